@@ -1,25 +1,32 @@
-//! The critical section of a load: an admitted load gets its position in the log and the delta.
+//! The critical section of a load: an admitted load gets its position in the log and the delta. So
+//! does the end of a group.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TxnId, bail, err};
-use freshet_meta::{Claim, RowsetMeta, disk};
+use freshet_base::task::{Lane, Pool};
+use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion};
+use freshet_base::{TableId, TxnId, Version, bail, err};
+use freshet_meta::{Claim, LABEL_CHARS_MAX, RowsetMeta, disk};
 use freshet_schema::{GroupCommitMode, TableSchema};
+use freshet_storage::Rowset;
 use freshet_storage::delta::{self, Chunk};
+use freshet_storage::flush::Files;
 use freshet_storage::fold::{self, Body, Event};
 use freshet_wal as wal;
 
-use crate::admit::Admitted;
+use crate::admit::{Admission, Admitted};
 use crate::buffer::LoadBuffer;
-use crate::engine::Engine;
-use crate::group::{GroupCommit, JoinSize, JoinTime, Joined};
-use crate::labels::write_label;
-use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp, SMALL_RECORD_BYTES};
+use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
+use crate::history::History;
+use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
+use crate::record::{PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
+use crate::store::Store;
 use crate::sweep::InFlight;
 
 /// Payloads of at least this size are shared by log and delta instead of copied under the lock.
@@ -33,6 +40,16 @@ const UNFLUSHABLE_PARTS: u64 = 8;
 
 /// Space reserved for a label with its database, with a margin.
 const LABEL_BYTES_MAX: usize = 256;
+
+/// Space for the stamp and label in a record besides its parts.
+const RECORD_SPARE_BYTES: usize = 8 << 10;
+
+/// Appends the records of loads and of the ends of groups.
+pub(crate) struct Appender {
+    pub store: Arc<Store>,
+    pub admission: Arc<Admission>,
+    pub history: Arc<History>,
+}
 
 /// Result of an appended load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,13 +95,20 @@ pub struct PartLoad {
     pub body: PartBody,
 }
 
-impl Engine {
+impl Appender {
+    /// Whether rows of this many bytes are stored in the log itself; larger loads write files,
+    /// which a small record refers to.
+    pub fn takes_record_of(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.store.config.wal_load_bytes_max.bytes()
+            && self.store.wal.takes_record_of(bytes + RECORD_SPARE_BYTES)
+    }
+
     /// Appends the rows of `buffer` as a load of one table; afterwards the buffer can be reused.
     ///
     /// # Errors
     /// `NoSuchTable` when the table was dropped meanwhile; `OutOfRoom` when its flush keeps
     /// failing, or when no group can be opened now. On error nothing was appended.
-    pub(crate) fn append_rows(
+    pub fn append_rows(
         &self,
         mut load: SmallLoad<'_>,
         buffer: &mut LoadBuffer,
@@ -128,27 +152,31 @@ impl Engine {
             delta::Payload::Copied(rows) => rows.len(),
             delta::Payload::Shared(rows) => rows.len(),
         };
-        let txn = self.meta().ids().txn()?;
+        let txn = self.store.meta().ids().txn()?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let kind = Kind::Load as u8;
-        let (lsn, outcome) = self.wal().append_timed(kind, payload, room, |lsn, time, stamp| {
-            assert!(lsn > self.horizon().get(), "a record is appended before it is durable");
-            let mut group = load.table.lock();
-            let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
-            stamp.extend_from_slice(&1u16.to_le_bytes());
-            let SmallLoad { schema_version, .. } = load;
-            let body = Body::Rows { schema_version, rows, payload: encoded, permit };
-            let full = enter_part(&mut group, lsn, &joined, body, stamp);
-            if let Some(label) = load.label {
-                label.appended(joined.txn, lsn, time);
-            }
-            Ok::<_, Error>((joined, full))
-        })?;
+        let (lsn, outcome) =
+            self.store.wal.append_timed(kind, payload, room, |lsn, time, stamp| {
+                assert!(
+                    lsn > self.store.horizon().get(),
+                    "a record is appended before it is durable"
+                );
+                let mut group = load.table.lock();
+                let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
+                stamp.extend_from_slice(&1u16.to_le_bytes());
+                let SmallLoad { schema_version, .. } = load;
+                let body = Body::Rows { schema_version, rows, payload: encoded, permit };
+                let full = enter_part(&mut group, lsn, &joined, body, stamp);
+                if let Some(label) = load.label {
+                    label.appended(joined.txn, lsn, time);
+                }
+                Ok::<_, Error>((joined, full))
+            })?;
         let (joined, full) = outcome;
         let txn = joined.txn;
         self.after_join(load.table, joined, size);
         if let Some(chunk) = full {
-            self.convert_later(chunk);
+            convert_later(self.store.pool(), chunk);
         }
         Ok(Appended { lsn, txn })
     }
@@ -158,7 +186,7 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable` when a table was dropped meanwhile; `SnapshotTooOld` when a table was
     /// truncated after rows of the load had been written to files. On error nothing was appended.
-    pub(crate) fn append_parts(
+    pub fn append_parts(
         &self,
         parts: Vec<PartLoad>,
         mut label: Option<Claim>,
@@ -176,15 +204,18 @@ impl Engine {
         let has_room = admitted_room.charge_bytes() >= payload.len() as u64;
         assert!(has_room, "a record was let in with the room that it takes");
         let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
-        let txn = self.meta().ids().txn()?;
+        let txn = self.store.meta().ids().txn()?;
         let payload = wal::Payload::Shared(Bytes::from(payload));
-        let (lsn, joined) = self.wal().append_timed(
+        let (lsn, joined) = self.store.wal.append_timed(
             Kind::Load as u8,
             payload,
             admitted_room,
             |lsn, time, stamp| {
                 check_parts(&parts)?;
-                assert!(lsn > self.horizon().get(), "a record is appended before it is durable");
+                assert!(
+                    lsn > self.store.horizon().get(),
+                    "a record is appended before it is durable"
+                );
                 let count = u16::try_from(parts.len()).expect("a record has few tables");
                 stamp.extend_from_slice(&count.to_le_bytes());
                 let mut joined = Vec::with_capacity(parts.len());
@@ -202,7 +233,7 @@ impl Engine {
             self.after_join(&table, joined, size);
         }
         if is_large {
-            self.keeper().wake();
+            self.store.keeper.wake();
         }
         Ok(Appended { lsn, txn })
     }
@@ -211,13 +242,9 @@ impl Engine {
     ///
     /// # Errors
     /// `OutOfRoom` when there is none until `deadline`.
-    pub(crate) async fn room_for(
-        &self,
-        parts: &[PartLoad],
-        deadline: Deadline,
-    ) -> Result<wal::Room> {
+    pub async fn room_for(&self, parts: &[PartLoad], deadline: Deadline) -> Result<wal::Room> {
         let bytes = parts.iter().map(PartLoad::record_bytes).sum::<usize>() + LABEL_BYTES_MAX;
-        self.admission().room_until(bytes, deadline).await
+        self.admission.room_until(bytes, deadline).await
     }
 
     fn enter_part_load(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Joined {
@@ -229,7 +256,7 @@ impl Engine {
             PartBody::Rowsets { metas, in_flight } => {
                 let stands = began_in == group.log().incarnation();
                 assert!(stands, "files of a load are of the incarnation in which it began");
-                let rowsets = self.loaded_rowsets(table.id, &schema, metas, lsn);
+                let rowsets = loaded_rowsets(&self.store.files, table.id, &schema, metas, lsn);
                 (Body::Rowsets(rowsets), Some(in_flight))
             }
             PartBody::Rows { bytes, permit } => {
@@ -238,7 +265,7 @@ impl Engine {
             }
         };
         if let Some(chunk) = enter_part(&mut group, lsn, &joined, body, stamp) {
-            self.convert_later(chunk);
+            convert_later(self.store.pool(), chunk);
         }
         joined
     }
@@ -258,7 +285,7 @@ impl Engine {
         match mode {
             GroupCommitMode::Off => Ok(group.alone(txn)),
             GroupCommitMode::Sync | GroupCommitMode::Async => {
-                let clock = self.clock();
+                let clock = self.store.clock();
                 let time = || JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
                 let end_room = || self.room_of_end().map(Some);
                 group.join(txn, size, table.group_limits(), end_room, time)
@@ -269,29 +296,70 @@ impl Engine {
     /// Rejects loads of a table whose flush keeps failing once it holds its share, before its rows
     /// use up the memory of all tables. Its existing rows remain readable and in the log.
     fn check_flushable(&self, table: &TableState) -> Result<()> {
-        let held_bytes_max = self.memory().limit_bytes() / UNFLUSHABLE_PARTS;
+        let held_bytes_max = self.admission.memory().limit_bytes() / UNFLUSHABLE_PARTS;
         let holds_little = || table.delta.stats().bytes <= held_bytes_max;
         table.check_flushes().or_else(|error| if holds_little() { Ok(()) } else { Err(error) })
     }
 
     /// Reserves log space for the record that ends the group a load opens.
     fn room_of_end(&self) -> Result<wal::Room> {
-        self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
+        self.store.wal.try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room for the end of another group; retry in a moment")
                 .with_retry(Retry::After(NO_END_ROOM_PAUSE))
         })
     }
 
     fn after_join(&self, table: &TableState, joined: Joined, size: JoinSize) {
-        let metrics = self.metrics();
+        let metrics = self.store.metrics();
         metrics.loads.inc();
         metrics.rows.inc_by(size.rows);
         metrics.load_bytes.inc_by(size.bytes);
         if let Some(due) = joined.due {
-            self.keeper().group_opened(table.id, due);
+            self.store.keeper.group_opened(table.id, due);
         }
         if let Some(ended) = joined.ended {
-            self.group_ended(ended);
+            self.history.push(ended);
+        }
+    }
+
+    /// Ends the open group with a record if `wanted` accepts it. Returns the LSN up to which the
+    /// delta is frozen, and the version.
+    ///
+    /// # Errors
+    /// `OutOfRoom` when another task has just taken the space that was reserved for it.
+    pub fn end_group(
+        &self,
+        table: &TableState,
+        reason: GroupEndReason,
+        wanted: impl Fn(&OpenGroup) -> bool,
+    ) -> Result<Option<(Lsn, Version)>> {
+        let Some(own_room) = table.lock().take_end_room(&wanted) else { return Ok(None) };
+        // Another task may just have taken the space to end the group; one of the two will end it.
+        let room = own_room.or_else(|| self.store.wal.try_reserve_privileged(SMALL_RECORD_BYTES));
+        let room = room.ok_or_else(|| err!(OutOfRoom, "the log has no room left, retry"))?;
+        let ended = self.store.wal.append(Kind::GroupEnd as u8, &[][..], room, |lsn, stamp| {
+            let mut group = table.lock();
+            if !group.open().is_some_and(&wanted) {
+                return Err(None::<Infallible>);
+            }
+            let now = self.store.clock().wall_micros();
+            let ended = group.end_open(reason, now).expect("it is open, as just seen");
+            let (txn, version) = (ended.txn, ended.version);
+            let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
+            record::write_end_stamp(stamp, &end);
+            group.enter(lsn, Event::GroupEnd { txn, version });
+            assert_eq!(group.log().open(), None, "no group is open behind its end");
+            let frozen = table.delta.freeze();
+            assert_eq!(frozen, lsn, "a flush takes all up to the end of the group");
+            Ok((ended, frozen))
+        });
+        match ended {
+            Ok((_, (ended, frozen))) => {
+                let version = ended.version;
+                self.history.push(ended);
+                Ok(Some((frozen, version)))
+            }
+            Err(_) => Ok(None),
         }
     }
 }
@@ -312,6 +380,34 @@ fn enter_part(
     let full = group.enter(lsn, Event::Load(fold::Load { incarnation, txn, ends_with, body }));
     assert_eq!(group.log().applied(), lsn, "a record takes effect where it is appended");
     full
+}
+
+/// The rowsets of a large load whose record is at `lsn`.
+pub(crate) fn loaded_rowsets(
+    files: &Files,
+    table: TableId,
+    schema: &Arc<TableSchema>,
+    metas: Vec<RowsetMeta>,
+    lsn: Lsn,
+) -> Vec<Arc<Rowset>> {
+    let open = |mut meta: RowsetMeta| {
+        (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
+        Arc::new(files.rowset(table, meta, schema))
+    };
+    metas.into_iter().map(open).collect()
+}
+
+/// Converts a full chunk to columns in the background, before a query needs it.
+pub(crate) fn convert_later(pool: &dyn Pool, chunk: Arc<Chunk>) {
+    pool.execute(Lane::Background, Box::new(move || chunk.convert()));
+}
+
+/// Appends the label of a load to its rows.
+fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
+    assert!(claim.label().len() <= LABEL_CHARS_MAX, "admission counts on the length of a label");
+    let wall_micros = claim.dated();
+    let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
+    record::write_label(payload, &record::Label { db, kind, wall_micros, text });
 }
 
 impl PartLoad {

@@ -19,19 +19,14 @@ use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
-use freshet_storage::flush::Files;
 use freshet_storage::fold::Event;
 use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
-use crate::config::EngineConfig;
-use crate::disk::Disk;
-use crate::keeper::Keeper;
 use crate::metadata::{Settler, ViewChange};
 use crate::state::TableState;
+use crate::store::Store;
 use crate::sweep::Sweeper;
-use crate::tables::Tables;
-use crate::world::World;
 
 /// The minimum number of rowsets of similar size for a merge while the table is being loaded. A
 /// larger minimum means that each row is rewritten less often. [`Limits`] has the minimum for
@@ -61,14 +56,9 @@ const CATCH_UP_LOOK: Duration = Duration::from_millis(20);
 
 /// Starts merges, one of each size at a time, and replaces what they have merged.
 pub(crate) struct Compactor {
-    pub world: World,
-    pub config: Arc<EngineConfig>,
-    pub files: Files,
-    pub tables: Arc<Tables>,
+    pub store: Arc<Store>,
     pub settler: Arc<Settler>,
     pub sweeper: Arc<Sweeper>,
-    pub keeper: Arc<Keeper>,
-    pub disk: Arc<Disk>,
     pub merges: Merges,
 }
 
@@ -161,42 +151,44 @@ impl Compactor {
                 Ok(()) => {}
                 // The log is full, which is not a problem of this tablet.
                 Err(error) if error.code() == ErrorCode::OutOfRoom => {
-                    compactor.world.clock.sleep(NO_ROOM_PAUSE).await;
+                    compactor.store.clock().sleep(NO_ROOM_PAUSE).await;
                 }
                 Err(error) => {
                     tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay");
-                    compactor.merges.back_off(tablet, compactor.world.clock.now());
-                    compactor.world.clock.sleep(FAILED_PAUSE).await;
+                    compactor.merges.back_off(tablet, compactor.store.clock().now());
+                    compactor.store.clock().sleep(FAILED_PAUSE).await;
                 }
             }
             compactor.merges.end(size);
-            compactor.keeper.wake();
+            compactor.store.keeper.wake();
         };
-        self.world.pool.spawn("compaction", Box::pin(task));
+        self.store.pool().spawn("compaction", Box::pin(task));
     }
 
     /// Whether merges may run. A merge needs disk space before it frees any, and when space is
     /// short, it is reserved for flushes.
     fn may_merge(&self) -> bool {
-        self.config.compaction && !self.keeper.is_stopping() && self.disk.may_grow().is_ok()
+        self.store.config.compaction
+            && !self.store.keeper.is_stopping()
+            && self.store.disk.may_grow().is_ok()
     }
 
     /// The merge of this size class that has most input rowsets; among equals, the one of the
     /// tablet with most rowsets.
     fn next_merge(&self, size: Size) -> Option<MergePlan> {
-        let store = self.tables.views.load();
-        let now = self.world.clock.now();
+        let store = self.store.tables.views.load();
+        let now = self.store.clock().now();
         // Two concurrent merges take resources from writers and queries, so a second one must be
         // urgent. So must a large one if flushes have had to wait: on a busy server each row is
         // then merged only once.
         let is_second = self.is_busy();
-        let had_leisure = self.keeper.was_flush_backlog_low_since(now.saturating_sub(REST));
+        let had_leisure = self.store.keeper.was_flush_backlog_low_since(now.saturating_sub(REST));
         let can_wait = is_second || !had_leisure;
         let reads = self.merges.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
         let mut best: Option<(_, MergePlan)> = None;
-        for state in self.tables.states() {
+        for state in self.store.tables.states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
             let large_bytes = self.large_merge_bytes(view);
             let limits = limits(&state, size, large_bytes, now);
@@ -224,31 +216,31 @@ impl Compactor {
             }
         }
         if self.merges.rowsets.swap(rowsets, Ordering::Relaxed) != rowsets {
-            self.world.metrics.rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
+            self.store.metrics().rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
         }
         best.map(|(_, work)| work)
     }
 
     /// The size from which a merge is large, in bytes; a flush is divided among the tablets.
     fn large_merge_bytes(&self, view: &TableView) -> u64 {
-        let flushes_bytes = self.config.flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
+        let flushes_bytes = self.store.config.flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
         flushes_bytes / view.tablets.len().max(1) as u64
     }
 
     /// Waits while merges of any of these tables have fallen behind. Flushes and large loads call
     /// this before they add rowsets; memory and log then fill up, which slows down the clients.
     pub async fn let_catch_up(&self, tables: &[TableId]) {
-        let deadline = Deadline::after(&*self.world.clock, CATCH_UP_PATIENCE);
-        while self.world.clock.now() < deadline.0 && tables.iter().any(|id| self.is_behind(*id)) {
-            self.world.clock.sleep(CATCH_UP_LOOK).await;
+        let deadline = Deadline::after(self.store.clock(), CATCH_UP_PATIENCE);
+        while self.store.clock().now() < deadline.0 && tables.iter().any(|id| self.is_behind(*id)) {
+            self.store.clock().sleep(CATCH_UP_LOOK).await;
         }
     }
 
     /// Whether merges of a table have fallen behind and can make progress.
     fn is_behind(&self, table: TableId) -> bool {
-        let (store, now) = (self.tables.views.load(), self.world.clock.now());
+        let (store, now) = (self.store.tables.views.load(), self.store.clock().now());
         let view = store.tables.get(&table).filter(|_| self.may_merge());
-        let Some((view, state)) = view.zip(self.tables.state(table)) else { return false };
+        let Some((view, state)) = view.zip(self.store.tables.state(table)) else { return false };
         let limits = limits(&state, Size::Small, self.large_merge_bytes(view), now);
         let is_backing_off = |tablet: &TabletFiles| self.merges.is_backing_off(tablet.id, now);
         let is_behind = |tablet: &TabletFiles| not_full(tablet, &limits) > limits.rowsets_behind;
@@ -261,8 +253,8 @@ impl Compactor {
             tablet: work.tablet,
             schema: work.schema(),
             rowsets: work.rowsets.clone(),
-            id: self.tables.meta.ids().rowset()?,
-            segment_bytes_max: self.config.segment_bytes_max.bytes(),
+            id: self.store.meta().ids().rowset()?,
+            segment_bytes_max: self.store.config.segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
         };
         let room = self.settler.room()?;
@@ -270,12 +262,12 @@ impl Compactor {
         in_flight.add(job.id);
         let (compactor, schema) = (Arc::clone(self), Arc::clone(&job.schema));
         let own_pace = work.pace;
-        let merged = task::run_in(&*self.world.pool, Lane::OwnThread, move || {
-            let mut go_on = || match compactor.keeper.is_stopping() {
+        let merged = task::run_in(self.store.pool(), Lane::OwnThread, move || {
+            let mut go_on = || match compactor.store.keeper.is_stopping() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
-            let mut merge = || merge(&compactor.files, &job, &mut go_on);
+            let mut merge = || merge(&compactor.store.files, &job, &mut go_on);
             match own_pace {
                 Some(pace) => task::with_background_share(pace, merge),
                 None => merge(),
@@ -283,12 +275,12 @@ impl Compactor {
         })
         .await?;
         let Some(meta) = merged else { return Ok(()) };
-        self.world
-            .failpoints
+        self.store
+            .failpoints()
             .pass("compaction-before-publish")
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
         let MergePlan { table, tablet, rowsets: removed, .. } = work;
-        let Some(state) = self.tables.state(table) else { return Ok(()) };
+        let Some(state) = self.store.tables.state(table) else { return Ok(()) };
         check_merged(&removed, &meta);
         let bytes = meta.bytes();
         let replacement = Replacement {
@@ -297,13 +289,12 @@ impl Compactor {
             removed: removed.iter().map(|rowset| rowset.meta().id).collect(),
             added: meta.clone(),
         };
-        let dir = self.files.dir.tablet(table, tablet);
-        let added = Arc::new(Rowset::new(&self.files.segments, &dir, meta, &schema));
+        let added = Arc::new(self.store.files.rowset(table, meta, &schema));
         let event = Event::Replace { tablet, removed, added };
         let change = ViewChange { table: state, at: Lsn::ZERO, event, in_flight };
         if self.settler.append(MetaEvent::Replace(replacement), room, change).await? {
-            self.world.metrics.compactions.inc();
-            self.world.metrics.compaction_bytes.inc_by(bytes);
+            self.store.metrics().compactions.inc();
+            self.store.metrics().compaction_bytes.inc_by(bytes);
         }
         Ok(())
     }

@@ -14,16 +14,30 @@ use freshet_storage::fold::Barrier;
 use freshet_wal::Room;
 use futures::lock::MutexGuard;
 
-use crate::engine::Engine;
+use crate::admit::Admission;
 use crate::group::EndedGroup;
-use crate::metadata::SMALL_EVENT_BYTES;
+use crate::history::History;
+use crate::metadata::{SMALL_EVENT_BYTES, Settler};
 use crate::record::{self, BarrierBody, BarrierStamp, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
+use crate::store::Store;
+use crate::term::Term;
 
 /// Bytes of one table in the stamp of a barrier.
 const BARRIER_STAMP_BYTES: usize = 32;
 
-impl Engine {
+/// Executes statements that define, empty or remove databases, tables and users.
+pub struct Ddl {
+    pub(crate) store: Arc<Store>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) history: Arc<History>,
+    pub(crate) settler: Arc<Settler>,
+    pub(crate) term: Arc<Term>,
+    /// Held by statements that assign or free names of databases and tables.
+    pub(crate) names: futures::lock::Mutex<()>,
+}
+
+impl Ddl {
     /// Waits until no other statement assigns or frees names, and everything has settled that
     /// earlier ones have appended.
     pub(crate) async fn lock_names(&self) -> MutexGuard<'_, ()> {
@@ -35,16 +49,15 @@ impl Engine {
     /// # Errors
     /// Those of metadata.
     pub async fn create_database(
-        self: &Arc<Self>,
+        &self,
         name: &str,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
-        self.begun().await?;
+        self.term.begun().await?;
         let _names = self.lock_names().await;
-        let (engine, name) = (Arc::clone(self), name.to_owned());
-        let created =
-            task::run(&**self.pool(), move || engine.meta().create_database(&name, if_not_exists))
-                .await?;
+        let (store, name) = (Arc::clone(&self.store), name.to_owned());
+        let create = move || store.meta().create_database(&name, if_not_exists);
+        let created = task::run(self.store.pool(), create).await?;
         self.settler.show_catalog();
         Ok(created)
     }
@@ -54,7 +67,7 @@ impl Engine {
     /// # Errors
     /// Those of metadata, and those of the log.
     pub async fn create_table(
-        self: &Arc<Self>,
+        &self,
         database: &str,
         spec: TableSpec,
         if_not_exists: bool,
@@ -71,29 +84,29 @@ impl Engine {
 
     /// The table that a CREATE TABLE would make, or the existing one.
     pub(crate) async fn new_table(
-        self: &Arc<Self>,
+        &self,
         database: &str,
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
-        let (engine, database) = (Arc::clone(self), database.to_owned());
+        let (store, database) = (Arc::clone(&self.store), database.to_owned());
         // Ids may have to be reserved.
-        task::run(&**self.pool(), move || engine.meta().new_table(&database, &spec, if_not_exists))
-            .await
+        let make = move || store.meta().new_table(&database, &spec, if_not_exists);
+        task::run(self.store.pool(), make).await
     }
 
     /// Empties tables, all at one position of the log, in time independent of their rows.
     ///
     /// # Errors
     /// `NoSuchTable`, and those of the log.
-    pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<()> {
-        self.begun().await?;
+    pub async fn truncate(&self, ids: &[TableId]) -> Result<()> {
+        self.term.begun().await?;
         let states = self.states_of(ids)?;
-        let (engine, ids) = (Arc::clone(self), ids.to_vec());
-        let tablets = task::run(&**self.pool(), move || {
-            let catalog = engine.catalog();
+        let (store, ids) = (Arc::clone(&self.store), ids.to_vec());
+        let tablets = task::run(self.store.pool(), move || {
+            let catalog = store.tables.catalog();
             let tables = ids.iter().map(|id| catalog.require(*id));
-            tables.map(|table| engine.meta().new_tablets(table?)).collect::<Result<_>>()
+            tables.map(|table| store.meta().new_tablets(table?)).collect::<Result<_>>()
         });
         self.barrier(BarrierBody::Truncate(tablets.await?), &states).await
     }
@@ -102,16 +115,12 @@ impl Engine {
     ///
     /// # Errors
     /// Those of metadata for the new columns, and those of the log.
-    pub async fn alter_columns(
-        self: &Arc<Self>,
-        id: TableId,
-        changes: Vec<SchemaChange>,
-    ) -> Result<()> {
-        self.begun().await?;
+    pub async fn alter_columns(&self, id: TableId, changes: Vec<SchemaChange>) -> Result<()> {
+        self.term.begun().await?;
         let states = self.states_of(&[id])?;
         let _one = states[0].altering.lock().await;
         self.settler.events_settled(&states[0]).await;
-        let schema = self.meta().catalog().altered(id, &changes)?;
+        let schema = self.store.meta().catalog().altered(id, &changes)?;
         self.barrier(BarrierBody::Alter(schema), &states).await
     }
 
@@ -120,7 +129,7 @@ impl Engine {
     /// # Errors
     /// Those of metadata, and those of the log.
     pub async fn set_properties(
-        self: &Arc<Self>,
+        &self,
         id: TableId,
         pairs: Vec<(String, String)>,
     ) -> Result<Vec<String>> {
@@ -128,7 +137,7 @@ impl Engine {
         let state = self.states_of(&[id])?.remove(0);
         let _one = state.altering.lock().await;
         self.settler.events_settled(&state).await;
-        let (properties, warnings) = self.meta().catalog().properties_with(id, &pairs)?;
+        let (properties, warnings) = self.store.meta().catalog().properties_with(id, &pairs)?;
         let change = Definition::Properties(properties);
         self.settler
             .define(id, Some(&state), MetaEvent::Define { table: id, change }, room)
@@ -140,11 +149,11 @@ impl Engine {
     ///
     /// # Errors
     /// Those of metadata, and those of the log.
-    pub async fn rename_table(self: &Arc<Self>, id: TableId, name: String) -> Result<()> {
+    pub async fn rename_table(&self, id: TableId, name: String) -> Result<()> {
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let state = self.states_of(&[id])?.remove(0);
-        self.meta().catalog().check_name(id, &name)?;
+        self.store.meta().catalog().check_name(id, &name)?;
         let change = Definition::Name(name);
         self.settler.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await
     }
@@ -154,11 +163,12 @@ impl Engine {
     /// # Errors
     /// Those of `change`.
     pub async fn change_users<T: Send + 'static>(
-        self: &Arc<Self>,
+        &self,
         change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let engine = Arc::clone(self);
-        let answer = task::run(&**self.pool(), move || change(&engine.meta().user_admin())).await?;
+        let store = Arc::clone(&self.store);
+        let change = move || change(&store.meta().user_admin());
+        let answer = task::run(self.store.pool(), change).await?;
         self.settler.show_catalog();
         Ok(answer)
     }
@@ -169,18 +179,20 @@ impl Engine {
     /// # Errors
     /// `OutOfRoom` while the log is full.
     pub(crate) async fn room_of_definition(&self) -> Result<Room> {
-        self.admission().room_soon(SMALL_EVENT_BYTES).await
+        self.admission.room_soon(SMALL_EVENT_BYTES).await
     }
 
     pub(crate) fn states_of(&self, ids: &[TableId]) -> Result<Vec<Arc<TableState>>> {
         ids.iter()
-            .map(|id| self.table_state(*id).ok_or_else(|| err!(NoSuchTable, "Table was dropped")))
+            .map(|id| {
+                self.store.tables.state(*id).ok_or_else(|| err!(NoSuchTable, "Table was dropped"))
+            })
             .collect()
     }
 
     /// Appends one barrier for these tables and waits until it has settled.
     pub(crate) async fn barrier(
-        self: &Arc<Self>,
+        &self,
         body: BarrierBody,
         states: &[Arc<TableState>],
     ) -> Result<()> {
@@ -190,24 +202,24 @@ impl Engine {
         let payload = body.encode();
         let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
         let room = match body {
-            BarrierBody::Alter(_) => self.admission().room_soon(bytes).await?,
+            BarrierBody::Alter(_) => self.admission.room_soon(bytes).await?,
             // These free room.
             BarrierBody::Truncate(_) | BarrierBody::Drop => self.room_of_removal(bytes)?,
         };
-        let now = self.clock().wall_micros();
+        let now = self.store.clock().wall_micros();
         let (_, (unsettled, ended)) =
-            self.wal().append(Kind::Barrier as u8, &payload[..], room, |lsn, stamp| {
+            self.store.wal.append(Kind::Barrier as u8, &payload[..], room, |lsn, stamp| {
                 let (stamps, ended) = stamp_barrier(&body, states, lsn, now, stamp)?;
                 let event = body.event(&stamps);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
-        ended.into_iter().for_each(|group| self.group_ended(group));
+        ended.into_iter().for_each(|group| self.history.push(group));
         self.settler.settled_as_told(unsettled).await
     }
 
     /// Reserves log space for a record that removes rows, from what is kept for that.
     pub(crate) fn room_of_removal(&self, bytes: usize) -> Result<Room> {
-        self.wal().try_reserve_privileged(bytes).ok_or_else(|| {
+        self.store.wal.try_reserve_privileged(bytes).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room left even for this statement; retry")
         })
     }

@@ -11,8 +11,9 @@ use freshet_storage::Rowset;
 use freshet_storage::side::SideEntry;
 use freshet_storage::view::TableView;
 
-use crate::engine::Engine;
+use crate::compact::Compactor;
 use crate::state::TableState;
+use crate::tables::Tables;
 
 /// The state of a table at one position of the log.
 #[derive(Debug)]
@@ -49,40 +50,45 @@ pub struct Contents {
     pub rows: Vec<SideEntry>,
 }
 
-impl Engine {
-    /// The digests of all tables that are listed in the catalog and not dropped.
-    ///
-    /// # Errors
-    /// When rows do not match their schema.
-    pub fn digests(&self) -> Result<BTreeMap<TableId, TableDigest>> {
-        let mut digests = BTreeMap::new();
-        for state in self.table_states() {
-            if let Some(digest) = self.digest(&state)? {
-                digests.insert(state.id, digest);
-            }
+/// The digests of all tables that are listed in the catalog and not dropped.
+///
+/// # Errors
+/// When rows do not match their schema.
+pub(crate) fn digests(
+    tables: &Tables,
+    compactor: &Compactor,
+) -> Result<BTreeMap<TableId, TableDigest>> {
+    let mut digests = BTreeMap::new();
+    for state in tables.states() {
+        if let Some(digest) = digest(tables, compactor, &state)? {
+            digests.insert(state.id, digest);
         }
-        Ok(digests)
     }
+    Ok(digests)
+}
 
-    fn digest(&self, state: &TableState) -> Result<Option<TableDigest>> {
-        // Locked first: while `flushing` is held, no flush or barrier of the table settles.
-        let flushing = state.flushing.try_lock();
-        let view = self.tables.view(state.id);
-        let table = state.lock();
-        let log = table.log();
-        let Some(view) = view.filter(|view| !view.table.unlisted && !log.is_dropped()) else {
-            return Ok(None);
-        };
-        let version = log.open().map_or(log.version(), |_| log.version().next());
-        let (incarnation, schema_version) = (log.incarnation(), log.schema_version());
-        let in_log = StateInLog { incarnation, schema_version, version };
-        let is_settled = flushing.is_some() && state.last_event() <= self.meta().settled();
-        let contents = match is_settled && !self.compactor.is_busy() {
-            true => Some(contents(&view)?),
-            false => None,
-        };
-        Ok(Some(TableDigest { applied: log.applied(), in_log, contents }))
-    }
+fn digest(
+    tables: &Tables,
+    compactor: &Compactor,
+    state: &TableState,
+) -> Result<Option<TableDigest>> {
+    // Locked first: while `flushing` is held, no flush or barrier of the table settles.
+    let flushing = state.flushing.try_lock();
+    let view = tables.view(state.id);
+    let table = state.lock();
+    let log = table.log();
+    let Some(view) = view.filter(|view| !view.table.unlisted && !log.is_dropped()) else {
+        return Ok(None);
+    };
+    let version = log.open().map_or(log.version(), |_| log.version().next());
+    let (incarnation, schema_version) = (log.incarnation(), log.schema_version());
+    let in_log = StateInLog { incarnation, schema_version, version };
+    let is_settled = flushing.is_some() && state.last_event() <= tables.meta.settled();
+    let contents = match is_settled && !compactor.is_busy() {
+        true => Some(contents(&view)?),
+        false => None,
+    };
+    Ok(Some(TableDigest { applied: log.applied(), in_log, contents }))
 }
 
 fn contents(view: &TableView) -> Result<Contents> {

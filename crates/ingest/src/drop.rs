@@ -9,23 +9,23 @@ use freshet_base::{DbId, Error, Lsn, Result};
 use freshet_meta::MetaEvent;
 use freshet_storage::fold::Barrier;
 
-use crate::engine::Engine;
+use crate::ddl::Ddl;
 use crate::group::EndedGroup;
 use crate::record::{self, BarrierBody, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 
-impl Engine {
+impl Ddl {
     /// Drops a database with all its tables.
     ///
     /// # Errors
     /// `DatabaseDropMissing` without IF EXISTS, and those of the log.
-    pub async fn drop_database(self: &Arc<Self>, name: &str, if_exists: bool) -> Result<()> {
-        self.begun().await?;
+    pub async fn drop_database(&self, name: &str, if_exists: bool) -> Result<()> {
+        self.term.begun().await?;
         let _names = self.lock_names().await;
-        let catalog = self.meta().catalog();
+        let catalog = self.store.meta().catalog();
         let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
         // This includes tables that are not listed under a name yet.
-        let mut tables = self.table_states();
+        let mut tables = self.store.tables.states();
         tables.retain(|table| table.db == database.id);
         self.append_database_drop(database.id, &tables).await
     }
@@ -34,15 +34,10 @@ impl Engine {
     ///
     /// # Errors
     /// `TableDropMissing`, and those of the log.
-    pub async fn drop_table(
-        self: &Arc<Self>,
-        database: &str,
-        name: &str,
-        if_exists: bool,
-    ) -> Result<bool> {
-        self.begun().await?;
+    pub async fn drop_table(&self, database: &str, name: &str, if_exists: bool) -> Result<bool> {
+        self.term.begun().await?;
         let _names = self.lock_names().await;
-        let catalog = self.meta().catalog();
+        let catalog = self.store.meta().catalog();
         let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {
             return Ok(false);
         };
@@ -50,24 +45,20 @@ impl Engine {
         Ok(true)
     }
 
-    async fn append_database_drop(
-        self: &Arc<Self>,
-        id: DbId,
-        states: &[Arc<TableState>],
-    ) -> Result<()> {
+    async fn append_database_drop(&self, id: DbId, states: &[Arc<TableState>]) -> Result<()> {
         let are_own = states.iter().all(|state| state.db == id);
         assert!(are_own, "a database is dropped with its own tables");
         let room = self.room_of_removal(SMALL_RECORD_BYTES)?;
-        let now_micros = self.clock().wall_micros();
+        let now_micros = self.store.clock().wall_micros();
         let (_, (unsettled, ended)) =
-            self.wal().append(Kind::DatabaseDrop as u8, &[][..], room, |lsn, stamp| {
+            self.store.wal.append(Kind::DatabaseDrop as u8, &[][..], room, |lsn, stamp| {
                 record::write_database_drop_stamp(stamp, id);
                 let ended = states.iter().filter_map(|state| drop_one(state, lsn, now_micros));
                 let ended = ended.collect::<Vec<_>>();
                 let event = MetaEvent::DropDatabase(id);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
-        ended.into_iter().for_each(|group| self.group_ended(group));
+        ended.into_iter().for_each(|group| self.history.push(group));
         self.settler.settled_as_told(unsettled).await
     }
 }

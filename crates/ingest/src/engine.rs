@@ -1,126 +1,99 @@
 //! The engine: all components below SQL.
 //!
-//! Suggested reading order: `begin` (a term), `append` (the critical section), `group`, `flush`
-//! (files catch up), `metadata` (so does metadata), `replay` (the log into memory), `recycle`
-//! (reuse of log files).
+//! All services share the store. Each owns its state and is given the services that it uses, which
+//! come earlier in this order: `admit`, `history`, `metadata` (metadata follows the log), `sweep`,
+//! `compact`, `term` (its first record), `append` (the critical section), `flush` (files catch up),
+//! `recycle` (reuse of log files), `ddl`, `upkeep` (when the others run). The engine is above them;
+//! loads and transactions are above the engine.
+//!
+//! Suggested reading order: `term`, `append`, `group`, `flush`, `metadata`, `replay` (the log into
+//! memory), `recycle`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use freshet_base::budget::Budget;
-use freshet_base::clock::ClockRef;
+use freshet_base::budget::{Budget, Permit};
+use freshet_base::clock::{ClockRef, Deadline};
 use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
-use freshet_base::task::{self, Lane, PoolRef};
-use freshet_base::{Lsn, Result, TableId};
-use freshet_meta::{Catalog, Meta};
-use freshet_storage::DataDir;
-use freshet_storage::delta::{Chunk, Freshness};
-use freshet_storage::flush::Files;
+use freshet_base::task::{self, PoolRef};
+use freshet_base::{DbId, Lsn, Result, TableId};
+use freshet_meta::{Catalog, ClaimOutcome, LabelKind, LabelRecord, Meta, UsedLabel};
+use freshet_storage::delta::Freshness;
+use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::segment::SegmentAccess;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::views::Views;
-use freshet_wal::{Horizon, Wal, WalStats};
-use tokio::sync::SetOnce;
+use freshet_wal::{Horizon, WalStats};
 
 use crate::admit::Admission;
-use crate::compact::Compactor;
+use crate::append::Appender;
 use crate::config::EngineConfig;
-use crate::disk::Disk;
-use crate::group::EndedGroup;
+use crate::ddl::Ddl;
+use crate::digest::{self, TableDigest};
+use crate::flush::Flusher;
 use crate::history::History;
-use crate::job::LogJobs;
-use crate::keeper::Keeper;
-use crate::log_files::LogFiles;
 use crate::metadata::Settler;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
-use crate::sweep::Sweeper;
-use crate::tables::Tables;
-use crate::world::World;
-
-/// How often a stop checks whether background work has ended.
-const IDLE_LOOK: Duration = Duration::from_millis(5);
-
-/// A guard for background work that may append to the log; a stop waits for it.
-pub(crate) struct Appends(Arc<Engine>);
-
-impl Drop for Appends {
-    fn drop(&mut self) {
-        let before = self.0.appending.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "work that may append ends once");
-    }
-}
+use crate::store::Store;
+use crate::target::{LoadTarget, Loaded};
+use crate::term::Term;
+use crate::upkeep::Upkeep;
 
 /// All components below SQL.
 pub struct Engine {
-    pub(crate) config: Arc<EngineConfig>,
-    pub(crate) world: World,
-    pub(crate) wal: Arc<Wal>,
-    pub(crate) admission: Admission,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) files: Files,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) history: Arc<History>,
     pub(crate) settler: Arc<Settler>,
-    pub(crate) log_files: LogFiles,
-    pub(crate) log_jobs: LogJobs,
-    pub(crate) compactor: Arc<Compactor>,
-    pub(crate) sweeper: Arc<Sweeper>,
-    pub(crate) disk: Arc<Disk>,
-    pub(crate) history: History,
-    /// Held by statements that assign or free names of databases and tables.
-    pub(crate) names: futures::lock::Mutex<()>,
-    /// Number of tasks that may still append to the log.
-    pub(crate) appending: AtomicUsize,
-    /// Whether the record of the term has settled.
-    pub(crate) begun: SetOnce<()>,
+    pub(crate) term: Arc<Term>,
+    pub(crate) appender: Arc<Appender>,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) ddl: Arc<Ddl>,
+    pub(crate) upkeep: Arc<Upkeep>,
 }
 
 impl Engine {
     pub fn config(&self) -> &EngineConfig {
-        &self.config
+        &self.store.config
     }
 
     pub fn clock(&self) -> &ClockRef {
-        &self.world.clock
+        &self.store.world.clock
     }
 
     pub fn pool(&self) -> &PoolRef {
-        &self.world.pool
+        &self.store.world.pool
     }
 
     pub fn fs(&self) -> &FsRef {
-        &self.world.fs
+        &self.store.world.fs
     }
 
     /// Access to segments.
     pub fn segments(&self) -> &Arc<SegmentAccess> {
-        &self.files.segments
+        &self.store.files.segments
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.world.metrics
+        &self.store.world.metrics
     }
 
     /// Where tests inject failures.
     pub fn failpoints(&self) -> &Failpoints {
-        &self.world.failpoints
+        self.store.failpoints()
     }
 
     /// Metadata, for the simulation and tests; a server uses the published views.
     pub fn meta(&self) -> &Meta {
-        &self.tables.meta
-    }
-
-    pub(crate) fn wal(&self) -> &Arc<Wal> {
-        &self.wal
+        self.store.meta()
     }
 
     /// Position and space of the log.
     pub fn log_stats(&self) -> WalStats {
-        self.wal.stats()
+        self.store.wal.stats()
     }
 
     /// The LSN up to which the log has been freed, and the side file with what was still in memory.
@@ -131,7 +104,7 @@ impl Engine {
 
     /// The durable horizon: replies to loads must wait for it.
     pub fn horizon(&self) -> &Horizon {
-        self.wal.horizon()
+        self.store.horizon()
     }
 
     /// The memory for all writes.
@@ -139,23 +112,45 @@ impl Engine {
         self.admission.memory()
     }
 
-    pub(crate) fn admission(&self) -> &Admission {
-        &self.admission
+    /// Reserves memory for writes, waiting until `deadline`.
+    ///
+    /// # Errors
+    /// `OutOfRoom` (1041, retryable).
+    pub async fn take_memory(&self, bytes: u64, deadline: Deadline) -> Result<Permit> {
+        self.admission.memory_until(bytes, deadline).await
+    }
+
+    /// Whether the record of the term has settled.
+    pub fn has_begun(&self) -> bool {
+        self.term.has_begun()
+    }
+
+    /// Waits until the record of the term has settled.
+    ///
+    /// # Errors
+    /// `OutOfRoom` after `load_patience`.
+    pub async fn begun(&self) -> Result<()> {
+        self.term.begun().await
+    }
+
+    /// Statements that define, empty or remove databases, tables and users.
+    pub fn ddl(&self) -> &Arc<Ddl> {
+        &self.ddl
     }
 
     /// The views that readers pin.
     pub fn views(&self) -> &Views {
-        &self.tables.views
+        &self.store.tables.views
     }
 
     /// The currently published catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.tables.catalog()
+        self.store.tables.catalog()
     }
 
     /// Incremented when names may refer to something else.
     pub fn catalog_generation(&self) -> u64 {
-        self.tables.generation()
+        self.store.tables.generation()
     }
 
     /// A snapshot of all tables that contains exactly the log up to the horizon.
@@ -164,12 +159,75 @@ impl Engine {
     }
 
     pub fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
-        self.tables.state(id)
+        self.store.tables.state(id)
     }
 
     /// All tables, by id.
     pub fn table_states(&self) -> Vec<Arc<TableState>> {
-        self.tables.states()
+        self.store.tables.states()
+    }
+
+    /// Resolves a table to load into.
+    ///
+    /// # Errors
+    /// 1049 (unknown database) and 1146 (unknown table).
+    pub fn target(&self, database: &str, table: &str) -> Result<LoadTarget> {
+        LoadTarget::of(&self.store.tables, database, table)
+    }
+
+    /// The LSN of the end of the group that a load has joined; resolves when it has ended.
+    pub async fn end_of_group(&self, target: &LoadTarget, loaded: &Loaded) -> Lsn {
+        let Some(txn) = loaded.txn else { return loaded.lsn };
+        let ended = target.state.wait_end(txn);
+        // The sender is dropped when the table is dropped; the rows are durable nevertheless.
+        ended.await.map_or(loaded.lsn, |lsn| lsn.max(loaded.lsn))
+    }
+
+    /// Claims a label of a database for a load. If the label is already used, waits until the load
+    /// that uses it is durable: a power failure must not undo what was reported.
+    ///
+    /// # Errors
+    /// When the label is invalid, when there are too many labels of running or remembered loads, or
+    /// when the term does not begin in time.
+    pub async fn claim_label(
+        &self,
+        db: DbId,
+        label: &str,
+        kind: LabelKind,
+    ) -> Result<ClaimOutcome> {
+        // The record of the term says how many labels there may be.
+        self.begun().await?;
+        let outcome = self.meta().labels().claim(db, label, kind)?;
+        if let ClaimOutcome::Used(used) = &outcome {
+            self.durable(used).await;
+        }
+        Ok(outcome)
+    }
+
+    /// How a label is used, if it is; waits until that load is durable.
+    pub async fn used_label(&self, db: DbId, label: &str) -> Option<UsedLabel> {
+        let used = self.meta().labels().get(db, label)?;
+        self.durable(&used).await;
+        Some(used)
+    }
+
+    async fn durable(&self, used: &UsedLabel) {
+        if let Some(lsn) = used.lsn {
+            self.horizon().wait(lsn).await;
+        }
+    }
+
+    /// The labels of a database whose loads are in the log, in the order in which they expire.
+    pub fn finished_labels(&self, db: DbId) -> Vec<Arc<LabelRecord>> {
+        self.meta().labels().finished(db)
+    }
+
+    /// The digests of all tables that are listed in the catalog and not dropped.
+    ///
+    /// # Errors
+    /// When rows do not match their schema.
+    pub fn digests(&self) -> Result<BTreeMap<TableId, TableDigest>> {
+        digest::digests(&self.store.tables, &self.upkeep.compactor)
     }
 
     /// Recently ended groups.
@@ -177,48 +235,13 @@ impl Engine {
         &self.history
     }
 
-    pub(crate) fn keeper(&self) -> &Keeper {
-        &self.keeper
-    }
-
-    pub(crate) fn data_dir(&self) -> &DataDir {
-        &self.files.dir
-    }
-
-    pub(crate) fn files(&self) -> &Files {
-        &self.files
-    }
-
-    pub(crate) fn group_ended(&self, group: EndedGroup) {
-        self.metrics().groups_ended.with_label_values(&[group.reason.name()]).inc();
-        self.history.push(group);
-    }
-
-    /// Converts a full chunk to columns in the background, before a query needs it.
-    pub(crate) fn convert_later(&self, chunk: Arc<Chunk>) {
-        self.pool().execute(Lane::Background, Box::new(move || chunk.convert()));
-    }
-
-    /// Whether background work is in progress.
-    fn is_busy(&self) -> bool {
-        let appends = self.appending.load(Ordering::Acquire) > 0;
-        let kept = self.log_jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
-        kept || self.disk.is_busy() || appends
-    }
-
-    /// Prevents the log from ending until the returned guard is dropped.
-    pub(crate) fn appends(self: &Arc<Self>) -> Appends {
-        self.appending.fetch_add(1, Ordering::AcqRel);
-        Appends(Arc::clone(self))
-    }
-
     /// Flushes all rows of a table that are in the log now: `FLUSH TABLES`.
     ///
     /// # Errors
-    /// Those of `flush_now`.
-    pub async fn flush_table(self: &Arc<Self>, id: TableId) -> Result<()> {
+    /// When files or metadata cannot be written, or the log has no room for the record.
+    pub async fn flush_table(&self, id: TableId) -> Result<()> {
         let Some(state) = self.table_state(id) else { return Ok(()) };
-        self.flush(&state, freshet_storage::flush_policy::FlushReason::Manual).await
+        self.flusher.flush(&state, FlushReason::Manual).await
     }
 
     /// Number of open groups with rows, as returned by `get_wal_size`.
@@ -231,17 +254,17 @@ impl Engine {
     ///
     /// # Errors
     /// When there is no log space to end a group; everything acknowledged is durable nevertheless.
-    pub async fn stop(self: &Arc<Self>) -> Result<()> {
+    pub async fn stop(&self) -> Result<()> {
         let states = self.table_states();
         let end = |state: &Arc<TableState>| {
-            self.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
+            self.appender.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
         };
         let ended = states.iter().map(end).fold(Ok(()), Result::and);
         self.halt().await;
-        let engine = Arc::clone(self);
-        let saved = task::run(&**self.pool(), move || {
-            engine.meta().checkpoint_of_stop()?;
-            engine.settler.remove_event_files()
+        let (store, settler) = (Arc::clone(&self.store), Arc::clone(&self.settler));
+        let saved = task::run(self.store.pool(), move || {
+            store.meta().checkpoint_of_stop()?;
+            settler.remove_event_files()
         });
         if let Err(error) = saved.await {
             tracing::warn!(%error, "the next start has more of the log to settle");
@@ -252,20 +275,17 @@ impl Engine {
     /// Ends background tasks and then the log; everything appended is durable. Open groups remain
     /// open, as after a crash.
     pub async fn halt(&self) {
-        self.keeper.stop();
-        while !self.keeper.is_stopped() || self.is_busy() {
-            self.clock().sleep(IDLE_LOOK).await;
-        }
+        self.upkeep.stop().await;
         // Running tasks may have appended until now: the removal of a table that was never listed,
         // the end of a group by a flush, the result of a merge.
-        let last = self.wal.stats().next_lsn.get() - 1;
+        let last = self.store.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
         self.settler.settle_due();
         assert!(self.meta().settled() >= Lsn(last), "what is durable has settled before the end");
-        self.wal.stop();
+        self.store.wal.stop();
         // The last record, which covers everything acknowledged, is durable as well. A checkpoint
         // up to there leaves the next start nothing to settle.
-        self.wal.ended().await;
+        self.store.wal.ended().await;
         self.settler.settle_due();
     }
 }

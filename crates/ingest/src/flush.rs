@@ -4,7 +4,6 @@
 //! says so. A TRUNCATE or DROP that comes before that record makes it void.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,31 +21,42 @@ use freshet_storage::fold::Event;
 use freshet_storage::view::TableView;
 use freshet_wal::Room;
 
-use crate::engine::Engine;
-use crate::group::{FlushTimes, OpenGroup};
-use crate::metadata::{SMALL_EVENT_BYTES, ViewChange};
-use crate::record::{self, EndStamp, GroupEndReason, Kind, SMALL_RECORD_BYTES};
+use crate::append::Appender;
+use crate::compact::Compactor;
+use crate::group::FlushTimes;
+use crate::history::History;
+use crate::metadata::{SMALL_EVENT_BYTES, Settler, ViewChange};
+use crate::record::GroupEndReason;
 use crate::state::TableState;
-use crate::sweep::InFlight;
+use crate::store::Store;
+use crate::sweep::{InFlight, Sweeper};
+use crate::term::Term;
 
 /// How often a waiter for log space checks whether the engine stops.
 const ROOM_LOOK: Duration = Duration::from_millis(200);
 
-impl Engine {
+/// Writes rows to files: those of flushes, and those of large loads.
+pub(crate) struct Flusher {
+    pub store: Arc<Store>,
+    pub history: Arc<History>,
+    pub settler: Arc<Settler>,
+    pub sweeper: Arc<Sweeper>,
+    pub compactor: Arc<Compactor>,
+    pub term: Arc<Term>,
+    pub appender: Arc<Appender>,
+}
+
+impl Flusher {
     /// Flushes a table once merges have caught up and there is log space for the record of the
     /// flush.
     ///
     /// # Errors
     /// Those of [`Self::flush_now`].
-    pub(crate) async fn flush(
-        self: &Arc<Self>,
-        table: &Arc<TableState>,
-        why: FlushReason,
-    ) -> Result<()> {
+    pub async fn flush(&self, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
         // Groups of earlier terms end with the record of this one, and files contain none that is
         // open.
-        self.begun().await?;
-        let _appends = self.appends();
+        self.term.begun().await?;
+        let _appends = self.term.appends();
         self.compactor.let_catch_up(&[table.id]).await;
         let room = match table.delta.stats().entries {
             0 => None,
@@ -65,15 +75,16 @@ impl Engine {
     /// Those of `Settler::room`, after `load_patience`, or when the engine stops, since nothing is
     /// recycled then.
     async fn wait_for_room(&self) -> Result<Room> {
-        let deadline = Deadline::after(&**self.clock(), self.config.load_patience);
+        let deadline = Deadline::after(self.store.clock(), self.store.config.load_patience);
         loop {
-            let look = Deadline::after(&**self.clock(), ROOM_LOOK);
+            let look = Deadline::after(self.store.clock(), ROOM_LOOK);
             let look = Deadline(look.0.min(deadline.0));
-            let room = self.wal().reserve_publish(SMALL_EVENT_BYTES, &**self.clock(), look).await;
+            let room =
+                self.store.wal.reserve_publish(SMALL_EVENT_BYTES, self.store.clock(), look).await;
             if let Ok(room) = room {
                 return Ok(room);
             }
-            if self.keeper().is_stopping() || self.clock().now() >= deadline.0 {
+            if self.store.keeper.is_stopping() || self.store.clock().now() >= deadline.0 {
                 return self.settler.room();
             }
         }
@@ -84,32 +95,28 @@ impl Engine {
     /// # Errors
     /// When files or metadata cannot be written. Rows stay in the delta and in the log, and the
     /// next call retries.
-    pub(crate) async fn flush_now(
-        self: &Arc<Self>,
-        table: &Arc<TableState>,
-        why: FlushReason,
-    ) -> Result<()> {
+    pub async fn flush_now(&self, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
         self.flush_with(table, why, None).await
     }
 
     /// Like [`Self::flush_now`], with log space for the record of the flush if the caller has
     /// reserved it.
     async fn flush_with(
-        self: &Arc<Self>,
+        &self,
         table: &Arc<TableState>,
         why: FlushReason,
         room: Option<Room>,
     ) -> Result<()> {
         let _flushing = table.flushing.lock().await;
         self.settler.events_settled(table).await;
-        let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
+        let (began, began_micros) = (self.store.clock().now(), self.store.clock().wall_micros());
         let (frozen, version) = self.freeze(table)?;
-        self.wal().horizon().wait(frozen).await;
+        self.store.horizon().wait(frozen).await;
         self.settler.settle_due();
-        assert!(frozen <= self.horizon().get(), "a flush never reaches above the horizon");
+        assert!(frozen <= self.store.horizon().get(), "a flush never reaches above the horizon");
         let Some(view) = self.view_behind(table, frozen) else { return Ok(()) };
         assert!(version >= view.version, "versions of a table rise in the order of the log");
-        self.save_tablets(table).await?;
+        self.settler.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         let read = view.read_up_to(frozen);
@@ -119,7 +126,7 @@ impl Engine {
         let unflushed = read.parts.iter().map(DeltaPart::rows).sum::<u64>();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         check_files(&rowsets, unflushed, (view.flushed, frozen));
-        let written = self.clock().now();
+        let written = self.store.clock().now();
         let publish = Publish {
             table: table.id,
             from: view.flushed,
@@ -140,42 +147,28 @@ impl Engine {
                 Some(_) => Err(err!(Internal, "a flush up to {frozen} was overtaken; tried again")),
             };
         }
-        self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
-        table.grow(self.clock().now());
-        let published = self.clock().now();
-        self.metrics().flushes.with_label_values(&[why.name()]).inc();
-        self.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
+        self.store.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
+        table.grow(self.store.clock().now());
+        let published = self.store.clock().now();
+        self.store.metrics().flushes.with_label_values(&[why.name()]).inc();
+        self.store.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
         let (flush, publish) = (written.saturating_sub(began), published.saturating_sub(written));
         let times = FlushTimes { began_micros, flush, publish };
-        self.history().flushed(table.id, (view.version, version), times);
+        self.history.flushed(table.id, (view.version, version), times);
         Ok(())
     }
 
     /// The view of a table with unflushed rows up to `lsn`; `None` if it has none, since they were
     /// truncated or the table is gone.
     fn view_behind(&self, table: &TableState, lsn: Lsn) -> Option<Arc<TableView>> {
-        self.tables.view(table.id).filter(|view| view.flushed < lsn)
-    }
-
-    /// Writes a checkpoint if the tablets of a table are newer than the last one. To be called
-    /// before files are written: a record that names tablets must not outlive the record of the
-    /// TRUNCATE that created them, which could be given up with a hole in the log.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub(crate) async fn save_tablets(&self, table: &TableState) -> Result<()> {
-        if table.last_truncate() <= self.meta().saved_lsn() {
-            return Ok(());
-        }
-        let settler = Arc::clone(&self.settler);
-        task::run(&**self.pool(), move || settler.checkpoint()).await
+        self.store.tables.view(table.id).filter(|view| view.flushed < lsn)
     }
 
     /// Ends the open group and freezes the delta after its end, so that files contain only
     /// complete groups.
     fn freeze(&self, table: &TableState) -> Result<(Lsn, Version)> {
         loop {
-            if let Some(frozen) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
+            if let Some(frozen) = self.appender.end_group(table, GroupEndReason::Flush, |_| true)? {
                 return Ok(frozen);
             }
             // Nothing is added to the delta while the table's state is locked.
@@ -187,44 +180,6 @@ impl Engine {
                 assert!(frozen <= group.log().applied(), "a delta has records of the log only");
                 return Ok((frozen, group.log().version()));
             }
-        }
-    }
-
-    /// Ends the open group with a record if `wanted` accepts it. Returns the LSN up to which the
-    /// delta is frozen, and the version.
-    pub(crate) fn end_group(
-        &self,
-        table: &TableState,
-        reason: GroupEndReason,
-        wanted: impl Fn(&OpenGroup) -> bool,
-    ) -> Result<Option<(Lsn, Version)>> {
-        let Some(own_room) = table.lock().take_end_room(&wanted) else { return Ok(None) };
-        // Another task may just have taken the space to end the group; one of the two will end it.
-        let room = own_room.or_else(|| self.wal().try_reserve_privileged(SMALL_RECORD_BYTES));
-        let room = room.ok_or_else(|| err!(OutOfRoom, "the log has no room left, retry"))?;
-        let ended = self.wal().append(Kind::GroupEnd as u8, &[][..], room, |lsn, stamp| {
-            let mut group = table.lock();
-            if !group.open().is_some_and(&wanted) {
-                return Err(None::<Infallible>);
-            }
-            let now = self.clock().wall_micros();
-            let ended = group.end_open(reason, now).expect("it is open, as just seen");
-            let (txn, version) = (ended.txn, ended.version);
-            let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
-            record::write_end_stamp(stamp, &end);
-            group.enter(lsn, Event::GroupEnd { txn, version });
-            assert_eq!(group.log().open(), None, "no group is open behind its end");
-            let frozen = table.delta.freeze();
-            assert_eq!(frozen, lsn, "a flush takes all up to the end of the group");
-            Ok((ended, frozen))
-        });
-        match ended {
-            Ok((_, (ended, frozen))) => {
-                let version = ended.version;
-                self.group_ended(ended);
-                Ok(Some((frozen, version)))
-            }
-            Err(_) => Ok(None),
         }
     }
 
@@ -263,7 +218,8 @@ impl Engine {
         let mut rowsets = Vec::new();
         while !stretch.is_empty() {
             let bytes = stretch.iter().map(DeltaRows::bytes);
-            let rest = stretch.split_off(at_once(bytes, self.config().sorted_bytes_max.bytes()));
+            let rest =
+                stretch.split_off(at_once(bytes, self.store.config.sorted_bytes_max.bytes()));
             let part = std::mem::replace(&mut stretch, rest);
             rowsets.extend(self.write_part(view, schema, part, in_flight).await?);
         }
@@ -283,15 +239,17 @@ impl Engine {
         let columns = Arc::clone(schema);
         let lane = Lane::Background;
         let batches =
-            task::run_in(&**self.pool(), lane, move || to_columns(&part, &columns)).await?;
+            task::run_in(self.store.pool(), lane, move || to_columns(&part, &columns)).await?;
         let metas = self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
-        Ok(metas.into_iter().map(|meta| Arc::new(self.open_rowset(view, meta, schema))).collect())
+        let table = view.table.id;
+        let open = |meta| Arc::new(self.store.files.rowset(table, meta, schema));
+        Ok(metas.into_iter().map(open).collect())
     }
 
     /// Writes batches of `schema` to one synced rowset for each tablet that has rows.
-    pub(crate) async fn write_rowsets(
+    pub async fn write_rowsets(
         &self,
         lane: Lane,
         view: &TableView,
@@ -300,7 +258,7 @@ impl Engine {
         lsns: (Lsn, Lsn),
         in_flight: &mut InFlight,
     ) -> Result<Vec<RowsetMeta>> {
-        self.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
+        self.store.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
         let input = FlushInput {
             lane,
             table: Arc::clone(&view.table),
@@ -311,27 +269,16 @@ impl Engine {
             turn: view.tablets.iter().flat_map(|t| &t.rowsets).map(|r| r.rows()).sum(),
         };
         // Ids are reserved first, while running out of them is still an error that can be returned.
-        let ids = view.tablets.iter().map(|_| self.meta().ids().rowset());
+        let ids = view.tablets.iter().map(|_| self.store.meta().ids().rowset());
         let mut ids = ids.collect::<Result<Vec<_>>>()?;
         ids.iter().for_each(|rowset| in_flight.add(*rowset));
         let next_id = || ids.pop().expect("there is an id for each tablet");
-        let segment_bytes_max = self.config().segment_bytes_max.bytes();
-        let metas = flush(self.files(), input, segment_bytes_max, next_id).await?;
+        let segment_bytes_max = self.store.config.segment_bytes_max.bytes();
+        let metas = flush(&self.store.files, input, segment_bytes_max, next_id).await?;
         let is_one_each = metas.len() <= view.tablets.len();
         assert!(is_one_each, "rows of one stretch are one rowset in each tablet");
-        self.failpoints().pass("flush-after-write").map_err(|e| Error::io("flush", e))?;
+        self.store.failpoints().pass("flush-after-write").map_err(|e| Error::io("flush", e))?;
         Ok(metas)
-    }
-
-    /// The rowset of files just written.
-    pub(crate) fn open_rowset(
-        &self,
-        view: &TableView,
-        meta: RowsetMeta,
-        schema: &Arc<TableSchema>,
-    ) -> Rowset {
-        let dir = self.data_dir().tablet(view.table.id, meta.tablet);
-        Rowset::new(self.segments(), &dir, meta, schema)
     }
 }
 

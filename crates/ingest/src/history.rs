@@ -1,7 +1,9 @@
 //! Recently ended groups, for `information_schema.group_commits`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use freshet_base::metrics::Metrics;
 use freshet_base::{TableId, Version};
 use parking_lot::Mutex;
 
@@ -11,17 +13,24 @@ use crate::group::{EndedGroup, FlushTimes};
 const GROUPS_MAX: usize = 1000;
 
 /// Recently ended groups, newest last.
-#[derive(Default)]
-pub struct History(Mutex<VecDeque<EndedGroup>>);
+pub struct History {
+    metrics: Arc<Metrics>,
+    groups: Mutex<VecDeque<EndedGroup>>,
+}
 
 impl History {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, groups: Mutex::default() }
+    }
+
     /// All of them, oldest first.
     pub fn groups(&self) -> Vec<EndedGroup> {
-        self.0.lock().iter().cloned().collect()
+        self.groups.lock().iter().cloned().collect()
     }
 
     pub(crate) fn push(&self, group: EndedGroup) {
-        let mut groups = self.0.lock();
+        self.metrics.groups_ended.with_label_values(&[group.reason.name()]).inc();
+        let mut groups = self.groups.lock();
         if groups.len() == GROUPS_MAX {
             groups.pop_front();
         }
@@ -37,7 +46,7 @@ impl History {
         times: FlushTimes,
     ) {
         assert!(from <= to, "versions of a table rise");
-        for group in self.0.lock().iter_mut().filter(|group| group.table == table) {
+        for group in self.groups.lock().iter_mut().filter(|group| group.table == table) {
             if from < group.version && group.version <= to {
                 assert!(group.flushed.is_none(), "the rows of a group are flushed once");
                 group.flushed = Some(times);

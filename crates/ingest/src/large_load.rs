@@ -6,21 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::task::{self, Lane};
-use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, bail, err};
+use freshet_base::{Incarnation, Lsn, Result, SegmentId, TabletId, bail, err};
 use freshet_meta::RowsetMeta;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{Partition, TableSchema};
-use freshet_storage::Rowset;
 use freshet_storage::view::TableView;
 
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::too_many_rows;
-use crate::engine::Engine;
+use crate::flush::Flusher;
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
 /// A large load of one table while it is written.
 pub(crate) struct LargeLoad {
+    flusher: Arc<Flusher>,
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
     incarnation: Incarnation,
@@ -33,33 +33,57 @@ pub(crate) struct LargeLoad {
 }
 
 impl LargeLoad {
+    /// Begins a large load.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
+    pub fn begin(
+        flusher: &Arc<Flusher>,
+        table: &Arc<TableState>,
+        schema: &Arc<TableSchema>,
+    ) -> Result<Self> {
+        // Checked before any files are written, and unlike at the append regardless of how much
+        // memory the table holds.
+        table.check_flushes()?;
+        let group = table.lock();
+        if group.log().is_dropped() {
+            return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
+        }
+        Ok(Self {
+            flusher: Arc::clone(flusher),
+            table: Arc::clone(table),
+            schema: Arc::clone(schema),
+            incarnation: group.log().incarnation(),
+            stretch: Vec::new(),
+            stretch_bytes: 0,
+            permits: Vec::new(),
+            rows: 0,
+            written: Vec::new(),
+            in_flight: flusher.sweeper.in_flight(),
+        })
+    }
+
     /// Adds encoded rows with their memory, and writes them to files once `stretch_bytes` have
     /// accumulated.
     ///
     /// # Errors
     /// When files cannot be written. The caller then drops the load, and the sweep deletes its
     /// files.
-    pub async fn push(
-        &mut self,
-        engine: &Arc<Engine>,
-        bytes: Bytes,
-        rows: u32,
-        permit: Permit,
-    ) -> Result<()> {
+    pub async fn push(&mut self, bytes: Bytes, rows: u32, permit: Permit) -> Result<()> {
         self.rows = self.rows.checked_add(rows).ok_or_else(too_many_rows)?;
         self.stretch_bytes += bytes.len();
         self.stretch.push((bytes, rows));
         self.permits.push(permit);
-        let is_full = self.stretch_bytes as u64 >= engine.config().stretch_bytes.bytes();
-        if is_full { self.write(engine).await } else { Ok(()) }
+        let is_full = self.stretch_bytes as u64 >= self.flusher.store.config.stretch_bytes.bytes();
+        if is_full { self.write().await } else { Ok(()) }
     }
 
     /// Writes the remaining rows and returns the part for the load's record.
     ///
     /// # Errors
     /// When files cannot be written.
-    pub async fn finish(mut self, engine: &Arc<Engine>) -> Result<PartLoad> {
-        self.write(engine).await?;
+    pub async fn finish(mut self) -> Result<PartLoad> {
+        self.write().await?;
         let rowsets = joined(self.written);
         let rows = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
         assert_eq!(rows, u64::from(self.rows), "rows of a large load are the rows in its files");
@@ -74,10 +98,10 @@ impl LargeLoad {
 
     /// The table with the tablets of the incarnation in which the load began. They are the table's
     /// once the TRUNCATE before the load has settled.
-    async fn view(&self, engine: &Arc<Engine>) -> Result<Arc<TableView>> {
-        engine.settler.events_settled(&self.table).await;
-        engine.save_tablets(&self.table).await?;
-        let view = engine.tables.view(self.table.id);
+    async fn view(&self) -> Result<Arc<TableView>> {
+        self.flusher.settler.events_settled(&self.table).await;
+        self.flusher.settler.save_tablets(&self.table).await?;
+        let view = self.flusher.store.tables.view(self.table.id);
         let Some(view) = view.filter(|_| !self.table.is_dropped()) else {
             bail!(NoSuchTable, "Table '{}' doesn't exist", self.table.name());
         };
@@ -98,22 +122,22 @@ impl LargeLoad {
     ///
     /// # Errors
     /// When files cannot be written, or the table was truncated or dropped meanwhile.
-    pub async fn write(&mut self, engine: &Arc<Engine>) -> Result<()> {
+    pub async fn write(&mut self) -> Result<()> {
         let stretch = std::mem::take(&mut self.stretch);
         if stretch.is_empty() {
             return Ok(());
         }
         let rows = stretch.iter().map(|(_, rows)| u64::from(*rows)).sum::<u64>();
-        engine.disk.may_grow()?;
+        self.flusher.store.disk.may_grow()?;
         // Its files have ids, which the record of the term reserves.
-        engine.begun().await?;
+        self.flusher.term.begun().await?;
         // All its files end up in one rowset per tablet, so it waits for merges only once.
         if self.written.is_empty() {
-            engine.compactor.let_catch_up(&[self.table.id]).await;
+            self.flusher.compactor.let_catch_up(&[self.table.id]).await;
         }
-        let view = self.view(engine).await?;
+        let view = self.view().await?;
         let schema = Arc::clone(&self.schema);
-        let batches = task::run(&**engine.pool(), move || {
+        let batches = task::run(self.flusher.store.pool(), move || {
             stretch
                 .into_iter()
                 .map(|(bytes, rows)| {
@@ -128,61 +152,14 @@ impl LargeLoad {
         let nowhere = (Lsn::ZERO, Lsn::ZERO);
         let in_flight = &mut self.in_flight;
         let lane = Lane::Foreground;
-        let metas =
-            engine.write_rowsets(lane, &view, &self.schema, batches, nowhere, in_flight).await?;
+        let (flusher, schema) = (&self.flusher, &self.schema);
+        let metas = flusher.write_rowsets(lane, &view, schema, batches, nowhere, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a large load are the rows in its files");
         self.written.extend(metas);
         self.stretch_bytes = 0;
         self.permits.clear();
         Ok(())
-    }
-}
-
-impl Engine {
-    /// Begins a large load.
-    ///
-    /// # Errors
-    /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
-    pub(crate) fn begin_large_load(
-        &self,
-        table: &Arc<TableState>,
-        schema: &Arc<TableSchema>,
-    ) -> Result<LargeLoad> {
-        // Checked before any files are written, and unlike at the append regardless of how much
-        // memory the table holds.
-        table.check_flushes()?;
-        let group = table.lock();
-        if group.log().is_dropped() {
-            return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
-        }
-        Ok(LargeLoad {
-            table: Arc::clone(table),
-            schema: Arc::clone(schema),
-            incarnation: group.log().incarnation(),
-            stretch: Vec::new(),
-            stretch_bytes: 0,
-            permits: Vec::new(),
-            rows: 0,
-            written: Vec::new(),
-            in_flight: self.sweeper.in_flight(),
-        })
-    }
-
-    /// The rowsets of a large load whose record is at `lsn`.
-    pub(crate) fn loaded_rowsets(
-        &self,
-        table: TableId,
-        schema: &Arc<TableSchema>,
-        metas: Vec<RowsetMeta>,
-        lsn: Lsn,
-    ) -> Vec<Arc<Rowset>> {
-        let open = |mut meta: RowsetMeta| {
-            (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
-            let dir = self.data_dir().tablet(table, meta.tablet);
-            Arc::new(Rowset::new(self.segments(), &dir, meta, schema))
-        };
-        metas.into_iter().map(open).collect()
     }
 }
 

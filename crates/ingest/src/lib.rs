@@ -9,10 +9,11 @@
 //! The write path, in the order of its files: `load` takes every load from encoded rows to its
 //! record; `admit` grants it memory and log space, `append` assigns its position in log and delta
 //! under one lock, `group` determines which loads share a transaction; the horizon of the log
-//! acknowledges it. Before any of them, `begin` appends the first record of the term. Independently
+//! acknowledges it. Before any of them, `term` appends the first record of the term. Independently
 //! of clients, `flush` later writes rows to files, `metadata` applies changes of files once the
 //! horizon has reached their records, `recycle` reuses log files, and `replay` restores the
-//! contents of the log after a crash. `upkeep` decides when.
+//! contents of the log after a crash. `upkeep` decides when. `engine` says in which order they use
+//! each other.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
 //! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;
@@ -39,7 +40,6 @@ mod group;
 mod history;
 mod job;
 mod keeper;
-mod labels;
 mod large_load;
 mod layout;
 mod load;
@@ -55,9 +55,11 @@ pub mod rejects;
 mod replay;
 mod state;
 mod stopped;
+mod store;
 mod sweep;
 mod tables;
 mod target;
+mod term;
 mod transaction;
 mod unlisted;
 mod unsettled;

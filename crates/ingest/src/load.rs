@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::Result;
 use freshet_base::budget::Permit;
-use freshet_base::clock::Deadline;
 use freshet_meta::Claim;
 use freshet_schema::GroupCommitMode;
 
@@ -61,7 +60,7 @@ impl Load<'_> {
         let count = u32::try_from(count).map_err(|_| too_many_rows())?;
         self.pieces_bytes += rows.len();
         self.pieces.push((rows, count, memory));
-        match self.files.is_none() && self.engine.takes_record_of(self.pieces_bytes) {
+        match self.files.is_none() && self.engine.appender.takes_record_of(self.pieces_bytes) {
             true => Ok(()),
             false => self.go_to_files().await,
         }
@@ -97,7 +96,7 @@ impl Load<'_> {
     /// Those of [`Self::push`].
     pub async fn to_files(&mut self) -> Result<()> {
         self.go_to_files().await?;
-        self.files.as_mut().expect("they have just gone there").write(self.engine).await
+        self.files.as_mut().expect("they have just gone there").write().await
     }
 
     /// Commits the rows added so far and those in `buffer`. On success nothing can fail any more;
@@ -139,27 +138,27 @@ impl Load<'_> {
         };
         assert!(self.files.is_none(), "a load that has written files is a large one");
         let bytes = buffer.payload_bytes();
-        let admitted = engine.admission().admit(bytes, self.held, patience).await?;
+        let admitted = engine.admission.admit(bytes, self.held, patience).await?;
         let schema_version = target.schema().version;
         let load = SmallLoad { table: &target.state, schema_version, mode, label };
-        let Appended { lsn, txn } = engine.append_rows(load, buffer, admitted)?;
+        let Appended { lsn, txn } = engine.appender.append_rows(load, buffer, admitted)?;
         Ok(Loaded { lsn, txn: Some(txn), mode, given })
     }
 
     /// Whether all rows, including those in `buffer`, fit in one record.
     fn fits_record(&self, buffer: &LoadBuffer) -> bool {
         let bytes = self.pieces_bytes + buffer.payload_bytes();
-        self.files.is_none() && self.engine.takes_record_of(bytes)
+        self.files.is_none() && self.engine.appender.takes_record_of(bytes)
     }
 
     async fn go_to_files(&mut self) -> Result<()> {
         if self.files.is_none() {
             let (state, schema) = (&self.target.state, self.target.schema());
-            self.files = Some(Box::new(self.engine.begin_large_load(state, schema)?));
+            self.files = Some(Box::new(LargeLoad::begin(&self.engine.flusher, state, schema)?));
         }
         let files = self.files.as_mut().expect("just made");
         for (rows, count, memory) in self.pieces.drain(..) {
-            files.push(self.engine, rows, count, memory).await?;
+            files.push(rows, count, memory).await?;
         }
         Ok(())
     }
@@ -183,7 +182,7 @@ impl Load<'_> {
         let missing = (bytes as u64).saturating_sub(held);
         if missing > 0 {
             let step = missing.max(MEMORY_STEP_BYTES);
-            let deadline = self.patience.soon(self.engine.admission());
+            let deadline = self.patience.soon(&self.engine.admission);
             let memory = self.engine.take_memory(step, deadline).await?;
             self.add_memory(memory);
         }
@@ -208,11 +207,11 @@ impl Load<'_> {
         self.go_to_files().await?;
         assert!(self.pieces.is_empty(), "all rows of a large load go to files");
         let engine = self.engine;
-        let deadline = self.patience.late(engine.admission());
+        let deadline = self.patience.late(&engine.admission);
         let files = self.files.expect("a large load has gone to files");
-        let parts = vec![files.finish(engine).await?];
-        let room = engine.room_for(&parts, deadline).await?;
-        engine.append_parts(parts, label, room)
+        let parts = vec![files.finish().await?];
+        let room = engine.appender.room_for(&parts, deadline).await?;
+        engine.appender.append_parts(parts, label, room)
     }
 }
 
@@ -228,22 +227,4 @@ impl Engine {
         let (pieces_bytes, files, held) = (0, None, None);
         Load { engine, target, destination, patience, pieces, pieces_bytes, files, held }
     }
-
-    /// Whether rows of this many bytes are stored in the log itself; larger loads write files,
-    /// which a small record refers to.
-    pub(crate) fn takes_record_of(&self, bytes: usize) -> bool {
-        bytes as u64 <= self.config().wal_load_bytes_max.bytes()
-            && self.wal().takes_record_of(bytes + RECORD_SPARE_BYTES)
-    }
-
-    /// Reserves memory for writes, waiting until `deadline`.
-    ///
-    /// # Errors
-    /// `OutOfRoom` (1041, retryable).
-    pub async fn take_memory(&self, bytes: u64, deadline: Deadline) -> Result<Permit> {
-        self.admission().memory_until(bytes, deadline).await
-    }
 }
-
-/// Space for the stamp and label in a record besides its parts.
-const RECORD_SPARE_BYTES: usize = 8 << 10;

@@ -6,20 +6,15 @@ use std::sync::Arc;
 use freshet_base::io::FsRef;
 use freshet_base::{Error, Result};
 use freshet_meta::{LogFileRecord, Meta};
-use freshet_wal::{LogFile, Wal, make_file};
+use freshet_wal::{LogFile, make_file};
 use parking_lot::Mutex;
 
-use crate::config::EngineConfig;
-use crate::disk::Disk;
 use crate::log_dirs;
+use crate::store::Store;
 
 /// Makes files for a log that runs.
 pub(crate) struct LogFiles {
-    pub fs: FsRef,
-    pub config: Arc<EngineConfig>,
-    pub meta: Arc<Meta>,
-    pub wal: Arc<Wal>,
-    pub disk: Arc<Disk>,
+    pub store: Arc<Store>,
     /// The id of the next file, from its reservation until the file is listed in metadata.
     pub next: Mutex<Option<u64>>,
 }
@@ -30,32 +25,33 @@ impl LogFiles {
     /// # Errors
     /// When the disk is full.
     pub fn make(&self) -> Result<()> {
-        self.disk.may_grow()?;
+        self.store.disk.may_grow()?;
         let mut next = self.next.lock();
         let id = match *next {
             Some(id) => id,
-            None => *next.insert(self.meta.next_log_file()?),
+            None => *next.insert(self.store.meta().next_log_file()?),
         };
         let path = self.roomiest_dir().join(format!("{id:08}.log"));
-        let bytes = self.config.wal_file_bytes.bytes();
-        if let Err(error) = make_file(&*self.fs, &path, bytes) {
+        let bytes = self.store.config.wal_file_bytes.bytes();
+        if let Err(error) = make_file(self.store.fs(), &path, bytes) {
             // On a full disk a partial file would occupy space that flushes need.
-            let _ = self.fs.remove_file(&path);
+            let _ = self.store.fs().remove_file(&path);
             return Err(Error::io(format_args!("make log file {}", path.display()), error));
         }
-        let listed = log_dirs::listed(&self.config.data_dir, &path)?;
-        self.meta.add_log_file(LogFileRecord { id, path: listed, bytes })?;
+        let listed = log_dirs::listed(&self.store.config.data_dir, &path)?;
+        self.store.meta().add_log_file(LogFileRecord { id, path: listed, bytes })?;
         *next = None;
         drop(next);
-        self.wal
+        self.store
+            .wal
             .offer_file(LogFile { id, path: path.clone(), bytes })
             .map_err(|e| Error::io(format_args!("open log file {}", path.display()), e))
     }
 
     /// The directory with most free space.
     fn roomiest_dir(&self) -> &PathBuf {
-        let room = |dir: &&PathBuf| self.fs.available_bytes(dir).unwrap_or(0);
-        self.config.wal_dirs.iter().max_by_key(room).expect("there is a log directory")
+        let room = |dir: &&PathBuf| self.store.fs().available_bytes(dir).unwrap_or(0);
+        self.store.config.wal_dirs.iter().max_by_key(room).expect("there is a log directory")
     }
 }
 

@@ -11,17 +11,15 @@ use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
 use freshet_meta::{IdEnds, MetaEvent, disk};
 use freshet_storage::fold::{Barrier, Event};
-use freshet_wal::{Room, Wal};
+use freshet_wal::Room;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 
-use crate::config::EngineConfig;
 use crate::event_files::{EventFile, EventFiles};
 use crate::record::{self, Kind, MetadataBody};
 use crate::state::TableState;
+use crate::store::Store;
 use crate::sweep::InFlight;
-use crate::tables::Tables;
-use crate::world::World;
 
 /// Payload size that fits in the one block of log space reserved at the beginning of a flush.
 pub(crate) const SMALL_EVENT_BYTES: usize = 3 << 10;
@@ -32,10 +30,7 @@ const CHECKPOINT_PAUSE: Duration = Duration::from_millis(900);
 
 /// Appends metadata records, settles them, and knows when a checkpoint is due.
 pub(crate) struct Settler {
-    world: World,
-    config: Arc<EngineConfig>,
-    wal: Arc<Wal>,
-    tables: Arc<Tables>,
+    store: Arc<Store>,
     pub event_files: Arc<EventFiles>,
     /// Records in log order: they are added under the append lock.
     entered: Mutex<VecDeque<Entered>>,
@@ -92,18 +87,10 @@ impl Ahead {
 }
 
 impl Settler {
-    pub fn new(
-        world: World,
-        config: Arc<EngineConfig>,
-        wal: Arc<Wal>,
-        tables: Arc<Tables>,
-    ) -> Self {
-        let event_files = EventFiles::new(Arc::clone(&world.fs), &config.data_dir);
+    pub fn new(store: Arc<Store>) -> Self {
+        let event_files = EventFiles::new(Arc::clone(&store.world.fs), &store.config.data_dir);
         Self {
-            world,
-            config,
-            wal,
-            tables,
+            store,
             event_files: Arc::new(event_files),
             entered: Mutex::default(),
             settles: Mutex::default(),
@@ -116,7 +103,7 @@ impl Settler {
     /// # Errors
     /// `OutOfRoom` while the part of the log for such records is full.
     pub fn room(&self) -> Result<Room> {
-        self.wal.try_reserve_publish(SMALL_EVENT_BYTES).ok_or_else(|| {
+        self.store.wal.try_reserve_publish(SMALL_EVENT_BYTES).ok_or_else(|| {
             err!(
                 OutOfRoom,
                 "the log has no room for what a flush or a merge did, or for ids; tried again"
@@ -132,14 +119,15 @@ impl Settler {
     /// When a large event cannot be written to its file.
     pub async fn append(&self, event: MetaEvent, room: Room, change: ViewChange) -> Result<bool> {
         let (payload, room, file) = self.payload_of(&event, room).await?;
-        let appended = self.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
-            if change.table.is_dropped() {
-                return Err(());
-            }
-            record::write_metadata_stamp(stamp, change.table.id);
-            change.table.note_event(lsn);
-            Ok(self.settle_later(lsn, event, Some(change), file))
-        });
+        let appended =
+            self.store.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
+                if change.table.is_dropped() {
+                    return Err(());
+                }
+                record::write_metadata_stamp(stamp, change.table.id);
+                change.table.note_event(lsn);
+                Ok(self.settle_later(lsn, event, Some(change), file))
+            });
         let Ok((_, unsettled)) = appended else { return Ok(false) };
         Ok(self.settled(unsettled).await)
     }
@@ -159,7 +147,7 @@ impl Settler {
     ) -> Result<()> {
         let (payload, room, file) = self.payload_of(&event, room).await?;
         let kind = Kind::Metadata as u8;
-        let (_, unsettled) = self.wal.append(kind, &payload[..], room, |lsn, stamp| {
+        let (_, unsettled) = self.store.wal.append(kind, &payload[..], room, |lsn, stamp| {
             if let Some(state) = state {
                 if state.is_dropped() {
                     bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
@@ -180,11 +168,12 @@ impl Settler {
         let (room, event) = (self.room()?, MetaEvent::Reserve(ends));
         let encoded = disk::encode(&event);
         let payload = record::metadata_payload(MetadataBody::Inline(&encoded));
-        let appended = self.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
-            // It is of no table.
-            record::write_metadata_stamp(stamp, TableId(0));
-            Ok::<_, Error>(self.settle_later(lsn, event, None, None))
-        });
+        let appended =
+            self.store.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
+                // It is of no table.
+                record::write_metadata_stamp(stamp, TableId(0));
+                Ok::<_, Error>(self.settle_later(lsn, event, None, None))
+            });
         let (_, unsettled) = appended?;
         // It has no effect if a burst has reserved more meanwhile.
         self.settled(unsettled).await;
@@ -209,7 +198,7 @@ impl Settler {
 
     /// Waits until a record has settled; returns whether it had an effect.
     async fn settled(&self, unsettled: Unsettled) -> bool {
-        self.wal.horizon().wait(unsettled.lsn).await;
+        self.store.horizon().wait(unsettled.lsn).await;
         self.settle_due();
         unsettled.answer.await.expect("what is durable has settled")
     }
@@ -219,8 +208,8 @@ impl Settler {
     /// # Errors
     /// That of a failpoint; the record settles nevertheless.
     pub async fn settled_as_told(&self, unsettled: Unsettled) -> Result<()> {
-        self.wal.horizon().wait(unsettled.lsn).await;
-        self.world.failpoints.pass("barrier-durable").map_err(|e| Error::io("barrier", e))?;
+        self.store.horizon().wait(unsettled.lsn).await;
+        self.store.failpoints().pass("barrier-durable").map_err(|e| Error::io("barrier", e))?;
         let lsn = unsettled.lsn;
         assert!(self.settled(unsettled).await, "the statement at {lsn} was decided under its lock");
         Ok(())
@@ -230,9 +219,9 @@ impl Settler {
     /// been dropped meanwhile.
     pub async fn all_settled(&self) {
         let last = self.entered.lock().back().map(|entered| entered.lsn).unwrap_or_default();
-        self.wal.horizon().wait(last).await;
+        self.store.horizon().wait(last).await;
         self.settle_due();
-        assert!(self.tables.meta.settled() >= last, "what is durable has settled");
+        assert!(self.store.meta().settled() >= last, "what is durable has settled");
     }
 
     /// Encodes an event with log space for it: in a file if it is long or there is no log space for
@@ -243,7 +232,7 @@ impl Settler {
         small: Room,
     ) -> Result<(Vec<u8>, Room, Option<EventFile>)> {
         let encoded = disk::encode(event);
-        let bytes_max = (self.config.wal_file_bytes.bytes() / FILE_PARTS) as usize;
+        let bytes_max = (self.store.config.wal_file_bytes.bytes() / FILE_PARTS) as usize;
         let inline = |room| (record::metadata_payload(MetadataBody::Inline(&encoded)), room, None);
         if encoded.len() < SMALL_EVENT_BYTES {
             return Ok(inline(small));
@@ -251,19 +240,19 @@ impl Settler {
         let room = match event {
             _ if encoded.len() > bytes_max => None,
             MetaEvent::Publish(_) | MetaEvent::Replace(_) => {
-                self.wal.try_reserve_publish(encoded.len() + SMALL_EVENT_BYTES)
+                self.store.wal.try_reserve_publish(encoded.len() + SMALL_EVENT_BYTES)
             }
             // Never from what is kept for flushes and ends.
-            _ => self.wal.try_reserve(encoded.len() + SMALL_EVENT_BYTES),
+            _ => self.store.wal.try_reserve(encoded.len() + SMALL_EVENT_BYTES),
         };
         if let Some(room) = room {
             return Ok(inline(room));
         }
-        let name = format!("{}.event", self.tables.meta.ids().rowset()?);
+        let name = format!("{}.event", self.store.meta().ids().rowset()?);
         let checksum = crc_fast::crc32_iscsi(&encoded);
         let file = self.event_files.file(&name);
-        let (fs, to) = (Arc::clone(&self.world.fs), file.path.clone());
-        task::run(&*self.world.pool, move || fs.write_atomic(&to, &encoded))
+        let (fs, to) = (Arc::clone(&self.store.world.fs), file.path.clone());
+        task::run(self.store.pool(), move || fs.write_atomic(&to, &encoded))
             .await
             .map_err(|error| Error::io(format_args!("write {}", file.path.display()), error))?;
         let body = MetadataBody::File { checksum, name: &name };
@@ -274,9 +263,9 @@ impl Settler {
     /// that appended them were dropped.
     pub async fn events_settled(&self, table: &TableState) {
         let last = table.last_event();
-        self.wal.horizon().wait(last).await;
+        self.store.horizon().wait(last).await;
         self.settle_due();
-        assert!(self.tables.meta.settled() >= last, "what is durable has settled");
+        assert!(self.store.meta().settled() >= last, "what is durable has settled");
     }
 
     /// Settles every record up to the horizon, in memory and without waiting.
@@ -286,7 +275,7 @@ impl Settler {
         // durable: rows that are in no file would count as flushed.
         let _whole = AbortOnPanic("settling a metadata record");
         // The horizon is read before `entered`, so that every durable record is found there.
-        let horizon = self.wal.horizon().get();
+        let horizon = self.store.horizon().get();
         loop {
             let next = {
                 let mut entered = self.entered.lock();
@@ -298,13 +287,13 @@ impl Settler {
         }
         let is_above = self.entered.lock().front().is_none_or(|next| next.lsn > horizon);
         assert!(is_above, "what has not settled is above the horizon");
-        self.tables.meta.settled_to(horizon);
+        self.store.meta().settled_to(horizon);
     }
 
     fn settle_one(&self, entered: Entered) {
         let Entered { lsn, event, change, file, answer } = entered;
-        assert!(lsn <= self.wal.horizon().get(), "a record settles behind the horizon");
-        let fits = self.tables.meta.settle(lsn, &event);
+        assert!(lsn <= self.store.horizon().get(), "a record settles behind the horizon");
+        let fits = self.store.meta().settle(lsn, &event);
         if fits {
             self.show_settled(lsn, &event, change);
         }
@@ -319,7 +308,7 @@ impl Settler {
     pub fn show_catalog(&self) {
         // Otherwise a table could be in the catalog before it is in the view.
         let _one = self.settles.lock();
-        self.tables.show_catalog();
+        self.store.tables.show_catalog();
     }
 
     /// Publishes what has settled to readers and writers.
@@ -329,14 +318,14 @@ impl Settler {
                 let change = change.expect("a flush or merge has changed files");
                 let ViewChange { table, at, event: shown, in_flight } = change;
                 check_change(event, table.id, at);
-                self.tables.show(lsn, at, vec![(table.id, shown)]);
+                self.store.tables.show(lsn, at, vec![(table.id, shown)]);
                 // By now the view refers to the new files.
                 drop(in_flight);
                 self.check_flushed(table.id);
             }
-            MetaEvent::Create(table) => self.tables.add(table),
+            MetaEvent::Create(table) => self.store.tables.add(table),
             MetaEvent::Define { table, .. } => {
-                self.tables.show(lsn, lsn, vec![(*table, Event::Define)]);
+                self.store.tables.show(lsn, lsn, vec![(*table, Event::Define)]);
             }
             MetaEvent::Truncate(tables) => {
                 let event = |truncate: &freshet_meta::Truncate| {
@@ -344,14 +333,15 @@ impl Settler {
                     let barrier = Barrier::Truncate { incarnation };
                     (truncate.table, Event::Barrier { barrier, ended: None, version })
                 };
-                self.tables.show(lsn, lsn, tables.iter().map(event).collect());
+                self.store.tables.show(lsn, lsn, tables.iter().map(event).collect());
                 tables.iter().for_each(|truncate| self.check_flushed(truncate.table));
             }
-            MetaEvent::Drop(tables) => self.tables.remove(lsn, tables),
+            MetaEvent::Drop(tables) => self.store.tables.remove(lsn, tables),
             MetaEvent::DropDatabase(id) => {
                 let of_it = |state: &Arc<TableState>| (state.db == *id).then_some(state.id);
-                let tables = self.tables.states().iter().filter_map(of_it).collect::<Vec<_>>();
-                self.tables.remove(lsn, &tables);
+                let tables =
+                    self.store.tables.states().iter().filter_map(of_it).collect::<Vec<_>>();
+                self.store.tables.remove(lsn, &tables);
             }
             // Readers see no reservations.
             MetaEvent::Reserve(_) | MetaEvent::Term(_) => {}
@@ -360,15 +350,15 @@ impl Settler {
 
     /// Checks that readers see a table flushed as far as metadata says.
     fn check_flushed(&self, table: TableId) {
-        let shown = self.tables.view(table).map(|view| view.flushed);
-        let settled = self.tables.meta.flushed(table).map(|flushed| flushed.lsn);
+        let shown = self.store.tables.view(table).map(|view| view.flushed);
+        let settled = self.store.meta().flushed(table).map(|flushed| flushed.lsn);
         assert_eq!(shown, settled, "a table is flushed alike in metadata and for readers");
     }
 
     /// Settles what is due, and returns whether a checkpoint is.
     pub fn checkpoint_due(&self) -> bool {
         self.settle_due();
-        self.ahead.is_due(self.tables.meta.is_ahead(), self.world.clock.now())
+        self.ahead.is_due(self.store.meta().is_ahead(), self.store.clock().now())
     }
 
     /// Writes a checkpoint.
@@ -377,16 +367,30 @@ impl Settler {
     /// When the disk is full; it is retried.
     pub fn checkpoint(&self) -> Result<()> {
         self.settle_due();
-        self.world.failpoints.pass("checkpoint").map_err(|e| Error::io("checkpoint", e))?;
-        let before = self.tables.meta.saved_lsn();
-        self.tables.meta.checkpoint()?;
-        assert!(self.tables.meta.saved_lsn() >= before, "the LSN of a checkpoint never falls");
+        self.store.failpoints().pass("checkpoint").map_err(|e| Error::io("checkpoint", e))?;
+        let before = self.store.meta().saved_lsn();
+        self.store.meta().checkpoint()?;
+        assert!(self.store.meta().saved_lsn() >= before, "the LSN of a checkpoint never falls");
         self.remove_event_files()
+    }
+
+    /// Writes a checkpoint if the tablets of a table are newer than the last one. To be called
+    /// before files are written: a record that names tablets must not outlive the record of the
+    /// TRUNCATE that created them, which could be given up with a hole in the log.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub async fn save_tablets(self: &Arc<Self>, table: &TableState) -> Result<()> {
+        if table.last_truncate() <= self.store.meta().saved_lsn() {
+            return Ok(());
+        }
+        let settler = Arc::clone(self);
+        task::run(self.store.pool(), move || settler.checkpoint()).await
     }
 
     /// Removes event files of records that the store reflects.
     pub fn remove_event_files(&self) -> Result<()> {
-        self.event_files.remove_up_to(self.tables.meta.saved_lsn())
+        self.event_files.remove_up_to(self.store.meta().saved_lsn())
     }
 }
 

@@ -10,30 +10,35 @@ use freshet_storage::segment::{FileStore, SegmentAccess};
 use freshet_storage::side::SideReader;
 use freshet_storage::view::{StoreView, TableView};
 use freshet_storage::views::Views;
-use freshet_storage::{DataDir, Rowset};
 use freshet_wal::{FileState, NewTerm, Wal, WalOptions, WalWorld};
 use imbl::HashMap;
 use parking_lot::Mutex;
-use tokio::sync::SetOnce;
 
 use crate::admit::Admission;
+use crate::append::Appender;
+use crate::begin::begin;
 use crate::check::unreadable;
 use crate::compact::{Compactor, Merges};
 use crate::config::EngineConfig;
+use crate::ddl::Ddl;
 use crate::disk::Disk;
 use crate::engine::Engine;
+use crate::flush::Flusher;
 use crate::history::History;
 use crate::job::LogJobs;
 use crate::keeper::Keeper;
 use crate::log_dirs::Lock;
 use crate::log_files::LogFiles;
 use crate::metadata::Settler;
-use crate::replay::{Replay, Replayed};
+use crate::recycle::Recycler;
+use crate::replay::{Replay, Replayed, truncate_lost};
 use crate::state::TableState;
 use crate::stopped::{StoppedStore, damaged};
+use crate::store::Store;
 use crate::sweep::Sweeper;
 use crate::tables::Tables;
-use crate::upkeep;
+use crate::term::Term;
+use crate::upkeep::Upkeep;
 use crate::world::World;
 
 impl Engine {
@@ -63,9 +68,9 @@ impl Engine {
         wal.hold();
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
-        let mut replay = Replay::new(&engine);
+        let mut replay = Replay::new(&engine.store, engine.memory());
         replay_side(&engine, &mut replay)?;
-        step(&engine.world, "recovery-side-file-replayed")?;
+        step(&engine.store.world, "recovery-side-file-replayed")?;
         for hole in &scan.without_head {
             let (first, last) = (hole.first, hole.last);
             tracing::warn!(%first, %last, "the head of log records is damaged; they are read");
@@ -75,17 +80,18 @@ impl Engine {
             replay.record(&record)?;
         }
         let replayed = replay.finish();
-        engine.truncate_lost().await?;
-        step(&engine.world, "recovery-log-replayed")?;
+        truncate_lost(&engine.store).await?;
+        step(&engine.store.world, "recovery-log-replayed")?;
         engine.settler.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
-        engine.remove_side_files()?;
+        engine.upkeep.recycler.remove_side_files()?;
         engine.settler.event_files.adopt(event_files)?;
         engine.start()?;
-        step(&engine.world, "recovery-log-started")?;
+        step(&engine.store.world, "recovery-log-started")?;
         Ok(engine)
     }
 
+    /// Makes the services, each of those above it.
     fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Arc<Disk>) -> Result<Self> {
         let StoppedStore { meta, data, config, locks, .. } = store;
         let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
@@ -97,56 +103,64 @@ impl Engine {
         let open = Budget::new("memory of open transactions", open);
         let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
-        let files = Files { fs: Arc::clone(&fs), dir: data, pool, segments };
-        let (config, meta) = (Arc::new(config), Arc::new(meta));
-        let tables = Arc::new(stored_tables(&meta, locks, &files, &config)?);
-        let keeper = Arc::<Keeper>::default();
-        let (of_tables, dir, grace) = (Arc::clone(&tables), files.dir.clone(), config.orphan_grace);
-        let sweeper = Arc::new(Sweeper::new(world.clone(), of_tables, dir, grace));
-        let settler = Arc::new(Settler::new(
-            world.clone(),
-            Arc::clone(&config),
-            Arc::clone(&wal),
-            Arc::clone(&tables),
-        ));
+        let admission = Arc::new(admission);
+        let files = Files { fs, dir: data, pool, segments };
+        let tables = stored_tables(meta, locks, &files, &config)?;
+        let keeper = Keeper::default();
+        let history = Arc::new(History::new(Arc::clone(&world.metrics)));
+        let store = Arc::new(Store { world, config, wal, disk, keeper, files, tables });
+        let settler = Arc::new(Settler::new(Arc::clone(&store)));
+        let sweeper = Arc::new(Sweeper::new(Arc::clone(&store)));
         let compactor = Arc::new(Compactor {
-            world: world.clone(),
-            config: Arc::clone(&config),
-            files: files.clone(),
-            tables: Arc::clone(&tables),
+            store: Arc::clone(&store),
             settler: Arc::clone(&settler),
             sweeper: Arc::clone(&sweeper),
-            keeper: Arc::clone(&keeper),
-            disk: Arc::clone(&disk),
             merges: Merges::default(),
         });
-        let log_files = LogFiles {
-            fs,
-            config: Arc::clone(&config),
-            meta,
-            wal: Arc::clone(&wal),
-            disk: Arc::clone(&disk),
-            next: Mutex::default(),
-        };
-        Ok(Self {
-            wal,
-            admission,
-            tables,
-            files,
-            keeper,
-            settler,
-            log_files,
-            log_jobs: LogJobs::default(),
-            compactor,
-            sweeper,
-            disk,
-            history: History::default(),
+        let term = Arc::new(Term::new(Arc::clone(&store), Arc::clone(&settler)));
+        let appender = Arc::new(Appender {
+            store: Arc::clone(&store),
+            admission: Arc::clone(&admission),
+            history: Arc::clone(&history),
+        });
+        let flusher = Arc::new(Flusher {
+            store: Arc::clone(&store),
+            history: Arc::clone(&history),
+            settler: Arc::clone(&settler),
+            sweeper: Arc::clone(&sweeper),
+            compactor: Arc::clone(&compactor),
+            term: Arc::clone(&term),
+            appender: Arc::clone(&appender),
+        });
+        let recycler = Arc::new(Recycler {
+            store: Arc::clone(&store),
+            settler: Arc::clone(&settler),
+            compactor: Arc::clone(&compactor),
+            term: Arc::clone(&term),
+            appender: Arc::clone(&appender),
+            flusher: Arc::clone(&flusher),
+            log_files: LogFiles { store: Arc::clone(&store), next: Mutex::default() },
+            jobs: LogJobs::default(),
+        });
+        let ddl = Arc::new(Ddl {
+            store: Arc::clone(&store),
+            admission: Arc::clone(&admission),
+            history: Arc::clone(&history),
+            settler: Arc::clone(&settler),
+            term: Arc::clone(&term),
             names: futures::lock::Mutex::new(()),
-            appending: std::sync::atomic::AtomicUsize::new(0),
-            begun: SetOnce::new(),
-            config,
-            world,
-        })
+        });
+        let upkeep = Arc::new(Upkeep {
+            store: Arc::clone(&store),
+            admission: Arc::clone(&admission),
+            sweeper,
+            compactor,
+            term: Arc::clone(&term),
+            appender: Arc::clone(&appender),
+            flusher: Arc::clone(&flusher),
+            recycler,
+        });
+        Ok(Self { store, admission, history, settler, term, appender, flusher, ddl, upkeep })
     }
 
     /// Creates the metrics of all reasons, so that they start at zero instead of appearing with the
@@ -164,23 +178,24 @@ impl Engine {
     }
 
     /// Starts the log thread, the keeper and the term. Log files exist before the first load.
-    fn start(self: &Arc<Self>) -> Result<()> {
+    fn start(&self) -> Result<()> {
         self.show_reasons();
-        self.disk.take_ballast();
-        while self.wal().needs_file() {
-            match self.log_files.make() {
+        let (disk, recycler) = (&self.store.disk, &self.upkeep.recycler);
+        disk.take_ballast();
+        while self.store.wal.needs_file() {
+            match recycler.log_files.make() {
                 Ok(()) => {}
                 // Reads work, and loads wait for log space as usual.
                 Err(error) if error.code() == ErrorCode::DiskFull => {
-                    self.disk.give_up_for(&error);
+                    disk.give_up_for(&error);
                     break;
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.pool().dedicate("wal", Box::pin(Arc::clone(self.wal()).run()));
-        self.pool().spawn("keeper", Box::pin(upkeep::run(Arc::clone(self))));
-        self.begin();
+        self.pool().dedicate("wal", Box::pin(Arc::clone(&self.store.wal).run()));
+        self.pool().spawn("keeper", Box::pin(Arc::clone(&self.upkeep).run()));
+        begin(&self.term, Arc::clone(recycler), Arc::clone(&self.ddl));
         Ok(())
     }
 }
@@ -192,7 +207,7 @@ fn step(world: &World, name: &str) -> Result<()> {
 
 /// All tables as metadata has them.
 fn stored_tables(
-    meta: &Arc<Meta>,
+    meta: Meta,
     locks: Vec<Lock>,
     files: &Files,
     config: &EngineConfig,
@@ -201,7 +216,7 @@ fn stored_tables(
     let mut views = HashMap::new();
     let mut states = HashMap::new();
     for table in meta.fold().tables() {
-        let view = table_view(&files.segments, &files.dir, &table)?;
+        let view = table_view(files, &table)?;
         let db = catalog.database_name(&table.table);
         let state = TableState::new(&view, db, table.flushed.version_lsn);
         let before = states.insert(table.table.id, Arc::new(state));
@@ -210,14 +225,10 @@ fn stored_tables(
     }
     let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
     let views = Views::new(StoreView { catalog, tables: views }, kept);
-    Ok(Tables::new(Arc::clone(meta), views, states, locks))
+    Ok(Tables::new(Arc::new(meta), views, states, locks))
 }
 
-fn table_view(
-    segments: &Arc<SegmentAccess>,
-    data: &DataDir,
-    stored: &StoredTable,
-) -> Result<TableView> {
+fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
     let table = Arc::clone(&stored.table);
     let mut tablets = TableView::empty_tablets(&table);
     for meta in &stored.rowsets {
@@ -232,8 +243,7 @@ fn table_view(
         let Some(tablet) = tablets.iter_mut().find(|tablet| tablet.id == meta.tablet) else {
             bail!(Corruption, "files of '{}' are of unknown tablet {}", table.name, meta.tablet);
         };
-        let dir = data.tablet(table.id, meta.tablet);
-        tablet.rowsets.push(Arc::new(Rowset::new(segments, &dir, meta.clone(), schema)));
+        tablet.rowsets.push(Arc::new(files.rowset(table.id, meta.clone(), schema)));
     }
     Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }
@@ -264,8 +274,8 @@ fn start_wal(
 
 fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {
     if let Some(name) = engine.meta().log_state().side_file {
-        let mut side =
-            SideReader::open(&**engine.fs(), &engine.side_path(&name)).map_err(damaged)?;
+        let mut side = SideReader::open(&**engine.fs(), &engine.upkeep.recycler.side_path(&name))
+            .map_err(damaged)?;
         while let Some(entry) = side.next_entry().map_err(damaged)? {
             replay.side(&entry)?;
         }

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use freshet_base::budget::Budget;
 use freshet_base::{Error, Incarnation, Lsn, Result, TableId, TxnId, err, task};
 use freshet_meta::{LabelTime, TermRecord, Truncate};
 use freshet_schema::row;
@@ -17,9 +18,10 @@ use freshet_storage::delta::Payload;
 use freshet_storage::fold::{Barrier, Body, Event, Load, LostTruncate};
 use freshet_storage::side::{SideBody, SideEntry};
 
-use crate::engine::Engine;
+use crate::append::{convert_later, loaded_rowsets};
 use crate::record::{self, BarrierBody, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
 use crate::state::TableState;
+use crate::store::Store;
 
 /// Statistics of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +36,9 @@ pub struct Replayed {
 
 /// A replay in progress.
 pub struct Replay<'a> {
-    engine: &'a Arc<Engine>,
+    store: &'a Arc<Store>,
+    /// The memory for all writes.
+    memory: &'a Budget,
     /// Tables that may have an open group at this position of the log.
     grouped: BTreeSet<TableId>,
     /// Rows that cannot be read without the given-up record of an ALTER, by table.
@@ -45,10 +49,10 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay into `engine`, whose tables are in the state of metadata.
-    pub fn new(engine: &'a Arc<Engine>) -> Self {
+    /// A replay into the tables of `store`, which are in the state of metadata.
+    pub fn new(store: &'a Arc<Store>, memory: &'a Budget) -> Self {
         let (grouped, lost, done) = (BTreeSet::new(), BTreeMap::new(), Replayed::default());
-        Self { engine, grouped, lost, last: Lsn::ZERO, done }
+        Self { store, memory, grouped, lost, last: Lsn::ZERO, done }
     }
 
     /// Restores an entry of the side file: rows of a small table that were unflushed when the log
@@ -57,7 +61,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// When rows do not match their schema.
     pub fn side(&mut self, entry: &SideEntry) -> Result<()> {
-        let Some(state) = self.engine.table_state(entry.table) else { return Ok(()) };
+        let Some(state) = self.store.tables.state(entry.table) else { return Ok(()) };
         let (incarnation, version) = (state.incarnation(), state.version());
         // Groups that had ended are already counted. An open one ends later in the log, or with the
         // next term.
@@ -116,7 +120,7 @@ impl<'a> Replay<'a> {
     /// Ends the replay.
     pub fn finish(self) -> Replayed {
         for (table, rows) in &self.lost {
-            let name = self.engine.table_state(*table).map(|state| state.name());
+            let name = self.store.tables.state(*table).map(|state| state.name());
             tracing::warn!(
                 table = name,
                 rows,
@@ -127,7 +131,7 @@ impl<'a> Replay<'a> {
     }
 
     fn part(&mut self, lsn: Lsn, stamp: &PartStamp, part: &Part<'_>) -> Result<()> {
-        let Some(state) = self.engine.table_state(stamp.table) else { return Ok(()) };
+        let Some(state) = self.store.tables.state(stamp.table) else { return Ok(()) };
         let PartStamp { incarnation, txn, ends_with, .. } = *stamp;
         let body = self.body(&state, incarnation, part, lsn)?;
         if ends_with.is_none() {
@@ -172,17 +176,16 @@ impl<'a> Replay<'a> {
                 row::validate(&schema, bytes, part.rows as usize).map_err(|fault| {
                     err!(Corruption, "rows of table '{}' cannot be read: {fault}", state.name())
                 })?;
-                let memory = self.engine.memory();
                 Ok(Body::Rows {
                     schema_version: part.schema_version,
                     rows: part.rows,
                     payload: Payload::Copied(bytes),
-                    permit: memory.acquire_over(bytes.len() as u64 + 64),
+                    permit: self.memory.acquire_over(bytes.len() as u64 + 64),
                 })
             }
             record::Body::Rowsets(bytes) => {
                 let metas = record::decode_rowsets(bytes)?;
-                let rowsets = self.engine.loaded_rowsets(state.id, &schema, metas, lsn);
+                let rowsets = loaded_rowsets(&self.store.files, state.id, &schema, metas, lsn);
                 Ok(Body::Rowsets(rowsets))
             }
         }
@@ -190,29 +193,29 @@ impl<'a> Replay<'a> {
 
     fn enter(&self, state: &TableState, lsn: Lsn, event: Event<'_>) {
         if let Some(chunk) = state.lock().enter(lsn, event) {
-            self.engine.convert_later(chunk);
+            convert_later(self.store.pool(), chunk);
         }
     }
 
     fn label(&self, label: &Label<'_>, txn: TxnId, record: &freshet_wal::Record<'_>) {
         // The database may have been dropped, and with it its labels.
-        if self.engine.meta().catalog().database_by_id(label.db).is_none() {
+        if self.store.meta().catalog().database_by_id(label.db).is_none() {
             return;
         }
         let time = LabelTime { wall_micros: label.wall_micros, log_micros: record.time_micros };
-        let book = self.engine.meta().labels();
+        let book = self.store.meta().labels();
         book.replayed(label.db, label.text, label.kind, txn, record.lsn, time);
     }
 
     fn end_group(&self, end: &EndStamp, lsn: Lsn) {
         let EndStamp { table, txn, version, .. } = *end;
-        if let Some(state) = self.engine.table_state(table) {
+        if let Some(state) = self.store.tables.state(table) {
             self.enter(&state, lsn, Event::GroupEnd { txn, version });
         }
     }
 
     fn barrier(&self, body: &BarrierBody, stamp: &BarrierStamp, lsn: Lsn) {
-        let Some(state) = self.engine.table_state(stamp.table) else { return };
+        let Some(state) = self.store.tables.state(stamp.table) else { return };
         let barrier = match body {
             BarrierBody::Truncate(_) => {
                 state.note_truncate(lsn);
@@ -228,7 +231,7 @@ impl<'a> Replay<'a> {
     /// Ends the groups that the record of a term names. A group that it does not name although it
     /// is open lost its end in a hole: whoever wrote the record had read that end.
     fn begin_term(&mut self, term: &TermRecord, lsn: Lsn) {
-        self.engine.meta().labels().begin_term(lsn, term.labels);
+        self.store.meta().labels().begin_term(lsn, term.labels);
         let ended = term.ended.iter().map(|left| (left.table, (left.txn, left.version)));
         let ended = ended.collect::<BTreeMap<_, _>>();
         // Another record follows for the tables above.
@@ -238,7 +241,7 @@ impl<'a> Replay<'a> {
         };
         let grouped = std::mem::replace(&mut self.grouped, next);
         for table in grouped.into_iter().chain(ended.keys().copied()).collect::<BTreeSet<_>>() {
-            let Some(state) = self.engine.table_state(table) else { continue };
+            let Some(state) = self.store.tables.state(table) else { continue };
             let ended = ended.get(&table).copied();
             if ended.is_some() || state.lock().log().open().is_some() {
                 self.enter(&state, lsn, Event::Term { ended });
@@ -247,29 +250,24 @@ impl<'a> Replay<'a> {
     }
 }
 
-impl Engine {
-    /// Gives new tablets to tables whose TRUNCATE was given up with a hole in the log: later rows
-    /// have revealed it. No record names tablets that it created; see [`Self::save_tablets`].
-    pub(crate) async fn truncate_lost(self: &Arc<Self>) -> Result<()> {
-        for state in self.table_states() {
-            let Some(lost) = state.lock().log().lost_truncate() else { continue };
-            let LostTruncate { at, version, incarnation } = lost;
-            let (engine, id) = (Arc::clone(self), state.id);
-            task::run(&**self.pool(), move || {
-                let tablets = engine.meta().new_tablets(engine.meta().catalog().require(id)?)?;
-                let truncate = Truncate { table: id, version, incarnation, tablets };
-                engine.meta().truncate_lost(at, truncate)
-            })
-            .await?;
-            let barrier = Barrier::Truncate { incarnation };
-            self.tables.show(at, at, vec![(id, Event::Barrier { barrier, ended: None, version })]);
-            let is_cut = self.tables.view(id).is_some_and(|view| view.flushed == at);
-            assert!(is_cut, "readers see a TRUNCATE where metadata has it");
-            tracing::warn!(
-                table = state.name(),
-                "its TRUNCATE was given up, later rows tell of it"
-            );
-        }
-        Ok(())
+/// Gives new tablets to tables whose TRUNCATE was given up with a hole in the log: later rows have
+/// revealed it. No record names tablets that it created; see [`crate::metadata::Settler`].
+pub(crate) async fn truncate_lost(store: &Arc<Store>) -> Result<()> {
+    for state in store.tables.states() {
+        let Some(lost) = state.lock().log().lost_truncate() else { continue };
+        let LostTruncate { at, version, incarnation } = lost;
+        let (own, id) = (Arc::clone(store), state.id);
+        task::run(store.pool(), move || {
+            let meta = own.meta();
+            let tablets = meta.new_tablets(meta.catalog().require(id)?)?;
+            meta.truncate_lost(at, Truncate { table: id, version, incarnation, tablets })
+        })
+        .await?;
+        let barrier = Barrier::Truncate { incarnation };
+        store.tables.show(at, at, vec![(id, Event::Barrier { barrier, ended: None, version })]);
+        let is_cut = store.tables.view(id).is_some_and(|view| view.flushed == at);
+        assert!(is_cut, "readers see a TRUNCATE where metadata has it");
+        tracing::warn!(table = state.name(), "its TRUNCATE was given up, later rows tell of it");
     }
+    Ok(())
 }

@@ -8,24 +8,18 @@ use std::time::Duration;
 
 use freshet_base::task::Lane;
 use freshet_base::{Result, RowsetId};
-use freshet_storage::DataDir;
 use freshet_storage::gc::Sweep;
 use parking_lot::Mutex;
 
 use crate::job::Job;
-use crate::tables::Tables;
-use crate::world::World;
+use crate::store::Store;
 
 /// How often the files of replaced rowsets are checked.
 const RETIRED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Deletes files that nothing refers to any more.
 pub(crate) struct Sweeper {
-    world: World,
-    tables: Arc<Tables>,
-    dir: DataDir,
-    /// How long an unreferenced file is kept.
-    grace: Duration,
+    store: Arc<Store>,
     /// Rowsets that are being written, or are written but not referenced yet.
     in_flight: Arc<Mutex<HashSet<RowsetId>>>,
     state: Mutex<State>,
@@ -83,18 +77,10 @@ fn rowset_of(file: &Path) -> Option<RowsetId> {
 }
 
 impl Sweeper {
-    pub fn new(world: World, tables: Arc<Tables>, dir: DataDir, grace: Duration) -> Self {
+    pub fn new(store: Arc<Store>) -> Self {
         let (retired_due, sweep_due) = (Duration::ZERO, Duration::ZERO);
-        let state = State { sweep: Sweep::new(grace), retired_due, sweep_due };
-        Self {
-            world,
-            tables,
-            dir,
-            grace,
-            in_flight: Arc::default(),
-            state: Mutex::new(state),
-            job: Job::default(),
-        }
+        let state = State { sweep: Sweep::new(store.config.orphan_grace), retired_due, sweep_due };
+        Self { store, in_flight: Arc::default(), state: Mutex::new(state), job: Job::default() }
     }
 
     pub fn is_busy(&self) -> bool {
@@ -107,7 +93,7 @@ impl Sweeper {
 
     /// Starts garbage collection if it is due; called by the keeper.
     pub fn plan(self: &Arc<Self>) {
-        let now = self.world.clock.now();
+        let now = self.store.clock().now();
         let mut state = self.state.lock();
         if now < state.retired_due {
             return;
@@ -116,7 +102,7 @@ impl Sweeper {
         state.retired_due = now.saturating_add(RETIRED_PAUSE);
         drop(state);
         let sweeper = Arc::clone(self);
-        self.world.pool.execute(
+        self.store.pool().execute(
             Lane::Background,
             Box::new(move || {
                 if let Err(error) = sweeper.sweep(now) {
@@ -128,17 +114,17 @@ impl Sweeper {
     }
 
     fn sweep(&self, now: Duration) -> Result<()> {
-        self.tables.retired.remove_free(&*self.world.fs, self.tables.meta.saved_lsn())?;
+        self.store.tables.retired.remove_free(self.store.fs(), self.store.meta().saved_lsn())?;
         if now < self.state.lock().sweep_due {
             return Ok(());
         }
         let named = self.named_files();
-        let is_named = |file: &Path| named.has(file) || self.tables.retired.holds(file);
+        let is_named = |file: &Path| named.has(file) || self.store.tables.retired.holds(file);
         let mut state = self.state.lock();
-        state.sweep_due = now.saturating_add(self.grace);
-        let root = self.dir.root();
-        if self.world.fs.exists(root) {
-            for file in state.sweep.run(&*self.world.fs, root, now, &is_named)? {
+        state.sweep_due = now.saturating_add(self.store.config.orphan_grace);
+        let root = self.store.files.dir.root();
+        if self.store.fs().exists(root) {
+            for file in state.sweep.run(self.store.fs(), root, now, &is_named)? {
                 tracing::info!(file = %file.display(), "removed, nothing names it");
             }
         }
@@ -152,16 +138,16 @@ impl Sweeper {
     fn named_files(&self) -> Named {
         let in_flight = self.in_flight.lock().clone();
         let mut files = HashSet::new();
-        for table in self.tables.views.load().tables.values() {
+        for table in self.store.tables.views.load().tables.values() {
             let rowsets = table.rowsets();
             let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
             files.extend(segments.map(|segment| segment.path().to_path_buf()));
         }
         let (settled, saved) =
-            (self.tables.meta.fold().tables(), self.tables.meta.saved().tables());
+            (self.store.meta().fold().tables(), self.store.meta().saved().tables());
         for stored in settled.into_iter().chain(saved) {
             for rowset in &stored.rowsets {
-                let dir = self.dir.tablet(stored.table.id, rowset.tablet);
+                let dir = self.store.files.dir.tablet(stored.table.id, rowset.tablet);
                 files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
             }
         }

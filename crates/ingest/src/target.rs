@@ -5,9 +5,9 @@ use std::sync::Arc;
 use freshet_base::{DbId, Lsn, Result, TableId, TxnId, err};
 use freshet_schema::{GroupCommitMode, Table, TableSchema};
 
-use crate::engine::Engine;
 use crate::names;
 use crate::state::TableState;
+use crate::tables::Tables;
 
 /// A table to load into, resolved once.
 #[derive(Clone)]
@@ -20,6 +20,19 @@ impl LoadTarget {
     pub(crate) fn new(state: Arc<TableState>, table: Arc<Table>) -> Self {
         assert_eq!(state.id, table.id, "rows are encoded for the table that takes them");
         Self { state, table }
+    }
+
+    /// The table that the published catalog has under a name.
+    ///
+    /// # Errors
+    /// 1049 (unknown database) and 1146 (unknown table).
+    pub(crate) fn of(tables: &Tables, database: &str, table: &str) -> Result<Self> {
+        let catalog = tables.catalog();
+        let table = catalog.require_table(database, table)?;
+        let state = tables
+            .state(table.id)
+            .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{}' doesn't exist", table.name))?;
+        Ok(Self::new(state, Arc::clone(table)))
     }
 
     pub fn id(&self) -> TableId {
@@ -76,28 +89,5 @@ impl Loaded {
             (Some(_), GroupCommitMode::Off) => "VISIBLE",
             _ => "PREPARE",
         }
-    }
-}
-
-impl Engine {
-    /// Resolves a table to load into.
-    ///
-    /// # Errors
-    /// 1049 (unknown database) and 1146 (unknown table).
-    pub fn target(&self, database: &str, table: &str) -> Result<LoadTarget> {
-        let catalog = self.catalog();
-        let table = catalog.require_table(database, table)?;
-        let state = self
-            .table_state(table.id)
-            .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{}' doesn't exist", table.name))?;
-        Ok(LoadTarget::new(state, Arc::clone(table)))
-    }
-
-    /// The LSN of the end of the group that a load has joined; resolves when it has ended.
-    pub async fn end_of_group(&self, target: &LoadTarget, loaded: &Loaded) -> Lsn {
-        let Some(txn) = loaded.txn else { return loaded.lsn };
-        let ended = target.state.wait_end(txn);
-        // The sender is dropped when the table is dropped; the rows are durable nevertheless.
-        ended.await.map_or(loaded.lsn, |lsn| lsn.max(loaded.lsn))
     }
 }

@@ -15,6 +15,7 @@ use crate::admit::{HeldMemory, WaitLimit};
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
+use crate::large_load::LargeLoad;
 use crate::names;
 use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::state::TableState;
@@ -124,7 +125,7 @@ impl OwnRows {
         // Ids are given out once the term has begun; nobody waits for that while holding memory.
         engine.begun().await?;
         let bytes = buffer.row_bytes().len() as u64;
-        let held = engine.admission().hold(bytes, patience.soon(engine.admission())).await?;
+        let held = engine.admission.hold(bytes, patience.soon(&engine.admission)).await?;
         if self.0.label.get().is_none() {
             let label = names::transaction_label(engine.meta().ids().txn()?);
             let set = self.0.label.set(Arc::from(label));
@@ -217,7 +218,7 @@ impl Engine {
     /// `SnapshotTooOld` when rows are in files and a table was truncated. In all cases the
     /// transaction is rolled back.
     pub async fn commit(
-        self: &Arc<Self>,
+        &self,
         transaction: Transaction,
         patience: WaitLimit,
     ) -> Result<Option<Loaded>> {
@@ -226,8 +227,8 @@ impl Engine {
         if rows.is_empty() {
             return Ok(None);
         }
-        let deadline = patience.soon(self.admission());
-        let spills = !self.takes_record_of(bytes_of(&rows) + rows.len() * PART_HEAD_BYTES);
+        let deadline = patience.soon(&self.admission);
+        let spills = !self.appender.takes_record_of(bytes_of(&rows) + rows.len() * PART_HEAD_BYTES);
         let mut parts = Vec::with_capacity(rows.len());
         for part in rows {
             parts.push(match spills {
@@ -235,20 +236,20 @@ impl Engine {
                 false => part.into_load(),
             });
         }
-        let room = self.room_for(&parts, deadline).await?;
-        let appended = self.append_parts(parts, claim, room)?;
+        let room = self.appender.room_for(&parts, deadline).await?;
+        let appended = self.appender.append_parts(parts, claim, room)?;
         let given = own.0.label.get().cloned();
         assert!(given.is_some(), "a transaction with rows has a label");
         Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
     }
 
     /// Writes the rows of a part to synced files for its record to refer to.
-    async fn spill(self: &Arc<Self>, part: TableRows) -> Result<PartLoad> {
-        let mut large = self.begin_large_load(&part.table, &part.schema)?;
-        large.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
+    async fn spill(&self, part: TableRows) -> Result<PartLoad> {
+        let mut large = LargeLoad::begin(&self.flusher, &part.table, &part.schema)?;
+        large.push(Bytes::from(part.bytes), part.rows, part.held.memory).await?;
         // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were
         // written.
-        Ok(PartLoad { began_in: part.incarnation, ..large.finish(self).await? })
+        Ok(PartLoad { began_in: part.incarnation, ..large.finish().await? })
     }
 }
 

@@ -8,14 +8,14 @@ use freshet_base::{ErrorCode, Lsn, Result, TableId};
 use freshet_meta::{Created, Definition, MetaEvent, TableSpec};
 use freshet_schema::Table;
 
-use crate::engine::Engine;
+use crate::ddl::Ddl;
 use crate::record::BarrierBody;
 use crate::target::LoadTarget;
 
 /// The retry delay of a removal that found no log space.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 
-/// The result of [`Engine::create_unlisted`].
+/// The result of [`Ddl::create_unlisted`].
 pub enum CreateOutcome {
     /// The name exists, and IF NOT EXISTS was given.
     Exists,
@@ -25,7 +25,7 @@ pub enum CreateOutcome {
 
 /// A table that has no name yet; dropping this removes it with its rows.
 pub struct UnpublishedTable {
-    engine: Arc<Engine>,
+    ddl: Arc<Ddl>,
     target: LoadTarget,
     listed: bool,
 }
@@ -42,15 +42,15 @@ impl UnpublishedTable {
     /// 1050 when another table has the name, 1146 when its database was dropped; the table is then
     /// removed.
     pub async fn list(mut self, lsn: Lsn) -> Result<()> {
-        self.engine.horizon().wait(lsn).await;
-        let room = self.engine.room_of_definition().await?;
-        let _names = self.engine.lock_names().await;
+        self.ddl.store.horizon().wait(lsn).await;
+        let room = self.ddl.room_of_definition().await?;
+        let _names = self.ddl.lock_names().await;
         let (table, name) = (self.target.id(), &self.target.table().name);
-        let state = self.engine.states_of(&[table])?.remove(0);
-        self.engine.meta().catalog().check_name(table, name)?;
+        let state = self.ddl.states_of(&[table])?.remove(0);
+        self.ddl.store.meta().catalog().check_name(table, name)?;
         let event = MetaEvent::Define { table, change: Definition::Listed };
-        self.engine.settler.define(table, Some(&state), event, room).await?;
-        let catalog = self.engine.meta().catalog();
+        self.ddl.settler.define(table, Some(&state), event, room).await?;
+        let catalog = self.ddl.store.meta().catalog();
         let is_listed = catalog.table_by_id(table).is_some_and(|table| !table.unlisted);
         assert!(is_listed, "a table has its name when its record has settled");
         self.listed = true;
@@ -61,28 +61,28 @@ impl UnpublishedTable {
 impl Drop for UnpublishedTable {
     fn drop(&mut self) {
         // During shutdown this is left to the next start.
-        if self.listed || self.engine.keeper().is_stopping() {
+        if self.listed || self.ddl.store.keeper.is_stopping() {
             return;
         }
-        self.engine.drop_unlisted_later(self.target.id());
+        self.ddl.drop_unlisted_later(self.target.id());
     }
 }
 
-impl Engine {
+impl Ddl {
     /// Drops a table that was never listed, in the background, as soon as the log has room.
     pub(crate) fn drop_unlisted_later(self: &Arc<Self>, id: TableId) {
-        let (engine, appends) = (Arc::clone(self), self.appends());
+        let (ddl, appends) = (Arc::clone(self), self.term.appends());
         let gone = async move {
             let _appends = appends;
             loop {
-                match engine.drop_unlisted(id).await {
+                match ddl.drop_unlisted(id).await {
                     Ok(()) => break,
                     // A turn of the log is running.
                     Err(error)
                         if error.code() == ErrorCode::OutOfRoom
-                            && !engine.keeper().is_stopping() =>
+                            && !ddl.store.keeper.is_stopping() =>
                     {
-                        engine.clock().sleep(NO_ROOM_PAUSE).await;
+                        ddl.store.clock().sleep(NO_ROOM_PAUSE).await;
                     }
                     Err(error) => {
                         tracing::warn!(%error, "the next start drops a table that was not filled");
@@ -91,7 +91,7 @@ impl Engine {
                 }
             }
         };
-        self.pool().spawn("drop-unlisted", Box::pin(gone));
+        self.store.pool().spawn("drop-unlisted", Box::pin(gone));
     }
 
     /// Creates a table that has no name yet, to be filled with its first rows.
@@ -115,16 +115,18 @@ impl Engine {
         self.settler.define(table.id, None, MetaEvent::Create(Arc::clone(&table)), room).await?;
         let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
-        let unlisted = UnpublishedTable { engine: Arc::clone(self), target, listed: false };
+        let unlisted = UnpublishedTable { ddl: Arc::clone(self), target, listed: false };
         Ok(CreateOutcome::Begun(unlisted, warnings))
     }
 
-    async fn drop_unlisted(self: &Arc<Self>, id: TableId) -> Result<()> {
+    async fn drop_unlisted(&self, id: TableId) -> Result<()> {
         let _names = self.lock_names().await;
-        let catalog = self.meta().catalog();
+        let catalog = self.store.meta().catalog();
         // Its record may have settled after its statement was given up.
         let is_unlisted = catalog.table_by_id(id).is_some_and(|table| table.unlisted);
-        let Some(state) = self.table_state(id).filter(|_| is_unlisted) else { return Ok(()) };
+        let Some(state) = self.store.tables.state(id).filter(|_| is_unlisted) else {
+            return Ok(());
+        };
         self.barrier(BarrierBody::Drop, &[state]).await
     }
 }

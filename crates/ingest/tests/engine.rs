@@ -55,7 +55,7 @@ fn ended_groups_say_how_their_rows_came_into_files() {
     let engine = store.open();
     let table = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Async, &[(1, 10)]);
-    block_on(engine.truncate(&[table])).unwrap();
+    block_on(engine.ddl().truncate(&[table])).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
     block_on(engine.flush_table(table)).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
@@ -103,7 +103,7 @@ fn truncated_rows_never_come_back_and_later_ones_stay() {
     block_on(engine.flush_table(table)).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
     let before = engine.snapshot(Freshness::Committed);
-    block_on(engine.truncate(&[table])).unwrap();
+    block_on(engine.ddl().truncate(&[table])).unwrap();
     assert_eq!(rows_of(&engine, table, Freshness::Committed), []);
     assert_eq!(
         before.table(table).unwrap().unwrap().rows(),
@@ -133,14 +133,14 @@ fn tables_that_are_truncated_together_are_empty_together_wherever_the_crash_come
             block_on(engine.flush_table(table)).unwrap();
             insert(&engine, name, GroupCommitMode::Async, &[(2, 20)]);
         }
-        block_on(engine.truncate(&tables)).unwrap();
+        block_on(engine.ddl().truncate(&tables)).unwrap();
         for (name, table) in names.into_iter().zip(tables) {
             assert_eq!(rows_of(&engine, table, Freshness::Committed), [], "{name} before");
             insert(&engine, name, GroupCommitMode::Off, &[(3, 30)]);
         }
         if settled {
             // It is committed at once, and brings along what has settled.
-            block_on(engine.create_database("e", false)).unwrap();
+            block_on(engine.ddl().create_database("e", false)).unwrap();
         }
         store.crash(engine);
         for start in ["first", "second"] {
@@ -160,9 +160,9 @@ fn a_dropped_table_is_gone_and_its_name_is_free() {
     let engine = store.open();
     let old = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(1, 10)]);
-    assert!(block_on(engine.drop_table("d", "t", false)).unwrap());
+    assert!(block_on(engine.ddl().drop_table("d", "t", false)).unwrap());
     assert!(engine.snapshot(Freshness::Committed).table(old).unwrap().is_none());
-    let error = block_on(engine.drop_table("d", "t", false)).unwrap_err();
+    let error = block_on(engine.ddl().drop_table("d", "t", false)).unwrap_err();
     assert_eq!(error.code().errno(), 1051);
     let new = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(2, 20)]);
@@ -182,7 +182,7 @@ fn an_added_column_reads_its_default_in_rows_of_before() {
     let default = DefaultSpec::Value(DefaultValue::Literal("7".to_owned()));
     let column = ColumnSpec { default, ..common::int_column("c") };
     let add = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
-    block_on(engine.alter_columns(table, vec![add])).unwrap();
+    block_on(engine.ddl().alter_columns(table, vec![add])).unwrap();
     let check = |engine: &std::sync::Arc<freshet_ingest::Engine>| {
         let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap().unwrap();
         assert_eq!(snapshot.schema.columns.len(), 3);

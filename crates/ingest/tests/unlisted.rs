@@ -20,7 +20,7 @@ fn begun(engine: &Arc<Engine>, name: &str) -> UnpublishedTable {
         buckets: BucketsSpec::Count(2),
         ..TableSpec::new(name, TableForm::Olap, vec![int_column("a"), int_column("b")])
     };
-    match block_on(engine.create_unlisted("d", spec, false)).unwrap() {
+    match block_on(engine.ddl().create_unlisted("d", spec, false)).unwrap() {
         CreateOutcome::Begun(table, _) => table,
         CreateOutcome::Exists => panic!("'{name}' is there"),
     }
@@ -120,7 +120,7 @@ fn one_that_is_given_up_goes_and_gives_its_memory_back() {
     assert_eq!(names(&engine), ["t", "u"]);
     // Dropping a database removes tables that are being created in it.
     let table = begun(&engine, "v");
-    block_on(engine.drop_database("d", false)).unwrap();
+    block_on(engine.ddl().drop_database("d", false)).unwrap();
     assert_eq!(block_on(table.list(Lsn::ZERO)).unwrap_err().code(), ErrorCode::NoSuchTable);
     wait_until("nothing is left", || engine.table_states().is_empty());
     store.stop(engine);

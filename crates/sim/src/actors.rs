@@ -114,7 +114,12 @@ fn properties(plan: &Plan) -> [(&'static str, u64); 2] {
 fn create_tables(sim: &Sim, plan: &Plan) {
     let (client, plan) = (sim.client(false), *plan);
     let created = sim.run(async move {
-        client.engine.create_database("d", true).await.expect("an empty store takes a database");
+        client
+            .engine
+            .ddl()
+            .create_database("d", true)
+            .await
+            .expect("an empty store takes a database");
         for table in TABLES.into_iter().chain(BANK) {
             let outcome = client.create(table, &properties(&plan)).await;
             assert_ne!(outcome, Outcome::Refused, "an empty store takes tables");

@@ -170,7 +170,7 @@ impl Client {
         let ids = names.iter().map(|name| Ok(engine.target("d", name)?.id()));
         let ids = ids.collect::<Result<Vec<TableId>>>()?;
         let event = || Event::Truncate(ids.clone());
-        let (truncated, lsn) = self.watched(engine.truncate(&ids), event).await;
+        let (truncated, lsn) = self.watched(engine.ddl().truncate(&ids), event).await;
         truncated?;
         Ok(self.acknowledged(lsn.expect("a TRUNCATE is a record")))
     }
@@ -188,7 +188,7 @@ impl Client {
             let altered = engine.meta().catalog().altered(id, &changes);
             Event::Alter(id, altered.expect("the barrier was just appended, and has not settled"))
         };
-        let altering = engine.alter_columns(id, changes.clone());
+        let altering = engine.ddl().alter_columns(id, changes.clone());
         let (altered, lsn) = self.watched(altering, event).await;
         altered?;
         Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
@@ -203,7 +203,7 @@ impl Client {
         let engine = &self.engine;
         let id = engine.target("d", table)?.id();
         let event = || Event::Drop(vec![id]);
-        let (dropped, lsn) = self.watched(engine.drop_table("d", table, false), event).await;
+        let (dropped, lsn) = self.watched(engine.ddl().drop_table("d", table, false), event).await;
         dropped?;
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
     }
@@ -219,7 +219,7 @@ impl Client {
         let tables = catalog.require_database("d")?.tables.values().map(|table| table.id);
         let tables = tables.collect::<Vec<_>>();
         let event = || Event::Drop(tables.clone());
-        let (dropped, lsn) = self.watched(self.engine.drop_database("d", false), event).await;
+        let (dropped, lsn) = self.watched(self.engine.ddl().drop_database("d", false), event).await;
         dropped?;
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
     }
@@ -228,7 +228,7 @@ impl Client {
         let outcome = async {
             let id = self.engine.target("d", table)?.id();
             let pairs = vec![(property.to_owned(), value.to_string())];
-            self.engine.set_properties(id, pairs).await
+            self.engine.ddl().set_properties(id, pairs).await
         };
         self.outcome(outcome.await.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
     }
@@ -236,7 +236,7 @@ impl Client {
     pub async fn rename(&self, table: &str, name: &str) -> Outcome {
         let outcome = async {
             let id = self.engine.target("d", table)?.id();
-            self.engine.rename_table(id, name.to_owned()).await
+            self.engine.ddl().rename_table(id, name.to_owned()).await
         };
         self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
@@ -244,7 +244,7 @@ impl Client {
     /// Creates a table with these properties, which limit its commit groups.
     pub async fn create(&self, table: &str, properties: &[(&str, u64)]) -> Outcome {
         let spec = rows::table_spec(table, properties);
-        let created = self.engine.create_table("d", spec, true).await;
+        let created = self.engine.ddl().create_table("d", spec, true).await;
         self.outcome(created.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
     }
 

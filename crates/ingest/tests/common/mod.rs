@@ -103,7 +103,7 @@ pub fn int_column(name: &str) -> ColumnSpec {
 
 /// `d.name (a INT, b INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 2`.
 pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
-    block_on(engine.create_database("d", true)).unwrap();
+    block_on(engine.ddl().create_database("d", true)).unwrap();
     let columns = vec![int_column("a"), int_column("b")];
     let spec = TableSpec {
         key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] }),
@@ -111,7 +111,7 @@ pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
         buckets: BucketsSpec::Count(2),
         ..TableSpec::new(name, TableForm::Olap, columns)
     };
-    block_on(engine.create_table("d", spec, false)).unwrap().object.id
+    block_on(engine.ddl().create_table("d", spec, false)).unwrap().object.id
 }
 
 pub fn encoded(rows: &[(i32, i32)]) -> LoadBuffer {
@@ -209,7 +209,7 @@ fn alter(engine: &Arc<Engine>) {
         ..int_column("at")
     };
     let add = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
-    block_on(engine.alter_columns(table, vec![add])).unwrap();
+    block_on(engine.ddl().alter_columns(table, vec![add])).unwrap();
 }
 
 /// Fills a store with files, a side file, a recycled log, open groups, a truncated table, an
@@ -219,7 +219,7 @@ pub fn fill(store: &Store) {
     let auth = AuthData { sha2_slow: Some(SLOW_HASH.to_owned()), ..AuthData::default() };
     let user =
         move |admin: &UserAdmin<'_>| admin.create_user(&Account::root(), &account(), auth, false);
-    block_on(engine.change_users(user)).unwrap();
+    block_on(engine.ddl().change_users(user)).unwrap();
     alter(&engine);
     for name in ["filed", "trickle", "emptied"] {
         create_table(&engine, name);
@@ -227,7 +227,7 @@ pub fn fill(store: &Store) {
     insert(&engine, "trickle", GroupCommitMode::Async, &[(1, 10)]);
     insert(&engine, "emptied", GroupCommitMode::Off, &[(9, 90)]);
     let emptied = engine.target("d", "emptied").unwrap().id();
-    block_on(engine.truncate(&[emptied])).unwrap();
+    block_on(engine.ddl().truncate(&[emptied])).unwrap();
     let rows = (0..2_000).map(|k| (k, -k)).collect::<Vec<_>>();
     for _ in 0..250 {
         insert(&engine, "filed", GroupCommitMode::Sync, &rows);

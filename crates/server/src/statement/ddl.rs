@@ -31,7 +31,10 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             let (name, if_not_exists) = (name.clone(), *if_not_exists);
             let shown = name.clone();
             let created =
-                shield(session, async move { engine.create_database(&name, if_not_exists).await });
+                shield(
+                    session,
+                    async move { engine.ddl().create_database(&name, if_not_exists).await },
+                );
             if created.await?.existed {
                 let note = format!("Can't create database '{shown}'; database exists");
                 session.diagnostics.push("Note", 1007, note);
@@ -41,7 +44,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         Statement::DropDatabase { name, if_exists } => {
             session.authorize(Privilege::Drop, Object::Database(name))?;
             let (dropped, if_exists) = (name.clone(), *if_exists);
-            let dropped = async move { engine.drop_database(&dropped, if_exists).await };
+            let dropped = async move { engine.ddl().drop_database(&dropped, if_exists).await };
             shield(session, dropped).await?;
             if session.database.as_deref() == Some(name) {
                 session.database = None;
@@ -54,7 +57,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         }
         Statement::Truncate(table) => {
             let id = table_id(session, table, Privilege::Drop)?;
-            shield(session, async move { engine.truncate(&[id]).await }).await?;
+            shield(session, async move { engine.ddl().truncate(&[id]).await }).await?;
             Ok(Reply::done())
         }
         Statement::AlterTable(table, action) => alter(session, table, action).await,
@@ -102,7 +105,7 @@ async fn create_from(
     if_not_exists: bool,
 ) -> Result<bool> {
     let engine = Arc::clone(&session.shared.engine);
-    let created = async move { engine.create_table(&database, spec, if_not_exists).await };
+    let created = async move { engine.ddl().create_table(&database, spec, if_not_exists).await };
     let created = shield(session, created).await?;
     warn(session, created.warnings);
     Ok(created.existed)
@@ -144,7 +147,7 @@ async fn create_as(
     let engine = Arc::clone(&session.shared.engine);
     let (name, if_not_exists) = (spec.name.clone(), create.if_not_exists);
     let home = database.clone();
-    let begun = async move { engine.create_unlisted(&home, spec, if_not_exists).await };
+    let begun = async move { engine.ddl().create_unlisted(&home, spec, if_not_exists).await };
     let table = match shield(session, begun).await? {
         CreateOutcome::Begun(table, warnings) => {
             warn(session, warnings);
@@ -220,7 +223,7 @@ async fn drop_tables(
         let database = session.database_of(table.database.as_deref())?.to_owned();
         let (engine, name) = (Arc::clone(&session.shared.engine), table.table.clone());
         let shown = format!("{database}.{name}");
-        let dropped = async move { engine.drop_table(&database, &name, if_exists).await };
+        let dropped = async move { engine.ddl().drop_table(&database, &name, if_exists).await };
         if !shield(session, dropped).await? {
             session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
         }
@@ -234,17 +237,17 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     match action {
         AlterAction::Columns(changes) => {
             let changes = changes.iter().map(|change| dated(session, change)).collect();
-            shield(session, async move { engine.alter_columns(id, changes).await }).await?;
+            shield(session, async move { engine.ddl().alter_columns(id, changes).await }).await?;
         }
         AlterAction::Set(pairs) => {
             let pairs = pairs.clone();
-            let set = async move { engine.set_properties(id, pairs).await };
+            let set = async move { engine.ddl().set_properties(id, pairs).await };
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
         AlterAction::Rename(name) => {
             let name = authorized_new_name(session, table, name)?;
-            shield(session, async move { engine.rename_table(id, name).await }).await?;
+            shield(session, async move { engine.ddl().rename_table(id, name).await }).await?;
         }
     }
     Ok(Reply::done())

@@ -157,8 +157,9 @@ async fn set_password(session: &Session, account: Option<&Account>, password: &s
     }
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let engine = Arc::clone(&session.shared.engine);
-    let change =
-        async move { engine.change_users(move |admin| admin.set_auth(&own, &account, data)).await };
+    let change = async move {
+        engine.ddl().change_users(move |admin| admin.set_auth(&own, &account, data)).await
+    };
     super::shield(session, change).await
 }
 

@@ -72,7 +72,7 @@ async fn run<T: Send + 'static>(
     change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let engine = Arc::clone(&session.shared.engine);
-    super::shield(session, async move { engine.change_users(change).await }).await
+    super::shield(session, async move { engine.ddl().change_users(change).await }).await
 }
 
 fn identified<'a>(

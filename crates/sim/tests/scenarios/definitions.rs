@@ -88,7 +88,7 @@ fn a_statement_whose_client_went_away_settles_before_the_next() {
             };
             // Dropped somewhere between its append and its answer.
             let spec = freshet_sim::rows::table_spec("e", &[]);
-            let create = client.engine.create_table("d", spec, false);
+            let create = client.engine.ddl().create_table("d", spec, false);
             futures::future::select(Box::pin(create), Box::pin(gone)).await;
             let again = client.create("e", &[]).await;
             assert!(matches!(again, Outcome::Acknowledged(_)), "IF NOT EXISTS: {again:?}");

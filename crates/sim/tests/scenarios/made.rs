@@ -16,7 +16,7 @@ const ROWS: i64 = 40;
 
 async fn begin(client: &Client) -> UnpublishedTable {
     let spec = rows::table_spec("made", &[]);
-    match client.engine.create_unlisted("d", spec, false).await.unwrap() {
+    match client.engine.ddl().create_unlisted("d", spec, false).await.unwrap() {
         CreateOutcome::Begun(table, _) => table,
         CreateOutcome::Exists => panic!("nobody made it before"),
     }

@@ -171,7 +171,7 @@ fn a_long_record_whose_file_cannot_be_removed_leaves_none_behind() {
     act(&sim, |mut client| async move {
         // A flush writes a rowset for each bucket.
         let wide = TableSpec { buckets: BucketsSpec::Count(128), ..rows::table_spec("w", &[]) };
-        client.engine.create_table("d", wide, true).await.unwrap();
+        client.engine.ddl().create_table("d", wide, true).await.unwrap();
         client.load("w", 300, Off, None).await;
         client.disk_fails = true;
         client.fs.set_faulty_dir(Path::new("/store/events"));
