@@ -1,4 +1,5 @@
-//! Dependencies between modules: no cycles within a crate, and no calls that bypass a layer.
+//! Dependencies between modules: no cycles within a crate, no calls that bypass a layer, and no
+//! facade that is the sum of its crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +14,23 @@ const FORBIDDEN_CALLS: [(&str, &str, &str); 3] = [
 ];
 const ASK_THE_ENGINE: &str = "metadata is the engine's own; ask the engine";
 
+/// The files that may have methods of the engine: others call each other through it in circles that
+/// their `use` does not show.
+const FACADE: (&str, &str, [&str; 4]) =
+    ("crates/ingest/src/", "impl Engine {", ["engine.rs", "load.rs", "open.rs", "transaction.rs"]);
+
 /// The modules that each module uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = circles_of_all(tree);
+    let (facade, methods, may) = FACADE;
     for (path, file) in tree.with_extension("rs") {
+        let inside = path.strip_prefix(facade).filter(|inside| !may.contains(inside));
+        if inside.is_some() && code_of(&file.text).contains(methods) {
+            let advice = "has methods of the engine; give a service of its own what it needs";
+            findings.push(Finding::new(path, 1, "facade", advice));
+        }
         for (folder, call, advice) in FORBIDDEN_CALLS {
             if !path.starts_with(folder) {
                 continue;
@@ -189,6 +201,13 @@ mod tests {
         found(&[a, b, ("crates/x/src/c.rs", "")], &[]);
         let a = ("crates/x/src/a.rs", "use self::b::B;");
         found(&[a, b], &[("crates/x/src/a.rs", "module-circle")]);
+    }
+
+    #[test]
+    fn few_files_have_methods_of_the_engine() {
+        let methods = "impl Engine {}";
+        found(&[("crates/ingest/src/a.rs", methods)], &[("crates/ingest/src/a.rs", "facade")]);
+        found(&[("crates/ingest/src/open.rs", methods), ("crates/x/src/a.rs", methods)], &[]);
     }
 
     #[test]
