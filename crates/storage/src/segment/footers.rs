@@ -77,6 +77,8 @@ enum Found<'a> {
 struct Reading<'a> {
     footers: &'a Footers,
     number: u64,
+    /// Whether the slot is no longer its own: it may be that of the next reader.
+    has_result: bool,
 }
 
 impl Footers {
@@ -144,7 +146,8 @@ impl Footers {
         let State { slots, by_use, uses, .. } = &mut *state;
         match slots.get_mut(&number) {
             Some(Slot::Cached { open, used }) => {
-                by_use.remove(used);
+                let before = by_use.remove(used);
+                assert_eq!(before, Some(number), "a cached footer stands where it was last used");
                 *uses += 1;
                 *used = *uses;
                 by_use.insert(*used, number);
@@ -157,7 +160,7 @@ impl Footers {
             }
             None => {
                 slots.insert(number, Slot::Reading(Vec::new()));
-                Found::Missing(Reading { footers: self, number })
+                Found::Missing(Reading { footers: self, number, has_result: false })
             }
         }
     }
@@ -165,7 +168,7 @@ impl Footers {
 
 impl Reading<'_> {
     /// Caches a footer, and evicts others if the budget is exceeded.
-    fn keep(self, open: Open) -> Arc<CachedFooter> {
+    fn keep(mut self, open: Open) -> Arc<CachedFooter> {
         let memory = self.footers.memory.acquire_over(open.memory_bytes());
         let footer = Arc::new(CachedFooter { open, memory });
         let mut gone = Vec::new();
@@ -173,12 +176,16 @@ impl Reading<'_> {
         state.uses += 1;
         let (used, number) = (state.uses, self.number);
         state.by_use.insert(used, number);
-        gone.extend(state.slots.insert(number, Slot::Cached { open: Arc::clone(&footer), used }));
+        let slot = state.slots.insert(number, Slot::Cached { open: Arc::clone(&footer), used });
+        assert!(matches!(slot, Some(Slot::Reading(_))), "one reader at a time reads a footer");
+        gone.extend(slot);
+        self.has_result = true;
         let memory = &self.footers.memory;
         let mut over = memory.used_bytes().saturating_sub(memory.limit_bytes());
         while over > 0 {
             let Some((_, oldest)) = state.by_use.pop_first() else { break };
             let slot = state.slots.remove(&oldest);
+            assert!(matches!(slot, Some(Slot::Cached { .. })), "what was used is cached");
             if let Some(Slot::Cached { open, .. }) = &slot {
                 // A footer in use counts as freed too: its memory will be released soon.
                 over = over.saturating_sub(open.memory.bytes());
@@ -193,10 +200,10 @@ impl Reading<'_> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        let mut state = self.footers.state.lock();
-        let read_on = matches!(state.slots.get(&self.number), Some(Slot::Reading(_)));
-        let slot = if read_on { state.slots.remove(&self.number) } else { None };
-        drop(state);
-        drop(slot);
+        if !self.has_result {
+            let slot = self.footers.state.lock().slots.remove(&self.number);
+            // Wakes the waiters, without the lock.
+            drop(slot);
+        }
     }
 }

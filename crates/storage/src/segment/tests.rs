@@ -2,6 +2,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Context;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, new_null_array,
@@ -20,12 +21,15 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::executor::block_on;
 use futures::future::{BoxFuture, Shared};
+use futures::task::{ArcWake, waker};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::footers::{CachedFooter, Footers, WaitMode};
+use super::source::Open;
 use super::*;
-use crate::Error;
+use crate::error::{Error, Result};
 use crate::testing::{TABLE, batch, column, keys, schema};
 
 struct Written {
@@ -393,6 +397,46 @@ fn a_footer_is_read_once_however_many_ask_for_it() {
     assert_eq!(gated.store.reads.lock().len(), 2);
     let (hits, misses) = (&gated.metrics.footer_hits, &gated.metrics.footer_misses);
     assert_eq!((hits.get(), misses.get()), (1, 2));
+}
+
+/// A reader that is polled as soon as another one that it is the waker of could go on.
+struct Next(Mutex<BoxFuture<'static, Result<Arc<CachedFooter>>>>);
+
+impl ArcWake for Next {
+    fn wake_by_ref(next: &Arc<Self>) {
+        assert!(next.0.lock().as_mut().now_or_never().is_none());
+    }
+}
+
+#[test]
+fn a_footer_without_room_is_read_by_one_at_a_time() {
+    let written = Written::new(&schema(1), &[batch(&schema(1), &[1, 2])], Tier::Fresh);
+    let path = written.dir.path().join(&written.meta.file);
+    let range = source::footer_range(&path, &written.meta).unwrap();
+    let bytes = Bytes::from(written.fs.read(&path).unwrap());
+    let bytes = bytes.slice(range.start as usize..range.end as usize);
+    let open = Open::read(bytes, &path, &written.meta, &written.schema).unwrap();
+    let (memory, metrics) = (Budget::new("memory of footers", 1), Arc::new(Metrics::new()));
+    let footers = Arc::new(Footers::new(memory, Arc::clone(&metrics)));
+    let number = footers.number();
+    let get = |read: BoxFuture<'static, Result<Open>>| {
+        let footers = Arc::clone(&footers);
+        async move { footers.get(number, WaitMode::Awaiting, read).await }.boxed()
+    };
+    let never = || futures::future::pending().boxed();
+    let (send, read) = oneshot::channel();
+    let mut first = get(read.map(|open| open.unwrap()).boxed());
+    assert!(first.as_mut().now_or_never().is_none());
+    // The one who waits lets the next one read while the first one is about to return.
+    let mut waiting = get(never());
+    let waker = waker(Arc::new(Next(Mutex::new(get(never())))));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    send.send(Ok(open)).ok().unwrap();
+    assert!(first.now_or_never().unwrap().is_ok());
+    assert_eq!(metrics.footer_misses.get(), 2, "the next one reads");
+    let mut late = get(never());
+    assert!(late.as_mut().now_or_never().is_none());
+    assert_eq!(metrics.footer_misses.get(), 2, "nobody else reads meanwhile");
 }
 
 #[test]
