@@ -3,20 +3,19 @@
 
 mod common;
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int32Type;
 use common::{Store, create_table, insert, rows_of};
-use freshet_base::io::{Entry, FileRef, Fs, FsRef, Mode, RealFs};
+use freshet_base::io::{Mode, RealFs};
 use freshet_ingest::Engine;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
 use freshet_schema::{DefaultValue, GroupCommitMode};
 use freshet_storage::delta::Freshness;
+use freshet_testkit::ThroughFs;
 use futures::executor::block_on;
 use parking_lot::Mutex;
 
@@ -250,59 +249,22 @@ fn a_second_server_is_refused() {
     store.stop(engine);
 }
 
-/// A file system on which the first side file is not created before the test allows it.
-struct HeldSide {
-    inner: FsRef,
-    entered: Sender<()>,
-    allowed: Mutex<Receiver<()>>,
-}
-
-impl Fs for HeldSide {
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
-        if mode == Mode::CreateNew && path.parent().is_some_and(|dir| dir.ends_with("side")) {
-            let _ = self.entered.send(());
-            // The sender is gone once the test has allowed it.
-            let _ = self.allowed.lock().recv();
-        }
-        self.inner.open(path, mode)
-    }
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.inner.create_dir_all(path)
-    }
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.inner.list(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove_file(path)
-    }
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove_dir_all(path)
-    }
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.inner.sync_dir(path)
-    }
-    fn exists(&self, path: &Path) -> bool {
-        self.inner.exists(path)
-    }
-    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.inner.available_bytes(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.inner.lock(path)
-    }
-}
-
 #[test]
 fn loads_do_not_wait_while_the_rows_of_their_table_go_to_the_side_file() {
     const SOON: Duration = Duration::from_secs(20);
     let store = Store::small();
-    let ((entered, enters), (allow, allowed)) = (mpsc::channel(), mpsc::channel());
+    let ((entered, enters), (allow, allowed)) = (mpsc::channel(), mpsc::channel::<()>());
     let mut world = store.world();
-    world.fs =
-        Arc::new(HeldSide { inner: Arc::new(RealFs), entered, allowed: Mutex::new(allowed) });
+    let allowed = Mutex::new(allowed);
+    // Creates no side file before the test allows it.
+    world.fs = Arc::new(ThroughFs::new(Arc::new(RealFs), move |inner, path, mode| {
+        if mode == Mode::CreateNew && path.parent().is_some_and(|dir| dir.ends_with("side")) {
+            let _ = entered.send(());
+            // The sender is gone once the test has allowed it.
+            let _ = allowed.lock().recv();
+        }
+        inner.open(path, mode)
+    }));
     let engine = block_on(Engine::open(store.config(), world)).unwrap();
     create_table(&engine, "large");
     let small = create_table(&engine, "small");

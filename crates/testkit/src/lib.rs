@@ -6,6 +6,8 @@
 //! caches, data whose sync failed remains readable and is never written. The end of the process
 //! alone loses nothing and makes nothing durable. On demand the disk fills up, calls fail
 //! ([`Faults`]), bits flip, and the blocks of one torn write have the [`Fate`]s that a test names.
+//! For tests on a real disk there is a file system whose files they open themselves
+//! ([`ThroughFs`]).
 //!
 //! It is not: code that the server runs. It knows no crate but `base`.
 //!
@@ -17,7 +19,9 @@ mod disk;
 mod file;
 mod fs;
 mod inode;
+mod through;
 
 pub use disk::Faults;
 pub use fs::SimFs;
 pub use inode::Fate;
+pub use through::ThroughFs;

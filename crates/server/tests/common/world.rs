@@ -2,14 +2,14 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, SystemClock};
-use freshet_base::io::{Entry, File, FileRef, Fs, FsRef, Mode, RealFs};
+use freshet_base::io::{File, FileRef, Mode, RealFs};
 use freshet_ingest::World;
+use freshet_testkit::ThroughFs;
 use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
@@ -94,7 +94,15 @@ impl LogDisk {
     /// Wraps the file system in `world`; writes pass through until they are blocked.
     pub fn install(world: &mut World) -> Arc<Self> {
         let disk = Arc::new(Self::default());
-        world.fs = Arc::new(HeldFs { inner: Arc::new(RealFs), disk: Arc::clone(&disk) });
+        let log = Arc::clone(&disk);
+        world.fs = Arc::new(ThroughFs::new(Arc::new(RealFs), move |inner, path, mode| {
+            let inner = inner.open(path, mode)?;
+            // Only the log writes past the page cache.
+            Ok(match mode {
+                Mode::Direct => Arc::new(HeldFile { inner, disk: Arc::clone(&log) }),
+                _ => inner,
+            })
+        }));
         disk
     }
 
@@ -132,49 +140,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         *self.0.held.lock() = false;
         self.0.released.notify_all();
-    }
-}
-
-struct HeldFs {
-    inner: FsRef,
-    disk: Arc<LogDisk>,
-}
-
-impl Fs for HeldFs {
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
-        let inner = self.inner.open(path, mode)?;
-        // Only the log writes past the page cache.
-        Ok(match mode {
-            Mode::Direct => Arc::new(HeldFile { inner, disk: Arc::clone(&self.disk) }),
-            _ => inner,
-        })
-    }
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.inner.create_dir_all(path)
-    }
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.inner.list(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove_file(path)
-    }
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove_dir_all(path)
-    }
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.inner.sync_dir(path)
-    }
-    fn exists(&self, path: &Path) -> bool {
-        self.inner.exists(path)
-    }
-    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.inner.available_bytes(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.inner.lock(path)
     }
 }
 
