@@ -6,14 +6,15 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
+use std::time::Duration;
 
 use freshet_torture::client::{Client, Failure};
 use freshet_torture::server::{Server, Setup};
 
-const QUERY_MEMORY_MIB: usize = 48;
-const WRITE_MEMORY_MIB: usize = 32;
+const QUERY_MEMORY_MIB: u64 = 48;
+const WRITE_MEMORY_MIB: u64 = 32;
 /// How much a process may use beyond its budgets: the same again.
-const ABOVE_MIB: usize = 2 * (QUERY_MEMORY_MIB + WRITE_MEMORY_MIB);
+const ABOVE_MIB: u64 = 2 * (QUERY_MEMORY_MIB + WRITE_MEMORY_MIB);
 const ROWS: usize = 4096;
 
 /// Statements whose intermediate values would take hundreds of megabytes per batch, and the
@@ -182,13 +183,6 @@ const STATEMENTS: &[(&str, &str, Option<&str>)] = &[
     ("sort", "SELECT id FROM t ORDER BY REPEAT(s, 60), id LIMIT 1", None),
 ];
 
-/// A value of /proc/pid/status in KiB.
-fn memory_kib(pid: u32, what: &str) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(what)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 fn started(setup: &Setup) -> (Server, Client) {
     let server = setup.start().unwrap();
     let client = Client::connect(server.mysql_port).unwrap();
@@ -208,10 +202,8 @@ fn fill(client: &mut Client) {
 
 /// A server that returns freed memory at once, so that its resident size is what it uses.
 fn frugal(dir: &Path) -> Setup {
-    let mut setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir);
-    let allocator = ("_RJEM_MALLOC_CONF".to_owned(), "dirty_decay_ms:0".to_owned());
-    setup.environment.push(allocator);
-    setup
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir);
+    setup.returning_memory_within(Duration::ZERO)
 }
 
 #[test]
@@ -224,7 +216,7 @@ fn no_expression_takes_more_than_the_budgets_allow() {
     let (mut server, mut client) = started(&setup);
     fill(&mut client);
     client.query("SELECT COUNT(*), MAX(s) FROM t").unwrap();
-    let before = memory_kib(server.pid(), "VmRSS");
+    let before = server.resident_bytes();
     let literal =
         format!("SELECT '{}', IF(id > 5, '{0}', id), id FROM t LIMIT 200", "z".repeat(300_000));
     let mut wrong = Vec::new();
@@ -233,12 +225,12 @@ fn no_expression_takes_more_than_the_budgets_allow() {
         let sql = if *sql == "LITERAL" { &literal } else { *sql };
         let began = std::time::Instant::now();
         let answer = client.query(sql);
-        let peak = memory_kib(server.pid(), "VmHWM");
+        let peak = server.peak_bytes();
         let said = match &answer {
             Ok(rows) => rows[0][0].chars().take(60).collect(),
             Err(failure) => failure.to_string(),
         };
-        println!("{name}: {said}, {} MiB, {:?}", peak >> 10, began.elapsed());
+        println!("{name}: {said}, {} MiB, {:?}", peak >> 20, began.elapsed());
         let refused =
             matches!(answer, Err(Failure::Refused { errno: 1038 | 1153 | 1301 | 3636, .. }));
         let right = match (&answer, wanted) {
@@ -249,8 +241,8 @@ fn no_expression_takes_more_than_the_budgets_allow() {
         if !right {
             wrong.push(format!("{name}: {said}"));
         }
-        if peak.max(highest) > highest && peak - before > ABOVE_MIB << 10 {
-            wrong.push(format!("{name}: {} MiB", peak >> 10));
+        if peak.max(highest) > highest && peak - before > ABOVE_MIB << 20 {
+            wrong.push(format!("{name}: {} MiB", peak >> 20));
         }
         highest = highest.max(peak);
         if matches!(answer, Err(Failure::Lost(_) | Failure::Hung)) {
@@ -285,17 +277,17 @@ fn no_text_takes_hundreds_of_times_its_bytes_to_be_parsed() {
     client.query("CREATE DATABASE d").unwrap();
     client.query("USE d").unwrap();
     client.query("CREATE TABLE t (id INT, s VARCHAR(2000))").unwrap();
-    let before = memory_kib(server.pid(), "VmRSS");
+    let before = server.resident_bytes();
     for (name, sql, wanted) in texts() {
         let answer = client.query(&sql);
-        let peak = memory_kib(server.pid(), "VmHWM");
-        println!("{name}: {} MiB", peak >> 10);
+        let peak = server.peak_bytes();
+        println!("{name}: {} MiB", peak >> 20);
         match (&answer, wanted) {
             (Ok(rows), Some(wanted)) => assert_eq!(rows[0][0], wanted, "{name}"),
             (Err(Failure::Refused { errno: 1038 | 1041 | 3170, .. }), None) => {}
             _ => panic!("{name}: {answer:?}"),
         }
-        assert!(peak - before < ABOVE_MIB << 10, "{name}: {} MiB", peak >> 10);
+        assert!(peak - before < ABOVE_MIB << 20, "{name}: {} MiB", peak >> 20);
     }
     server.stop().unwrap();
 }
@@ -311,16 +303,16 @@ fn an_array_of_json_is_read_as_a_stream() {
     client.query("CREATE DATABASE d").unwrap();
     let default = "d".repeat(600);
     client.query(&format!("CREATE TABLE d.j (a INT, b VARCHAR(999) DEFAULT '{default}')")).unwrap();
-    let before = memory_kib(server.pid(), "VmRSS");
+    let before = server.resident_bytes();
     let objects = 400_000;
     let body = format!("[{{\"a\":1}}{}]", ",{\"a\":1}".repeat(objects - 1));
     let headers = [("format", "json"), ("strip_outer_array", "true")];
     let said = stream_load(server.http_port, "/api/d/j/_stream_load", &headers, &body);
     assert!(said.contains("\"Success\""), "{said}");
     assert_eq!(client.number("SELECT COUNT(*) FROM d.j").unwrap(), objects as i64);
-    let peak = memory_kib(server.pid(), "VmHWM");
-    println!("{} MiB", peak >> 10);
-    assert!(peak - before < (2 * (64 + QUERY_MEMORY_MIB)) << 10, "{} MiB", peak >> 10);
+    let peak = server.peak_bytes();
+    println!("{} MiB", peak >> 20);
+    assert!(peak - before < (2 * (64 + QUERY_MEMORY_MIB)) << 20, "{} MiB", peak >> 20);
     server.stop().unwrap();
 }
 

@@ -71,6 +71,15 @@ impl Setup {
         self
     }
 
+    /// Returns freed memory to the system within `decay`, so that the size of the process is what
+    /// it uses.
+    #[must_use]
+    pub fn returning_memory_within(mut self, decay: Duration) -> Self {
+        let decay = format!("dirty_decay_ms:{}", decay.as_millis());
+        self.environment.push(("_RJEM_MALLOC_CONF".to_owned(), decay));
+        self
+    }
+
     /// A command of the program with all settings in its environment.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut words = self.wrapper.iter().map(String::as_str).collect::<Vec<_>>();
@@ -238,14 +247,28 @@ impl Server {
         }
     }
 
-    /// Open file descriptors, and resident memory in bytes.
-    pub fn usage(&self) -> (u64, u64) {
-        let proc = PathBuf::from(format!("/proc/{}", self.pid()));
-        let files = fs::read_dir(proc.join("fd")).map_or(0, |entries| entries.count() as u64);
-        let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = resident.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        (files, kib.unwrap_or(0) * 1024)
+    /// The number of open file descriptors; 0 once it has ended.
+    pub fn open_files(&self) -> u64 {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        files.map_or(0, |files| files.count() as u64)
+    }
+
+    /// Resident memory; 0 once it has ended.
+    pub fn resident_bytes(&self) -> u64 {
+        self.memory_bytes("VmRSS:")
+    }
+
+    /// The most resident memory that it has had; 0 once it has ended.
+    pub fn peak_bytes(&self) -> u64 {
+        self.memory_bytes("VmHWM:")
+    }
+
+    fn memory_bytes(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.unwrap_or_default();
+        let value = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib = value.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
     }
 }
 

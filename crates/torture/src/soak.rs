@@ -131,11 +131,10 @@ fn sample(
         let index = (latencies.len() as f64 * part) as usize;
         latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
     };
-    let (descriptors, resident) = server.usage();
     Sample {
         second: began.elapsed().as_secs_f64(),
-        resident_bytes: resident as f64,
-        descriptors: descriptors as f64,
+        resident_bytes: server.resident_bytes() as f64,
+        descriptors: server.open_files() as f64,
         files: files_below(data_dir) as f64,
         p50_ms: at(0.5),
         p99_ms: at(0.99),

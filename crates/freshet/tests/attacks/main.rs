@@ -50,10 +50,11 @@ impl TestServer {
     fn with(settings: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
-        let mut setup =
-            settings.iter().fold(setup, |setup, (name, value)| setup.with(name, *value));
-        // Freed memory goes back soon, so that the size of the process is what it uses.
-        setup.environment.push(("_RJEM_MALLOC_CONF".to_owned(), "dirty_decay_ms:200".to_owned()));
+        let setup = settings.iter().fold(setup, |setup, (name, value)| setup.with(name, *value));
+        Self::of(&setup, dir)
+    }
+
+    fn of(setup: &Setup, dir: tempfile::TempDir) -> Self {
         let process = setup.start().unwrap();
         let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let (address, http_address) = (at(process.mysql_port), at(process.http_port));
@@ -96,14 +97,6 @@ impl TestServer {
         let (_, fields) = stat.rsplit_once(')').unwrap();
         let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>());
         Duration::from_millis(10 * ticks.map(Result::unwrap).sum::<u64>())
-    }
-
-    /// The most memory that the server's process has had.
-    fn peak_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.pid()));
-        let status = status.unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
     /// The value of a metric.

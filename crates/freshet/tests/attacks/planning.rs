@@ -1,8 +1,10 @@
 //! Statements that are expensive to plan are answered, refused or aborted without affecting others.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use freshet_torture::server::Setup;
 use freshet_wire::client::{Encoding, Outcome};
 use rustix::process::Signal;
 
@@ -250,13 +252,18 @@ fn large() -> Vec<(&'static str, String, Option<u16>)> {
 
 #[test]
 fn what_is_large_is_answered_or_refused_soon() {
-    let server = TestServer::with(&[("query_memory", "256MiB"), ("write_memory", "64MiB")]);
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path())
+        .with("query_memory", "256MiB")
+        .with("write_memory", "64MiB")
+        .returning_memory_within(Duration::from_millis(200));
+    let server = TestServer::of(&setup, dir);
     let mut client = server.database("d");
     client.run("CREATE TABLE t (a INT)");
     client.run("SET max_execution_time = 160000");
     let mut other = server.connect();
     let mut wrong = Vec::new();
-    let start_bytes = server.peak_bytes();
+    let start_bytes = server.process.peak_bytes();
     let mut peak_bytes = start_bytes;
     for (name, sql, expected) in large() {
         let before = server.processor_time();
@@ -265,7 +272,7 @@ fn what_is_large_is_answered_or_refused_soon() {
         at_once(name, || assert_eq!(other.one("SELECT 1"), "1"));
         let outcome = client.outcomes(Encoding::Text).remove(0);
         let took = server.processor_time() - before;
-        let peak_before = std::mem::replace(&mut peak_bytes, server.peak_bytes());
+        let peak_before = std::mem::replace(&mut peak_bytes, server.process.peak_bytes());
         println!("{name}: {took:?}, {} MiB", (peak_bytes - start_bytes) >> 20);
         if peak_bytes > peak_before {
             let above = (peak_bytes - start_bytes) >> 20;
