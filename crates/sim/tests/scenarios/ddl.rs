@@ -198,10 +198,13 @@ fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
             client.load_large("a", 50, 3).await;
         });
         act(&sim, move |client| async move {
+            let table = client.engine.target("d", "a").unwrap().id();
             let snapshot = client.engine.snapshot(Freshness::Committed);
             change.act(&client).await;
             client.sleep(graces).await;
             client.model.lock().check(&snapshot);
+            let held = snapshot.table(table).unwrap().expect("a snapshot keeps its tables");
+            assert_eq!(held.rows(), 455);
         });
         sim.check();
         sim.flush_and_check_leaks();
