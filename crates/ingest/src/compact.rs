@@ -176,6 +176,8 @@ impl Compactor {
     /// The merge of this size class that has most input rowsets; among equals, the one of the
     /// tablet with most rowsets.
     fn next_merge(&self, size: Size) -> Option<MergePlan> {
+        // Before the view: a merge that ends in between has its inputs replaced in the view.
+        let reads = self.merges.reads();
         let store = self.store.tables.views.load();
         let now = self.store.clock().now();
         // Two concurrent merges take resources from writers and queries, so a second one must be
@@ -184,7 +186,6 @@ impl Compactor {
         let is_second = self.is_busy();
         let had_leisure = self.store.keeper.was_flush_backlog_low_since(now.saturating_sub(REST));
         let can_wait = is_second || !had_leisure;
-        let reads = self.merges.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
         let mut best: Option<(_, MergePlan)> = None;

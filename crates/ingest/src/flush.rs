@@ -235,14 +235,11 @@ impl Flusher {
     ) -> Result<Vec<Arc<Rowset>>> {
         let (first, last) = part.first().zip(part.last()).expect("a part has rows");
         let lsns = (first.lsns.0, last.lsns.1);
-        let rows = part.iter().map(DeltaRows::rows).sum::<u64>();
         let columns = Arc::clone(schema);
         let lane = Lane::Background;
         let batches =
             task::run_in(self.store.pool(), lane, move || to_columns(&part, &columns)).await?;
         let metas = self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await?;
-        let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
-        assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
         let table = view.table.id;
         let open = |meta| Arc::new(self.store.files.rowset(table, meta, schema));
         Ok(metas.into_iter().map(open).collect())
@@ -259,6 +256,7 @@ impl Flusher {
         in_flight: &mut InFlight,
     ) -> Result<Vec<RowsetMeta>> {
         self.store.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
+        let handed = rows_of(&batches);
         let input = FlushInput {
             lane,
             table: Arc::clone(&view.table),
@@ -277,6 +275,8 @@ impl Flusher {
         let metas = flush(&self.store.files, input, segment_bytes_max, next_id).await?;
         let is_one_each = metas.len() <= view.tablets.len();
         assert!(is_one_each, "rows of one stretch are one rowset in each tablet");
+        let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
+        assert_eq!(written, handed, "rows handed over are the rows in files");
         self.store.failpoints().pass("flush-after-write").map_err(|e| Error::io("flush", e))?;
         Ok(metas)
     }
@@ -305,11 +305,17 @@ fn at_once(bytes: impl Iterator<Item = u64>, bytes_max: u64) -> usize {
     bytes.take_while(fits).count().max(1)
 }
 
+fn rows_of(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
 fn to_columns(part: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
     for rows in part {
         rows.batches(schema, &mut batches)?;
     }
+    let rows = part.iter().map(DeltaRows::rows).sum::<u64>();
+    assert_eq!(rows_of(&batches), rows, "rows in memory are the rows of their columns");
     Ok(batches)
 }
 

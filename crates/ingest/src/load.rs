@@ -2,8 +2,7 @@
 //!
 //! [`Engine::load`] begins a load, [`Load::push`] adds rows, [`Load::commit`] appends it with those
 //! in the last buffer. All waiting happens here: for memory, for the files of a large load, for log
-//! space.
-//! A load that is dropped before it is committed releases everything.
+//! space. A load that is dropped before it is committed releases everything.
 
 use std::sync::Arc;
 
