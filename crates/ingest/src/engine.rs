@@ -1,10 +1,11 @@
 //! The engine: all components below SQL.
 //!
-//! All services share the store. Each owns its state and is given the services that it uses, which
-//! come earlier in this order: `admit`, `history`, `metadata` (metadata follows the log), `sweep`,
-//! `compact`, `term` (its first record), `append` (the critical section), `flush` (files catch up),
-//! `recycle` (reuse of log files), `ddl`, `upkeep` (when the others run). The engine is above them;
-//! loads and transactions are above the engine.
+//! All services but the first two share the store. Each owns its state and is given the services
+//! that it uses, which come earlier in this order: `admit`, `history`, `metadata` (metadata follows
+//! the log), `sweep`, `compact`, `term` (its first record), `append` (the critical section),
+//! `flush` (files catch up), `recycle` (reuse of log files), `ddl`, `upkeep` (when the others run).
+//! The engine is above them. Above the engine are loads and transactions, and a start: `open` makes
+//! the services, and `begin` runs the term's.
 //!
 //! Suggested reading order: `term`, `append`, `group`, `flush`, `metadata`, `replay` (the log into
 //! memory), `recycle`.

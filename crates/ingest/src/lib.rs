@@ -69,6 +69,7 @@ mod world;
 pub use admit::WaitLimit;
 pub use buffer::LoadBuffer;
 pub use config::EngineConfig;
+pub use ddl::Ddl;
 pub use engine::Engine;
 pub use freshet_wal::{Acks, Horizon, HorizonWatch};
 pub use group::{EndedGroup, FlushTimes};

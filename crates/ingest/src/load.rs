@@ -36,7 +36,7 @@ pub enum Destination<'a> {
 
 /// A load in progress.
 pub struct Load<'a> {
-    engine: &'a Arc<Engine>,
+    engine: &'a Engine,
     target: &'a LoadTarget,
     destination: Destination<'a>,
     patience: WaitLimit,
@@ -217,7 +217,7 @@ impl Load<'_> {
 impl Engine {
     /// Begins a load. It reserves nothing until it gets rows.
     pub fn load<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         target: &'a LoadTarget,
         destination: Destination<'a>,
         patience: WaitLimit,

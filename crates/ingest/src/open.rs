@@ -105,7 +105,7 @@ impl Engine {
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
         let admission = Arc::new(admission);
         let files = Files { fs, dir: data, pool, segments };
-        let tables = stored_tables(meta, locks, &files, &config)?;
+        let tables = stored_tables(locks, meta, &files, &config)?;
         let keeper = Keeper::default();
         let history = Arc::new(History::new(Arc::clone(&world.metrics)));
         let store = Arc::new(Store { world, config, wal, disk, keeper, files, tables });
@@ -205,10 +205,10 @@ fn step(world: &World, name: &str) -> Result<()> {
     world.failpoints.pass(name).map_err(|error| Error::io("open the store", error))
 }
 
-/// All tables as metadata has them.
+/// All tables as metadata has them. The locks come first: after a failure they go last.
 fn stored_tables(
-    meta: Meta,
     locks: Vec<Lock>,
+    meta: Meta,
     files: &Files,
     config: &EngineConfig,
 ) -> Result<Tables> {
@@ -225,7 +225,7 @@ fn stored_tables(
     }
     let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
     let views = Views::new(StoreView { catalog, tables: views }, kept);
-    Ok(Tables::new(Arc::new(meta), views, states, locks))
+    Ok(Tables::new(meta, views, states, locks))
 }
 
 fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
@@ -272,7 +272,7 @@ fn start_wal(
     Wal::start(options, wal_world, term, files).map_err(|error| Error::io("open the log", error))
 }
 
-fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {
+fn replay_side(engine: &Engine, replay: &mut Replay<'_>) -> Result<()> {
     if let Some(name) = engine.meta().log_state().side_file {
         let mut side = SideReader::open(&**engine.fs(), &engine.upkeep.recycler.side_path(&name))
             .map_err(damaged)?;

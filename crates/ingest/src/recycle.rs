@@ -206,7 +206,7 @@ impl Recycler {
     /// files of their own, and more if the side file would become too large. Returns the remaining
     /// tables for the side file, including those that failed to flush, so that one table with a
     /// broken disk does not prevent recycling.
-    async fn flush_large(self: &Arc<Self>, up_to: Lsn) -> Result<Vec<Arc<TableState>>> {
+    async fn flush_large(&self, up_to: Lsn) -> Result<Vec<Arc<TableState>>> {
         let config = &self.store.config;
         let own_files_min = config.flush_bytes_min.bytes();
         let side_bytes_max = config.wal_bytes_max.bytes() / SIDE_FILE_PARTS;

@@ -36,7 +36,7 @@ pub struct Replayed {
 
 /// A replay in progress.
 pub struct Replay<'a> {
-    store: &'a Arc<Store>,
+    store: &'a Store,
     /// The memory for all writes.
     memory: &'a Budget,
     /// Tables that may have an open group at this position of the log.
@@ -50,7 +50,7 @@ pub struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     /// A replay into the tables of `store`, which are in the state of metadata.
-    pub fn new(store: &'a Arc<Store>, memory: &'a Budget) -> Self {
+    pub fn new(store: &'a Store, memory: &'a Budget) -> Self {
         let (grouped, lost, done) = (BTreeSet::new(), BTreeMap::new(), Replayed::default());
         Self { store, memory, grouped, lost, last: Lsn::ZERO, done }
     }
@@ -251,7 +251,8 @@ impl<'a> Replay<'a> {
 }
 
 /// Gives new tablets to tables whose TRUNCATE was given up with a hole in the log: later rows have
-/// revealed it. No record names tablets that it created; see [`crate::metadata::Settler`].
+/// revealed it. No record names tablets that it created; see
+/// [`crate::metadata::Settler::save_tablets`].
 pub(crate) async fn truncate_lost(store: &Arc<Store>) -> Result<()> {
     for state in store.tables.states() {
         let Some(lost) = state.lock().log().lost_truncate() else { continue };

@@ -18,7 +18,7 @@ use crate::state::TableState;
 
 /// Metadata comes first: views and states follow what has settled in it.
 pub(crate) struct Tables {
-    pub meta: Arc<Meta>,
+    pub meta: Meta,
     pub views: Views,
     states: ArcSwap<HashMap<TableId, Arc<TableState>>>,
     /// Rowsets that the view no longer contains.
@@ -31,7 +31,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub fn new(
-        meta: Arc<Meta>,
+        meta: Meta,
         views: Views,
         states: HashMap<TableId, Arc<TableState>>,
         locks: Vec<Lock>,

@@ -7,7 +7,7 @@
 //! alone loses nothing and makes nothing durable. On demand the disk fills up, calls fail
 //! ([`Faults`]), bits flip, and the blocks of one torn write have the [`Fate`]s that a test names.
 //! For tests on a real disk there is a file system whose files they open themselves
-//! ([`ThroughFs`]).
+//! ([`ThroughFs`]), and the end of a store that they have closed ([`until_closed`]).
 //!
 //! It is not: code that the server runs. It knows no crate but `base`.
 //!
@@ -15,12 +15,14 @@
 //!
 //! Test it with `cargo test -p freshet-testkit`.
 
+mod closed;
 mod disk;
 mod file;
 mod fs;
 mod inode;
 mod through;
 
+pub use closed::until_closed;
 pub use disk::Faults;
 pub use fs::SimFs;
 pub use inode::Fate;

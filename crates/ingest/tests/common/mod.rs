@@ -21,6 +21,7 @@ use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
+use freshet_testkit::until_closed;
 use futures::executor::block_on;
 
 /// A store in a temporary directory.
@@ -71,7 +72,12 @@ impl Store {
     /// that the store can be opened again.
     pub fn crash(&self, engine: Arc<Engine>) {
         block_on(engine.halt());
-        wait_until("the engine is gone", || Arc::strong_count(&engine) == 1);
+        self.close(engine);
+    }
+
+    fn close(&self, engine: Arc<Engine>) {
+        drop(engine);
+        until_closed(&self.config().data_dir);
     }
 
     /// Keeps the temporary directory and returns the path of the store in it.
@@ -83,6 +89,7 @@ impl Store {
 
     pub fn stop(&self, engine: Arc<Engine>) {
         block_on(engine.stop()).unwrap();
+        self.close(engine);
     }
 }
 

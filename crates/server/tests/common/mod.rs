@@ -15,6 +15,7 @@ use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_query::STACK_BYTES;
 use freshet_query::engine::{QueryConfig, QueryEngine};
 use freshet_server::{Server, Settings};
+use freshet_testkit::until_closed;
 use tokio::runtime::Runtime;
 
 /// A running server, stopped on drop.
@@ -86,6 +87,7 @@ impl TestServer {
         self.stop();
         let dir = self.dir.take().unwrap();
         drop(self);
+        until_closed(dir.path());
         Self::on(dir, Settings::local(), |_| {}, |_| {})
     }
 
