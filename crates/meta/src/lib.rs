@@ -64,7 +64,7 @@ pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCom
 pub use meta::Meta;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
-pub use rowset::{KeyRange, RowsetMeta, SegmentMeta};
+pub use rowset::{KeyPartMeta, KeyRange, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,

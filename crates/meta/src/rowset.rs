@@ -12,12 +12,33 @@ pub struct SegmentMeta {
     pub rows: u64,
     /// The length of the file.
     pub bytes: u64,
-    /// Where its footer begins; the data before it is verified by checksums in the footer.
+    /// Where its data ends; it is verified by checksums in the footer.
     pub data_bytes: u64,
-    /// CRC-32C of the footer, from `data_bytes` to the end.
+    /// Where its keys are, behind the data, if they can be looked up.
+    pub key_part: Option<KeyPartMeta>,
+    /// CRC-32C of the footer, which follows the data and the keys.
     pub footer_checksum: u32,
     /// The bounds of its sort keys.
     pub keys: KeyRange,
+}
+
+/// Where the keys of a segment are in its file (RFC 0011).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyPartMeta {
+    /// Where the part begins.
+    pub start: u64,
+    /// Its length, of which the last `directory_bytes` are the directory.
+    pub bytes: u64,
+    pub directory_bytes: u32,
+    /// CRC-32C of the directory.
+    pub directory_checksum: u32,
+}
+
+impl SegmentMeta {
+    /// Where its footer begins.
+    pub fn footer_start(&self) -> u64 {
+        self.key_part.map_or(self.data_bytes, |part| part.start + part.bytes)
+    }
 }
 
 /// Inclusive bounds of the sort key, as normalized 8-byte prefixes.

@@ -97,6 +97,7 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
         rows: 10,
         bytes: 1000,
         data_bytes: 900,
+        key_part: None,
         footer_checksum: 7,
         keys: KeyRange { min: 0, max: 9 },
     };

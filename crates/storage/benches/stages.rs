@@ -208,6 +208,7 @@ fn segment_write(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[K
                     tablet: TabletId(1),
                     lsns: (Lsn(1), Lsn(2)),
                     tier,
+                    has_keys: false,
                 };
                 let mut writer = SegmentWriter::create(&RealFs, &path, &spec, &batches[0]).unwrap();
                 batches.iter().for_each(|batch| writer.write(batch).unwrap());

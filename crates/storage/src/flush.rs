@@ -219,6 +219,7 @@ impl Job {
             tablet: self.sorted.tablet,
             lsns: input.lsns,
             tier: Tier::Fresh,
+            has_keys: false,
         };
         let mut parts = self.sorted.rows[self.part.clone()].chunks(GATHER_ROWS);
         let first = self.rows.gather(parts.next().expect("a segment has rows"))?;

@@ -187,6 +187,7 @@ mod tests {
             rows: 1,
             bytes: 0,
             data_bytes: 0,
+            key_part: None,
             footer_checksum: 0,
             keys: KeyRange { min: 0, max: 9 },
         };

@@ -2,7 +2,7 @@
 //! reads, with our own checksums over every byte.
 
 mod bounds;
-mod checksum;
+pub(crate) mod checksum;
 mod dictionary;
 mod footers;
 mod index;

@@ -77,6 +77,7 @@ fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
         rows,
         bytes: 0,
         data_bytes: 0,
+        key_part: None,
         footer_checksum: 0,
         keys: KeyRange { min: 0, max: 9 },
     };

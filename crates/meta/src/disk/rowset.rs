@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::{OnDisk, Unreadable, ensure, forms, from_forms};
 use crate::fold::Flushed;
-use crate::rowset::{KeyRange, RowsetMeta, SegmentMeta};
+use crate::rowset::{KeyPartMeta, KeyRange, RowsetMeta, SegmentMeta};
 
 /// Its rows are those of its segments.
 #[derive(Clone, PartialEq, Message)]
@@ -40,6 +40,19 @@ pub struct SegmentForm {
     footer_checksum: u32,
     #[prost(message, optional, tag = "7")]
     keys: Option<KeysForm>,
+    #[prost(message, optional, tag = "8")]
+    key_part: Option<KeyPartForm>,
+}
+
+/// It begins where the data ends.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct KeyPartForm {
+    #[prost(uint64, tag = "1")]
+    bytes: u64,
+    #[prost(uint32, tag = "2")]
+    directory_bytes: u32,
+    #[prost(fixed32, tag = "3")]
+    directory_checksum: u32,
 }
 
 /// Prefixes use all their bits, so their bytes are fixed.
@@ -116,11 +129,31 @@ impl OnDisk for SegmentMeta {
             data_bytes: self.data_bytes,
             footer_checksum: self.footer_checksum,
             keys: Some(self.keys.form()),
+            key_part: self.key_part.map(|part| {
+                assert_eq!(part.start, self.data_bytes, "keys follow the data of a segment");
+                KeyPartForm {
+                    bytes: part.bytes,
+                    directory_bytes: part.directory_bytes,
+                    directory_checksum: part.directory_checksum,
+                }
+            }),
         }
     }
 
     fn from_form(form: SegmentForm) -> Result<Self, Unreadable> {
-        ensure(form.data_bytes <= form.bytes, "the footer of a segment begins behind its end")?;
+        let key_part = form.key_part.map(|part| KeyPartMeta {
+            start: form.data_bytes,
+            bytes: part.bytes,
+            directory_bytes: part.directory_bytes,
+            directory_checksum: part.directory_checksum,
+        });
+        let key_bytes = key_part.map_or(0, |part| part.bytes);
+        let footer_start = form.data_bytes.checked_add(key_bytes);
+        let is_inside = footer_start.is_some_and(|start| start <= form.bytes);
+        ensure(is_inside, "the footer of a segment begins behind its end")?;
+        let has_directory =
+            key_part.is_none_or(|part| u64::from(part.directory_bytes) <= part.bytes);
+        ensure(has_directory, "the directory of a segment's keys is longer than the keys")?;
         let keys = form.keys.ok_or_else(|| Unreadable("a segment has no keys".to_owned()))?;
         Ok(Self {
             id: SegmentId(form.id),
@@ -128,6 +161,7 @@ impl OnDisk for SegmentMeta {
             rows: form.rows,
             bytes: form.bytes,
             data_bytes: form.data_bytes,
+            key_part,
             footer_checksum: form.footer_checksum,
             keys: KeyRange::from_form(keys)?,
         })

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test::rowset;
-use crate::{Database, Flushed, LabelRecord, LogState, MetaEvent, RowsetMeta, User, keys};
+use crate::{
+    Database, Flushed, KeyPartMeta, LabelRecord, LogState, MetaEvent, RowsetMeta, User, keys,
+};
 
 fn comes_back<T>(value: &T)
 where
@@ -178,6 +180,19 @@ fn what_the_fold_would_not_survive_is_refused() {
     };
     assert!(refused(|rowset| rowset.lsn_first = Lsn(10)).contains("before it begins"));
     assert!(refused(|rowset| rowset.segments[0].data_bytes = 2_000).contains("behind its end"));
+    let part = |bytes, directory_bytes| {
+        Some(KeyPartMeta { start: 900, bytes, directory_bytes, directory_checksum: 1 })
+    };
+    let with_part = |part| {
+        let mut bad = rowset(1, 1.into(), 5, 9);
+        assert_eq!(bad.segments[0].data_bytes, 900);
+        bad.segments[0].key_part = part;
+        decode::<RowsetMeta>(&encode(&bad)).map_err(|error| error.to_string())
+    };
+    assert!(with_part(part(101, 10)).unwrap_err().contains("behind its end"));
+    assert!(with_part(part(u64::MAX, 10)).unwrap_err().contains("behind its end"));
+    assert!(with_part(part(50, 51)).unwrap_err().contains("longer than the keys"));
+    assert_eq!(with_part(part(50, 50)).unwrap().segments[0].footer_start(), 950);
     let doubled = |rowset: &mut RowsetMeta| rowset.segments.push(rowset.segments[0].clone());
     assert!(refused(doubled).contains("do not rise"));
     let huge = |rowset: &mut RowsetMeta| {

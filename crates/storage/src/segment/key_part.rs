@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Blocks and pages have their checksums in themselves. That of the directory stands in
-//! [`KeyPartMeta`], with where it is: so the directory is one read, and the footer is not needed.
+//! [`freshet_meta::KeyPartMeta`], with where it is: so the directory is one read, and the footer is not needed.
 
 mod block;
 mod directory;
@@ -21,18 +21,6 @@ mod writer;
 
 pub use reader::{Found, KeyPart};
 pub use writer::KeyPartWriter;
-
-/// Where the keys of a segment are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeyPartMeta {
-    /// Where the part begins in the file.
-    pub start: u64,
-    /// Its length, of which the last `directory_bytes` are the directory.
-    pub bytes: u64,
-    pub directory_bytes: u32,
-    /// CRC-32C of the directory.
-    pub directory_checksum: u32,
-}
 
 /// The hash that filters are made of. It is on disk, so it never changes: from the length of the
 /// key on, each word of eight bytes, the last one padded with zeros, turns the hash into

@@ -18,6 +18,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::footers::{CachedFooter, WaitMode};
 use super::index::{self, ColumnRange, Prune, Wanted};
+use super::key_part::KeyPart;
 use super::source::{self, Open};
 use super::store::SegmentAccess;
 use crate::error::{Error, Result};
@@ -203,7 +204,24 @@ impl Segment {
             at_once(data.read(std::slice::from_ref(&(at..end))))?;
             at = end;
         }
-        Ok(())
+        match at_once(self.keys())? {
+            None => Ok(()),
+            Some(keys) => at_once(keys.verify()),
+        }
+    }
+
+    /// Its keys, if they can be looked up; reads their directory.
+    ///
+    /// # Errors
+    /// Those of [`KeyPart::open`].
+    pub async fn keys(&self) -> Result<Option<KeyPart>> {
+        let Some(meta) = self.meta.key_part else { return Ok(None) };
+        let keys = KeyPart::open(&self.access, &self.path, meta).await?;
+        if u64::from(keys.rows()) != self.meta.rows {
+            let what = format!("its keys are of {} rows, not of {}", keys.rows(), self.meta.rows);
+            return Err(Error::corruption(&self.path, meta.start, what));
+        }
+        Ok(Some(keys))
     }
 
     async fn open(&self, wait_mode: WaitMode) -> Result<Arc<CachedFooter>> {
@@ -213,9 +231,8 @@ impl Segment {
     async fn open_file(&self, wait_mode: WaitMode) -> Result<Open> {
         let path = self.path.as_path();
         let range = source::footer_range(path, &self.meta)?;
-        let bytes = self.access.read(wait_mode, path, vec![range]).await;
-        let bytes =
-            bytes.map_err(|error| failed(path, self.meta.data_bytes, error))?.swap_remove(0);
+        let bytes = self.access.read(wait_mode, path, vec![range.clone()]).await;
+        let bytes = bytes.map_err(|error| failed(path, range.start, error))?.swap_remove(0);
         Open::read(bytes, path, &self.meta, &self.schema)
     }
 

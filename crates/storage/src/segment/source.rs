@@ -40,7 +40,7 @@ impl Open {
         schema: &TableSchema,
     ) -> Result<Self> {
         let footer = Footer::read(bytes, path, meta)?;
-        let damaged = |what: String| Error::corruption(path, meta.data_bytes, what);
+        let damaged = |what: String| Error::corruption(path, meta.footer_start(), what);
         let parquet = Arc::clone(&footer.parquet);
         let arrow = ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new())
             .map_err(|error| damaged(error.to_string()))?;
@@ -84,12 +84,12 @@ fn places(arrow: &ArrowReaderMetadata, schema: &TableSchema) -> Result<Vec<usize
 
 /// The byte range of a segment's footer part.
 pub(super) fn footer_range(path: &Path, meta: &SegmentMeta) -> Result<Range<u64>> {
-    let footer_bytes = meta.bytes.saturating_sub(meta.data_bytes);
+    let footer_bytes = meta.bytes.saturating_sub(meta.footer_start());
     if footer_bytes > FOOTER_BYTES_MAX {
         let what = format!("a footer of {footer_bytes} bytes is longer than any");
-        return Err(Error::corruption(path, meta.data_bytes, what));
+        return Err(Error::corruption(path, meta.footer_start(), what));
     }
-    Ok(meta.data_bytes..meta.bytes)
+    Ok(meta.footer_start()..meta.bytes)
 }
 
 /// The contents of a segment's footer part.
@@ -102,11 +102,11 @@ pub(super) struct Footer {
 impl Footer {
     /// Verifies and parses a footer part.
     pub fn read(bytes: Bytes, path: &Path, meta: &SegmentMeta) -> Result<Self> {
-        let damaged = |what: String| Error::corruption(path, meta.data_bytes, what);
+        let damaged = |what: String| Error::corruption(path, meta.footer_start(), what);
         if crc32c(&bytes) != meta.footer_checksum {
             return Err(damaged("the checksum of the footer differs".to_owned()));
         }
-        let footer = Self::parse(bytes, meta.data_bytes).map_err(damaged)?;
+        let footer = Self::parse(bytes, meta).map_err(damaged)?;
         let rows = footer.parquet.file_metadata().num_rows().cast_unsigned();
         match rows == meta.rows {
             true => Ok(footer),
@@ -114,8 +114,8 @@ impl Footer {
         }
     }
 
-    fn parse(bytes: Bytes, data_bytes: u64) -> Result<Self, String> {
-        let end = FileEnd { start: data_bytes, bytes };
+    fn parse(bytes: Bytes, meta: &SegmentMeta) -> Result<Self, String> {
+        let end = FileEnd { start: meta.footer_start(), bytes };
         let parquet = parse_parquet(&end).map_err(|error| error.to_string())?;
         let pairs = parquet.file_metadata().key_value_metadata();
         let value = |key: &str| {
@@ -129,7 +129,7 @@ impl Footer {
             None => return Err("it is not a segment".to_owned()),
         }
         let blocks = value(keys::BLOCKS)
-            .and_then(|text| Blocks::decode(text, data_bytes))
+            .and_then(|text| Blocks::decode(text, meta.data_bytes))
             .ok_or("the footer has no checksums of the data")?;
         Ok(Self { parquet: Arc::new(parquet), blocks })
     }

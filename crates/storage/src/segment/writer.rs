@@ -10,7 +10,7 @@ use freshet_base::io::{FileRef, Fs, Mode};
 use freshet_base::{Lsn, SegmentId, TableId, TabletId};
 use freshet_meta::{KeyRange, SegmentMeta};
 use freshet_schema::TableSchema;
-use freshet_schema::key::KeyWords;
+use freshet_schema::key::{KeyWords, Keys};
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -19,6 +19,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::ColumnPath;
 
 use super::checksum::{Blocks, Summer, crc32c};
+use super::key_part::KeyPartWriter;
 use super::{FORMAT_VERSION, bounds, dictionary, keys};
 use crate::error::{Error, Result};
 
@@ -50,6 +51,8 @@ pub struct SegmentSpec<'a> {
     /// The first and last LSN of its rowset.
     pub lsns: (Lsn, Lsn),
     pub tier: Tier,
+    /// Whether its rows can be looked up by their sort key.
+    pub has_keys: bool,
 }
 
 pub struct SegmentWriter {
@@ -62,6 +65,8 @@ pub struct SegmentWriter {
     rows: u64,
     /// The bounds of the sort keys of these rows.
     keys: Option<KeyRange>,
+    /// The keys to be looked up.
+    key_part: Option<KeyPartWriter>,
 }
 
 impl SegmentWriter {
@@ -83,7 +88,8 @@ impl SegmentWriter {
         let writer = ArrowWriter::try_new(sink, Arc::clone(&schema), Some(properties))
             .map_err(|error| failed(path, error))?;
         let (path, table_schema) = (path.to_path_buf(), Arc::clone(spec.schema));
-        Ok(Self { path, table_schema, schema, writer, rows: 0, keys: None })
+        let key_part = spec.has_keys.then(KeyPartWriter::default);
+        Ok(Self { path, table_schema, schema, writer, rows: 0, keys: None, key_part })
     }
 
     /// Appends rows, in the order of the sort key.
@@ -101,6 +107,10 @@ impl SegmentWriter {
             assert!(is_next, "rows come in the order of the sort key");
             self.keys = Some(self.keys.map_or(keys, |before| before.union(keys)));
         }
+        if let Some(part) = &mut self.key_part {
+            let keys = Keys::of_batch(batch, &self.table_schema);
+            (0..keys.len()).for_each(|row| part.push(keys.key(row)));
+        }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.rows += batch.num_rows() as u64;
@@ -109,7 +119,8 @@ impl SegmentWriter {
 
     /// Approximate length of the file if it ended now.
     pub fn bytes(&self) -> u64 {
-        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+        let keys = self.key_part.as_ref().map_or(0, KeyPartWriter::bytes);
+        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64 + keys
     }
 
     /// The number of rows written.
@@ -129,25 +140,36 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn end(mut self, id: SegmentId) -> Result<Unsynced> {
+    pub fn end(self, id: SegmentId) -> Result<Unsynced> {
         assert!(self.rows > 0, "a segment has rows");
         let path = self.path.as_path();
-        self.writer.flush().map_err(|error| failed(path, error))?;
-        self.writer.sync().map_err(|error| Error::io("write", path, error))?;
-        let (data_bytes, blocks) = self.writer.inner_mut().end_data();
-        let blocks = KeyValue::new(keys::BLOCKS.to_owned(), blocks.encode());
-        self.writer.append_key_value_metadata(blocks);
-        let written = self.writer.finish().map_err(|error| failed(path, error))?;
+        let cannot_write = |error| Error::io("write", path, error);
+        let (mut file, _) =
+            self.writer.into_serialized_writer().map_err(|error| failed(path, error))?;
+        file.flush().map_err(cannot_write)?;
+        let (data_bytes, blocks) = file.inner_mut().end_data();
+        let key_part = match self.key_part {
+            None => None,
+            Some(keys) => {
+                assert_eq!(u64::from(keys.rows()), self.rows, "each row of a segment has a key");
+                let (bytes, meta) = keys.finish(data_bytes);
+                file.write_all(&bytes).map_err(cannot_write)?;
+                Some(meta)
+            }
+        };
+        file.flush().map_err(cannot_write)?;
+        file.inner_mut().begin_footer();
+        file.append_key_value_metadata(KeyValue::new(keys::BLOCKS.to_owned(), blocks.encode()));
+        let written = file.finish().map_err(|error| failed(path, error))?;
         assert_eq!(
             written.file_metadata().num_rows().cast_unsigned(),
             self.rows,
             "rows handed to the writer are rows in the file"
         );
-        let sink = self.writer.inner_mut();
-        let footer_checksum = sink.end().map_err(|error| Error::io("write", path, error))?;
+        let sink = file.inner_mut();
+        let footer_checksum = sink.end().map_err(cannot_write)?;
         assert_eq!(sink.came, sink.written, "all that was encoded is in the file");
         let (file, bytes) = (Arc::clone(&sink.file), sink.written);
-        assert!(data_bytes < bytes, "a footer stands behind the data");
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.expect("segments have ASCII names").to_owned();
         let meta = SegmentMeta {
@@ -156,9 +178,11 @@ impl SegmentWriter {
             rows: self.rows,
             bytes,
             data_bytes,
+            key_part,
             footer_checksum,
             keys: self.keys.expect("a segment has rows"),
         };
+        assert!(meta.footer_start() < bytes, "a footer stands behind data and keys");
         Ok(Unsynced { file, path: self.path, meta })
     }
 }
@@ -263,9 +287,10 @@ struct Sink {
     region: Region,
 }
 
-/// Data has a checksum per block, the footer part a single one.
+/// Data has a checksum per block, the footer part a single one. Keys have their own in themselves.
 enum Region {
     Data(Box<Summer>),
+    Keys,
     Footer(Vec<u8>),
 }
 
@@ -276,9 +301,14 @@ impl Sink {
     }
 
     fn end_data(&mut self) -> (u64, Blocks) {
-        let region = std::mem::replace(&mut self.region, Region::Footer(Vec::new()));
+        let region = std::mem::replace(&mut self.region, Region::Keys);
         let Region::Data(mut summer) = region else { unreachable!("data ends once") };
         (self.came, summer.finish())
+    }
+
+    fn begin_footer(&mut self) {
+        assert!(matches!(self.region, Region::Keys), "a footer follows the data");
+        self.region = Region::Footer(Vec::new());
     }
 
     /// Writes the rest of the buffer and returns the checksum of the footer part.
@@ -286,7 +316,7 @@ impl Sink {
         self.write_out()?;
         match &self.region {
             Region::Footer(bytes) => Ok(crc32c(bytes)),
-            Region::Data(_) => unreachable!("the data has ended"),
+            Region::Data(_) | Region::Keys => unreachable!("the footer has begun"),
         }
     }
 
@@ -304,6 +334,7 @@ impl io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.region {
             Region::Data(summer) => summer.update(bytes),
+            Region::Keys => {}
             Region::Footer(footer) => footer.extend_from_slice(bytes),
         }
         self.buffer.extend_from_slice(bytes);

@@ -20,9 +20,9 @@ use prost::Message;
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
-    IdKind, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
-    MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, Truncate,
-    User,
+    IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
+    LogState, MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord,
+    Truncate, User,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -180,6 +180,7 @@ fn sample_rowset() -> RowsetMeta {
         rows,
         bytes: 5_000,
         data_bytes: 4_000,
+        key_part: None,
         footer_checksum: 0x0102_0304,
         keys: KeyRange { min: u64::from(id), max: 1 << 63 },
     };
@@ -205,6 +206,20 @@ fn rowsets_and_flushed() {
     has_bytes(
         &vec![RowsetMeta { segments: Vec::new(), rows: 0, ..sample_rowset() }],
         "010a0b0814100a186520c8012802",
+    );
+    let mut with_keys = sample_rowset();
+    with_keys.segments.truncate(1);
+    with_keys.rows = 3;
+    with_keys.segments[0].key_part = Some(KeyPartMeta {
+        start: 4_000,
+        bytes: 900,
+        directory_bytes: 40,
+        directory_checksum: 0x0102_0304,
+    });
+    has_bytes(
+        &with_keys,
+        "010814100a186520c80128023232120c32305f302e70617271756574180320882728a01f35040302013a\
+         09110000000000000080420a08840710281d04030201",
     );
     let flushed = Flushed { lsn: Lsn(200), version: Version(4), version_lsn: Lsn(300) };
     has_bytes(&flushed, "0108c801100418ac02");

@@ -20,9 +20,9 @@ use proptest::sample::select;
 
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
-    IdKind, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
-    MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, Truncate,
-    User,
+    IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
+    LogState, MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord,
+    Truncate, User,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -173,13 +173,19 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
 fn segments() -> impl Strategy<Value = Vec<SegmentMeta>> {
     let sizes = (0u64..1 << 40, 0u64..1 << 40, 0u64..1 << 40, any::<u32>());
     let keys = any::<(u64, u64)>().prop_map(|(a, b)| KeyRange { min: a.min(b), max: a.max(b) });
-    vec((1u32..1000, text(), sizes, keys), 0..4).prop_map(|segments| {
+    let part = option::of((0u64..1 << 40, any::<u32>(), any::<u32>()));
+    vec((1u32..1000, text(), sizes, keys, part), 0..4).prop_map(|segments| {
         let mut id = 0;
-        let segments = segments.into_iter().map(|(step, file, sizes, keys)| {
+        let segments = segments.into_iter().map(|(step, file, sizes, keys, part)| {
             let (rows, data_bytes, footer_bytes, footer_checksum) = sizes;
+            let key_part = part.map(|(block_bytes, directory_bytes, directory_checksum)| {
+                let bytes = block_bytes + u64::from(directory_bytes);
+                KeyPartMeta { start: data_bytes, bytes, directory_bytes, directory_checksum }
+            });
             id += step;
-            let (id, bytes) = (SegmentId(id), data_bytes + footer_bytes);
-            SegmentMeta { id, file, rows, bytes, data_bytes, footer_checksum, keys }
+            let key_bytes = key_part.map_or(0, |part| part.bytes);
+            let (id, bytes) = (SegmentId(id), data_bytes + key_bytes + footer_bytes);
+            SegmentMeta { id, file, rows, bytes, data_bytes, key_part, footer_checksum, keys }
         });
         segments.collect()
     })

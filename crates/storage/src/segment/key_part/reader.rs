@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use freshet_meta::KeyPartMeta;
 
 use super::block::Block;
 use super::directory::Directory;
-use super::{KeyPartMeta, filter, hash};
+use super::{filter, hash};
 use crate::error::{Error, Result};
 use crate::segment::checksum::crc32c;
 use crate::segment::footers::WaitMode;
@@ -152,6 +153,33 @@ impl KeyPart {
         }
         left.sort_unstable_by_key(|candidate| candidate.at);
         Ok(left)
+    }
+
+    /// Reads all of the part and verifies every byte.
+    ///
+    /// # Errors
+    /// The first damage found; [`Error::Io`].
+    pub async fn verify(&self) -> Result<()> {
+        let blocks = (0..self.directory.blocks()).collect::<Vec<_>>();
+        for numbers in blocks.chunks(READS_MAX) {
+            let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
+            for (&number, bytes) in numbers.iter().zip(&self.read(ranges).await?) {
+                let rows = self.directory.rows_of(number);
+                Block::open(bytes, rows.end - rows.start)
+                    .map_err(|what| self.damaged(self.directory.block(number).start, what))?;
+            }
+        }
+        let padding = self.directory.blocks_end()..self.directory.filter_start;
+        let zeros = self.read_range(padding.clone()).await?;
+        if zeros.iter().any(|&byte| byte != 0) {
+            return Err(self.damaged(padding.start, "what stands before the filter is not zero"));
+        }
+        let pages = (0..self.directory.filter_pages as usize).collect::<Vec<_>>();
+        for numbers in pages.chunks(READS_MAX) {
+            let read = self.read(numbers.iter().map(|&at| self.page(at)).collect()).await?;
+            numbers.iter().zip(&read).try_for_each(|(&at, page)| self.check_page(at, page))?;
+        }
+        Ok(())
     }
 
     /// How many keys the filter lets through.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use freshet_base::io::{Fs, FsRef, RealFs};
+use freshet_meta::KeyPartMeta;
 use freshet_schema::key::Keys;
 use futures::executor::block_on;
 use proptest::prelude::*;

@@ -1,8 +1,10 @@
 //! Writes the key part of a segment.
 
+use freshet_meta::KeyPartMeta;
+
 use super::block::BlockBuilder;
 use super::directory::Directory;
-use super::{KeyPartMeta, filter, hash, shared_bytes};
+use super::{filter, hash, shared_bytes};
 use crate::segment::checksum::crc32c;
 
 /// Gathers the keys of a segment's rows. Until it ends, it holds the blocks and eight bytes of each
@@ -38,6 +40,11 @@ impl KeyPartWriter {
             self.separator = separator.to_vec();
         }
         self.block.push(key);
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u32 {
+        self.directory.rows() + self.block.rows()
     }
 
     /// About the length that the part would have if it ended now.
