@@ -155,7 +155,7 @@ pub fn put_length(out: &mut Vec<u8>, length: usize) {
 
 /// Reads a length from the front of `bytes`: the length and how many bytes encode it.
 #[inline]
-pub(crate) fn take_length(bytes: &[u8]) -> Option<(usize, usize)> {
+pub fn take_length(bytes: &[u8]) -> Option<(usize, usize)> {
     let first = *bytes.first()?;
     if first < 0x80 {
         return Some((first as usize, 1));

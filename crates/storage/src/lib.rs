@@ -23,6 +23,7 @@ pub mod flush_policy;
 pub mod fold;
 pub mod gc;
 pub mod layout;
+pub mod marks;
 pub mod memtable;
 pub mod merge;
 pub mod pin;

@@ -1,0 +1,194 @@
+//! Marks: which rows of a segment are dead, and from which LSN on (keys.md K18, RFC 0012).
+//!
+//! A view has the marks of each of its segments: a bitmap, exact at the view's flushed LSN, and a
+//! list of those made since. Marks are only added. When a flush moves the flushed LSN, the next
+//! view gets marks of its own, and those of the view before stay as they are for its readers.
+
+mod file;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
+use freshet_base::Lsn;
+
+use crate::sync::Mutex;
+
+pub use file::{MarkFile, MarkFileMeta, MarkSection, SegmentPlace, write_mark_file};
+
+/// A row of a segment that is dead from `lsn` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Its number in the segment.
+    pub row: u32,
+    pub lsn: Lsn,
+}
+
+/// The marks of one segment in one view.
+#[derive(Debug)]
+pub struct SegmentMarks {
+    /// The number of rows of the segment.
+    rows: u32,
+    /// Marks up to here are in the bitmap.
+    flushed: Lsn,
+    /// A set bit is a dead row.
+    flushed_dead: DeadRows,
+    /// Marks above `flushed`, in the order of their LSNs.
+    recent: Mutex<Vec<Mark>>,
+}
+
+/// Dead rows of a segment at one LSN.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeadRows {
+    /// A set bit is a dead row; `None` if no row is dead.
+    bits: Option<BooleanBuffer>,
+    count: u32,
+}
+
+impl DeadRows {
+    /// The dead rows among `rows` rows; numbers may come in any order.
+    ///
+    /// # Panics
+    /// When a row is named twice, or the segment does not have it.
+    pub fn new(rows: u32, dead: impl IntoIterator<Item = u32>) -> Self {
+        Self::default().and(rows, dead)
+    }
+
+    /// These and further dead rows of a segment of `rows` rows.
+    ///
+    /// # Panics
+    /// When a row is already dead, or the segment does not have it.
+    #[must_use]
+    pub fn and(&self, rows: u32, dead: impl IntoIterator<Item = u32>) -> Self {
+        let mut dead = dead.into_iter().peekable();
+        if dead.peek().is_none() {
+            return self.clone();
+        }
+        let mut bits = BooleanBufferBuilder::new(rows as usize);
+        match &self.bits {
+            Some(before) => bits.append_buffer(before),
+            None => bits.append_n(rows as usize, false),
+        }
+        assert_eq!(bits.len(), rows as usize, "marks are of one segment");
+        let mut count = self.count;
+        for row in dead {
+            assert!(row < rows, "row {row} of a segment of {rows} rows is marked");
+            assert!(!bits.get_bit(row as usize), "row {row} of a segment dies twice");
+            bits.set_bit(row as usize, true);
+            count += 1;
+        }
+        Self { bits: Some(bits.finish()), count }
+    }
+
+    /// A set bit is a dead row; `None` if no row is dead.
+    pub fn bits(&self) -> Option<&BooleanBuffer> {
+        self.bits.as_ref()
+    }
+
+    /// The number of dead rows.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub fn contains(&self, row: u32) -> bool {
+        self.bits.as_ref().is_some_and(|bits| bits.value(row as usize))
+    }
+
+    /// The dead rows, ascending.
+    pub fn rows(&self) -> impl Iterator<Item = u32> + '_ {
+        self.bits.iter().flat_map(|bits| bits.set_indices()).map(|row| row as u32)
+    }
+}
+
+impl SegmentMarks {
+    /// The marks of a segment of `rows` rows, of which these are dead at the flushed LSN.
+    ///
+    /// # Panics
+    /// When the rows are of a segment of another length.
+    pub fn new(rows: u32, flushed: Lsn, dead: DeadRows) -> Self {
+        let is_of_segment = dead.bits.as_ref().is_none_or(|bits| bits.len() == rows as usize);
+        assert!(is_of_segment, "marks are of one segment");
+        Self { rows, flushed, flushed_dead: dead, recent: Mutex::default() }
+    }
+
+    /// Adds marks above the flushed LSN, in the order of LSNs.
+    ///
+    /// # Panics
+    /// When a mark is out of order, on a row that the segment does not have, or on one that was
+    /// dead at the flushed LSN.
+    pub fn push(&self, marks: &[Mark]) {
+        let mut recent = self.recent.lock();
+        let mut last = recent.last().map_or(self.flushed.next(), |mark| mark.lsn);
+        for mark in marks {
+            let Mark { row, lsn } = *mark;
+            assert!(lsn >= last, "a mark at {lsn} comes behind one at {last}");
+            assert!(row < self.rows, "row {row} of a segment of {} rows is marked", self.rows);
+            assert!(!self.flushed_dead.contains(row), "row {row} of a segment dies twice");
+            last = lsn;
+        }
+        recent.extend_from_slice(marks);
+    }
+
+    /// The rows that are dead at `horizon`.
+    ///
+    /// # Panics
+    /// When the horizon is below the flushed LSN, or a row has died twice.
+    pub fn dead_at(&self, horizon: Lsn) -> DeadRows {
+        assert!(self.flushed <= horizon, "a reader of a view sees all that is in its files");
+        let recent = self.recent.lock();
+        let rows = recent.iter().take_while(|mark| mark.lsn <= horizon).map(|mark| mark.row);
+        self.flushed_dead.and(self.rows, rows)
+    }
+
+    /// The number of rows that are dead at `horizon`.
+    pub fn count_at(&self, horizon: Lsn) -> u32 {
+        let recent = self.recent.lock();
+        let made = recent.partition_point(|mark| mark.lsn <= horizon);
+        self.flushed_dead.count + made as u32
+    }
+
+    /// The rows that have died behind the flushed LSN, up to `to`, ascending: what a flush up to
+    /// there stores.
+    pub fn died_up_to(&self, to: Lsn) -> Vec<u32> {
+        let recent = self.recent.lock();
+        let died = recent.iter().take_while(|mark| mark.lsn <= to).map(|mark| mark.row);
+        let mut died = died.collect::<Vec<_>>();
+        died.sort_unstable();
+        died
+    }
+
+    /// The marks of the next view, whose files reach up to `to`.
+    #[must_use]
+    pub fn flushed_to(&self, to: Lsn) -> Self {
+        let above = {
+            let recent = self.recent.lock();
+            recent[recent.partition_point(|mark| mark.lsn <= to)..].to_vec()
+        };
+        let next = Self::new(self.rows, to, self.dead_at(to));
+        next.push(&above);
+        next
+    }
+
+    /// Marks above `to` with the rows that they are on: what a merge carries over to new places.
+    pub fn above(&self, to: Lsn) -> Vec<Mark> {
+        let recent = self.recent.lock();
+        recent[recent.partition_point(|mark| mark.lsn <= to)..].to_vec()
+    }
+
+    /// The number of rows of the segment.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// The dead rows at the flushed LSN of the view.
+    pub fn flushed_dead(&self) -> &DeadRows {
+        &self.flushed_dead
+    }
+
+    /// Approximate memory in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let bits = self.flushed_dead.bits.as_ref().map_or(0, |bits| bits.inner().len());
+        (bits + self.recent.lock().capacity() * size_of::<Mark>()) as u64
+    }
+}
