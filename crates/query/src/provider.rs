@@ -128,7 +128,8 @@ impl StoredTable {
             segments: [0, snapshot.rowsets().map(|rowset| rowset.segments().len()).sum()],
         };
         rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
-        let mut files = rowsets.iter().flat_map(|rowset| rowset.slices()).collect::<Vec<_>>();
+        let mut files =
+            rowsets.iter().flat_map(|rowset| rowset.slices(snapshot.horizon)).collect::<Vec<_>>();
         if let Some(prune) = &asked.prune
             && !files.is_empty()
         {

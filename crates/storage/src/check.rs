@@ -5,6 +5,7 @@ use std::sync::Arc;
 use freshet_schema::key::{KeyComparator, KeyWords};
 
 use crate::error::{Error, Result};
+use crate::marks::DeadRows;
 use crate::recover::Finding;
 use crate::rowset::Rowset;
 use crate::segment::{ScanRequest, Segment, Share};
@@ -28,7 +29,7 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     let wrong = |what: String| Error::corruption(segment.path(), 0, what);
     let mut rows = 0;
     let mut before = None;
-    for batch in segment.scan(&ScanRequest::all(schema), Share::WHOLE)? {
+    for batch in segment.scan(&ScanRequest::all(schema), Share::WHOLE, &DeadRows::default())? {
         let batch = batch?;
         let keys = KeyWords::new(&batch, schema);
         let range = segment.meta().keys;

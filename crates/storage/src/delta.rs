@@ -5,6 +5,7 @@
 //! is converted to columns once, by whoever needs them first, and every reader sees a prefix of it
 //! by LSN.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,12 +16,15 @@ use freshet_schema::TableSchema;
 mod columns;
 mod encoded;
 mod entries;
+mod marks;
 mod node;
 mod read;
 #[cfg(test)]
 mod tests;
 
 use encoded::{Entry, Place};
+use marks::ChunkMarks;
+pub use marks::DeltaMark;
 use node::{Arena, Event};
 pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
@@ -102,18 +106,23 @@ struct Tail {
     copy: Option<Arc<Chunk>>,
     /// All schemas that rows may refer to, oldest first.
     schemas: Vec<Arc<TableSchema>>,
+    /// The number of the first row of each chunk that is not completely in files, and its marks;
+    /// those of the open node are last.
+    marks: VecDeque<(u64, Arc<ChunkMarks>)>,
 }
 
 impl Delta {
     /// An empty delta; rows may refer to these schemas, oldest first.
     pub fn new(table: TableId, schemas: &[Arc<TableSchema>]) -> Self {
         let node = Arc::new(Node::default());
+        let arena = Arena::default();
         let tail = Tail {
             head: Arc::clone(&node),
             node,
-            arena: Arena::default(),
             copy: None,
             schemas: schemas.to_vec(),
+            marks: VecDeque::from([(arena.first_row, Arc::clone(&arena.marks))]),
+            arena,
         };
         Self { table, tail: Mutex::new(tail), stats: Stats::default(), last: AtomicU64::new(0) }
     }
@@ -191,6 +200,27 @@ impl Delta {
         self.push_event(lsn, Event::GroupEnd(txn));
     }
 
+    /// How many rows it has got: the number of the next one.
+    pub fn end_row(&self) -> u64 {
+        self.tail.lock().arena.end_row()
+    }
+
+    /// Marks rows as dead. Readers see a mark if they have not begun to read the rows' columns.
+    ///
+    /// # Panics
+    /// When a row is dead already, has not come yet, or is in files.
+    pub fn mark(&self, marks: impl IntoIterator<Item = DeltaMark>) {
+        let tail = self.tail.lock();
+        let end = tail.arena.end_row();
+        for DeltaMark { row, lsn } in marks {
+            assert!(row < end, "row {row} of table {} is marked before it came", self.table);
+            let behind = tail.marks.partition_point(|(first, _)| *first <= row);
+            let chunk = behind.checked_sub(1).map(|at| &tail.marks[at]);
+            let (first, chunk) = chunk.expect("rows in files are marked there");
+            chunk.mark((row - first) as usize, lsn);
+        }
+    }
+
     /// Freezes what a flush takes: seals the open node, so that later records go to new nodes.
     /// Returns the last LSN in it, zero if there was none.
     pub fn freeze(&self) -> Lsn {
@@ -215,8 +245,10 @@ impl Delta {
             give_back(&self.stats.bytes, chunk.encoded_bytes());
             give_back(&self.stats.entries, (chunk.entries.len() + chunk.events.len()) as u64);
             give_back(&self.stats.large_loads, chunk.large_loads());
-            let next = tail.head.next.get().expect("a sealed node has a successor");
-            tail.head = Arc::clone(next);
+            let next = Arc::clone(tail.head.next.get().expect("a sealed node has a successor"));
+            tail.head = next;
+            let (first, _) = tail.marks.pop_front().expect("each chunk has marks");
+            assert_eq!(first, chunk.first_row, "chunks go to files in their order");
         }
         let oldest = match tail.head.chunk() {
             Some(chunk) => chunk.first(),
@@ -334,6 +366,7 @@ impl Tail {
     fn seal(&mut self) -> Arc<Chunk> {
         assert!(!self.arena.is_empty(), "a chunk has rows or events");
         let successor = self.arena.successor();
+        self.marks.push_back((successor.first_row, Arc::clone(&successor.marks)));
         let chunk = Arc::new(std::mem::replace(&mut self.arena, successor).seal());
         let next = Arc::new(Node::default());
         // In this order, so that a reader that sees the chunk also finds the next node.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::rowset::Rowset;
+use crate::segment::Segment;
 
 /// Rowsets that have been replaced, but may still be used by readers or a metadata checkpoint.
 #[derive(Default)]
@@ -20,7 +21,8 @@ pub struct Retired(Mutex<Vec<RetiredRowset>>);
 struct RetiredRowset {
     /// The LSN of the record that replaced it.
     at: Lsn,
-    rowset: Weak<Rowset>,
+    /// Views that differ in marks have rowsets of their own for the same segments.
+    segments: Vec<Weak<Segment>>,
     files: Vec<PathBuf>,
 }
 
@@ -28,7 +30,8 @@ impl Retired {
     /// Registers a rowset replaced by the record at `at`, after the view without it was published.
     pub fn add(&self, at: Lsn, rowset: &Arc<Rowset>) {
         let files = rowset.segments().iter().map(|segment| segment.path().to_path_buf()).collect();
-        self.0.lock().push(RetiredRowset { at, rowset: Arc::downgrade(rowset), files });
+        let segments = rowset.segments().iter().map(Arc::downgrade).collect();
+        self.0.lock().push(RetiredRowset { at, segments, files });
     }
 
     /// Whether a reader may still open `file`, so that the sweep must not delete it.
@@ -42,8 +45,10 @@ impl Retired {
     /// # Errors
     /// [`Error::Io`] of the first file that cannot be deleted; the sweep will find it.
     pub fn remove_free(&self, fs: &dyn Fs, saved: Lsn) -> Result<usize> {
-        let is_free =
-            |retired: &mut RetiredRowset| retired.at <= saved && retired.rowset.strong_count() == 0;
+        let is_free = |retired: &mut RetiredRowset| {
+            let is_unread = retired.segments.iter().all(|segment| segment.strong_count() == 0);
+            retired.at <= saved && is_unread
+        };
         let free = self.0.lock().extract_if(.., is_free).collect::<Vec<_>>();
         let files = free.into_iter().flat_map(|retired| retired.files).collect::<Vec<_>>();
         for file in &files {

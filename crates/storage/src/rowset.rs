@@ -11,6 +11,7 @@ use freshet_schema::TableSchema;
 use freshet_schema::key::{KeyBounds, leading_column};
 
 use crate::error::Result;
+use crate::marks::{DeadRows, SegmentMarks};
 use crate::segment::{
     ColumnBounds, ColumnRange, Containers, Prune, Scan, ScanRequest, Segment, SegmentAccess, Share,
 };
@@ -21,6 +22,8 @@ pub struct Rowset {
     schema: Arc<TableSchema>,
     access: Arc<SegmentAccess>,
     segments: Vec<Arc<Segment>>,
+    /// The marks of each segment; `None` in tables whose rows do not die.
+    marks: Option<Vec<Arc<SegmentMarks>>>,
 }
 
 /// A share of a segment, scanned by one thread.
@@ -29,7 +32,9 @@ pub struct Slice {
     pub rowset: Arc<Rowset>,
     pub segment: Arc<Segment>,
     pub share: Share,
-    /// Approximate number of rows; the shares of a segment add up to its rows.
+    /// The rows of the segment that are left out.
+    pub dead: DeadRows,
+    /// Approximate number of rows; the shares of a segment add up to the rows that are alive.
     pub rows: u64,
 }
 
@@ -51,7 +56,31 @@ impl Rowset {
             Arc::new(Segment::new(access, path, segment.clone(), Arc::clone(schema)))
         };
         let segments = meta.segments.iter().map(segment).collect();
-        Self { meta, schema: Arc::clone(schema), access: Arc::clone(access), segments }
+        let (schema, access) = (Arc::clone(schema), Arc::clone(access));
+        Self { meta, schema, access, segments, marks: None }
+    }
+
+    /// The same files with these marks, one for each segment.
+    ///
+    /// # Panics
+    /// When they are of other segments.
+    #[must_use]
+    pub fn with_marks(&self, marks: Vec<Arc<SegmentMarks>>) -> Self {
+        let rows = self.segments.iter().map(|segment| segment.meta().rows);
+        let marked = marks.iter().map(|marks| u64::from(marks.rows()));
+        assert!(rows.eq(marked), "each segment of a rowset has its marks");
+        Self {
+            meta: self.meta.clone(),
+            schema: Arc::clone(&self.schema),
+            access: Arc::clone(&self.access),
+            segments: self.segments.clone(),
+            marks: Some(marks),
+        }
+    }
+
+    /// The marks of its segments; `None` in tables whose rows do not die.
+    pub fn marks(&self) -> Option<&[Arc<SegmentMarks>]> {
+        self.marks.as_deref()
     }
 
     /// The rowset's metadata.
@@ -79,8 +108,29 @@ impl Rowset {
         &self.access
     }
 
+    /// The number of rows in its files, dead or alive.
     pub fn rows(&self) -> u64 {
         self.meta.rows
+    }
+
+    /// The rows of each segment that are dead at the flushed LSN of its view.
+    pub fn flushed_dead(&self) -> Vec<DeadRows> {
+        match &self.marks {
+            None => vec![DeadRows::default(); self.segments.len()],
+            Some(marks) => marks.iter().map(|marks| marks.flushed_dead().clone()).collect(),
+        }
+    }
+
+    /// The number of rows that are alive at the flushed LSN of its view.
+    pub fn flushed_rows(&self) -> u64 {
+        let dead = self.flushed_dead();
+        self.meta.rows - dead.iter().map(|dead| u64::from(dead.count())).sum::<u64>()
+    }
+
+    /// The number of rows that are alive at `horizon`.
+    pub fn rows_at(&self, horizon: Lsn) -> u64 {
+        let dead = self.marks.iter().flatten().map(|marks| u64::from(marks.count_at(horizon)));
+        self.meta.rows - dead.sum::<u64>()
     }
 
     /// Total size of its files.
@@ -88,18 +138,23 @@ impl Rowset {
         self.meta.bytes()
     }
 
-    /// Reads the whole rowset segment by segment; each is sorted.
+    /// Reads all rows of the rowset, dead or alive, segment by segment; each is sorted.
     pub fn scan(&self, request: ScanRequest) -> RowsetScan {
         RowsetScan { segments: self.segments.clone().into_iter(), request, scan: None }
     }
 
-    /// Its segments as slices.
-    pub fn slices(self: &Arc<Self>) -> impl Iterator<Item = Slice> {
-        self.segments.iter().map(|segment| Slice {
-            rowset: Arc::clone(self),
-            segment: Arc::clone(segment),
-            share: Share::WHOLE,
-            rows: segment.meta().rows,
+    /// Its segments as slices, without the rows that are dead at `horizon`.
+    pub fn slices(self: &Arc<Self>, horizon: Lsn) -> impl Iterator<Item = Slice> {
+        self.segments.iter().enumerate().map(move |(at, segment)| {
+            let marks = self.marks.as_ref().map(|marks| marks[at].dead_at(horizon));
+            let dead = marks.unwrap_or_default();
+            Slice {
+                rowset: Arc::clone(self),
+                segment: Arc::clone(segment),
+                share: Share::WHOLE,
+                rows: segment.meta().rows - u64::from(dead.count()),
+                dead,
+            }
         })
     }
 }
@@ -162,7 +217,7 @@ impl Slice {
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Corruption`]; also from the scan.
     pub async fn scan(&self, request: &ScanRequest) -> Result<Scan> {
-        self.segment.scan_awaiting(request, self.share).await
+        self.segment.scan_awaiting(request, self.share, &self.dead).await
     }
 }
 
@@ -181,7 +236,7 @@ impl Iterator for RowsetScan {
             if let Some(batch) = self.scan.as_mut().and_then(Iterator::next) {
                 return Some(batch);
             }
-            match self.segments.next()?.scan(&self.request, Share::WHOLE) {
+            match self.segments.next()?.scan(&self.request, Share::WHOLE, &DeadRows::default()) {
                 Ok(scan) => self.scan = Some(scan),
                 Err(error) => {
                     self.segments = Vec::new().into_iter();

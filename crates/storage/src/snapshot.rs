@@ -167,9 +167,9 @@ impl TableSnapshot {
         self.file_rows() + self.delta_rows()
     }
 
-    /// The number of rows in files.
+    /// The number of rows in files that are alive.
     pub fn file_rows(&self) -> u64 {
-        self.rowsets().map(|rowset| rowset.rows()).sum()
+        self.rowsets().map(|rowset| rowset.rows_at(self.horizon)).sum()
     }
 
     /// The number of rows in memory, including the session's own.

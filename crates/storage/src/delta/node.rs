@@ -8,6 +8,7 @@ use freshet_schema::TableSchema;
 
 use super::columns::Columns;
 use super::encoded::{EncodedRows, Entry};
+use super::marks::ChunkMarks;
 use crate::rowset::Rowset;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 
@@ -58,6 +59,9 @@ pub(super) struct Arena {
     pub encoded: EncodedRows,
     pub shared_bytes: usize,
     pub permit: Option<Permit>,
+    /// The number of its first row.
+    pub first_row: u64,
+    pub marks: Arc<ChunkMarks>,
 }
 
 impl Arena {
@@ -67,6 +71,11 @@ impl Arena {
 
     pub fn rows(&self) -> u32 {
         self.entries.last().map_or(0, |entry| entry.rows_end)
+    }
+
+    /// The number of the row behind its last one.
+    pub fn end_row(&self) -> u64 {
+        self.first_row + u64::from(self.rows())
     }
 
     pub fn bytes(&self) -> usize {
@@ -82,7 +91,8 @@ impl Arena {
     pub fn successor(&self) -> Self {
         let arena = Vec::with_capacity(self.encoded.arena.len());
         let encoded = EncodedRows { arena, shared: Vec::new() };
-        Self { entries: Vec::with_capacity(self.entries.len()), encoded, ..Self::default() }
+        let (entries, first_row) = (Vec::with_capacity(self.entries.len()), self.end_row());
+        Self { entries, encoded, first_row, ..Self::default() }
     }
 
     /// A chunk with a copy of the contents; the arena remains open and keeps the permit.
@@ -96,6 +106,8 @@ impl Arena {
             retired: AtomicBool::new(false),
             columns: OnceLock::new(),
             encoded_bytes: self.bytes(),
+            first_row: self.first_row,
+            marks: Arc::clone(&self.marks),
         }
     }
 
@@ -111,6 +123,8 @@ impl Arena {
             retired: AtomicBool::new(false),
             columns: OnceLock::new(),
             encoded_bytes,
+            first_row: self.first_row,
+            marks: self.marks,
         }
     }
 }
@@ -128,6 +142,9 @@ pub struct Chunk {
     retired: AtomicBool,
     columns: OnceLock<Columns>,
     encoded_bytes: usize,
+    /// The number of its first row.
+    pub(super) first_row: u64,
+    pub(super) marks: Arc<ChunkMarks>,
 }
 
 impl Chunk {

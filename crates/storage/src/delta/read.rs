@@ -75,19 +75,26 @@ impl DeltaPart {
     }
 }
 
-/// Visible rows of one chunk.
+/// Visible rows of one chunk, without those that are marked as dead.
 #[derive(Clone)]
 pub struct DeltaRows {
     chunk: Arc<Chunk>,
+    /// Its rows, also those that are dead.
     ranges: Vec<Range<usize>>,
+    /// Marks above it are not visible.
+    horizon: Lsn,
     /// The first and last LSN of these rows.
     pub lsns: (Lsn, Lsn),
 }
 
 impl DeltaRows {
-    /// The number of rows.
+    /// The number of rows that are alive.
     pub fn rows(&self) -> u64 {
-        self.ranges.iter().map(|range| range.len() as u64).sum()
+        count(&self.alive())
+    }
+
+    fn alive(&self) -> Vec<Range<usize>> {
+        self.chunk.marks.alive(&self.ranges, self.horizon)
     }
 
     pub(crate) fn chunk(&self) -> &Arc<Chunk> {
@@ -100,18 +107,22 @@ impl DeltaRows {
         self.chunk.encoded_bytes() * self.rows() / all
     }
 
-    /// The rows as columns of `schema`, converting them if that has not been done.
+    /// The rows that are alive as columns of `schema`, converting them if that has not been done.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub fn batches(&self, schema: &TableSchema, out: &mut Vec<RecordBatch>) -> Result<()> {
-        let mut selected = Vec::new();
-        self.chunk.columns().select(&self.ranges, &mut selected)?;
+        let (alive, mut selected) = (self.alive(), Vec::new());
+        self.chunk.columns().select(&alive, &mut selected)?;
         let rows = selected.iter().map(|(_, batch)| batch.num_rows() as u64).sum::<u64>();
-        assert_eq!(rows, self.rows(), "rows in memory are rows that are read");
+        assert_eq!(rows, count(&alive), "rows in memory are rows that are read");
         out.extend(selected.into_iter().map(|(from, batch)| history::adapt(&batch, &from, schema)));
         Ok(())
     }
+}
+
+fn count(ranges: &[Range<usize>]) -> u64 {
+    ranges.iter().map(|range| range.len() as u64).sum()
 }
 
 impl DeltaRead {
@@ -150,15 +161,23 @@ impl DeltaRead {
         for (lsn, event) in bounds.events(chunk) {
             if let Event::Rowsets(rowsets) = event {
                 let before = Bounds { flushed: from, horizon: *lsn, ..bounds };
-                self.push_rows(chunk, before, ended);
+                self.push_rows(chunk, before, ended, bounds.horizon);
                 self.parts.push(DeltaPart::Rowsets(*lsn, rowsets.clone()));
                 from = *lsn;
             }
         }
-        self.push_rows(chunk, Bounds { flushed: from, ..bounds }, ended);
+        let behind = Bounds { flushed: from, ..bounds };
+        self.push_rows(chunk, behind, ended, bounds.horizon);
     }
 
-    fn push_rows(&mut self, chunk: &Arc<Chunk>, bounds: Bounds, ended: &HashSet<TxnId>) {
+    /// Adds the rows of a chunk inside of `bounds`, as they are at `horizon`.
+    fn push_rows(
+        &mut self,
+        chunk: &Arc<Chunk>,
+        bounds: Bounds,
+        ended: &HashSet<TxnId>,
+        horizon: Lsn,
+    ) {
         let first = chunk.entries.partition_point(|entry| entry.lsn <= bounds.flushed);
         let end = chunk.entries.partition_point(|entry| entry.lsn <= bounds.horizon);
         if first >= end {
@@ -174,7 +193,8 @@ impl DeltaRead {
             Freshness::Published => ended_ranges(chunk, first..end, ended),
         };
         if ranges.iter().any(|range| !range.is_empty()) {
-            self.parts.push(DeltaPart::Rows(DeltaRows { chunk: Arc::clone(chunk), ranges, lsns }));
+            let chunk = Arc::clone(chunk);
+            self.parts.push(DeltaPart::Rows(DeltaRows { chunk, ranges, horizon, lsns }));
         }
     }
 }

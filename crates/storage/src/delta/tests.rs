@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use freshet_base::budget::Budget;
 use proptest::prelude::*;
@@ -53,6 +53,7 @@ enum Step {
     Alter,
     Freeze,
     Flush,
+    Mark { part: usize },
     Read { back: u64, published: bool },
 }
 
@@ -66,6 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Alter),
         1 => Just(Step::Freeze),
         1 => Just(Step::Flush),
+        4 => (0usize..1000).prop_map(|part| Step::Mark { part }),
         6 => (0u64..12, any::<bool>()).prop_map(|(back, published)| Step::Read { back, published }),
     ]
 }
@@ -78,6 +80,8 @@ struct Model {
     truncates: Vec<u64>,
     alters: Vec<u64>,
     rowsets: Vec<u64>,
+    /// The keys of dead rows, and since when they are. The key of a row is its number.
+    dead: BTreeMap<i64, u64>,
 }
 
 impl Model {
@@ -93,6 +97,7 @@ impl Model {
                 inside(*lsn) && *lsn > truncated && (!published || ended.contains(txn))
             })
             .flat_map(|(_, _, keys)| keys.iter().copied())
+            .filter(|key| self.dead.get(key).is_none_or(|from| *from > horizon))
             .collect()
     }
 }
@@ -107,7 +112,7 @@ proptest! {
         let mut model = Model::default();
         let mut lsn = 0;
         let mut next_key = 0;
-        let (mut head, mut flushed) = (delta.head(), 0);
+        let (mut head, mut flushed, mut flushed_rows) = (delta.head(), 0, 0);
         for step in steps {
             match step {
                 Step::Rows { txn, count, version } => {
@@ -143,7 +148,17 @@ proptest! {
                 Step::Flush => {
                     let frozen = delta.freeze();
                     head = delta.flushed(frozen, &Budget::new("memory of snapshots", 1 << 20));
-                    flushed = frozen.get();
+                    (flushed, flushed_rows) = (frozen.get(), next_key);
+                }
+                Step::Mark { part } => {
+                    let rows = flushed_rows..next_key;
+                    let row = rows.clone().nth(part * rows.count() / 1000);
+                    if let Some(row) = row.filter(|row| !model.dead.contains_key(row)) {
+                        let (row, lsn) = (row.cast_unsigned(), Lsn(lsn));
+                        delta.mark([DeltaMark { row, lsn }]);
+                        model.dead.insert(row.cast_signed(), lsn.get());
+                    }
+                    prop_assert_eq!(delta.end_row(), next_key.cast_unsigned());
                 }
                 Step::Read { back, published } => {
                     let horizon = lsn.saturating_sub(back).max(flushed);
@@ -186,6 +201,51 @@ fn rows_stand_before_and_behind_the_files_of_a_large_load() {
         DeltaPart::Rowsets(lsn, _) => (*lsn, *lsn),
     });
     assert_eq!(shape.collect::<Vec<_>>(), [1, 2, 3].map(|lsn| (Lsn(lsn), Lsn(lsn))));
+}
+
+#[test]
+fn a_mark_follows_a_row_from_the_open_node_into_its_chunk() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    push(&delta, 1, 0, 1, &[1, 2, 3]);
+    let before = read(&delta, &head, 0, 1, Freshness::Committed);
+    push(&delta, 2, 0, 1, &[2]);
+    delta.mark([DeltaMark { row: 1, lsn: Lsn(2) }]);
+    assert_eq!(seen(&before), [1, 2, 3], "a reader sees marks up to its horizon");
+    assert_eq!(seen(&read(&delta, &head, 0, 2, Freshness::Committed)), [1, 3, 2]);
+    delta.freeze();
+    assert_eq!(seen(&read(&delta, &head, 0, 1, Freshness::Committed)), [1, 2, 3]);
+    assert_eq!(seen(&read(&delta, &head, 0, 2, Freshness::Committed)), [1, 3, 2]);
+}
+
+/// A large load divides the rows that a reader gets, not what it sees of their marks.
+#[test]
+fn marks_behind_a_large_load_are_seen_on_the_rows_before_it() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    push(&delta, 1, 0, 1, &[1, 2]);
+    delta.push_rowsets(Lsn(2), Vec::new());
+    push(&delta, 3, 0, 1, &[3]);
+    delta.mark([DeltaMark { row: 1, lsn: Lsn(3) }]);
+    assert_eq!(seen(&read(&delta, &head, 0, 2, Freshness::Committed)), [1, 2]);
+    assert_eq!(seen(&read(&delta, &head, 0, 3, Freshness::Committed)), [1, 3]);
+}
+
+#[test]
+#[should_panic(expected = "rows in files are marked there")]
+fn rows_that_are_in_files_are_not_marked_in_memory() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    push(&delta, 1, 0, 1, &[1, 2]);
+    delta.flushed(delta.freeze(), &Budget::new("memory of snapshots", 1 << 20));
+    delta.mark([DeltaMark { row: 1, lsn: Lsn(2) }]);
+}
+
+#[test]
+#[should_panic(expected = "marked before it came")]
+fn rows_that_have_not_come_are_not_marked() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    push(&delta, 1, 0, 1, &[1, 2]);
+    delta.mark([DeltaMark { row: 2, lsn: Lsn(1) }]);
 }
 
 #[test]

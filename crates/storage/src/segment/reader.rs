@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use freshet_base::ColumnId;
 use freshet_meta::SegmentMeta;
@@ -22,6 +23,7 @@ use super::key_part::KeyPart;
 use super::source::{self, Open};
 use super::store::SegmentAccess;
 use crate::error::{Error, Result};
+use crate::marks::DeadRows;
 
 /// Approximate number of bytes read and held at once.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -125,26 +127,32 @@ impl Segment {
         self.open(WaitMode::Awaiting).await.map(drop)
     }
 
-    /// Reads a share of the segment, blocking.
+    /// Reads a share of the segment without its dead rows, blocking.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`]; also from the iterator, which ends there.
-    pub fn scan(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
-        at_once(self.scan_with(request, share, WaitMode::Blocking))
+    pub fn scan(&self, request: &ScanRequest, share: Share, dead: &DeadRows) -> Result<Scan> {
+        at_once(self.scan_with(request, share, dead, WaitMode::Blocking))
     }
 
     /// Like [`Self::scan`] without blocking a thread, neither here nor in [`Scan::next_batch`].
     ///
     /// # Errors
     /// Those of [`Self::scan`].
-    pub async fn scan_awaiting(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
-        self.scan_with(request, share, WaitMode::Awaiting).await
+    pub async fn scan_awaiting(
+        &self,
+        request: &ScanRequest,
+        share: Share,
+        dead: &DeadRows,
+    ) -> Result<Scan> {
+        self.scan_with(request, share, dead, WaitMode::Awaiting).await
     }
 
     async fn scan_with(
         &self,
         request: &ScanRequest,
         share: Share,
+        dead: &DeadRows,
         wait_mode: WaitMode,
     ) -> Result<Scan> {
         let footer = self.open(wait_mode).await?;
@@ -157,6 +165,7 @@ impl Segment {
         };
         let read = self.columns_to_read(request);
         let places = read.iter().map(|&at| open.places[at]).collect::<Vec<_>>();
+        let wanted = without_dead(open.parquet(), wanted, dead);
         let windows = wanted
             .into_iter()
             .flat_map(|(group, rows)| windows(open.parquet(), group, &places, rows));
@@ -243,7 +252,7 @@ impl Segment {
         groups: Range<usize>,
         prune: &dyn Prune,
         pruned: &mut Pruned,
-    ) -> Result<Vec<(usize, Option<RowSelection>)>> {
+    ) -> Result<Vec<GroupRows>> {
         let parquet = open.parquet();
         let wanted = self.wanted(open, prune.columns());
         let damaged = |error| damaged(&self.path, &error);
@@ -305,6 +314,48 @@ fn failed(path: &Path, at: u64, error: std::io::Error) -> Error {
 
 fn damaged(path: &Path, error: &impl ToString) -> Error {
     Error::corruption(path, 0, error.to_string())
+}
+
+/// A row group to read, and the rows in it; `None` for all.
+type GroupRows = (usize, Option<RowSelection>);
+
+/// Leaves out dead rows, and row groups in which nothing is left.
+fn without_dead(
+    parquet: &ParquetMetaData,
+    groups: Vec<GroupRows>,
+    dead: &DeadRows,
+) -> Vec<GroupRows> {
+    let Some(bits) = dead.bits() else { return groups };
+    let lengths = parquet.row_groups().iter().map(|group| group.num_rows().cast_unsigned());
+    let lengths = lengths.map(|rows| rows as usize).collect::<Vec<_>>();
+    assert_eq!(lengths.iter().sum::<usize>(), bits.len(), "marks are of this segment");
+    let start = |group: usize| lengths[..group].iter().sum::<usize>();
+    let left = groups.into_iter().filter_map(|(group, rows)| {
+        let alive = alive(&bits.slice(start(group), lengths[group]));
+        let Some(alive) = alive else { return Some((group, rows)) };
+        let rows = match rows {
+            Some(rows) => rows.intersection(&alive),
+            None => alive,
+        };
+        rows.selects_any().then_some((group, Some(rows)))
+    });
+    left.collect()
+}
+
+/// The rows whose bit is not set; `None` if that is all of them.
+fn alive(dead: &BooleanBuffer) -> Option<RowSelection> {
+    let mut selectors = Vec::new();
+    let mut at = 0;
+    for (start, end) in dead.set_slices() {
+        selectors.push(RowSelector::select(start - at));
+        selectors.push(RowSelector::skip(end - start));
+        at = end;
+    }
+    if selectors.is_empty() {
+        return None;
+    }
+    selectors.push(RowSelector::select(dead.len() - at));
+    Some(selectors.into())
 }
 
 /// Rows of a row group that are read at once.

@@ -1,7 +1,8 @@
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::Context;
 
 use arrow::array::{
@@ -11,7 +12,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Int64Type};
 use bytes::Bytes;
 use freshet_base::budget::Budget;
-use freshet_base::io::{FsRef, RealFs};
+use freshet_base::io::{FsRef, Mode, RealFs};
 use freshet_base::metrics::Metrics;
 use freshet_base::task::InlinePool;
 use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TabletId};
@@ -31,6 +32,7 @@ use super::footers::{CachedFooter, Footers, WaitMode};
 use super::source::Open;
 use super::*;
 use crate::error::{Error, Result};
+use crate::marks::DeadRows;
 use crate::testing::{TABLE, batch, column, keys, schema};
 
 struct Written {
@@ -71,7 +73,11 @@ impl Written {
     }
 
     fn read(&self, request: &ScanRequest) -> Vec<RecordBatch> {
-        self.open().scan(request, Share::WHOLE).unwrap().map(Result::unwrap).collect()
+        self.open()
+            .scan(request, Share::WHOLE, &DeadRows::default())
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
     }
 }
 
@@ -205,7 +211,7 @@ fn only_pages_that_may_hold_the_key_are_read() {
     let mut request = ScanRequest::all(&schema(1));
     for (key, pages) in [(0, 32), (4095, 32), (4096, 32), (131_072, 32), (299_999, 10)] {
         request.prune = Some(Arc::new(KeyIs(key, [ColumnId(1)])));
-        let scan = segment.scan(&request, Share::WHOLE).unwrap();
+        let scan = segment.scan(&request, Share::WHOLE, &DeadRows::default()).unwrap();
         let left = Pruned { row_groups: 3, row_groups_left: 1, pages, pages_left: 1 };
         assert_eq!(scan.pruned(), left);
         let found = keys(&scan.map(Result::unwrap).collect::<Vec<_>>());
@@ -268,7 +274,7 @@ fn shares_are_read_apart() {
     let mut found = Vec::new();
     for of in [1, 2, 3, 5] {
         for at in 0..of {
-            let scan = segment.scan(&request, Share { at, of }).unwrap();
+            let scan = segment.scan(&request, Share { at, of }, &DeadRows::default()).unwrap();
             found.extend(keys(&scan.map(Result::unwrap).collect::<Vec<_>>()));
         }
         assert_eq!(found, all);
@@ -307,6 +313,58 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    /// Dead rows are left out wherever they stand, whatever is pruned and however it is divided.
+    #[test]
+    fn a_scan_leaves_out_dead_rows(
+        dead in prop::collection::btree_set(0u32..300_000, 0..2000),
+        runs in prop::collection::vec((0u32..300_000, 1u32..150_000), 0..3),
+        least in prop::option::of(0i64..300_000),
+        of in 1usize..4,
+    ) {
+        static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
+            let all = (0..300_000).collect::<Vec<i64>>();
+            Written::new(&schema(1), &[batch(&schema(1), &all)], Tier::Fresh)
+        });
+        let runs = runs.into_iter().flat_map(|(from, rows)| from..(from + rows).min(300_000));
+        let dead = dead.into_iter().chain(runs).collect::<BTreeSet<_>>();
+        let marked = DeadRows::new(300_000, dead.iter().copied());
+        let prune = least.map(|least| Arc::new(AtLeast([ColumnId(1)], least)) as Arc<dyn Prune>);
+        let request = ScanRequest { prune, projection: vec![0], ..ScanRequest::all(&schema(1)) };
+        let segment = WRITTEN.open();
+        let mut read = Vec::new();
+        for at in 0..of {
+            let scan = segment.scan(&request, Share { at, of }, &marked).unwrap();
+            for batch in scan.map(Result::unwrap) {
+                read.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+            }
+        }
+        // Pruning leaves out pages, so rows below the bound may be read.
+        let is_wanted = |key: &i64| least.is_none_or(|least| *key >= least);
+        let alive = (0..300_000).filter(|key| !dead.contains(&(*key as u32)));
+        let expected = alive.filter(is_wanted).collect::<Vec<i64>>();
+        let is_read = read.iter().copied().filter(is_wanted).collect::<Vec<_>>();
+        prop_assert_eq!(is_read, expected);
+        prop_assert!(read.iter().all(|key| !dead.contains(&(*key as u32))));
+    }
+}
+
+/// Keeps what may have keys from a bound on.
+struct AtLeast([ColumnId; 1], i64);
+
+impl Prune for AtLeast {
+    fn columns(&self) -> &[ColumnId] {
+        &self.0
+    }
+
+    fn keep(&self, containers: &Containers) -> Vec<bool> {
+        let max = &containers.column(self.0[0]).unwrap().max;
+        max.as_primitive::<Int64Type>().values().iter().map(|max| *max >= self.1).collect()
+    }
+}
+
 #[test]
 fn any_flipped_byte_of_the_keys_of_a_segment_is_named() {
     let present = (0..3000).collect::<Vec<i64>>();
@@ -315,20 +373,22 @@ fn any_flipped_byte_of_the_keys_of_a_segment_is_named() {
     let path = written.dir.path().join(&written.meta.file);
     let good = written.fs.read(&path).unwrap();
     let part = written.meta.key_part.unwrap();
+    let file = written.fs.open(&path, Mode::Write).unwrap();
     for at in part.start..part.start + part.bytes {
-        let mut bad = good.clone();
-        bad[at as usize] ^= 0x40;
-        std::fs::write(&path, &bad).unwrap();
+        let byte = good[at as usize];
+        file.write_all_at(&[byte ^ 0x40], at).unwrap();
         let error = written.open().verify().unwrap_err();
-        let Error::Corruption { file, offset, .. } = &error else { panic!("{error}") };
-        assert_eq!(file, &path);
+        let Error::Corruption { file: named, offset, .. } = &error else { panic!("{error}") };
+        assert_eq!(named, &path);
         let inside = part.start..=at;
         assert!(inside.contains(offset), "flipped at {at}, named at {offset}: {error}");
         // Nobody needs the keys to read rows.
         if at % 1000 == 0 {
             assert_eq!(keys(&written.read(&ScanRequest::all(&schema(1)))), present);
         }
+        file.write_all_at(&[byte], at).unwrap();
     }
+    written.open().verify().unwrap();
 }
 
 #[test]
@@ -355,7 +415,7 @@ fn any_flipped_byte_is_named_and_nothing_wrong_is_served() {
         // The magic bytes at the start belong to no column, so a scan need not detect this.
         if at > 3 {
             let scan = written.open();
-            let scan = scan.scan(&ScanRequest::all(&schema(1)), Share::WHOLE);
+            let scan = scan.scan(&ScanRequest::all(&schema(1)), Share::WHOLE, &DeadRows::default());
             let first = scan.and_then(|scan| scan.collect::<Result<Vec<_>, _>>());
             assert!(matches!(first, Err(Error::Corruption { .. })), "flipped at {at}");
         }
@@ -527,7 +587,7 @@ fn footers_stay_within_their_memory_and_the_least_used_goes() {
     assert_eq!(gated.hits_and_misses(), (1, 3));
     assert!(gated.access.footer_memory().used_bytes() <= 2 * each + each / 2);
     // A segment that is being read counts, although its footer is no longer in the cache.
-    let scan = a.scan(&ScanRequest::all(&schema(1)), Share::WHOLE).unwrap();
+    let scan = a.scan(&ScanRequest::all(&schema(1)), Share::WHOLE, &DeadRows::default()).unwrap();
     for segment in [b, c] {
         segment.verify().unwrap();
     }
@@ -560,7 +620,8 @@ fn a_scan_reads_neighbours_at_once_and_large_row_groups_in_pieces() {
         gated.store.reads.lock().clear();
         let request = ScanRequest { projection, ..ScanRequest::all(&schema) };
         let read = block_on(async {
-            let mut scan = segment.scan_awaiting(&request, Share::WHOLE).await.unwrap();
+            let mut scan =
+                segment.scan_awaiting(&request, Share::WHOLE, &DeadRows::default()).await.unwrap();
             let mut batches = Vec::new();
             while let Some(batch) = scan.next_batch().await {
                 batches.push(batch.unwrap());
