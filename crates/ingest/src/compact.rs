@@ -18,7 +18,9 @@ use freshet_base::task::{self, BackgroundShare, Lane};
 use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
 use freshet_storage::Rowset;
-use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
+use freshet_storage::compaction::{
+    Choice, Limits, MergeJob, Merged, choose, merge, not_full, size,
+};
 use freshet_storage::fold::Event;
 use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
@@ -275,7 +277,7 @@ impl Compactor {
             }
         })
         .await?;
-        let Some(meta) = merged else { return Ok(()) };
+        let Some(Merged { rowset: meta, .. }) = merged else { return Ok(()) };
         self.store
             .failpoints()
             .pass("compaction-before-publish")
@@ -303,8 +305,8 @@ impl Compactor {
 
 /// Checks what a merge has written before a record says so: settling that record must not fail.
 fn check_merged(removed: &[Arc<Rowset>], added: &RowsetMeta) {
-    let rows = removed.iter().map(|rowset| rowset.rows()).sum::<u64>();
-    assert_eq!(rows, added.rows, "a merge has the rows of its inputs");
+    let rows = removed.iter().map(|rowset| rowset.flushed_rows()).sum::<u64>();
+    assert_eq!(rows, added.rows, "a merge has the living rows of its inputs");
     let (first, last) = removed.first().zip(removed.last()).expect("a merge has rowsets");
     let lsns = (first.lsns().0, last.lsns().1);
     assert_eq!(lsns, (added.lsn_first, added.lsn_last), "a merge has the LSNs of its inputs");

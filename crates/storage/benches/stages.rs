@@ -388,9 +388,9 @@ fn compacted(criterion: &mut Criterion) {
         bencher.iter(|| {
             let mut pace = || ControlFlow::Continue(());
             let merged = compaction::merge(&files, &job, &mut pace).unwrap().unwrap();
-            assert_eq!(merged.rows, rows);
+            assert_eq!(merged.rowset.rows, rows);
             let folder = files.dir.tablet(job.table, job.tablet);
-            std::fs::remove_file(folder.join(&merged.segments[0].file)).unwrap();
+            std::fs::remove_file(folder.join(&merged.rowset.segments[0].file)).unwrap();
         });
     });
     group.finish();

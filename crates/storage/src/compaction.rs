@@ -2,7 +2,9 @@
 //! merging.
 
 pub mod picker;
+mod row_map;
 pub mod worker;
 
 pub use picker::{Choice, Limits, choose, not_full, size};
-pub use worker::{MergeJob, merge};
+pub use row_map::RowMap;
+pub use worker::{MergeJob, Merged, merge};

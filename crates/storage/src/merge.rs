@@ -26,6 +26,8 @@ pub struct Merge {
     batch_rows: usize,
     /// Batches that contain rows of the next result batch.
     held: Vec<RecordBatch>,
+    /// The run of each row of the last result batch.
+    origins: Vec<u16>,
     failed: bool,
 }
 
@@ -44,6 +46,7 @@ impl Merge {
     /// The first error of a run.
     pub fn new(runs: Vec<Run>, schema: &TableSchema, batch_rows: usize) -> Result<Self> {
         let count = runs.len();
+        assert!(u16::try_from(count).is_ok(), "a merge has few runs");
         let mut merge = Self {
             runs,
             schema: schema.clone(),
@@ -52,6 +55,7 @@ impl Merge {
             comparators: (0..count * count).map(|_| None).collect(),
             batch_rows,
             held: Vec::new(),
+            origins: Vec::new(),
             failed: false,
         };
         for run in 0..count {
@@ -113,9 +117,15 @@ impl Merge {
         whole.then(a.cmp(&b)) == Ordering::Less
     }
 
+    /// The index of the run of each row of the batch that was returned last.
+    pub fn origins(&self) -> &[u16] {
+        &self.origins
+    }
+
     /// The next batch; `None` at the end.
     fn fill(&mut self) -> Result<Option<RecordBatch>> {
         self.held.clear();
+        self.origins.clear();
         for cursor in self.cursors.iter_mut().flatten() {
             cursor.slot = None;
         }
@@ -128,6 +138,7 @@ impl Merge {
                 self.held.len() - 1
             });
             places.push((slot, cursor.row));
+            self.origins.push(run as u16);
             cursor.row += 1;
             let more = cursor.row < cursor.batch.num_rows() || self.refill(run)?;
             // Usually the first run remains first, which takes a single comparison.

@@ -11,12 +11,14 @@ use freshet_meta::{RowsetMeta, SegmentMeta};
 use freshet_schema::TableSchema;
 use freshet_schema::hash;
 
+use super::row_map::RowMap;
 use crate::error::{Error, Result};
 use crate::flush::Files;
 use crate::layout::segment_file;
+use crate::marks::DeadRows;
 use crate::merge::{Merge, Run};
 use crate::rowset::Rowset;
-use crate::segment::{ScanRequest, SegmentSpec, SegmentWriter, Share, Tier};
+use crate::segment::{ScanRequest, Segment, SegmentSpec, SegmentWriter, Share, Tier};
 
 /// Rows per batch of a merge, which yields the core after each.
 const BATCH_ROWS: usize = 4096;
@@ -53,8 +55,18 @@ impl Digest {
     }
 }
 
-/// Merges the rowsets, blocking. `pace` is called before each batch; it may block to reduce the
-/// load, or cancel the merge. The result is read back and must contain exactly the input rows.
+/// The result of a merge.
+#[derive(Debug)]
+pub struct Merged {
+    /// The new rowset; without segments if all rows were dead.
+    pub rowset: RowsetMeta,
+    /// Where its rows come from; `None` in tables whose rows do not die.
+    pub rows: Option<RowMap>,
+}
+
+/// Merges the rowsets, blocking, without the rows that are dead at the flushed LSN of their view.
+/// `pace` is called before each batch; it may block to reduce the load, or cancel the merge. The
+/// result is read back and must contain exactly the input rows that are alive.
 /// Files and directory are synced on return; `None` after cancellation.
 ///
 /// # Errors
@@ -66,7 +78,7 @@ pub fn merge(
     files: &Files,
     job: &MergeJob,
     pace: &mut dyn FnMut() -> ControlFlow<()>,
-) -> Result<Option<RowsetMeta>> {
+) -> Result<Option<Merged>> {
     let in_order = job.rowsets.is_sorted_by(|a, b| a.lsns().1 < b.lsns().0);
     assert!(in_order, "the inputs of a merge follow each other");
     let is_newest = job.rowsets.iter().all(|rowset| rowset.schema().version <= job.schema.version);
@@ -74,7 +86,9 @@ pub fn merge(
     let are_own = job.rowsets.iter().all(|rowset| rowset.meta().tablet == job.tablet);
     assert!(are_own, "the inputs of a merge are of one tablet");
     let dir = files.dir.tablet(job.table, job.tablet);
-    let mut output = Output { files, job, dir, open: None, segments: Vec::new() };
+    let has_marks = job.rowsets.iter().any(|rowset| rowset.marks().is_some());
+    let origins = has_marks.then(Vec::new);
+    let mut output = Output { files, job, dir, open: None, segments: Vec::new(), origins };
     let merged = write(&mut output, job, pace);
     let finished = match merged {
         Ok(Some(before)) => output.verify(before).map(Some),
@@ -94,11 +108,13 @@ fn write(
 ) -> Result<Option<Digest>> {
     let request = request(job);
     // Each segment is a sorted run of its own: the segments of a large load may overlap.
-    let segments = job.rowsets.iter().flat_map(|rowset| rowset.segments());
-    let runs = segments.map(|segment| Ok(Box::new(segment.scan(&request, Share::WHOLE)?) as Run));
-    let runs = runs.collect::<Result<Vec<_>>>()?;
+    let run = |(segment, dead): (&Arc<Segment>, DeadRows)| {
+        Ok(Box::new(segment.scan(&request, Share::WHOLE, &dead)?) as Run)
+    };
+    let runs = inputs(job).map(run).collect::<Result<Vec<_>>>()?;
     let mut before = Digest::default();
-    for batch in Merge::new(runs, &job.schema, BATCH_ROWS)? {
+    let mut merge = Merge::new(runs, &job.schema, BATCH_ROWS)?;
+    while let Some(batch) = merge.next() {
         if pace().is_break() {
             return Ok(None);
         }
@@ -106,12 +122,20 @@ fn write(
         yield_core();
         before.add(&batch, &job.schema);
         output.write(&batch)?;
+        if let Some(origins) = &mut output.origins {
+            origins.extend_from_slice(merge.origins());
+        }
         yield_core();
     }
     output.end_segment()?;
-    let handed = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
+    let handed = job.rowsets.iter().map(|rowset| rowset.flushed_rows()).sum::<u64>();
     assert_eq!(before.rows, handed, "rows of the rowsets are rows in the merge");
     Ok(Some(before))
+}
+
+/// The segments to merge, with the rows that are left out.
+fn inputs(job: &MergeJob) -> impl Iterator<Item = (&Arc<Segment>, DeadRows)> {
+    job.rowsets.iter().flat_map(|rowset| rowset.segments().iter().zip(rowset.flushed_dead()))
 }
 
 fn request(job: &MergeJob) -> ScanRequest {
@@ -124,6 +148,8 @@ struct Output<'a> {
     dir: PathBuf,
     open: Option<SegmentWriter>,
     segments: Vec<SegmentMeta>,
+    /// The input of each row, in tables whose rows die.
+    origins: Option<Vec<u16>>,
 }
 
 impl Output<'_> {
@@ -150,7 +176,7 @@ impl Output<'_> {
     }
 
     /// Syncs the directory, reads the result back and compares the digests.
-    fn verify(&self, before: Digest) -> Result<RowsetMeta> {
+    fn verify(&mut self, before: Digest) -> Result<Merged> {
         let sync = self.files.fs.sync_dir(&self.dir);
         sync.map_err(|error| Error::io("sync", &self.dir, error))?;
         let job = self.job;
@@ -171,7 +197,12 @@ impl Output<'_> {
             yield_core();
         }
         assert_eq!(before, after, "compaction keeps every row of {meta:?}");
-        Ok(meta)
+        let segments = meta.segments.iter().map(|segment| {
+            u32::try_from(segment.rows).expect("the rows of a segment have numbers of 32 bits")
+        });
+        let dead = inputs(job).map(|(_, dead)| dead);
+        let map = |origins| RowMap::new(dead.collect(), origins, segments.collect());
+        Ok(Merged { rows: self.origins.take().map(map), rowset: meta })
     }
 
     /// Removes written files; any that cannot be removed are left to the sweep.
