@@ -272,7 +272,8 @@ impl Flusher {
         ids.iter().for_each(|rowset| in_flight.add(*rowset));
         let next_id = || ids.pop().expect("there is an id for each tablet");
         let segment_bytes_max = self.store.config.segment_bytes_max.bytes();
-        let metas = flush(&self.store.files, input, segment_bytes_max, next_id).await?;
+        let written = flush(&self.store.files, input, segment_bytes_max, next_id).await?;
+        let metas = written.into_iter().map(|written| written.rowset).collect::<Vec<_>>();
         let is_one_each = metas.len() <= view.tablets.len();
         assert!(is_one_each, "rows of one stretch are one rowset in each tablet");
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();

@@ -201,9 +201,8 @@ fn rowsets(table: &Arc<Table>, root: &Path, loads: &[RecordBatch]) -> Vec<Arc<Ro
             turn: 0,
         };
         let written = flush(&files, input, 1 << 20, || RowsetId(ids.next().unwrap()));
-        for meta in block_on(written).unwrap() {
-            let dir = files.dir.tablet(table.id, meta.tablet);
-            rowsets.push(Arc::new(Rowset::new(&files.segments, &dir, meta, table.schema())));
+        for written in block_on(written).unwrap() {
+            rowsets.push(Arc::new(files.rowset(table.id, written.rowset, table.schema())));
         }
     }
     rowsets

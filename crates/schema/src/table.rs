@@ -174,6 +174,8 @@ pub struct DeclaredKey {
 pub enum KeyModel {
     /// All are kept.
     Duplicate,
+    /// The last one replaces those before it (keys.md).
+    Unique,
 }
 
 /// How rows are distributed over the tablets of a partition.

@@ -23,7 +23,6 @@ use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
     TableForm, TableSchema, encode,
 };
-use freshet_storage::Rowset;
 use freshet_storage::compaction::{self, MergeJob};
 use freshet_storage::delta::{Delta, Payload};
 use freshet_storage::flush::{Files, FlushInput, flush};
@@ -368,9 +367,8 @@ fn compacted(criterion: &mut Criterion) {
             turn: lsn,
         };
         let written = block_on(flush(&files, input, u64::MAX, &mut next_id)).unwrap();
-        let tablet = files.dir.tablet(table.id, written[0].tablet);
-        let rowset = Rowset::new(&files.segments, &tablet, written[0].clone(), table.schema());
-        rowsets.push(Arc::new(rowset));
+        let meta = written[0].rowset.clone();
+        rowsets.push(Arc::new(files.rowset(table.id, meta, table.schema())));
     }
     let job = MergeJob {
         table: table.id,

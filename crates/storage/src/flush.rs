@@ -9,7 +9,7 @@ use freshet_base::io::FsRef;
 use freshet_base::task::{Lane, PoolRef, run_in, yield_core};
 use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::{KeyModel, Table, TableSchema};
 use futures::future::join_all;
 
 use crate::error::{Error, Result};
@@ -64,6 +64,22 @@ pub struct FlushInput {
     pub turn: u64,
 }
 
+impl FlushInput {
+    fn has_keys(&self) -> bool {
+        self.table.key_model == KeyModel::Unique
+    }
+}
+
+/// A rowset that a flush has written.
+#[derive(Debug)]
+pub struct Written {
+    pub rowset: RowsetMeta,
+    /// The index in the input of each of its rows, segment by segment: marks that are made on rows
+    /// in memory until the files are shown follow them (keys.md K25). `None` in tables whose rows
+    /// do not die.
+    pub rows: Option<Vec<u32>>,
+}
+
 /// The sorted rows of one tablet, and the rowset they become.
 struct TabletSort {
     tablet: TabletId,
@@ -91,7 +107,7 @@ pub async fn flush(
     input: FlushInput,
     segment_bytes_max: u64,
     next_id: impl FnMut() -> RowsetId,
-) -> Result<Vec<RowsetMeta>> {
+) -> Result<Vec<Written>> {
     assert!(input.lsns.0 <= input.lsns.1, "the rows of a flush are of a stretch of the log");
     let handed = input.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
     let bytes = input.batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum::<u64>();
@@ -109,10 +125,10 @@ pub async fn flush(
     let on = files.clone();
     let lane = input.lane;
     let finish = move || finish(&on, &input, &tablets, written);
-    let rowsets = run_in(&*files.pool, lane, finish).await?;
-    let in_files = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
+    let written = run_in(&*files.pool, lane, finish).await?;
+    let in_files = written.iter().map(|written| written.rowset.rows).sum::<u64>();
     assert_eq!(in_files, handed, "rows handed to a flush are rows in its files");
-    Ok(rowsets)
+    Ok(written)
 }
 
 /// Divides the rows by tablet and sorts each tablet in parallel.
@@ -219,7 +235,7 @@ impl Job {
             tablet: self.sorted.tablet,
             lsns: input.lsns,
             tier: Tier::Fresh,
-            has_keys: false,
+            has_keys: input.has_keys(),
         };
         let mut parts = self.sorted.rows[self.part.clone()].chunks(GATHER_ROWS);
         let first = self.rows.gather(parts.next().expect("a segment has rows"))?;
@@ -235,16 +251,21 @@ impl Job {
     }
 }
 
-/// The rowsets, after all segments and their directories are durable.
+/// The rowsets with their rows, after all segments and their directories are durable.
 fn finish(
     files: &Files,
     input: &FlushInput,
     tablets: &[Arc<TabletSort>],
     written: Vec<Result<(RowsetId, SegmentMeta)>>,
-) -> Result<Vec<RowsetMeta>> {
+) -> Result<Vec<Written>> {
     let written = keep_all_or_none(files, input, tablets, written)?;
     sync_dirs(files, input, tablets)?;
-    Ok(rowsets(input, tablets, written))
+    let metas = rowsets(input, tablets, written);
+    let with_rows = |(rowset, tablet): (RowsetMeta, &Arc<TabletSort>)| Written {
+        rowset,
+        rows: input.has_keys().then(|| tablet.rows.clone()),
+    };
+    Ok(metas.into_iter().zip(tablets).map(with_rows).collect())
 }
 
 /// The segments if all were written; otherwise removes all and returns the first error.

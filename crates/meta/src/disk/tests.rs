@@ -4,7 +4,7 @@ mod strategies;
 use std::fmt::Debug;
 
 use freshet_base::Lsn;
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::{KeyModel, SchemaHistory, Table, TableSchema};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -169,6 +169,22 @@ fn what_is_missing_or_wrong_is_named() {
     assert_eq!(refusal::<User>(&[26, 1, 0]), "a hash is not of 20 bytes");
     assert_eq!(refusal::<User>(&[42, 0]), "the object of a grant is missing");
     assert_eq!(refusal::<User>(&[42, 5, 10, 0, 34, 1, 77]), "77 is no Privilege");
+}
+
+#[test]
+fn a_unique_key_that_does_not_sort_its_rows_is_refused() {
+    let refusal = |key_columns, sort_key: Vec<usize>| {
+        let table = golden::sample_table();
+        let schema = table.schema();
+        let schema = TableSchema::new(schema.version, schema.columns.clone(), sort_key);
+        let history = SchemaHistory::new(schema);
+        let table = Table { key_model: KeyModel::Unique, key_columns, history, ..table };
+        decode::<Table>(&encode(&table)).map(drop).map_err(|error| error.to_string())
+    };
+    for (key_columns, sort_key) in [(0, vec![]), (1, vec![]), (2, vec![0]), (1, vec![1])] {
+        assert!(refusal(key_columns, sort_key).unwrap_err().contains("unique key"));
+    }
+    assert_eq!(refusal(2, vec![0, 1]), Ok(()));
 }
 
 #[test]

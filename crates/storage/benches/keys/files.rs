@@ -109,8 +109,7 @@ fn flushed(root: &Path, table: &Arc<Table>, batches: &[RecordBatch]) -> (Duratio
         RowsetId(id)
     };
     let (time, written) = timed(|| block_on(flush(&files, input, u64::MAX, next_id)).unwrap());
-    let bytes = written.iter().flat_map(|rowset| &rowset.segments).map(|segment| segment.bytes);
-    let bytes = bytes.sum();
+    let bytes = written.iter().map(|written| written.rowset.bytes()).sum();
     std::fs::remove_dir_all(root).unwrap();
     (time, bytes)
 }

@@ -24,10 +24,12 @@ proptest! {
         loads in prop::collection::vec(prop::collection::vec(any::<i64>(), 1..300), 1..6),
         tablets in 1u64..4,
         segment_bytes_max in prop_oneof![Just(1u64 << 30), 4096u64..40_000],
+        key_model in prop_oneof![Just(KeyModel::Duplicate), Just(KeyModel::Unique)],
     ) {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
-        let table = Arc::new(table(&[schema(1)], tablets));
+        let table = Arc::new(Table { key_model, ..table(&[schema(1)], tablets) });
+        let is_unique = key_model == KeyModel::Unique;
         let input = FlushInput {
             lane: Lane::Background,
             table: Arc::clone(&table),
@@ -40,13 +42,19 @@ proptest! {
         let next_id = || { id += 1; RowsetId(id) };
         let rowsets = block_on(flush(&files, input, segment_bytes_max, next_id)).unwrap();
         let mut found = Vec::new();
-        for rowset in &rowsets {
+        let mut expected = loads.concat();
+        for Written { rowset, rows } in &rowsets {
             rowset.check();
             let keys = read(&files, &table, rowset);
             prop_assert!(keys.is_sorted());
+            let come_from = rows.as_ref().map(|rows| {
+                rows.iter().map(|&row| expected[row as usize]).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(come_from, is_unique.then(|| keys.clone()));
+            let has_keys = |segment: &SegmentMeta| segment.key_part.is_some() == is_unique;
+            prop_assert!(rowset.segments.iter().all(has_keys));
             found.extend(keys);
         }
-        let mut expected = loads.concat();
         expected.sort_unstable();
         found.sort_unstable();
         prop_assert_eq!(found, expected);
@@ -76,7 +84,7 @@ fn a_flush_that_cannot_write_leaves_no_file() {
     assert!(files.fs.list(&other).map_or(true, |entries| entries.is_empty()));
 }
 
-fn flush_with_failing_syncs(failing_syncs: u64) -> (Files, Result<Vec<RowsetMeta>>) {
+fn flush_with_failing_syncs(failing_syncs: u64) -> (Files, Result<Vec<Written>>) {
     let fs = SimFs::default();
     fs.set_faults(Faults { failing_syncs, ..Faults::default() });
     let files = files_on(Arc::new(fs), Path::new("/"));
@@ -95,7 +103,7 @@ fn flush_with_failing_syncs(failing_syncs: u64) -> (Files, Result<Vec<RowsetMeta
 #[test]
 fn a_file_that_could_not_be_synced_is_written_anew_under_another_name() {
     let (files, written) = flush_with_failing_syncs(1);
-    let rowset = &written.unwrap()[0];
+    let rowset = &written.unwrap()[0].rowset;
     assert_eq!(rowset.segments[0].file, "4-0-1.parquet");
     let table = table(&[schema(1)], 1);
     assert_eq!(read(&files, &table, rowset), [1, 2, 3]);

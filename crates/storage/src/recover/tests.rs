@@ -29,7 +29,8 @@ fn store(root: &Path) -> (Files, Table, Vec<RowsetMeta>) {
             id += 1;
             RowsetId(id)
         };
-        metas.extend(block_on(flush(&files, input, 1 << 30, next_id)).unwrap());
+        let written = block_on(flush(&files, input, 1 << 30, next_id)).unwrap();
+        metas.extend(written.into_iter().map(|written| written.rowset));
     }
     (files, table, metas)
 }

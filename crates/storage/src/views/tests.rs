@@ -6,7 +6,7 @@ use imbl::HashMap;
 
 use super::*;
 use crate::delta::{Delta, DeltaEntry, Payload};
-use crate::flush::{Files, FlushInput, flush};
+use crate::flush::{Files, FlushInput, Written, flush};
 use crate::rowset::known_ranges;
 use crate::segment::ScanRequest;
 use crate::testing::{TABLE, batch, encode, files, keys, schema, table};
@@ -82,12 +82,12 @@ impl Store {
             lsns: (view.flushed.next(), frozen),
             turn: 0,
         };
-        let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(frozen.get())));
-        let open = |meta: freshet_meta::RowsetMeta| {
-            let dir = self.files.dir.tablet(TABLE, meta.tablet);
-            Arc::new(Rowset::new(&self.files.segments, &dir, meta, &schema(1)))
+        let written = block_on(flush(&self.files, input, 1 << 30, || RowsetId(frozen.get())));
+        let open = |written: Written| {
+            let rowset = self.files.rowset(TABLE, written.rowset, &schema(1));
+            Arc::new(rowset)
         };
-        let rowsets = meta.unwrap().into_iter().map(open).collect();
+        let rowsets = written.unwrap().into_iter().map(open).collect();
         let publish = Event::Publish { version: view.version, schema: schema(1), rowsets };
         self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
     }

@@ -47,7 +47,7 @@ fn numbers_of_enums() {
     assert_eq!(numbers(&[Collation::Binary, Collation::Utf8mb4Bin]), [1, 2]);
     assert_eq!(numbers(&[LengthUnit::Bytes, LengthUnit::Characters]), [1, 2]);
     assert_eq!(numbers(&[TableForm::Olap, TableForm::MySql]), [1, 2]);
-    assert_eq!(numbers(&[KeyModel::Duplicate]), [1]);
+    assert_eq!(numbers(&[KeyModel::Duplicate, KeyModel::Unique]), [1, 2]);
     use DeclaredKeyKind::{Index, Primary, Unique};
     assert_eq!(numbers(&[Primary, Unique, Index]), [1, 2, 3]);
     use GroupCommitMode::{Async, Off, Sync};
@@ -115,7 +115,7 @@ fn schema_of_all_types() {
     );
 }
 
-fn sample_table() -> Table {
+pub(super) fn sample_table() -> Table {
     let int = ColumnType::Int { unsigned: false };
     let first =
         TableSchema::new(SchemaVersion(1), vec![Column::new(ColumnId(1), "a", int)], vec![0]);

@@ -149,12 +149,18 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
         let (id, db, next_column, created_micros) = numbers;
         let (buckets_auto, unlisted, form) = flags;
         let (partition, properties, name, comment) = parts;
+        let sort_key = history.current().sort_key.iter().copied();
+        let may_be_unique = key_columns > 0 && sort_key.eq(0..key_columns);
+        let key_model = match may_be_unique && created_micros % 2 == 0 {
+            true => KeyModel::Unique,
+            false => KeyModel::Duplicate,
+        };
         Table {
             id: TableId(id),
             db: DbId(db),
             name,
             form,
-            key_model: KeyModel::Duplicate,
+            key_model,
             key_columns,
             declared_keys,
             history,

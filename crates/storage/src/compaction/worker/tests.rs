@@ -23,7 +23,7 @@ fn rowsets(files: &Files, loads: &[(u32, Vec<i64>)]) -> Vec<Arc<Rowset>> {
             turn: 0,
         };
         let mut metas = block_on(flush(files, input, 1 << 30, || RowsetId(at as u64))).unwrap();
-        let meta = metas.remove(0);
+        let meta = metas.remove(0).rowset;
         let dir = files.dir.tablet(table.id, meta.tablet);
         Arc::new(Rowset::new(&files.segments, &dir, meta, table.schema()))
     };
