@@ -100,6 +100,30 @@ impl Model {
             .filter(|key| self.dead.get(key).is_none_or(|from| *from > horizon))
             .collect()
     }
+
+    fn check_read(
+        &self,
+        delta: &Delta,
+        head: &Arc<Node>,
+        (flushed, horizon): (u64, u64),
+        published: bool,
+    ) -> Result<(), TestCaseError> {
+        let how = if published { Freshness::Published } else { Freshness::Committed };
+        let read = read(delta, head, flushed, horizon, how);
+        prop_assert_eq!(seen(&read), self.seen(flushed, horizon, published));
+        let inside = |lsn: &&u64| **lsn > flushed && **lsn <= horizon;
+        let truncate = self.truncates.iter().rfind(inside);
+        prop_assert_eq!(read.truncated, truncate.map(|lsn| Lsn(*lsn)));
+        prop_assert_eq!(read.schema.is_some(), self.alters.iter().any(|lsn| inside(&lsn)));
+        let files = read.parts.iter().filter_map(|part| match part {
+            DeltaPart::Rowsets(lsn, _) => Some(lsn.get()),
+            DeltaPart::Rows(_) => None,
+        });
+        let behind = |lsn: &&u64| inside(lsn) && **lsn > truncate.copied().unwrap_or(0);
+        let expected = self.rowsets.iter().filter(behind).copied();
+        prop_assert_eq!(files.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        Ok(())
+    }
 }
 
 proptest! {
@@ -162,20 +186,7 @@ proptest! {
                 }
                 Step::Read { back, published } => {
                     let horizon = lsn.saturating_sub(back).max(flushed);
-                    let how = if published { Freshness::Published } else { Freshness::Committed };
-                    let read = read(&delta, &head, flushed, horizon, how);
-                    prop_assert_eq!(seen(&read), model.seen(flushed, horizon, published));
-                    let inside = |lsn: &&u64| **lsn > flushed && **lsn <= horizon;
-                    let truncate = model.truncates.iter().rfind(inside);
-                    prop_assert_eq!(read.truncated, truncate.map(|lsn| Lsn(*lsn)));
-                    prop_assert_eq!(read.schema.is_some(), model.alters.iter().any(|l| inside(&l)));
-                    let files = read.parts.iter().filter_map(|part| match part {
-                        DeltaPart::Rowsets(lsn, _) => Some(lsn.get()),
-                        DeltaPart::Rows(_) => None,
-                    });
-                    let behind = |lsn: &&u64| inside(lsn) && **lsn > truncate.copied().unwrap_or(0);
-                    let expected = model.rowsets.iter().filter(behind).copied();
-                    prop_assert_eq!(files.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+                    model.check_read(&delta, &head, (flushed, horizon), published)?;
                 }
             }
             let stats = delta.stats();

@@ -71,7 +71,8 @@ proptest! {
 
     #[test]
     fn a_file_has_the_rows_that_were_written(
-        segments in prop::collection::btree_map(0u32..20, (1u32..3000, any::<u64>(), 1u32..60), 1..6),
+        segments in prop::collection::btree_map(
+            0u32..20, (1u32..3000, any::<u64>(), 1u32..60), 1..6),
     ) {
         let section = |(segment, (rows, seed, part)): (u32, (u32, u64, u32))| {
             let is_dead = |row: &u32| (u64::from(*row) ^ seed) % u64::from(part) == 0;

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Blocks and pages have their checksums in themselves. That of the directory stands in
-//! [`freshet_meta::KeyPartMeta`], with where it is: so the directory is one read, and the footer is not needed.
+//! [`KeyPartMeta`](freshet_meta::KeyPartMeta), with where it is: so the directory is one read, and
+//! the footer is not needed.
 
 mod block;
 mod directory;
