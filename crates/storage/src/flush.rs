@@ -260,12 +260,7 @@ fn finish(
 ) -> Result<Vec<Written>> {
     let written = keep_all_or_none(files, input, tablets, written)?;
     sync_dirs(files, input, tablets)?;
-    let metas = rowsets(input, tablets, written);
-    let with_rows = |(rowset, tablet): (RowsetMeta, &Arc<TabletSort>)| Written {
-        rowset,
-        rows: input.has_keys().then(|| tablet.rows.clone()),
-    };
-    Ok(metas.into_iter().zip(tablets).map(with_rows).collect())
+    Ok(rowsets(input, tablets, written))
 }
 
 /// The segments if all were written; otherwise removes all and returns the first error.
@@ -302,7 +297,7 @@ fn rowsets(
     input: &FlushInput,
     tablets: &[Arc<TabletSort>],
     written: Vec<(RowsetId, SegmentMeta)>,
-) -> Vec<RowsetMeta> {
+) -> Vec<Written> {
     let rowset = |tablet: &Arc<TabletSort>| {
         let own = written.iter().filter(|(rowset, _)| *rowset == tablet.rowset);
         let segments = own.map(|(_, segment)| segment.clone()).collect::<Vec<_>>();
@@ -310,7 +305,7 @@ fn rowsets(
         assert!(in_order, "segments are numbered in the order of their submission");
         let rows = segments.iter().map(|segment| segment.rows).sum::<u64>();
         assert_eq!(rows, tablet.rows.len() as u64, "a tablet's rows are in its segments");
-        RowsetMeta {
+        let rowset = RowsetMeta {
             id: tablet.rowset,
             tablet: tablet.tablet,
             lsn_first: input.lsns.0,
@@ -318,7 +313,8 @@ fn rowsets(
             schema_version: input.schema.version,
             rows,
             segments,
-        }
+        };
+        Written { rowset, rows: input.has_keys().then(|| tablet.rows.clone()) }
     };
     tablets.iter().map(rowset).collect()
 }

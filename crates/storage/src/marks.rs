@@ -52,7 +52,7 @@ impl DeadRows {
     /// # Panics
     /// When a row is named twice, or the segment does not have it.
     pub fn new(rows: u32, dead: impl IntoIterator<Item = u32>) -> Self {
-        Self::default().and(rows, dead)
+        Self::default().with(rows, dead)
     }
 
     /// These and further dead rows of a segment of `rows` rows.
@@ -60,7 +60,7 @@ impl DeadRows {
     /// # Panics
     /// When a row is already dead, or the segment does not have it.
     #[must_use]
-    pub fn and(&self, rows: u32, dead: impl IntoIterator<Item = u32>) -> Self {
+    pub fn with(&self, rows: u32, dead: impl IntoIterator<Item = u32>) -> Self {
         let mut dead = dead.into_iter().peekable();
         if dead.peek().is_none() {
             return self.clone();
@@ -138,7 +138,7 @@ impl SegmentMarks {
         assert!(self.flushed <= horizon, "a reader of a view sees all that is in its files");
         let recent = self.recent.lock();
         let rows = recent.iter().take_while(|mark| mark.lsn <= horizon).map(|mark| mark.row);
-        self.flushed_dead.and(self.rows, rows)
+        self.flushed_dead.with(self.rows, rows)
     }
 
     /// The number of rows that are dead at `horizon`.
@@ -161,12 +161,8 @@ impl SegmentMarks {
     /// The marks of the next view, whose files reach up to `to`.
     #[must_use]
     pub fn flushed_to(&self, to: Lsn) -> Self {
-        let above = {
-            let recent = self.recent.lock();
-            recent[recent.partition_point(|mark| mark.lsn <= to)..].to_vec()
-        };
         let next = Self::new(self.rows, to, self.dead_at(to));
-        next.push(&above);
+        next.push(&self.above(to));
         next
     }
 
@@ -184,11 +180,5 @@ impl SegmentMarks {
     /// The dead rows at the flushed LSN of the view.
     pub fn flushed_dead(&self) -> &DeadRows {
         &self.flushed_dead
-    }
-
-    /// Approximate memory in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        let bits = self.flushed_dead.bits.as_ref().map_or(0, |bits| bits.inner().len());
-        (bits + self.recent.lock().capacity() * size_of::<Mark>()) as u64
     }
 }

@@ -225,14 +225,13 @@ fn create(
     sample: &RecordBatch,
 ) -> Result<SegmentWriter> {
     let bytes = job.rowsets.iter().map(|rowset| rowset.bytes()).sum::<u64>();
-    let mut inputs = job.rowsets.iter().flat_map(|rowset| rowset.segments());
     let spec = SegmentSpec {
         schema: &job.schema,
         table: job.table,
         tablet: job.tablet,
         lsns: lsns(job),
         tier: if bytes >= job.cold_bytes_min { Tier::Cold } else { Tier::Fresh },
-        has_keys: inputs.all(|segment| segment.meta().key_part.is_some()),
+        has_keys: inputs(job).all(|(segment, _)| segment.meta().key_part.is_some()),
     };
     SegmentWriter::create(files.fs.as_ref(), path, &spec, sample)
 }
