@@ -71,6 +71,7 @@ codes! {
     /// A default that the column cannot hold.
     InvalidDefault = 1067 "42000" 400;
     MultiplePrimaryKeys = 1068 "42000" 400;
+    KeyTooLong = 1071 "42000" 400;
     KeyColumnMissing = 1072 "42000" 400;
     /// The declared length is above the type's maximum.
     TooLongColumn = 1074 "42000" 400;

@@ -48,6 +48,7 @@ pub struct Config {
     pub query_memory: Memory,
     pub snapshot_memory: Memory,
     pub footer_memory: Memory,
+    pub key_memory: Memory,
     pub client_memory: Memory,
     pub account_memory: Option<ByteSize>,
     pub account_receive_memory: Option<ByteSize>,
@@ -112,6 +113,7 @@ impl Config {
             query_memory: Memory::Percent(0),
             snapshot_memory: Memory::Percent(0),
             footer_memory: Memory::Percent(0),
+            key_memory: Memory::Percent(0),
             client_memory: Memory::Percent(0),
             account_memory: None,
             account_receive_memory: None,
@@ -191,15 +193,16 @@ impl Config {
             self.query_memory,
             self.snapshot_memory,
             self.footer_memory,
+            self.key_memory,
             self.client_memory,
         ];
         let percent = |part: Memory| if let Memory::Percent(percent) = part { percent } else { 0 };
-        let [writes, queries, snapshots, footers, clients] = parts.map(percent);
-        if writes + queries + snapshots + footers + clients > 97 {
+        let [writes, queries, snapshots, footers, keys, clients] = parts.map(percent);
+        if writes + queries + snapshots + footers + keys + clients > 97 {
             problems.push(format!(
                 "write_memory ({writes}%), query_memory ({queries}%), snapshot_memory \
-                 ({snapshots}%), footer_memory ({footers}%) and client_memory ({clients}%) leave \
-                 less than 3% of the memory to everything else"
+                 ({snapshots}%), footer_memory ({footers}%), key_memory ({keys}%) and \
+                 client_memory ({clients}%) leave less than 3% of the memory to everything else"
             ));
         }
         if self.mysql_listen == self.http_listen && self.mysql_listen.port() != 0 {

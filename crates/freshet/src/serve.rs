@@ -171,6 +171,7 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
         wal_load_bytes_max: config.wal_load_bytes_max,
         snapshot_memory_bytes: config.snapshot_memory.of(total),
         footer_memory_bytes: config.footer_memory.of(total),
+        key_memory_bytes: config.key_memory.of(total),
         flush_bytes: config.flush_bytes,
         flush_bytes_min: config.flush_bytes_min,
         load_patience: config.load_patience,

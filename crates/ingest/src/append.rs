@@ -10,7 +10,7 @@ use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{Lane, Pool};
 use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion};
-use freshet_base::{TableId, TxnId, Version, bail, err};
+use freshet_base::{TxnId, Version, bail, err};
 use freshet_meta::{Claim, LABEL_CHARS_MAX, RowsetMeta, disk};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::Rowset;
@@ -250,13 +250,13 @@ impl Appender {
     fn enter_part_load(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Joined {
         let PartLoad { table, schema, began_in, rows, body } = part;
         let mut group = table.lock();
-        let joined = group.alone(txn);
+        let joined = group.alone(txn, || self.store.clock().wall_micros());
         // Held until the delta refers to the files, so that the sweep does not delete them.
         let (body, _in_flight) = match body {
             PartBody::Rowsets { metas, in_flight } => {
                 let stands = began_in == group.log().incarnation();
                 assert!(stands, "files of a load are of the incarnation in which it began");
-                let rowsets = loaded_rowsets(&self.store.files, table.id, &schema, metas, lsn);
+                let rowsets = loaded_rowsets(&self.store.files, &table, &schema, metas, lsn);
                 (Body::Rowsets(rowsets), Some(in_flight))
             }
             PartBody::Rows { bytes, permit } => {
@@ -283,7 +283,7 @@ impl Appender {
             bail!(NoSuchTable, "Table '{}' doesn't exist", table.name());
         }
         match mode {
-            GroupCommitMode::Off => Ok(group.alone(txn)),
+            GroupCommitMode::Off => Ok(group.alone(txn, || self.store.clock().wall_micros())),
             GroupCommitMode::Sync | GroupCommitMode::Async => {
                 let clock = self.store.clock();
                 let time = || JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
@@ -375,9 +375,11 @@ fn enter_part(
 ) -> Option<Arc<Chunk>> {
     let (log, txn, ends_with) = (group.log(), joined.txn, joined.ends_with);
     let (table, partition, incarnation) = (log.table(), log.partition(), log.incarnation());
-    let part = PartStamp { table, partition, incarnation, txn, ends_with };
+    let ended = joined.ended_other();
+    let part = PartStamp { table, partition, incarnation, txn, ends_with, ended };
     record::write_part_stamp(stamp, &part);
-    let full = group.enter(lsn, Event::Load(fold::Load { incarnation, txn, ends_with, body }));
+    let full =
+        group.enter(lsn, Event::Load(fold::Load { incarnation, txn, ends_with, ended, body }));
     assert_eq!(group.log().applied(), lsn, "a record takes effect where it is appended");
     full
 }
@@ -385,14 +387,15 @@ fn enter_part(
 /// The rowsets of a large load whose record is at `lsn`.
 pub(crate) fn loaded_rowsets(
     files: &Files,
-    table: TableId,
+    table: &TableState,
     schema: &Arc<TableSchema>,
     metas: Vec<RowsetMeta>,
     lsn: Lsn,
 ) -> Vec<Arc<Rowset>> {
     let open = |mut meta: RowsetMeta| {
         (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
-        Arc::new(files.rowset(table, meta, schema))
+        let rowset = files.rowset(table.id, meta, schema);
+        Arc::new(if table.resolver.is_some() { rowset.with_new_marks() } else { rowset })
     };
     metas.into_iter().map(open).collect()
 }

@@ -5,12 +5,13 @@ use std::fmt;
 use std::path::PathBuf;
 
 use freshet_base::{Error, Lsn, Result, TableId, Term, bail, err};
-use freshet_meta::{AcceptedHole, Catalog, LogSecret};
+use freshet_meta::{AcceptedHole, Catalog, LogSecret, StoredTable};
 use freshet_schema::row;
 pub use freshet_storage::recover::Finding;
-use freshet_storage::recover::open_table;
+use freshet_storage::recover::{StoredMarks, open_table};
 use freshet_storage::segment::SegmentAccess;
 use freshet_storage::side;
+use freshet_storage::view::TabletFiles;
 use freshet_wal::{Corruption, Hole, Scan, ScanError, TermFile};
 
 use crate::config::EngineConfig;
@@ -89,8 +90,23 @@ fn check_files(store: &StoppedStore, report: &mut Report) -> Result<()> {
         let read = freshet_storage::check::check(&tablets);
         let read = read.into_iter().filter(|finding| !missing.contains(&finding.file));
         report.findings.extend(findings.into_iter().chain(read));
+        if let Err(error) = check_marks(store, stored, &tablets) {
+            report.findings.push(Finding::from(error));
+        }
     }
     Ok(())
+}
+
+/// Reads the mark files of a keyed table, and compares them with the segments that they are of.
+fn check_marks(
+    store: &StoppedStore,
+    stored: &StoredTable,
+    tablets: &[TabletFiles],
+) -> freshet_storage::Result<()> {
+    let table = stored.table.id;
+    let marks = StoredMarks::read(&*store.fs, &store.data, table, &stored.marks)?;
+    let mut rowsets = tablets.iter().flat_map(|tablet| &tablet.rowsets);
+    rowsets.try_for_each(|rowset| marks.of(rowset, stored.flushed.lsn).map(drop))
 }
 
 fn side_finding(store: &StoppedStore) -> Option<Finding> {

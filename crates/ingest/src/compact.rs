@@ -17,18 +17,22 @@ use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
 use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
+use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{
     Choice, Limits, MergeJob, Merged, choose, merge, not_full, size,
 };
 use freshet_storage::fold::Event;
+use freshet_storage::resolver::MergeSwap;
 use freshet_storage::view::{TableView, TabletFiles};
+use freshet_wal::Room;
 use parking_lot::Mutex;
 
+use crate::marks;
 use crate::metadata::{Settler, ViewChange};
 use crate::state::TableState;
 use crate::store::Store;
-use crate::sweep::Sweeper;
+use crate::sweep::{InFlight, Sweeper};
 
 /// The minimum number of rowsets of similar size for a merge while the table is being loaded. A
 /// larger minimum means that each row is rewritten less often. [`Limits`] has the minimum for
@@ -277,29 +281,73 @@ impl Compactor {
             }
         })
         .await?;
-        let Some(Merged { rowset: meta, .. }) = merged else { return Ok(()) };
+        let Some(merged) = merged else { return Ok(()) };
         self.store
             .failpoints()
             .pass("compaction-before-publish")
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
+        let Some(state) = self.store.tables.state(work.table) else { return Ok(()) };
+        self.replace(&state, work, merged, &schema, (room, in_flight)).await
+    }
+
+    /// Replaces the inputs of a merge by its result.
+    async fn replace(
+        &self,
+        state: &Arc<TableState>,
+        work: MergePlan,
+        merged: Merged,
+        schema: &Arc<TableSchema>,
+        (room, mut in_flight): (Room, InFlight),
+    ) -> Result<()> {
         let MergePlan { table, tablet, rowsets: removed, .. } = work;
-        let Some(state) = self.store.tables.state(table) else { return Ok(()) };
+        let Merged { rowset: meta, rows } = merged;
         check_merged(&removed, &meta);
+        // A merge in a keyed table is shown between flushes, which move marks to files (K28).
+        let _between_flushes = match &rows {
+            Some(_) => Some(state.flushing.lock().await),
+            None => None,
+        };
+        let (swap, marks) = match rows {
+            Some(rows) => {
+                self.settler.events_settled(state).await;
+                let Some(inputs) = self.shown(table, &removed) else { return Ok(()) };
+                let (flushed, inputs) = inputs;
+                let resolver = state.resolver.as_ref().expect("rows of keyed tables are mapped");
+                let swap = marks::begin_swap(&self.store, resolver).await?;
+                let swap = MergeSwap { swap, rows };
+                let (from, sections) = swap.stored(&removed, &inputs, &meta, flushed);
+                let lsns = (from, flushed);
+                let file = marks::write(&self.store, table, lsns, sections, &mut in_flight).await?;
+                (Some(Box::new(swap)), file)
+            }
+            None => (None, None),
+        };
         let bytes = meta.bytes();
         let replacement = Replacement {
             table,
             tablet,
             removed: removed.iter().map(|rowset| rowset.meta().id).collect(),
             added: meta.clone(),
+            marks,
         };
-        let added = Arc::new(self.store.files.rowset(table, meta, &schema));
-        let event = Event::Replace { tablet, removed, added };
-        let change = ViewChange { table: state, at: Lsn::ZERO, event, in_flight };
+        let added = Arc::new(self.store.files.rowset(table, meta, schema));
+        let event = Event::Replace { tablet, removed, added, swap };
+        let change = ViewChange { table: Arc::clone(state), at: Lsn::ZERO, event, in_flight };
         if self.settler.append(MetaEvent::Replace(replacement), room, change).await? {
             self.store.metrics().compactions.inc();
             self.store.metrics().compaction_bytes.inc_by(bytes);
         }
         Ok(())
+    }
+
+    /// The inputs of a merge as readers see them now, and the flushed LSN; `None` if they are gone.
+    fn shown(&self, table: TableId, removed: &[Arc<Rowset>]) -> Option<(Lsn, Vec<Arc<Rowset>>)> {
+        let view = self.store.tables.view(table)?;
+        let all = view.tablets.iter().flat_map(|tablet| &tablet.rowsets);
+        let find = |input: &Arc<Rowset>| {
+            all.clone().find(|rowset| rowset.meta().id == input.meta().id).cloned()
+        };
+        Some((view.flushed, removed.iter().map(find).collect::<Option<_>>()?))
     }
 }
 

@@ -23,6 +23,8 @@ pub struct EngineConfig {
     pub snapshot_memory_bytes: ByteSize,
     /// Memory for cached segment footers.
     pub footer_memory_bytes: ByteSize,
+    /// Memory for filters of the keys in segments.
+    pub key_memory_bytes: ByteSize,
     /// The delta of a table is flushed at this size.
     pub flush_bytes: ByteSize,
     /// When the log is recycled, smaller deltas go to the side file instead of files of their own.
@@ -67,6 +69,7 @@ impl EngineConfig {
             write_memory_bytes,
             snapshot_memory_bytes: ByteSize(write_memory_bytes.bytes() / 4),
             footer_memory_bytes: ByteSize(write_memory_bytes.bytes() / 16),
+            key_memory_bytes: ByteSize(write_memory_bytes.bytes() / 16),
             flush_bytes: ByteSize::mib(64),
             flush_bytes_min: ByteSize::mib(1),
             segment_bytes_max: ByteSize::mib(256),

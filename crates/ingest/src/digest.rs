@@ -46,6 +46,8 @@ pub struct Contents {
     pub tablets: Vec<TabletId>,
     /// Its rowsets, including those of large loads above `flushed`.
     pub rowsets: Vec<RowsetMeta>,
+    /// The rows of each segment of its tablets that are dead at `flushed`, in keyed tables.
+    pub dead: Vec<Vec<u32>>,
     /// Its rows in memory by record.
     pub rows: Vec<SideEntry>,
 }
@@ -98,6 +100,8 @@ fn contents(view: &TableView) -> Result<Contents> {
     let mut loaded = view.delta.rowsets(&view.head);
     loaded.retain(|rowset| rowset.lsns().0 > flushed);
     let meta = |rowset: Arc<Rowset>| rowset.meta().clone();
+    let marks = files.clone().flat_map(|rowset| rowset.marks().unwrap_or_default().to_vec());
+    let dead = marks.map(|marks| marks.flushed_dead().rows().collect()).collect();
     let mut rows = Vec::new();
     view.side_rows(&chunks, view.delta.last(), |row| {
         // A group that is open here may have ended in a replay, with the next term.
@@ -108,6 +112,7 @@ fn contents(view: &TableView) -> Result<Contents> {
         definition: Arc::clone(&view.table),
         flushed,
         tablets: view.tablets.iter().map(|tablet| tablet.id).collect(),
+        dead,
         rowsets: files.chain(loaded).map(meta).collect(),
         rows,
     })

@@ -113,6 +113,11 @@ impl Engine {
         self.admission.memory()
     }
 
+    /// The memory of filters of keys.
+    pub fn key_memory(&self) -> &Budget {
+        &self.store.tables.key_memory.filters
+    }
+
     /// Reserves memory for writes, waiting until `deadline`.
     ///
     /// # Errors

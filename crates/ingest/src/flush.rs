@@ -11,13 +11,14 @@ use arrow::array::RecordBatch;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, Lane};
 use freshet_base::{Error, Lsn, Result, Version, err};
-use freshet_meta::{MetaEvent, Publish, RowsetMeta};
+use freshet_meta::{MetaEvent, Publish};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
 use freshet_storage::delta::{DeltaPart, DeltaRows};
-use freshet_storage::flush::{FlushInput, flush};
+use freshet_storage::flush::{FlushInput, Written, flush};
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::fold::Event;
+use freshet_storage::resolver::FlushedRows;
 use freshet_storage::view::TableView;
 use freshet_wal::Room;
 
@@ -25,6 +26,7 @@ use crate::append::Appender;
 use crate::compact::Compactor;
 use crate::group::FlushTimes;
 use crate::history::History;
+use crate::marks;
 use crate::metadata::{SMALL_EVENT_BYTES, Settler, ViewChange};
 use crate::record::GroupEndReason;
 use crate::state::TableState;
@@ -119,13 +121,19 @@ impl Flusher {
         self.settler.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
+        if let Some(resolver) = &view.resolver {
+            resolver.resolve_to(frozen).await?;
+        }
         let read = view.read_up_to(frozen);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let room = room.map_or_else(|| self.settler.room(), Ok)?;
         let mut in_flight = self.sweeper.in_flight();
         let unflushed = read.parts.iter().map(DeltaPart::rows).sum::<u64>();
-        let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
+        let (rowsets, rows) = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         check_files(&rowsets, unflushed, (view.flushed, frozen));
+        let store = &self.store;
+        let marks = marks::of_flush(store, &view, &rowsets, frozen, &mut in_flight).await?;
+        let swap = marks::begin_flush_swap(store, &view, rows).await?;
         let written = self.store.clock().now();
         let publish = Publish {
             table: table.id,
@@ -134,8 +142,9 @@ impl Flusher {
             version,
             schema_version: schema.version,
             rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
+            marks,
         };
-        let event = Event::Publish { version, schema, rowsets };
+        let event = Event::Publish { version, schema, rowsets, swap };
         let change = ViewChange { table: Arc::clone(table), at: frozen, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.settler.append(publish, room, change).await? {
@@ -184,28 +193,32 @@ impl Flusher {
     }
 
     /// Writes the rows between large loads to rowsets, and includes the rowsets of the large loads;
-    /// all in LSN order.
+    /// all in LSN order. In keyed tables, also where the rows went.
     async fn write_files(
         &self,
         view: &TableView,
         schema: &Arc<TableSchema>,
         parts: Vec<DeltaPart>,
         in_flight: &mut InFlight,
-    ) -> Result<Vec<Arc<Rowset>>> {
-        let mut rowsets = Vec::new();
+    ) -> Result<(Vec<Arc<Rowset>>, Vec<FlushedRows>)> {
+        let (mut rowsets, mut rows) = (Vec::new(), Vec::new());
         let mut stretch = Vec::new();
         for part in parts {
-            match part {
-                DeltaPart::Rows(rows) => stretch.push(rows),
-                DeltaPart::Rowsets(_, loaded) => {
-                    let written = std::mem::take(&mut stretch);
-                    rowsets.extend(self.write_stretch(view, schema, written, in_flight).await?);
-                    rowsets.extend(loaded);
+            let loaded = match part {
+                // Rows that are all dead need no files.
+                DeltaPart::Rows(part) if part.rows() == 0 => continue,
+                DeltaPart::Rows(part) => {
+                    stretch.push(part);
+                    continue;
                 }
-            }
+                DeltaPart::Rowsets(_, loaded) => loaded,
+            };
+            let out = (&mut rowsets, &mut rows);
+            self.write_stretch(view, schema, std::mem::take(&mut stretch), out, in_flight).await?;
+            rowsets.extend(loaded);
         }
-        rowsets.extend(self.write_stretch(view, schema, stretch, in_flight).await?);
-        Ok(rowsets)
+        self.write_stretch(view, schema, stretch, (&mut rowsets, &mut rows), in_flight).await?;
+        Ok((rowsets, rows))
     }
 
     async fn write_stretch(
@@ -213,17 +226,26 @@ impl Flusher {
         view: &TableView,
         schema: &Arc<TableSchema>,
         mut stretch: Vec<DeltaRows>,
+        (rowsets, rows): (&mut Vec<Arc<Rowset>>, &mut Vec<FlushedRows>),
         in_flight: &mut InFlight,
-    ) -> Result<Vec<Arc<Rowset>>> {
-        let mut rowsets = Vec::new();
+    ) -> Result<()> {
         while !stretch.is_empty() {
             let bytes = stretch.iter().map(DeltaRows::bytes);
             let rest =
                 stretch.split_off(at_once(bytes, self.store.config.sorted_bytes_max.bytes()));
             let part = std::mem::replace(&mut stretch, rest);
-            rowsets.extend(self.write_part(view, schema, part, in_flight).await?);
+            let numbers = part.iter().flat_map(DeltaRows::numbers).collect::<Vec<_>>();
+            let written = self.write_part(view, schema, part, in_flight).await?;
+            if view.resolver.is_some() {
+                rows.push(FlushedRows::new(numbers, &written));
+            }
+            let open = |written: Written| {
+                let rowset = self.store.files.rowset(view.table.id, written.rowset, schema);
+                Arc::new(rowset)
+            };
+            rowsets.extend(written.into_iter().map(open));
         }
-        Ok(rowsets)
+        Ok(())
     }
 
     async fn write_part(
@@ -232,17 +254,14 @@ impl Flusher {
         schema: &Arc<TableSchema>,
         part: Vec<DeltaRows>,
         in_flight: &mut InFlight,
-    ) -> Result<Vec<Arc<Rowset>>> {
+    ) -> Result<Vec<Written>> {
         let (first, last) = part.first().zip(part.last()).expect("a part has rows");
         let lsns = (first.lsns.0, last.lsns.1);
         let columns = Arc::clone(schema);
         let lane = Lane::Background;
         let batches =
             task::run_in(self.store.pool(), lane, move || to_columns(&part, &columns)).await?;
-        let metas = self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await?;
-        let table = view.table.id;
-        let open = |meta| Arc::new(self.store.files.rowset(table, meta, schema));
-        Ok(metas.into_iter().map(open).collect())
+        self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await
     }
 
     /// Writes batches of `schema` to one synced rowset for each tablet that has rows.
@@ -254,7 +273,7 @@ impl Flusher {
         batches: Vec<RecordBatch>,
         lsns: (Lsn, Lsn),
         in_flight: &mut InFlight,
-    ) -> Result<Vec<RowsetMeta>> {
+    ) -> Result<Vec<Written>> {
         self.store.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
         let handed = rows_of(&batches);
         let input = FlushInput {
@@ -273,13 +292,12 @@ impl Flusher {
         let next_id = || ids.pop().expect("there is an id for each tablet");
         let segment_bytes_max = self.store.config.segment_bytes_max.bytes();
         let written = flush(&self.store.files, input, segment_bytes_max, next_id).await?;
-        let metas = written.into_iter().map(|written| written.rowset).collect::<Vec<_>>();
-        let is_one_each = metas.len() <= view.tablets.len();
+        let is_one_each = written.len() <= view.tablets.len();
         assert!(is_one_each, "rows of one stretch are one rowset in each tablet");
-        let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
-        assert_eq!(written, handed, "rows handed over are the rows in files");
+        let rows = written.iter().map(|written| written.rowset.rows).sum::<u64>();
+        assert_eq!(rows, handed, "rows handed over are the rows in files");
         self.store.failpoints().pass("flush-after-write").map_err(|e| Error::io("flush", e))?;
-        Ok(metas)
+        Ok(written)
     }
 }
 

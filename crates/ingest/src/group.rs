@@ -107,6 +107,8 @@ pub fn why(group: &OpenGroup, now: Duration) -> Option<GroupEndReason> {
 /// The state of a table for appending its records.
 pub struct GroupCommit {
     log: TableLog,
+    /// Whether later rows of a key replace earlier ones.
+    is_keyed: bool,
     /// The group that loads join now.
     open: Option<OpenGroup>,
     /// Waiters for the end of a group; they receive the LSN of that end.
@@ -122,8 +124,15 @@ pub struct Joined {
     pub ends_with: Option<Version>,
     /// When the group must end, if the load opened it.
     pub due: Option<Duration>,
-    /// The group, if the load filled it.
+    /// The group, if the load filled it, or ended it before its own.
     pub ended: Option<EndedGroup>,
+}
+
+impl Joined {
+    /// The group that the load ended although it is not of it.
+    pub fn ended_other(&self) -> Option<TxnId> {
+        self.ended.as_ref().map(|group| group.txn).filter(|txn| *txn != self.txn)
+    }
 }
 
 /// The size of a load that joins a group.
@@ -145,9 +154,9 @@ pub struct JoinTime {
 
 impl GroupCommit {
     /// Starts without an open group.
-    pub fn new(log: TableLog) -> Self {
+    pub fn new(log: TableLog, is_keyed: bool) -> Self {
         assert_eq!(log.open(), None, "a table has no group before its first record");
-        Self { log, open: None, waiting: Vec::new() }
+        Self { log, is_keyed, open: None, waiting: Vec::new() }
     }
 
     /// The state of the table according to the log.
@@ -198,9 +207,17 @@ impl GroupCommit {
         self.open.as_mut().filter(|group| wanted(group)).map(|group| group.end_room.take())
     }
 
-    /// A group for a single load, which gets the next version immediately.
-    pub fn alone(&self, txn: TxnId) -> Joined {
-        Joined { txn, ends_with: Some(self.log.version().next()), due: None, ended: None }
+    /// A group for a single load, which gets the next version immediately. In a keyed table it ends
+    /// the open group before, so that what has ended is the beginning of the table's log: otherwise
+    /// readers of ended groups could see that an older version is dead, and not the one that has
+    /// replaced it (keys.md K21).
+    pub fn alone(&mut self, txn: TxnId, wall_micros: impl FnOnce() -> i64) -> Joined {
+        let ended = match self.is_keyed && self.open.is_some() {
+            true => self.end_open(GroupEndReason::Load, wall_micros()),
+            false => None,
+        };
+        let before = ended.as_ref().map_or(self.log.version(), |group| group.version);
+        Joined { txn, ends_with: Some(before.next()), due: None, ended }
     }
 
     /// Adds a load to the open group, or to a new one with transaction `txn`; if that fills the
@@ -295,14 +312,15 @@ mod tests {
             counted: Lsn(0),
         };
         let delta = Arc::new(Delta::new(TableId(1), &[]));
-        Table(GroupCommit::new(TableLog::new(delta, base)), Lsn(0))
+        Table(GroupCommit::new(TableLog::new(delta, base), false), Lsn(0))
     }
 
     impl Table {
         fn append(&mut self, joined: &Joined) {
             let Joined { txn, ends_with, .. } = *joined;
             let body = Body::Rowsets(Vec::new());
-            let load = fold::Load { incarnation: Incarnation(0), txn, ends_with, body };
+            let (incarnation, ended) = (Incarnation(0), joined.ended_other());
+            let load = fold::Load { incarnation, txn, ends_with, ended, body };
             self.enter(Event::Load(load));
         }
 
@@ -357,10 +375,26 @@ mod tests {
     fn a_load_alone_leaves_the_open_group_open() {
         let mut table = table();
         table.join(7, 1, 100);
-        let joined = table.0.alone(TxnId(9));
+        let joined = table.0.alone(TxnId(9), || 3);
         assert_eq!((joined.txn, joined.ends_with), (TxnId(9), Some(Version(2))));
         table.append(&joined);
         assert_eq!(table.0.open().unwrap().txn, TxnId(7));
+    }
+
+    #[test]
+    fn a_load_alone_ends_the_open_group_of_a_keyed_table() {
+        let mut table = table();
+        table.0.is_keyed = true;
+        table.join(7, 1, 100);
+        let mut waits = table.0.wait_end(TxnId(7));
+        let joined = table.0.alone(TxnId(9), || 3);
+        assert_eq!((joined.txn, joined.ends_with), (TxnId(9), Some(Version(3))));
+        assert_eq!(joined.ended_other(), Some(TxnId(7)));
+        table.append(&joined);
+        assert_eq!((table.0.log().version(), table.0.log().open()), (Version(3), None));
+        assert_eq!(waits.try_recv(), Ok(Some(Lsn(2))));
+        let ended = joined.ended.unwrap();
+        assert_eq!((ended.version, ended.reason), (Version(2), GroupEndReason::Load));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl LargeLoad {
         let lane = Lane::Foreground;
         let (flusher, schema) = (&self.flusher, &self.schema);
         let metas = flusher.write_rowsets(lane, &view, schema, batches, nowhere, in_flight).await?;
-        self.written.extend(metas);
+        self.written.extend(metas.into_iter().map(|written| written.rowset));
         self.stretch_bytes = 0;
         self.permits.clear();
         Ok(())

@@ -45,6 +45,7 @@ mod layout;
 mod load;
 mod log_dirs;
 mod log_files;
+mod marks;
 mod metadata;
 pub mod names;
 mod open;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use freshet_base::budget::Budget;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::{Meta, StoredTable};
+use freshet_schema::KeyModel;
 use freshet_storage::flush::Files;
+use freshet_storage::recover::StoredMarks;
+use freshet_storage::resolver::KeyMemory;
 use freshet_storage::segment::{FileStore, SegmentAccess};
 use freshet_storage::side::SideReader;
 use freshet_storage::view::{StoreView, TableView};
@@ -105,7 +108,7 @@ impl Engine {
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
         let admission = Arc::new(admission);
         let files = Files { fs, dir: data, pool, segments };
-        let tables = stored_tables(locks, meta, &files, &config)?;
+        let tables = stored_tables(locks, meta, &files, (&config, admission.memory()))?;
         let keeper = Keeper::default();
         let history = Arc::new(History::new(Arc::clone(&world.metrics)));
         let store = Arc::new(Store { world, config, wal, disk, keeper, files, tables });
@@ -172,7 +175,7 @@ impl Engine {
         for why in [Flush::Bytes, Flush::LogRoom, Flush::Memory, Flush::Manual] {
             metrics.flushes.with_label_values(&[why.name()]);
         }
-        for why in [End::Interval, End::Bytes, End::Barrier, End::Flush, End::Shutdown] {
+        for why in [End::Interval, End::Bytes, End::Barrier, End::Flush, End::Shutdown, End::Load] {
             metrics.groups_ended.with_label_values(&[why.name()]);
         }
     }
@@ -210,13 +213,15 @@ fn stored_tables(
     locks: Vec<Lock>,
     meta: Meta,
     files: &Files,
-    config: &EngineConfig,
+    (config, writes): (&EngineConfig, &Budget),
 ) -> Result<Tables> {
+    let filters = Budget::new("memory of keys", config.key_memory_bytes.bytes());
+    let memory = KeyMemory { filters, writes: writes.clone() };
     let catalog = meta.catalog();
     let mut views = HashMap::new();
     let mut states = HashMap::new();
     for table in meta.fold().tables() {
-        let view = table_view(files, &table)?;
+        let view = table_view(files, &table)?.with_resolver(&memory);
         let db = catalog.database_name(&table.table);
         let state = TableState::new(&view, db, table.flushed.version_lsn);
         let before = states.insert(table.table.id, Arc::new(state));
@@ -225,12 +230,16 @@ fn stored_tables(
     }
     let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
     let views = Views::new(StoreView { catalog, tables: views }, kept);
-    Ok(Tables::new(meta, views, states, locks))
+    Ok(Tables::new(meta, views, states, memory, locks))
 }
 
 fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
     let table = Arc::clone(&stored.table);
     let mut tablets = TableView::empty_tablets(&table);
+    let marks = (table.key_model == KeyModel::Unique)
+        .then(|| StoredMarks::read(&*files.fs, &files.dir, table.id, &stored.marks))
+        .transpose()
+        .map_err(damaged)?;
     for meta in &stored.rowsets {
         let schema = table.history.at(meta.schema_version).ok_or_else(|| {
             err!(
@@ -243,7 +252,11 @@ fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
         let Some(tablet) = tablets.iter_mut().find(|tablet| tablet.id == meta.tablet) else {
             bail!(Corruption, "files of '{}' are of unknown tablet {}", table.name, meta.tablet);
         };
-        tablet.rowsets.push(Arc::new(files.rowset(table.id, meta.clone(), schema)));
+        let rowset = files.rowset(table.id, meta.clone(), schema);
+        tablet.rowsets.push(Arc::new(match &marks {
+            Some(marks) => marks.of(&rowset, stored.flushed.lsn).map_err(damaged)?,
+            None => rowset,
+        }));
     }
     Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! load      stamp    u16 parts, then per part: table u64, partition u64, incarnation u32,
-//!                    txn u64, version u64 (0: the part does not end its group)
+//!                    txn u64, version u64 (0: the part does not end its group), txn u64 (of
+//!                    the open group of others that it ended before; 0: none)
 //!           payload  per part: table u64, body u8, schema version u32, rows u32, len u32,
 //!                    len bytes (encoded rows, or rowsets encoded by `meta::disk`);
 //!                    then, if the client gave a label: db u64, kind u8,
@@ -44,7 +45,7 @@ pub const PART_HEAD_BYTES: usize = 21;
 
 /// Bytes of the table in the stamp of a part or barrier, and after it.
 const TABLE_BYTES: usize = 8;
-const PART_REST_BYTES: usize = 28;
+const PART_REST_BYTES: usize = 36;
 const BARRIER_REST_BYTES: usize = 24;
 
 /// The kinds of records, with their numbers in the log.
@@ -97,6 +98,8 @@ pub struct PartStamp {
     pub txn: TxnId,
     /// The version of the table, if the part ends its group.
     pub ends_with: Option<Version>,
+    /// The open group that the record ended before its own, with the version before (keys.md K21).
+    pub ended: Option<TxnId>,
 }
 
 /// The rows of a part of a load.
@@ -175,6 +178,8 @@ pub enum GroupEndReason {
     Flush = 4,
     /// The server is shutting down.
     Shutdown = 5,
+    /// A load of a keyed table that is a group of its own follows.
+    Load = 6,
 }
 
 impl GroupEndReason {
@@ -186,6 +191,7 @@ impl GroupEndReason {
             Self::Barrier => "barrier",
             Self::Flush => "flush",
             Self::Shutdown => "shutdown",
+            Self::Load => "load",
         }
     }
 }
@@ -307,6 +313,7 @@ pub fn write_part_stamp(stamp: &mut Vec<u8>, part: &PartStamp) {
     stamp.extend_from_slice(&part.incarnation.get().to_le_bytes());
     stamp.extend_from_slice(&part.txn.get().to_le_bytes());
     stamp.extend_from_slice(&part.ends_with.map_or(0, Version::get).to_le_bytes());
+    stamp.extend_from_slice(&part.ended.map_or(0, TxnId::get).to_le_bytes());
     let is_whole = stamp.len() - start == TABLE_BYTES + PART_REST_BYTES;
     assert!(is_whole, "the stamp of a part has one length");
 }
@@ -412,6 +419,7 @@ fn decode_load<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Rec
             incarnation: Incarnation(stamp.u32()?),
             txn: TxnId(stamp.u64()?),
             ends_with: stamp.version()?,
+            ended: Some(TxnId(stamp.u64()?)).filter(|txn| *txn > TxnId(0)),
         };
         let part = payload.part()?;
         if part.table != part_stamp.table {

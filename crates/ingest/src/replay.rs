@@ -79,7 +79,7 @@ impl<'a> Replay<'a> {
             },
         };
         let body = self.body(&state, incarnation, &part, entry.lsn)?;
-        let load = Load { incarnation, txn: entry.txn, ends_with, body };
+        let load = Load { incarnation, txn: entry.txn, ends_with, ended: None, body };
         self.enter(&state, entry.lsn, Event::Load(load));
         Ok(())
     }
@@ -132,12 +132,12 @@ impl<'a> Replay<'a> {
 
     fn part(&mut self, lsn: Lsn, stamp: &PartStamp, part: &Part<'_>) -> Result<()> {
         let Some(state) = self.store.tables.state(stamp.table) else { return Ok(()) };
-        let PartStamp { incarnation, txn, ends_with, .. } = *stamp;
+        let PartStamp { incarnation, txn, ends_with, ended, .. } = *stamp;
         let body = self.body(&state, incarnation, part, lsn)?;
         if ends_with.is_none() {
             self.grouped.insert(stamp.table);
         }
-        self.enter(&state, lsn, Event::Load(Load { incarnation, txn, ends_with, body }));
+        self.enter(&state, lsn, Event::Load(Load { incarnation, txn, ends_with, ended, body }));
         Ok(())
     }
 
@@ -185,7 +185,7 @@ impl<'a> Replay<'a> {
             }
             record::Body::Rowsets(bytes) => {
                 let metas = record::decode_rowsets(bytes)?;
-                let rowsets = loaded_rowsets(&self.store.files, state.id, &schema, metas, lsn);
+                let rowsets = loaded_rowsets(&self.store.files, state, &schema, metas, lsn);
                 Ok(Body::Rowsets(rowsets))
             }
         }

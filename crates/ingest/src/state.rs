@@ -9,11 +9,13 @@ use freshet_base::{TableId, TxnId, Version, err};
 use freshet_schema::Table;
 use freshet_storage::delta::Delta;
 use freshet_storage::fold::{Base, TableLog};
+use freshet_storage::resolver::Resolver;
 use freshet_storage::view::TableView;
 use futures::channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::group::{GroupCommit, GroupLimits, OpenGroup};
+use crate::job::Job;
 
 /// After this many consecutive failures of its flush, a table rejects loads.
 const FLUSH_FAILURES_MAX: u64 = 3;
@@ -29,6 +31,10 @@ pub struct TableState {
     pub delta: Arc<Delta>,
     /// Its state according to the log; only changed under the append lock.
     log: Mutex<GroupCommit>,
+    /// Of keyed tables: finds what each version of a key has replaced.
+    pub resolver: Option<Arc<Resolver>>,
+    /// Its run in the background.
+    pub(crate) resolving: Job,
     /// Held while its rows are written to files or to the side file.
     pub flushing: futures::lock::Mutex<()>,
     /// Held by a statement that changes its definition, from reading the current one until the new
@@ -61,12 +67,15 @@ impl TableState {
             flushed: view.flushed,
             counted,
         };
-        let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base));
+        let is_keyed = view.resolver.is_some();
+        let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base), is_keyed);
         let state = Self {
             id: table.id,
             db: table.db,
             delta,
             log: Mutex::new(log),
+            resolver: view.resolver.clone(),
+            resolving: Job::default(),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
             name: Mutex::new(String::new()),

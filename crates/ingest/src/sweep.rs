@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use freshet_base::task::Lane;
 use freshet_base::{Result, RowsetId};
+use freshet_meta::MarkFileMeta;
 use freshet_storage::gc::Sweep;
 use parking_lot::Mutex;
 
@@ -70,9 +71,9 @@ impl Named {
     }
 }
 
-/// Parses the rowset id at the start of a segment's file name.
+/// Parses the id at the start of the name of a segment or mark file.
 fn rowset_of(file: &Path) -> Option<RowsetId> {
-    let (rowset, _) = file.file_name()?.to_str()?.split_once('-')?;
+    let (rowset, _) = file.file_name()?.to_str()?.split_once(['-', '.'])?;
     rowset.parse().ok().map(RowsetId)
 }
 
@@ -150,6 +151,9 @@ impl Sweeper {
                 let dir = self.store.files.dir.tablet(stored.table.id, rowset.tablet);
                 files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
             }
+            let marks =
+                |file: &MarkFileMeta| self.store.files.dir.marks(stored.table.id, file.number);
+            files.extend(stored.marks.iter().map(marks));
         }
         Named { in_flight, files }
     }
@@ -169,6 +173,7 @@ mod tests {
         let mut flight = InFlight { all: Arc::clone(&all), mine: Vec::new() };
         flight.add(RowsetId(7));
         assert!(named("/data/1/2/7-0.parquet") && named("/data/1/2/7-3-1.parquet"));
+        assert!(named("/data/1/marks/7.marks") && !named("/data/1/marks/70.marks"));
         assert!(!named("/data/1/2/70-0.parquet") && !named("/data/1/2/notes"));
         drop(flight);
         assert!(!named("/data/1/2/7-0.parquet"));

@@ -9,6 +9,7 @@ use freshet_meta::{Catalog, Meta};
 use freshet_schema::Table;
 use freshet_storage::fold::{Barrier, Event};
 use freshet_storage::gc::Retired;
+use freshet_storage::resolver::KeyMemory;
 use freshet_storage::view::TableView;
 use freshet_storage::views::Views;
 use imbl::HashMap;
@@ -24,6 +25,8 @@ pub(crate) struct Tables {
     /// Rowsets that the view no longer contains.
     pub retired: Retired,
     generation: AtomicU64,
+    /// Of the keys of all tables.
+    pub key_memory: KeyMemory,
     /// Exclude other processes from the store. They are the last field, so that metadata is closed
     /// first, and here, since background work that outlives the engine has the tables.
     _locks: Vec<Lock>,
@@ -34,6 +37,7 @@ impl Tables {
         meta: Meta,
         views: Views,
         states: HashMap<TableId, Arc<TableState>>,
+        key_memory: KeyMemory,
         locks: Vec<Lock>,
     ) -> Self {
         Self {
@@ -42,6 +46,7 @@ impl Tables {
             states: ArcSwap::from_pointee(states),
             retired: Retired::default(),
             generation: AtomicU64::new(1),
+            key_memory,
             _locks: locks,
         }
     }
@@ -80,7 +85,7 @@ impl Tables {
 
     /// Makes a table that was just added to metadata visible to readers and writers.
     pub fn add(&self, table: &Arc<Table>) {
-        let view = TableView::created(table);
+        let view = TableView::created(table).with_resolver(&self.key_memory);
         let catalog = self.meta.catalog();
         let db = catalog.database_name(table);
         let state = Arc::new(TableState::new(&view, db, view.flushed));

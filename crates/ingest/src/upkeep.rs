@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
-use freshet_base::task::{BackgroundShare, set_background_share};
+use freshet_base::task::{BackgroundShare, Lane, set_background_share};
 use freshet_base::{ErrorCode, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, Limits, TableStats};
+use freshet_storage::resolver::Resolver;
 
 use crate::admit::Admission;
 use crate::append::Appender;
@@ -64,6 +65,7 @@ impl Upkeep {
                 self.plan_flushes();
                 self.compactor.plan();
             }
+            self.resolve();
             self.sweeper.plan();
             let tick = self.store.clock().now().saturating_add(TICK);
             let next = self.store.keeper.next_due().map_or(tick, |due| due.min(tick));
@@ -83,9 +85,10 @@ impl Upkeep {
     /// Whether background work is in progress.
     fn is_busy(&self) -> bool {
         let appends = self.term.is_busy();
+        let resolves = self.store.tables.states().iter().any(|state| state.resolving.is_running());
         let kept =
             self.recycler.jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
-        kept || self.store.disk.is_busy() || appends
+        kept || resolves || self.store.disk.is_busy() || appends
     }
 
     /// Ends the groups whose interval has elapsed.
@@ -138,6 +141,24 @@ impl Upkeep {
             self.store.keeper.note_flush_backlog(self.store.clock().now());
         }
         set_background_share(pace);
+    }
+
+    /// Finds what new versions of keys have replaced, before a reader has to wait for it.
+    fn resolve(&self) {
+        let horizon = self.store.horizon().get();
+        for state in self.store.tables.states() {
+            let is_behind = |resolver: &&Arc<Resolver>| !resolver.is_resolved(horizon);
+            let Some(resolver) = state.resolver.as_ref().filter(is_behind) else { continue };
+            let Some(running) = state.resolving.begin() else { continue };
+            let (resolver, name) = (Arc::clone(resolver), state.name());
+            let job = move || {
+                if let Err(error) = resolver.try_resolve_to(horizon) {
+                    tracing::warn!(table = name, %error, "keys cannot be looked up, tried again");
+                }
+                drop(running);
+            };
+            self.store.pool().execute(Lane::Background, Box::new(job));
+        }
     }
 
     fn flush_limits(&self) -> Limits {

@@ -81,6 +81,17 @@ fn difference(old: &Fold, new: &Fold, store: &dyn MetaStore) -> Result<Batch> {
             DiffItem::Update { .. } => unreachable!("a rowset never changes"),
         }
     }
+    for item in old.marks.diff(&new.marks) {
+        match item {
+            DiffItem::Add((table, number), file) => {
+                batch.put.push((keys::mark_file(*table, *number), keys::encode(file)));
+            }
+            DiffItem::Remove((table, number), _) => {
+                batch.delete.push(keys::mark_file(*table, *number));
+            }
+            DiffItem::Update { .. } => unreachable!("a mark file never changes"),
+        }
+    }
     new.catalog.difference(&old.catalog, store, &mut batch)?;
     Ok(batch)
 }

@@ -1,9 +1,10 @@
 //! Validation of CREATE TABLE: a pure function from the specification to a table without ids.
 
 use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
+use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    Distribution, LengthUnit, Properties, TableForm, TableSchema,
+    Distribution, KeyModel, LengthUnit, Properties, TableForm, TableSchema,
 };
 
 use crate::spec::{
@@ -30,6 +31,7 @@ pub(crate) const COMMENT_CHARS_MAX: usize = 2048;
 pub struct Planned {
     /// The columns and the sort key.
     pub schema: TableSchema,
+    pub key_model: KeyModel,
     /// The number of leading columns in the key.
     pub key_columns: usize,
     /// The keys in MySQL syntax.
@@ -53,14 +55,21 @@ impl Planned {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
         let columns = columns(spec)?;
-        let properties::Accepted { properties, mut warnings } =
-            properties::create(&spec.properties)?;
         let key_columns = key_columns(spec, &columns)?;
+        let key_model = key_model(spec, &columns[..key_columns])?;
+        let properties::Accepted { properties, mut warnings } =
+            properties::create(key_model, &spec.properties)?;
         let declared_keys = declared_keys(spec, &columns)?;
         warnings.extend(declared_keys.iter().filter_map(key_warning));
         let sort_key = (0..key_columns).collect();
         Ok(Self {
-            distribution: distribution(spec.distribution.as_ref(), &columns)?,
+            distribution: match key_model {
+                KeyModel::Duplicate => distribution(spec.distribution.as_ref(), &columns)?,
+                KeyModel::Unique => {
+                    distribution_by_key(spec.distribution.as_ref(), &columns, key_columns)?
+                }
+            },
+            key_model,
             buckets: buckets(spec.buckets)?,
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
             schema: TableSchema::new(SchemaVersion(1), columns, sort_key),
@@ -139,16 +148,28 @@ fn key_columns(spec: &TableSpec, columns: &[Column]) -> Result<usize> {
     }
 }
 
-fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
-    match key.model {
-        KeyModelSpec::Duplicate => {}
-        KeyModelSpec::Unique => {
-            bail!(NotSupported, "UNIQUE KEY tables are not supported; use DUPLICATE KEY")
-        }
-        KeyModelSpec::Aggregate => {
+/// What happens to rows with equal keys.
+fn key_model(spec: &TableSpec, keys: &[Column]) -> Result<KeyModel> {
+    match spec.key.as_ref().map(|key| key.model) {
+        None | Some(KeyModelSpec::Duplicate) => return Ok(KeyModel::Duplicate),
+        Some(KeyModelSpec::Unique) => {}
+        Some(KeyModelSpec::Aggregate) => {
             bail!(NotSupported, "AGGREGATE KEY tables are not supported; use DUPLICATE KEY")
         }
     }
+    // A column of text is as long as it was declared.
+    let bytes = keys.iter().map(|column| u64::from(key_bytes(column.ty))).sum::<u64>();
+    if bytes > KEY_BYTES_MAX as u64 {
+        bail!(
+            KeyTooLong,
+            "Specified key was too long; max key length is {KEY_BYTES_MAX} bytes, and these \
+             columns may have {bytes}"
+        );
+    }
+    Ok(KeyModel::Unique)
+}
+
+fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
     for (at, name) in key.columns.iter().enumerate() {
         if position(columns, name).is_none() {
             bail!(KeyColumnMissing, "Key column[{name}] doesn't exist.");
@@ -296,6 +317,33 @@ fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Resul
         true => bail!(Syntax, "DISTRIBUTED BY HASH must name at least one column"),
         false => Ok(Distribution::Hash(ids)),
     }
+}
+
+/// All rows with one key are in one tablet.
+fn distribution_by_key(
+    written: Option<&DistributionSpec>,
+    columns: &[Column],
+    key_columns: usize,
+) -> Result<Distribution> {
+    let keys = &columns[..key_columns];
+    if matches!(written, Some(DistributionSpec::Random)) {
+        bail!(
+            Unknown,
+            "Create unique keys table should not contain random distribution desc: write \
+             DISTRIBUTED BY HASH(key columns)"
+        );
+    }
+    let all = || Distribution::Hash(keys.iter().map(|column| column.id).collect());
+    let Some(written) = written else { return Ok(all()) };
+    let distribution = distribution(Some(written), columns)?;
+    if let Distribution::Hash(hashed) = &distribution {
+        let is_value = |id: &&ColumnId| !keys.iter().any(|key| key.id == **id);
+        if let Some(id) = hashed.iter().find(is_value) {
+            let value = columns.iter().find(|column| column.id == *id).expect("it is of the table");
+            bail!(Unknown, "Distribution column[{}] is not key column", value.name);
+        }
+    }
+    Ok(distribution)
 }
 
 fn buckets(written: BucketsSpec) -> Result<u32> {

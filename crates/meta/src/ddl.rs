@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail, err};
-use freshet_schema::{KeyModel, Partition, Properties, SchemaHistory, Table};
+use freshet_schema::{Partition, Properties, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, is_reserved_database};
 use crate::create::Planned;
@@ -110,7 +110,7 @@ impl Meta {
             db,
             name: spec.name.clone(),
             form: spec.form,
-            key_model: KeyModel::Duplicate,
+            key_model: planned.key_model,
             key_columns: planned.key_columns,
             declared_keys: planned.declared_keys,
             history: SchemaHistory::new(planned.schema),
@@ -166,7 +166,8 @@ impl Catalog {
         id: TableId,
         pairs: &[(String, String)],
     ) -> Result<(Properties, Vec<String>)> {
-        let taken = properties::set(&self.require(id)?.properties, pairs)?;
+        let table = self.require(id)?;
+        let taken = properties::set(table.key_model, &table.properties, pairs)?;
         Ok((taken.properties, taken.warnings))
     }
 

@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::ids::{IdEnds, IdKind};
 use crate::keys;
 use crate::names;
-use crate::rowset::RowsetMeta;
+use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::store::MetaStore;
 use crate::term::TermRecord;
 
@@ -66,6 +66,16 @@ pub struct Publish {
     pub schema_version: SchemaVersion,
     /// The new rowsets; empty if the range contains no rows.
     pub rowsets: Vec<RowsetMeta>,
+    /// The rows of earlier rowsets that died in the range; `None` if none did.
+    pub marks: Option<NewMarks>,
+}
+
+/// The mark file of a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewMarks {
+    pub file: MarkFileMeta,
+    /// Whether it has all marks of the table, so that earlier files of marks are not needed.
+    pub is_whole: bool,
 }
 
 /// The result of a merge: the new rowset replaces the merged ones.
@@ -77,6 +87,8 @@ pub struct Replacement {
     pub removed: Vec<RowsetId>,
     /// The new rowset.
     pub added: RowsetMeta,
+    /// Its rows that died while the merge ran; `None` if none did.
+    pub marks: Option<MarkFileMeta>,
 }
 
 /// A TRUNCATE of one table: new, empty tablets from its record on.
@@ -136,6 +148,8 @@ pub struct StoredTable {
     pub flushed: Flushed,
     /// Its rowsets by tablet, in LSN order.
     pub rowsets: Vec<RowsetMeta>,
+    /// Its mark files, by number.
+    pub marks: Vec<MarkFileMeta>,
 }
 
 /// Metadata at one LSN. Cheap to clone.
@@ -149,6 +163,8 @@ pub struct Fold {
     pub(crate) flushed: OrdMap<TableId, Flushed>,
     /// Ordered so that the rowsets of a tablet are adjacent and in LSN order.
     pub(crate) rowsets: OrdMap<(TabletId, Lsn, RowsetId), Arc<RowsetMeta>>,
+    /// The mark files of each table, by number.
+    pub(crate) marks: OrdMap<(TableId, RowsetId), MarkFileMeta>,
     /// The ends of the reserved ids.
     pub(crate) ids: IdEnds,
 }
@@ -177,6 +193,11 @@ impl Fold {
         for (key, bytes) in store.scan(keys::ROWSETS)? {
             fold.add(keys::decode(&key, &bytes)?);
         }
+        for table in catalog.tables() {
+            for (key, bytes) in store.scan(&keys::marks(table.id))? {
+                fold.add_marks(table.id, keys::decode(&key, &bytes)?);
+            }
+        }
         Ok(fold)
     }
 
@@ -188,6 +209,7 @@ impl Fold {
                 table: Arc::clone(table),
                 flushed: self.flushed[&table.id],
                 rowsets: rowsets.map(RowsetMeta::clone).collect(),
+                marks: self.marks(table.id).collect(),
             }
         };
         self.catalog.tables().map(stored).collect()
@@ -203,6 +225,23 @@ impl Fold {
         let of_tablet =
             (tablet, Lsn::ZERO, RowsetId(0))..=(tablet, Lsn(u64::MAX), RowsetId(u64::MAX));
         self.rowsets.range(of_tablet).map(|(_, rowset)| &**rowset)
+    }
+
+    /// The mark files of a table, by number.
+    pub fn marks(&self, table: TableId) -> impl Iterator<Item = MarkFileMeta> {
+        let of_table = (table, RowsetId(0))..=(table, RowsetId(u64::MAX));
+        self.marks.range(of_table).map(|(_, file)| *file)
+    }
+
+    fn add_marks(&mut self, table: TableId, file: MarkFileMeta) {
+        let before = self.marks.insert((table, file.number), file);
+        assert!(before.is_none(), "the number of a mark file is given once");
+    }
+
+    fn remove_marks(&mut self, table: TableId) {
+        for file in self.marks(table).collect::<Vec<_>>() {
+            self.marks.remove(&(table, file.number));
+        }
     }
 
     fn add(&mut self, rowset: RowsetMeta) {
@@ -240,6 +279,7 @@ impl Fold {
         let Some(table) = self.catalog.table_by_id(id).cloned() else { return false };
         self.changes += 1;
         self.remove_rowsets(table.tablets());
+        self.remove_marks(id);
         self.flushed.remove(&id);
         Arc::make_mut(&mut self.catalog).remove_table(id);
         true
@@ -263,7 +303,7 @@ impl Fold {
     /// # Panics
     /// When its rowsets are outside of its LSN range.
     pub(crate) fn publish(&mut self, publish: &Publish) -> bool {
-        let Publish { table, from, to, version, schema_version, ref rowsets } = *publish;
+        let Publish { table, from, to, version, schema_version, ref rowsets, marks } = *publish;
         assert!(from <= to, "a flush moves the flushed LSN forward: {publish:?}");
         let lies_within = |rowset: &RowsetMeta| from < rowset.lsn_first && rowset.lsn_last <= to;
         assert!(
@@ -280,6 +320,12 @@ impl Fold {
         }
         self.set_flushed(table, flushed.flushed_to(to, version));
         rowsets.iter().for_each(|rowset| self.add(rowset.clone()));
+        if let Some(NewMarks { file, is_whole }) = marks {
+            if is_whole {
+                self.remove_marks(table);
+            }
+            self.add_marks(table, file);
+        }
         true
     }
 
@@ -289,7 +335,7 @@ impl Fold {
     /// # Panics
     /// When the new rowset exceeds the LSN range of the old ones, or those are not adjacent.
     pub(crate) fn replace(&mut self, replacement: &Replacement) -> bool {
-        let Replacement { tablet, ref removed, ref added, .. } = *replacement;
+        let Replacement { table, tablet, ref removed, ref added, marks } = *replacement;
         assert!(!removed.is_empty(), "a merge has inputs");
         assert!(!removed.contains(&added.id), "a new rowset has a new id");
         let current = self.rowsets(tablet).collect::<Vec<_>>();
@@ -310,7 +356,13 @@ impl Fold {
             self.rowsets.remove(&key);
         }
         self.changes += 1;
-        self.add(added.clone());
+        // Nothing is left of rows that were all dead.
+        if added.rows > 0 {
+            self.add(added.clone());
+        }
+        if let Some(file) = marks {
+            self.add_marks(table, file);
+        }
         true
     }
 
@@ -418,6 +470,7 @@ impl Fold {
             partition.tablets.iter_mut().zip(&mut tablets).for_each(|(old, new)| *old = *new);
         }
         self.remove_rowsets(table.tablets());
+        self.remove_marks(id);
         self.set_flushed(id, self.flushed[&id].flushed_to(at, version));
         self.put_table(Arc::new(next));
         true

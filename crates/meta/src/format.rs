@@ -6,14 +6,15 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format version written by this code.
-pub(crate) const FORMAT_VERSION: u32 = 8;
+pub(crate) const FORMAT_VERSION: u32 = 9;
 
 /// Rejects a store with another format version, and writes the version to an empty one.
 ///
 /// - Versions 1 to 3 had a log without heads and terms, version 4 one without flushes and merges,
 ///   version 5 had JSON where forms of [`crate::disk`] are, version 6 bounds of keys by rowset, not
-///   by segment, version 7 no records of terms. They were never released.
-/// - Version 8 is the oldest supported one.
+///   by segment, version 7 no records of terms, version 8 shorter stamps of loads. They were never
+///   released.
+/// - Version 9 is the oldest supported one.
 ///
 /// The version is decimal text in every format, so that all versions can name it.
 pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
@@ -60,28 +61,28 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"8");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"9");
     }
 
     #[test]
     fn a_store_of_an_older_format_is_refused_by_name() {
-        for format in ["1", "2", "3", "4", "5", "6", "7"] {
+        for format in ["1", "2", "3", "4", "5", "6", "7", "8"] {
             let store = MemStore::new();
             let put = vec![(keys::FORMAT.to_owned(), format.as_bytes().to_vec())];
             store.commit(Batch { put, ..Batch::default() }).unwrap();
             let error = check(&store).unwrap_err();
             assert!(error.message().contains(&format!("of format {format}")), "{error}");
-            assert!(error.message().contains("reads format 8"), "{error}");
+            assert!(error.message().contains("reads format 9"), "{error}");
         }
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"9".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"10".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 9"), "{error}");
+        assert!(error.message().contains("format 10"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

@@ -1,6 +1,6 @@
 //! The keys of the store. A value has the form that [`crate::disk`] gives it.
 
-use freshet_base::{DbId, Error, ErrorCode, Result, TableId};
+use freshet_base::{DbId, Error, ErrorCode, Result, RowsetId, TableId};
 use prost::Message;
 
 pub(crate) use crate::disk::encode;
@@ -14,6 +14,7 @@ pub(crate) const SETTLED: &str = "/settled";
 pub(crate) const DATABASES: &str = "/db/";
 pub(crate) const TABLES: &str = "/table/";
 pub(crate) const ROWSETS: &str = "/rowset/";
+pub(crate) const MARKS: &str = "/marks/";
 pub(crate) const LABELS: &str = "/label/";
 pub(crate) const LABEL_CLOCK: &str = "/label-clock";
 pub(crate) const LABEL_LIMITS: &str = "/label-limits";
@@ -35,6 +36,15 @@ pub(crate) fn flushed(id: TableId) -> String {
 pub(crate) fn rowset(rowset: &RowsetMeta) -> String {
     let RowsetMeta { id, tablet, lsn_first, lsn_last, .. } = rowset;
     format!("{ROWSETS}{tablet}/{:020}-{:020}-{id}", lsn_first.get(), lsn_last.get())
+}
+
+/// Of all mark files of a table.
+pub(crate) fn marks(table: TableId) -> String {
+    format!("{MARKS}{table}/")
+}
+
+pub(crate) fn mark_file(table: TableId, number: RowsetId) -> String {
+    format!("{MARKS}{table}/{number}")
 }
 
 pub(crate) fn labels(db: DbId) -> String {

@@ -54,7 +54,9 @@ pub use catalog::{
 };
 pub use create::Planned;
 pub use ddl::Created;
-pub use fold::{Definition, Flushed, Fold, MetaEvent, Publish, Replacement, StoredTable, Truncate};
+pub use fold::{
+    Definition, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, StoredTable, Truncate,
+};
 pub use ids::{IdEnds, IdKind};
 pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelKind, LabelLimits, LabelRecord, LabelRegistry,
@@ -64,7 +66,7 @@ pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCom
 pub use meta::Meta;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
-pub use rowset::{KeyPartMeta, KeyRange, RowsetMeta, SegmentMeta};
+pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,

@@ -154,7 +154,8 @@ fn flush(meta: &Meta, table: &freshet_schema::Table, rows: bool, stale: bool) ->
     let version = Version(stands.version.get() + 1);
     let rowsets = rowsets.into_iter().collect();
     let schema_version = table.schema().version;
-    let publish = Publish { table: table.id, from, to, version, schema_version, rowsets };
+    let publish =
+        Publish { table: table.id, from, to, version, schema_version, rowsets, marks: None };
     let outcome = meta.publish(&publish);
     assert_eq!(outcome, !stale);
     outcome.to_string()
@@ -168,7 +169,7 @@ fn compact(meta: &Meta, table: &freshet_schema::Table) -> String {
     let merged = rowset(id.get(), tablet, first.lsn_first.get(), last.lsn_last.get());
     let removed = old.iter().map(|rowset| rowset.id).collect();
     let added = merged.clone();
-    assert!(meta.replace(&Replacement { table: table.id, tablet, removed, added }));
+    assert!(meta.replace(&Replacement { table: table.id, tablet, removed, added, marks: None }));
     assert_eq!(meta.rowsets(tablet), [merged]);
     "merged".to_owned()
 }

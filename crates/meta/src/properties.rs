@@ -1,7 +1,7 @@
 //! Table properties: the known ones, their valid values, and error messages for others.
 
 use freshet_base::{Result, bail, err};
-use freshet_schema::{GroupCommitMode, Properties};
+use freshet_schema::{GroupCommitMode, KeyModel, Properties};
 
 /// Maximum number of replicas that a table may request, although there is only one server.
 const REPLICAS_MAX: u32 = 3;
@@ -52,12 +52,12 @@ const KEPT: &[&str] = &[
     "variant_enable_flatten_nested",
 ];
 
+/// Accepted for unique-key tables, without effect: what a row replaces is always found when it is
+/// written.
+const MERGE_ON_WRITE: &str = "enable_unique_key_merge_on_write";
 /// Properties of tables with the unique key model.
-const UNIQUE_ONLY: &[&str] = &[
-    "enable_unique_key_merge_on_write",
-    "function_column.sequence_col",
-    "function_column.sequence_type",
-];
+const UNIQUE_ONLY: &[&str] =
+    &[MERGE_ON_WRITE, "function_column.sequence_col", "function_column.sequence_type"];
 
 /// Accepted properties, with warnings for the user.
 #[derive(Debug)]
@@ -67,17 +67,21 @@ pub(crate) struct Accepted {
 }
 
 /// The properties of a new table.
-pub(crate) fn create(pairs: &[(String, String)]) -> Result<Accepted> {
+pub(crate) fn create(model: KeyModel, pairs: &[(String, String)]) -> Result<Accepted> {
     let unknown = pairs.iter().filter(|(key, _)| !is_known(key));
     let unknown = unknown.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
     if !unknown.is_empty() {
         bail!(Unknown, "Unknown properties: {{{}}}", unknown.join(", "));
     }
-    accept(Properties::default(), pairs)
+    accept(model, Properties::default(), pairs)
 }
 
 /// The properties of a table after ALTER TABLE .. SET.
-pub(crate) fn set(now: &Properties, pairs: &[(String, String)]) -> Result<Accepted> {
+pub(crate) fn set(
+    model: KeyModel,
+    now: &Properties,
+    pairs: &[(String, String)],
+) -> Result<Accepted> {
     let unknown = pairs.iter().filter(|(key, _)| !is_known(key));
     let unknown = unknown.map(|(key, _)| key.as_str()).collect::<Vec<_>>();
     if !unknown.is_empty() {
@@ -89,7 +93,7 @@ pub(crate) fn set(now: &Properties, pairs: &[(String, String)]) -> Result<Accept
     if pairs.iter().any(|pair| light(&pair)) {
         bail!(Unknown, "Can not alter {LIGHT_SCHEMA_CHANGE} from true to false");
     }
-    accept(now.clone(), pairs)
+    accept(model, now.clone(), pairs)
 }
 
 /// All properties in effect, as SHOW CREATE TABLE prints them.
@@ -112,7 +116,11 @@ fn is_known(key: &str) -> bool {
         || UNIQUE_ONLY.contains(&key)
 }
 
-fn accept(mut properties: Properties, pairs: &[(String, String)]) -> Result<Accepted> {
+fn accept(
+    model: KeyModel,
+    mut properties: Properties,
+    pairs: &[(String, String)],
+) -> Result<Accepted> {
     let mut warnings = Vec::new();
     for (key, value) in pairs {
         if value.len() > VALUE_BYTES_MAX {
@@ -138,7 +146,10 @@ fn accept(mut properties: Properties, pairs: &[(String, String)]) -> Result<Acce
                 properties.replication_num = replicas(allocation(value)?)?;
                 warnings.extend(replica_warning(properties.replication_num));
             }
-            _ if UNIQUE_ONLY.contains(&key.as_str()) => refuse_unique(key, value)?,
+            MERGE_ON_WRITE if model == KeyModel::Unique => {
+                keep(&mut properties.others, key, value);
+            }
+            _ if UNIQUE_ONLY.contains(&key.as_str()) => refuse_unique(model, key, value)?,
             _ => keep(&mut properties.others, key, value),
         }
     }
@@ -204,7 +215,10 @@ fn replica_warning(number: u32) -> Option<String> {
     })
 }
 
-fn refuse_unique(key: &str, value: &str) -> Result<()> {
+fn refuse_unique(model: KeyModel, key: &str, value: &str) -> Result<()> {
+    if model == KeyModel::Unique {
+        bail!(NotSupported, "{key} is not supported: the row that comes last replaces the others");
+    }
     if value.eq_ignore_ascii_case("false") {
         return Ok(());
     }
@@ -227,7 +241,7 @@ mod tests {
     }
 
     fn refused(written: &[(&str, &str)]) -> String {
-        create(&pairs(written)).unwrap_err().message().to_owned()
+        create(KeyModel::Duplicate, &pairs(written)).unwrap_err().message().to_owned()
     }
 
     #[test]
@@ -244,16 +258,31 @@ mod tests {
         assert!(four.contains("replication num is 4, available backend num is 1"), "{four}");
         let unique = refused(&[("enable_unique_key_merge_on_write", "true")]);
         assert!(unique.contains("property only support unique key table"), "{unique}");
-        let unknown = set(&Properties::default(), &pairs(&[("k", "v")])).unwrap_err();
+        let unknown =
+            set(KeyModel::Duplicate, &Properties::default(), &pairs(&[("k", "v")])).unwrap_err();
         assert_eq!(unknown.message(), "Unknown table property: [k]");
     }
 
     #[test]
+    fn unique_key_tables_have_properties_of_their_own() {
+        let create = |written: &[(&str, &str)]| create(KeyModel::Unique, &pairs(written));
+        let kept = create(&[(MERGE_ON_WRITE, "false")]).unwrap().properties.others;
+        assert!(kept.contains(&(MERGE_ON_WRITE.to_owned(), "false".to_owned())), "{kept:?}");
+        let error = create(&[("function_column.sequence_col", "v")]).unwrap_err();
+        assert!(error.message().contains("not supported"), "{error}");
+    }
+
+    #[test]
     fn more_replicas_than_servers_are_taken_with_a_warning() {
-        let taken = create(&pairs(&[("replication_num", "3")])).unwrap();
+        let taken = create(KeyModel::Duplicate, &pairs(&[("replication_num", "3")])).unwrap();
         assert_eq!(taken.properties.replication_num, 3);
         assert_eq!(taken.warnings.len(), 1);
-        assert!(create(&pairs(&[("replication_num", "1")])).unwrap().warnings.is_empty());
+        assert!(
+            create(KeyModel::Duplicate, &pairs(&[("replication_num", "1")]))
+                .unwrap()
+                .warnings
+                .is_empty()
+        );
     }
 
     #[test]
@@ -264,13 +293,13 @@ mod tests {
             ("group_commit_interval_ms", "50"),
             ("group_commit_mode", "ASYNC_MODE"),
         ]);
-        let first = create(&written).unwrap().properties;
+        let first = create(KeyModel::Duplicate, &written).unwrap().properties;
         let shown = effective(&first);
         assert!(shown.contains(&(
             "replication_allocation".to_owned(),
             "tag.location.default: 2".to_owned()
         )));
-        let second = create(&shown).unwrap().properties;
+        let second = create(KeyModel::Duplicate, &shown).unwrap().properties;
         assert_eq!(effective(&second), shown);
         assert_eq!(second.group_commit_interval_ms, 50);
         assert_eq!(second.group_commit_mode, GroupCommitMode::Async);
@@ -278,12 +307,15 @@ mod tests {
 
     #[test]
     fn set_changes_what_it_names_only() {
-        let first = create(&pairs(&[("compression", "zstd")])).unwrap().properties;
+        let first =
+            create(KeyModel::Duplicate, &pairs(&[("compression", "zstd")])).unwrap().properties;
         let written = pairs(&[("group_commit_data_bytes", "1024"), ("compression", "lz4")]);
-        let second = set(&first, &written).unwrap().properties;
+        let second = set(KeyModel::Duplicate, &first, &written).unwrap().properties;
         assert_eq!(second.group_commit_data_bytes, 1024);
         assert_eq!(second.group_commit_interval_ms, 10_000);
         assert_eq!(second.others, pairs(&[("compression", "lz4")]));
-        assert!(set(&first, &pairs(&[("light_schema_change", "false")])).is_err());
+        assert!(
+            set(KeyModel::Duplicate, &first, &pairs(&[("light_schema_change", "false")])).is_err()
+        );
     }
 }

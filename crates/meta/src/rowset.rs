@@ -50,6 +50,21 @@ pub struct KeyRange {
     pub max: u64,
 }
 
+/// A file with the rows of a table's segments that died in a range of LSNs (RFC 0011).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MarkFileMeta {
+    /// Its number, from the ids of rowsets; never reused.
+    pub number: RowsetId,
+    /// The LSNs at which its rows died: above the first, up to the last.
+    pub lsns: (Lsn, Lsn),
+    /// The length of the file.
+    pub bytes: u64,
+    /// CRC-32C of its head, which has the checksums of the sections.
+    pub head_checksum: u32,
+    /// The number of marks.
+    pub marks: u64,
+}
+
 /// The files with the rows of one LSN range in one tablet. Immutable once published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowsetMeta {

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use freshet_schema::{
-    Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, Properties,
-    Table, TableForm,
+    Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
+    Properties, Table, TableForm,
 };
 
 use crate::properties;
@@ -98,7 +98,11 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
 fn olap_tail(table: &Table) -> String {
     let keys = &table.schema().columns[..table.key_columns];
     let keys = keys.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ");
-    let mut tail = format!(" ENGINE=OLAP\nDUPLICATE KEY({keys})");
+    let model = match table.key_model {
+        KeyModel::Duplicate => "DUPLICATE",
+        KeyModel::Unique => "UNIQUE",
+    };
+    let mut tail = format!(" ENGINE=OLAP\n{model} KEY({keys})");
     if !table.comment.is_empty() {
         tail += &format!("\nCOMMENT {}", text(&table.comment));
     }

@@ -11,9 +11,9 @@ use freshet_base::{
 use freshet_schema::{ColumnType, Table, TableForm, TableSchema};
 
 use crate::{
-    BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MemStore, Meta, MetaEvent,
-    MetaStore, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec, TermRecord,
-    Truncate,
+    BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MarkFileMeta, MemStore, Meta,
+    MetaEvent, MetaStore, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec,
+    TermRecord, Truncate,
 };
 
 /// A clock that only advances when a test says so.
@@ -110,6 +110,11 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
         segments: vec![segment],
         rows: 10,
     }
+}
+
+pub(crate) fn mark_file(number: u64, (from, to): (u64, u64)) -> MarkFileMeta {
+    let (number, lsns) = (RowsetId(number), (Lsn(from), Lsn(to)));
+    MarkFileMeta { number, lsns, bytes: 100, head_checksum: 5, marks: 3 }
 }
 
 /// Statements, each of which settles at once as the next record of the log.

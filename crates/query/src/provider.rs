@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -281,12 +282,19 @@ impl TableProvider for StoredTable {
             Some(projection) => projection.clone(),
             None => (0..self.columns().columns.len()).collect(),
         };
+        // What is dead is known before anything is counted or read.
+        self.snapshot.resolved().await.map_err(|error| external(error.into()))?;
         // Rows removed by a filter do not count towards the limit.
         let limit = limit.filter(|_| filters.is_empty());
         let asked = self.asked(state, filters)?;
         let (files, left) = self.files(&asked, limit);
         let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
         let mut statistics = self.statistics(&files, &projection).await;
+        // Dead rows may have given the bounds of a column.
+        if self.snapshot.is_keyed() {
+            let inexact = |column: &mut ColumnStatistics| *column = mem::take(column).to_inexact();
+            statistics.column_statistics.iter_mut().for_each(inexact);
+        }
         if files.len() < left.segments[1] {
             statistics = statistics.to_inexact();
         }

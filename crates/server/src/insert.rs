@@ -9,7 +9,7 @@ use freshet_ingest::decode::values::{NoRows, Scanned, parse_head, scan_rows};
 use freshet_ingest::decode::{InsertPlan, Warnings};
 use freshet_ingest::{Destination, Engine, LoadTarget, Loaded, OwnRows, WaitLimit};
 use freshet_meta::{Claim, LabelKind, Object, Privilege};
-use freshet_schema::{GroupCommitMode, Rules};
+use freshet_schema::{GroupCommitMode, KeyModel, Rules};
 use freshet_storage::delta::Freshness;
 
 use crate::session::{LastInsert, Session};
@@ -43,6 +43,14 @@ impl Target {
         columns: Option<&[N]>,
     ) -> Result<Self> {
         let table = into.table();
+        if settings.partial_update && table.key_model == KeyModel::Unique {
+            bail!(
+                NotSupported,
+                "partial updates of table '{}' are not supported: rows replace whole rows; SET \
+                 enable_unique_key_partial_update = 0",
+                table.name
+            );
+        }
         let rules = *settings.rules(table.form);
         let filter_ratio = settings.filter_ratio(table.form);
         let plan = InsertPlan::new(into.schema(), columns, engine.clock().wall_micros(), &rules)?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId};
+use freshet_base::{Result, TableId, bail};
 use freshet_ingest::OwnRows;
 use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
 use freshet_query::engine::StatementContext;
@@ -106,6 +106,14 @@ impl Reader {
         let Some(own) = &self.own else { return Ok(table) };
         let id: TableId = table.table.id;
         let rows = own.overlay(id, &table.schema);
+        if rows.is_some() && table.is_keyed() {
+            bail!(
+                NotSupported,
+                "table '{}' has a UNIQUE KEY, and this transaction has written to it: it can be \
+                 read again behind COMMIT or ROLLBACK",
+                table.table.name
+            );
+        }
         Ok(table.with_overlay(rows))
     }
 }

@@ -66,6 +66,8 @@ pub struct Settings {
     pub rules_mysql: Rules,
     /// The fraction of an INSERT's rows that may be filtered out of OLAP tables; `None`: none.
     pub filter_ratio: Option<f64>,
+    /// INSERT into a unique-key table sets only the columns that it names: refused there.
+    pub partial_update: bool,
     pub query_timeout: TimeLimit,
     pub insert_timeout: TimeLimit,
     /// The largest packet.
@@ -102,13 +104,12 @@ impl Settings {
         let modes = text("sql_mode");
         let has = |mode: &str| modes.split(',').any(|one| one == mode);
         let zone = variables::zone_of(text("time_zone"));
-        let rules = |on_bad| Rules { on_bad, zone };
+        let rules = |strict, lax| Rules { on_bad: if strict { OnBad::Refuse } else { lax }, zone };
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
         let seconds = |name: &str| Duration::from_secs(number(name));
         let limit =
             |variable, in_millis| TimeLimit { variable, value: number(variable), in_millis };
         let on_loss = if strict { OnLoss::Refuse } else { OnLoss::Warn };
-        let insert_strict = on("enable_insert_strict");
         let ratio = match get("insert_max_filter_ratio") {
             Value::Double(ratio) => *ratio,
             _ => number("insert_max_filter_ratio") as f64,
@@ -139,9 +140,10 @@ impl Settings {
                     false => OnLoss::Ignore,
                 },
             },
-            rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
-            rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
-            filter_ratio: (!insert_strict).then_some(ratio),
+            rules_olap: rules(on("enable_insert_strict"), OnBad::Null),
+            rules_mysql: rules(strict, OnBad::Clamp),
+            filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
+            partial_update: on("enable_unique_key_partial_update"),
             insert_timeout: limit("insert_timeout", false),
             packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
             query_timeout: match limit("max_execution_time", true) {

@@ -19,8 +19,8 @@ use crate::harness::{Death, Sim, data_files};
 use crate::loads::{Client, Outcome};
 use crate::model::Counts;
 
-/// Ordinary tables; the last one is dropped and recreated.
-const TABLES: [&str; 4] = ["t0", "t1", "t2", "t3"];
+/// Ordinary tables, and a keyed one; the last one is dropped and recreated.
+const TABLES: [&str; 5] = ["t0", "t1", "t2", "k0", "t3"];
 const BANK: [&str; 2] = ["bank_a", "bank_b"];
 const MODES: [GroupCommitMode; 3] =
     [GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async];
@@ -196,7 +196,7 @@ fn finish(sim: &mut Sim) {
     let client = sim.client(false);
     let sent = sim.run(async move {
         resend(&client).await;
-        for table in ["t0", "t1", "t2"] {
+        for table in ["t0", "t1", "t2", "k0"] {
             let outcome = client.load(table, 3, GroupCommitMode::Sync, None).await;
             assert_ne!(outcome, Outcome::Refused, "a store with room takes loads");
         }
@@ -329,6 +329,7 @@ async fn read(mut actor: Actor) {
         let snapshot = actor.client.engine.snapshot(freshness);
         assert!(snapshot.horizon >= seen, "a session went back in time");
         seen = snapshot.horizon;
+        actor.client.resolved(&snapshot).await;
         actor.client.model.lock().check_again(&snapshot);
         if actor.chance.random_bool(0.5) {
             // Keeps the snapshot open while the other actors continue.
@@ -341,7 +342,7 @@ async fn read(mut actor: Actor) {
 async fn alter(mut actor: Actor) {
     for _ in 0..actor.statements / 3 {
         actor.rest(200).await;
-        let table = *["t0", "t1"].choose(&mut actor.chance).expect("two");
+        let table = *["t0", "t1", "k0"].choose(&mut actor.chance).expect("three");
         let Ok(target) = actor.client.engine.target("d", table) else { continue };
         let others = &target.schema().columns[2..];
         let fresh = format!("c{}", actor.chance.random_range(1..u32::MAX));
@@ -369,9 +370,11 @@ async fn alter(mut actor: Actor) {
 async fn truncate(mut actor: Actor) {
     for _ in 0..actor.statements / 5 {
         actor.rest(400).await;
-        match actor.chance.random_range(0..4) {
+        match actor.chance.random_range(0..6) {
             0 => actor.client.truncate(&BANK).await,
             1 => actor.client.truncate(&["t0", "t2"]).await,
+            2 => actor.client.truncate(&["k0", "t2"]).await,
+            3 => actor.client.truncate(&["k0"]).await,
             _ => actor.client.truncate(&["t1"]).await,
         };
     }

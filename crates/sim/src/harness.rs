@@ -9,6 +9,7 @@ use freshet_base::fail::Failpoints;
 use freshet_base::metrics::Metrics;
 use freshet_base::{ByteSize, ErrorCode, Lsn, Result};
 use freshet_ingest::{Engine, EngineConfig, STORE_FILE, World};
+use freshet_meta::MarkFileMeta;
 use freshet_storage::delta::Freshness;
 use freshet_testkit::{Faults, SimFs};
 use parking_lot::Mutex;
@@ -200,9 +201,12 @@ impl Sim {
 
     /// Compares current snapshots with the model.
     pub fn check(&self) {
-        let engine = self.engine();
-        self.model.lock().check(&engine.snapshot(Freshness::Committed));
-        self.model.lock().check(&engine.snapshot(Freshness::Published));
+        for freshness in [Freshness::Committed, Freshness::Published] {
+            let snapshot = Arc::new(self.engine().snapshot(freshness));
+            let (client, own) = (self.client(false), Arc::clone(&snapshot));
+            self.run(async move { client.resolved(&own).await });
+            self.model.lock().check(&snapshot);
+        }
     }
 
     /// A copy of the disk, opened with a second engine.
@@ -361,10 +365,12 @@ impl Sim {
                 let dir = data.tablet(stored.table.id, rowset.tablet);
                 named.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
             }
+            let marks = |file: &MarkFileMeta| data.marks(stored.table.id, file.number);
+            named.extend(stored.marks.iter().map(marks));
         }
         let log = meta.log_state();
-        let marks = log.dirs.iter().map(|dir| self.config.data_dir.join(dir).join(STORE_FILE));
-        named.extend(marks);
+        let owners = log.dirs.iter().map(|dir| self.config.data_dir.join(dir).join(STORE_FILE));
+        named.extend(owners);
         named.extend(log.files.iter().map(|file| self.config.data_dir.join(&file.path)));
         let side = self.config.data_dir.join("side");
         named.extend(log.side_file.iter().map(|name| side.join(name)));

@@ -10,14 +10,15 @@ use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, WaitLimit};
 use freshet_meta::{Claim, ClaimOutcome, LabelKind, SchemaChange};
-use freshet_schema::GroupCommitMode;
+use freshet_schema::{GroupCommitMode, KeyModel};
+use freshet_storage::snapshot::Snapshot;
 use freshet_testkit::SimFs;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::executor::Executor;
 use crate::model::{Event, Model, Part, Unknown};
-use crate::rows;
+use crate::rows::{self, RowKind};
 
 /// The context of an actor.
 #[derive(Clone)]
@@ -44,6 +45,16 @@ pub enum Outcome {
 }
 
 impl Client {
+    /// Waits until it is known what is dead in a snapshot, if the disk lets it.
+    pub async fn resolved(&self, snapshot: &Snapshot) {
+        for state in self.engine.table_states() {
+            if let Ok(Some(table)) = snapshot.table(state.id) {
+                // Who compares the table finds that it is not resolved.
+                let _ = table.resolved().await;
+            }
+        }
+    }
+
     /// Lets time pass.
     pub async fn sleep(&self, time: Duration) {
         self.executor.sleep(time).await;
@@ -86,7 +97,7 @@ impl Client {
             },
         };
         let ids = self.model.lock().take_ids(count);
-        let mut buffer = encoded(&target, &ids, false);
+        let mut buffer = encoded(&target, &ids);
         let loaded = engine.load(&target, destination, self.patience()).commit(&mut buffer).await?;
         self.loaded(vec![part_of(&target, ids, &loaded)], &loaded, label);
         Ok(self.acknowledge(loaded.lsn).await)
@@ -124,7 +135,7 @@ impl Client {
         for piece in 0..pieces {
             beside(piece).await;
             let first = ids.start + piece * count;
-            load.reserve_for(&mut encoded(&target, &(first..first + count), false)).await?;
+            load.reserve_for(&mut encoded(&target, &(first..first + count))).await?;
         }
         beside(pieces).await;
         load.to_files().await?;
@@ -145,13 +156,13 @@ impl Client {
         let ids = self.model.lock().take_ids(count);
         let transaction = engine.begin_transaction(None);
         let mut parts = Vec::new();
-        for (table, negative) in [("bank_a", false), ("bank_b", true)] {
+        for (table, kind) in [("bank_a", RowKind::Plain), ("bank_b", RowKind::Debit)] {
             let target = engine.target("d", table)?;
-            let mut buffer = encoded(&target, &ids, negative);
+            let mut buffer = encoded_as(&target, &ids, kind);
             let destination = Destination::Transaction(transaction.own_rows());
             let load = engine.load(&target, destination, self.patience());
             let loaded = load.commit(&mut buffer).await?;
-            parts.push(Part { negative, ..part_of(&target, ids.clone(), &loaded) });
+            parts.push(Part { kind, ..part_of(&target, ids.clone(), &loaded) });
         }
         let loaded = engine.commit(transaction, self.patience()).await?.expect("it has rows");
         let txn = loaded.txn.expect("it is in the log");
@@ -349,10 +360,22 @@ impl Client {
     }
 }
 
+/// The kind of the rows of an ordinary load.
+fn kind_of(target: &LoadTarget) -> RowKind {
+    match target.table().key_model {
+        KeyModel::Unique => RowKind::Version,
+        KeyModel::Duplicate => RowKind::Plain,
+    }
+}
+
 /// Rows of a table as sent by a client.
-pub fn encoded(target: &LoadTarget, ids: &Range<i64>, negative: bool) -> LoadBuffer {
+pub fn encoded(target: &LoadTarget, ids: &Range<i64>) -> LoadBuffer {
+    encoded_as(target, ids, kind_of(target))
+}
+
+fn encoded_as(target: &LoadTarget, ids: &Range<i64>, kind: RowKind) -> LoadBuffer {
     let mut buffer = LoadBuffer::default();
-    rows::encode(ids.clone(), negative, target.schema(), buffer.begin());
+    rows::encode(ids.clone(), kind, target.schema(), buffer.begin());
     buffer.count((ids.end - ids.start) as usize).expect("loads are small");
     buffer
 }
@@ -362,7 +385,7 @@ pub fn part_of(target: &LoadTarget, ids: Range<i64>, loaded: &Loaded) -> Part {
     Part {
         table: target.id(),
         ids,
-        negative: false,
+        kind: kind_of(target),
         schema: Arc::clone(target.schema()),
         txn: loaded.txn.unwrap_or_default(),
         grouped: loaded.mode != GroupCommitMode::Off,

@@ -27,14 +27,44 @@ pub struct Row {
     pub others: Vec<(ColumnId, Option<i32>)>,
 }
 
-/// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`.
+/// What the rows of a load are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowKind {
+    Plain,
+    /// With negative amounts.
+    Debit,
+    /// Of a keyed table: versions of few keys.
+    Version,
+}
+
+/// The number of keys in keyed tables.
+const KEYS: i64 = 150;
+
+impl RowKind {
+    /// The first columns of the row with this number.
+    fn head(self, number: i64) -> (i64, i64) {
+        let amount = number * 31 % 1009;
+        match self {
+            Self::Plain => (number, amount),
+            Self::Debit => (number, -amount),
+            Self::Version => (number * 7919 % KEYS, number),
+        }
+    }
+}
+
+/// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE KEY(id)` if
+/// the name begins with a k.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
     let columns =
         vec![ColumnSpec::new("id", big), ColumnSpec::new("amount", big), added_column("c0")];
+    let model = match name.starts_with('k') {
+        true => KeyModelSpec::Unique,
+        false => KeyModelSpec::Duplicate,
+    };
     TableSpec {
-        key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["id".to_owned()] }),
+        key: Some(KeySpec { model, columns: vec!["id".to_owned()] }),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
         buckets: BucketsSpec::Count(2),
         properties: properties.iter().map(pair).collect(),
@@ -48,11 +78,6 @@ pub fn added_column(name: &str) -> ColumnSpec {
     ColumnSpec { default, ..ColumnSpec::new(name, ColumnType::Int { unsigned: false }) }
 }
 
-fn amount(id: i64, negative: bool) -> i64 {
-    let amount = id * 31 % 1009;
-    if negative { -amount } else { amount }
-}
-
 fn cell(id: i64, column: ColumnId) -> Option<i32> {
     let mixed = (id * 7919 + i64::from(column.get()) * 104_729) % 1_000_003;
     // Some are NULL.
@@ -60,11 +85,12 @@ fn cell(id: i64, column: ColumnId) -> Option<i32> {
 }
 
 /// Encodes rows with `schema`.
-pub fn encode(ids: std::ops::Range<i64>, negative: bool, schema: &TableSchema, out: &mut Vec<u8>) {
+pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, out: &mut Vec<u8>) {
+    let heads = ids.clone().map(|id| kind.head(id));
     let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
         match at {
-            0 => Arc::new(Int64Array::from_iter_values(ids.clone())),
-            1 => Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| amount(id, negative)))),
+            0 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(id, _)| id))),
+            1 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(_, amount)| amount))),
             _ => Arc::new(ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>()),
         }
     });
@@ -75,8 +101,7 @@ pub fn encode(ids: std::ops::Range<i64>, negative: bool, schema: &TableSchema, o
 
 /// Appends rows written with the schema `written` as a reader with `schema` must see them.
 pub fn expect(
-    ids: std::ops::Range<i64>,
-    negative: bool,
+    (ids, kind): (std::ops::Range<i64>, RowKind),
     written: &TableSchema,
     schema: &TableSchema,
     out: &mut Vec<Row>,
@@ -90,7 +115,8 @@ pub fn expect(
             true => (*column, cell(id, *column)),
             false => (*column, Some(ADDED_DEFAULT)),
         });
-        Row { id, amount: amount(id, negative), others: cells.collect() }
+        let (id, amount) = kind.head(id);
+        Row { id, amount, others: cells.collect() }
     }));
 }
 
@@ -116,7 +142,15 @@ pub fn read_with(
 ) -> Result<Vec<Row>, freshet_storage::Error> {
     let request = ScanRequest::all(&snapshot.schema);
     let mut rows = Vec::new();
-    for rowset in snapshot.rowsets() {
+    if snapshot.is_keyed() {
+        // What is dead differs from snapshot to snapshot.
+        for slice in snapshot.rowsets().flat_map(|rowset| rowset.slices(snapshot.horizon)) {
+            for batch in slice.segment.scan(&request, slice.share, &slice.dead)? {
+                take(&batch?, &snapshot.schema, &mut rows);
+            }
+        }
+    }
+    for rowset in snapshot.rowsets().filter(|_| !snapshot.is_keyed()) {
         let key = (rowset.meta().id, snapshot.schema.version);
         if let Some(known) = known.get(&key) {
             rows.extend_from_slice(known);

@@ -155,7 +155,7 @@ fn delta_push(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]
                 permit: budget.acquire_over(bytes.len() as u64),
             };
             let (incarnation, txn) = (Incarnation(0), TxnId(1));
-            let load = Load { incarnation, txn, ends_with: None, body };
+            let load = Load { incarnation, txn, ends_with: None, ended: None, body };
             log.enter(Lsn(lsn), Event::Load(load))
         };
         let new = || {

@@ -5,7 +5,6 @@
 //! is converted to columns once, by whoever needs them first, and every reader sees a prefix of it
 //! by LSN.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,10 +22,11 @@ mod read;
 mod tests;
 
 use encoded::{Entry, Place};
-use marks::ChunkMarks;
 pub use marks::DeltaMark;
+pub(crate) use marks::DeltaMarks;
 use node::{Arena, Event};
 pub use node::{Chunk, Node};
+pub(crate) use read::Step;
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 
 use crate::rowset::Rowset;
@@ -106,9 +106,6 @@ struct Tail {
     copy: Option<Arc<Chunk>>,
     /// All schemas that rows may refer to, oldest first.
     schemas: Vec<Arc<TableSchema>>,
-    /// The number of the first row of each chunk that is not completely in files, and its marks;
-    /// those of the open node are last.
-    marks: VecDeque<(u64, Arc<ChunkMarks>)>,
 }
 
 impl Delta {
@@ -116,14 +113,8 @@ impl Delta {
     pub fn new(table: TableId, schemas: &[Arc<TableSchema>]) -> Self {
         let node = Arc::new(Node::default());
         let arena = Arena::default();
-        let tail = Tail {
-            head: Arc::clone(&node),
-            node,
-            copy: None,
-            schemas: schemas.to_vec(),
-            marks: VecDeque::from([(arena.first_row, Arc::clone(&arena.marks))]),
-            arena,
-        };
+        let tail =
+            Tail { head: Arc::clone(&node), node, copy: None, schemas: schemas.to_vec(), arena };
         Self { table, tail: Mutex::new(tail), stats: Stats::default(), last: AtomicU64::new(0) }
     }
 
@@ -205,20 +196,10 @@ impl Delta {
         self.tail.lock().arena.end_row()
     }
 
-    /// Marks rows as dead. Readers see a mark if they have not begun to read the rows' columns.
-    ///
-    /// # Panics
-    /// When a row is dead already, has not come yet, or is in files.
-    pub fn mark(&self, marks: impl IntoIterator<Item = DeltaMark>) {
+    /// The number of the first row that is not in files.
+    pub(crate) fn first_row(&self) -> u64 {
         let tail = self.tail.lock();
-        let end = tail.arena.end_row();
-        for DeltaMark { row, lsn } in marks {
-            assert!(row < end, "row {row} of table {} is marked before it came", self.table);
-            let behind = tail.marks.partition_point(|(first, _)| *first <= row);
-            let chunk = behind.checked_sub(1).map(|at| &tail.marks[at]);
-            let (first, chunk) = chunk.expect("rows in files are marked there");
-            chunk.mark((row - first) as usize, lsn);
-        }
+        tail.head.chunk().map_or(tail.arena.first_row, |chunk| chunk.first_row)
     }
 
     /// Freezes what a flush takes: seals the open node, so that later records go to new nodes.
@@ -247,8 +228,6 @@ impl Delta {
             give_back(&self.stats.large_loads, chunk.large_loads());
             let next = Arc::clone(tail.head.next.get().expect("a sealed node has a successor"));
             tail.head = next;
-            let (first, _) = tail.marks.pop_front().expect("each chunk has marks");
-            assert_eq!(first, chunk.first_row, "chunks go to files in their order");
         }
         let oldest = match tail.head.chunk() {
             Some(chunk) => chunk.first(),
@@ -366,7 +345,6 @@ impl Tail {
     fn seal(&mut self) -> Arc<Chunk> {
         assert!(!self.arena.is_empty(), "a chunk has rows or events");
         let successor = self.arena.successor();
-        self.marks.push_back((successor.first_row, Arc::clone(&successor.marks)));
         let chunk = Arc::new(std::mem::replace(&mut self.arena, successor).seal());
         let next = Arc::new(Node::default());
         // In this order, so that a reader that sees the chunk also finds the next node.

@@ -16,6 +16,7 @@ use freshet_base::{
 use freshet_schema::TableSchema;
 
 use crate::delta::{Chunk, Delta, DeltaEntry, Payload};
+use crate::resolver::{FlushSwap, MergeSwap};
 use crate::rowset::Rowset;
 
 mod settle;
@@ -51,6 +52,8 @@ pub enum Event<'a> {
         /// The table's columns here.
         schema: Arc<TableSchema>,
         rowsets: Vec<Arc<Rowset>>,
+        /// Of keyed tables.
+        swap: Option<Box<FlushSwap>>,
     },
     /// A merge: one rowset of a tablet replaces adjacent ones.
     Replace {
@@ -59,6 +62,8 @@ pub enum Event<'a> {
         removed: Vec<Arc<Rowset>>,
         /// The result.
         added: Arc<Rowset>,
+        /// Of keyed tables.
+        swap: Option<Box<MergeSwap>>,
     },
     /// The table's name or properties change.
     Define,
@@ -72,6 +77,8 @@ pub struct Load<'a> {
     pub txn: TxnId,
     /// The table's new version, if it ends its commit group.
     pub ends_with: Option<Version>,
+    /// The open group that it ends before its own, with the version before.
+    pub ended: Option<TxnId>,
     pub body: Body<'a>,
 }
 
@@ -217,7 +224,7 @@ impl TableLog {
     }
 
     fn enter_load(&mut self, at: Lsn, load: Load<'_>) -> Option<Arc<Chunk>> {
-        let Load { incarnation, txn, ends_with, body } = load;
+        let Load { incarnation, txn, ends_with, ended, body } = load;
         let takes = self.takes(at, incarnation);
         if takes && incarnation > self.incarnation {
             // The record of a TRUNCATE was lost, and an operator accepted that. Later rows reveal
@@ -225,6 +232,13 @@ impl TableLog {
             let at = Lsn(at.get() - 1);
             self.truncate(at, incarnation);
             self.lost_truncate = Some(LostTruncate { at, version: self.version, incarnation });
+        }
+        if let (Some(other), Some(version)) = (ended, ends_with) {
+            assert_ne!(other, txn, "a load ends the group of others before its own");
+            if let Some(lost) = self.open.filter(|open| *open != other) {
+                self.end_group(at, lost, self.version.next());
+            }
+            self.end_group(at, other, Version(version.get() - 1));
         }
         self.end_lost_group(at, txn, ends_with);
         let fills_group = ends_with.is_some() && self.open == Some(txn);

@@ -1,4 +1,5 @@
-//! Paths of data files: `{data}/{table}/{tablet}/{rowset}-{segment}.parquet`.
+//! Paths of data files: `{data}/{table}/{tablet}/{rowset}-{segment}.parquet`, and those of marks:
+//! `{data}/{table}/marks/{number}.marks`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,11 @@ impl DataDir {
 
     pub fn table(&self, table: TableId) -> PathBuf {
         self.0.join(table.to_string())
+    }
+
+    /// A mark file of a table.
+    pub fn marks(&self, table: TableId, number: RowsetId) -> PathBuf {
+        self.table(table).join("marks").join(format!("{number}.marks"))
     }
 
     pub fn tablet(&self, table: TableId, tablet: TabletId) -> PathBuf {

@@ -29,11 +29,13 @@ pub mod merge;
 pub mod pin;
 pub mod pins;
 pub mod recover;
+pub mod resolver;
 pub mod rowset;
 pub mod segment;
 pub mod side;
 pub mod snapshot;
 pub mod sort;
+pub mod tablet;
 #[cfg(test)]
 mod testing;
 pub mod view;

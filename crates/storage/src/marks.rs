@@ -15,7 +15,7 @@ use freshet_base::Lsn;
 
 use crate::sync::Mutex;
 
-pub use file::{MarkFile, MarkFileMeta, MarkSection, SegmentPlace, write_mark_file};
+pub use file::{MarkFile, MarkSection, SegmentPlace, write_mark_file};
 
 /// A row of a segment that is dead from `lsn` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +34,34 @@ pub struct SegmentMarks {
     flushed: Lsn,
     /// A set bit is a dead row.
     flushed_dead: DeadRows,
-    /// Marks above `flushed`, in the order of their LSNs.
-    recent: Mutex<Vec<Mark>>,
+    recent: Mutex<Recent>,
+}
+
+/// Marks above the flushed LSN.
+#[derive(Debug, Default)]
+struct Recent {
+    /// In the order of their LSNs.
+    marks: Vec<Mark>,
+    /// A bit for each row of the segment, set for these marks; empty while there are none.
+    bits: Vec<u64>,
+}
+
+impl Recent {
+    fn contains(&self, row: u32) -> bool {
+        self.bits.get(row as usize >> 6).is_some_and(|word| word >> (row & 63) & 1 == 1)
+    }
+
+    fn set(&mut self, row: u32, rows: u32) {
+        if self.bits.is_empty() {
+            self.bits.resize((rows as usize).div_ceil(64), 0);
+        }
+        self.bits[row as usize >> 6] |= 1 << (row & 63);
+    }
+
+    /// The marks up to an LSN.
+    fn up_to(&self, lsn: Lsn) -> &[Mark] {
+        &self.marks[..self.marks.partition_point(|mark| mark.lsn <= lsn)]
+    }
 }
 
 /// Dead rows of a segment at one LSN.
@@ -115,45 +141,47 @@ impl SegmentMarks {
     /// Adds marks above the flushed LSN, in the order of LSNs.
     ///
     /// # Panics
-    /// When a mark is out of order, on a row that the segment does not have, or on one that was
-    /// dead at the flushed LSN.
+    /// When a mark is out of order, on a row that the segment does not have, or on a dead one.
     pub fn push(&self, marks: &[Mark]) {
         let mut recent = self.recent.lock();
-        let mut last = recent.last().map_or(self.flushed.next(), |mark| mark.lsn);
+        let mut last = recent.marks.last().map_or(self.flushed.next(), |mark| mark.lsn);
         for mark in marks {
             let Mark { row, lsn } = *mark;
             assert!(lsn >= last, "a mark at {lsn} comes behind one at {last}");
             assert!(row < self.rows, "row {row} of a segment of {} rows is marked", self.rows);
-            assert!(!self.flushed_dead.contains(row), "row {row} of a segment dies twice");
+            let is_dead = self.flushed_dead.contains(row) || recent.contains(row);
+            assert!(!is_dead, "row {row} of a segment dies twice");
+            recent.set(row, self.rows);
             last = lsn;
         }
-        recent.extend_from_slice(marks);
+        recent.marks.extend_from_slice(marks);
+    }
+
+    /// Whether a row has any mark.
+    pub fn is_dead(&self, row: u32) -> bool {
+        self.flushed_dead.contains(row) || self.recent.lock().contains(row)
     }
 
     /// The rows that are dead at `horizon`.
     ///
     /// # Panics
-    /// When the horizon is below the flushed LSN, or a row has died twice.
+    /// When the horizon is below the flushed LSN.
     pub fn dead_at(&self, horizon: Lsn) -> DeadRows {
         assert!(self.flushed <= horizon, "a reader of a view sees all that is in its files");
         let recent = self.recent.lock();
-        let rows = recent.iter().take_while(|mark| mark.lsn <= horizon).map(|mark| mark.row);
-        self.flushed_dead.with(self.rows, rows)
+        self.flushed_dead.with(self.rows, recent.up_to(horizon).iter().map(|mark| mark.row))
     }
 
     /// The number of rows that are dead at `horizon`.
     pub fn count_at(&self, horizon: Lsn) -> u32 {
-        let recent = self.recent.lock();
-        let made = recent.partition_point(|mark| mark.lsn <= horizon);
-        self.flushed_dead.count + made as u32
+        self.flushed_dead.count + self.recent.lock().up_to(horizon).len() as u32
     }
 
     /// The rows that have died behind the flushed LSN, up to `to`, ascending: what a flush up to
     /// there stores.
     pub fn died_up_to(&self, to: Lsn) -> Vec<u32> {
         let recent = self.recent.lock();
-        let died = recent.iter().take_while(|mark| mark.lsn <= to).map(|mark| mark.row);
-        let mut died = died.collect::<Vec<_>>();
+        let mut died = recent.up_to(to).iter().map(|mark| mark.row).collect::<Vec<_>>();
         died.sort_unstable();
         died
     }
@@ -169,12 +197,17 @@ impl SegmentMarks {
     /// Marks above `to` with the rows that they are on: what a merge carries over to new places.
     pub fn above(&self, to: Lsn) -> Vec<Mark> {
         let recent = self.recent.lock();
-        recent[recent.partition_point(|mark| mark.lsn <= to)..].to_vec()
+        recent.marks[recent.up_to(to).len()..].to_vec()
     }
 
     /// The number of rows of the segment.
     pub fn rows(&self) -> u32 {
         self.rows
+    }
+
+    /// The flushed LSN of the view.
+    pub fn flushed(&self) -> Lsn {
+        self.flushed
     }
 
     /// The dead rows at the flushed LSN of the view.

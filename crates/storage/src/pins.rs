@@ -74,6 +74,11 @@ impl Pins {
         snapshot
     }
 
+    /// Keeps snapshots from opening until the guard is dropped.
+    pub(crate) fn hold(&self) -> impl Sized + '_ {
+        self.open.lock()
+    }
+
     /// Detaches tables of all open snapshots from their deltas.
     pub(crate) fn detach(&self, tables: &[TableId]) {
         for (pin, all) in self.all() {

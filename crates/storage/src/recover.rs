@@ -5,13 +5,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use freshet_base::TabletId;
-use freshet_base::io::FsRef;
-use freshet_meta::RowsetMeta;
+use freshet_base::io::{Fs, FsRef};
+use freshet_base::{Lsn, TableId, TabletId};
+use freshet_meta::{MarkFileMeta, RowsetMeta};
 use freshet_schema::Table;
 
 use crate::error::{Error, Result};
 use crate::layout::DataDir;
+use crate::marks::{DeadRows, MarkFile, SegmentMarks, SegmentPlace};
 use crate::rowset::Rowset;
 use crate::segment::SegmentAccess;
 use crate::view::TabletFiles;
@@ -106,6 +107,56 @@ fn open_tablet(
         Ok(Arc::new(Rowset::new(segments, &dir, meta, schema)))
     };
     metas.into_iter().map(open).collect()
+}
+
+/// The rows of each segment that are dead by the mark files that metadata lists for a keyed table.
+pub struct StoredMarks {
+    dead: HashMap<SegmentPlace, (u32, Vec<u32>)>,
+}
+
+impl StoredMarks {
+    /// Reads the mark files of a table.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`] of the first file that is missing or damaged.
+    pub fn read(
+        fs: &dyn Fs,
+        dir: &DataDir,
+        table: TableId,
+        files: &[MarkFileMeta],
+    ) -> Result<Self> {
+        let mut dead = HashMap::<_, (u32, Vec<u32>)>::new();
+        for meta in files {
+            let file = MarkFile::open(fs, &dir.marks(table, meta.number), table, meta)?;
+            for (place, rows) in file.segments() {
+                let all = dead.entry(place).or_insert((rows, Vec::new()));
+                all.1.extend(file.dead(place, rows)?);
+            }
+        }
+        Ok(Self { dead })
+    }
+
+    /// A rowset with its stored marks, in a view up to `flushed`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when marks are of a segment of another length, or name a row twice.
+    pub fn of(&self, rowset: &Rowset, flushed: Lsn) -> Result<Rowset> {
+        let marks = rowset.segments().iter().map(|segment| {
+            let (tablet, id) = (rowset.meta().tablet, rowset.meta().id);
+            let place = SegmentPlace { tablet, rowset: id, segment: segment.meta().id };
+            let rows = u32::try_from(segment.meta().rows).unwrap_or(u32::MAX);
+            let (of, mut dead) = self.dead.get(&place).cloned().unwrap_or((rows, Vec::new()));
+            dead.sort_unstable();
+            let is_once =
+                dead.is_sorted_by(|a, b| a < b) && dead.last().is_none_or(|&row| row < rows);
+            if of != rows || !is_once {
+                let what = format!("the marks of its {rows} rows contradict each other");
+                return Err(Error::corruption(segment.path(), 0, what));
+            }
+            Ok(Arc::new(SegmentMarks::new(rows, flushed, DeadRows::new(rows, dead))))
+        });
+        Ok(rowset.with_marks(marks.collect::<Result<Vec<_>>>()?))
+    }
 }
 
 /// Compares the lengths of a tablet's files with metadata.

@@ -78,6 +78,18 @@ impl Rowset {
         }
     }
 
+    /// The rowset of a large load in a keyed table, whose rows may die from its own LSN on.
+    #[must_use]
+    pub fn with_new_marks(&self) -> Self {
+        let before = Lsn(self.meta.lsn_first.get() - 1);
+        let marks = self.segments.iter().map(|segment| {
+            let rows = u32::try_from(segment.meta().rows);
+            let rows = rows.expect("the rows of a segment have numbers of 32 bits");
+            Arc::new(SegmentMarks::new(rows, before, DeadRows::default()))
+        });
+        self.with_marks(marks.collect())
+    }
+
     /// The marks of its segments; `None` in tables whose rows do not die.
     pub fn marks(&self) -> Option<&[Arc<SegmentMarks>]> {
         self.marks.as_deref()

@@ -14,8 +14,9 @@ mod store;
 mod tests;
 mod writer;
 
+pub use footers::WaitMode;
 pub use index::{ColumnBounds, ColumnRange, Containers, Prune};
-pub use reader::{Pruned, Scan, ScanRequest, Segment, Share};
+pub use reader::{Pruned, Scan, ScanRequest, Segment, Share, at_once};
 pub use store::{FileStore, SegmentAccess, SegmentStore};
 pub use writer::{SegmentSpec, SegmentWriter, Tier, Unsynced};
 

@@ -11,6 +11,7 @@ use freshet_schema::{Table, TableSchema};
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::error::Result;
 use crate::pin::{Pin, TooOld};
+use crate::resolver::Resolver;
 use crate::rowset::Rowset;
 use crate::sync::Mutex;
 use crate::view::{StoreView, TableView, TabletFiles};
@@ -92,11 +93,16 @@ impl SnapshotTables {
         let flushed = view.flushed;
         // Files cannot be above the horizon: a flush only covers what the horizon has passed.
         let horizon = self.horizon.max(flushed);
-        let bounds = Bounds { flushed, horizon, freshness: self.freshness };
+        let mut bounds = Bounds { flushed, horizon, freshness: self.freshness };
         let chunks = match view.delta.last() > flushed {
             true => view.delta.chunks(&view.head),
             false => Vec::new(),
         };
+        if view.resolver.is_some() && self.freshness == Freshness::Published {
+            let horizon = DeltaRead::last_end(&chunks, bounds);
+            bounds = Bounds { flushed, horizon, freshness: Freshness::Committed };
+        }
+        let horizon = bounds.horizon;
         let read = DeltaRead::new(&chunks, bounds);
         if read.dropped {
             return None;
@@ -112,6 +118,7 @@ impl SnapshotTables {
             loaded: Vec::new(),
             delta: Vec::new(),
             overlay: Vec::new(),
+            resolver: view.resolver.clone(),
             pin: Arc::clone(pin),
         };
         for part in read.parts {
@@ -137,10 +144,30 @@ pub struct TableSnapshot {
     pub loaded: Vec<Arc<Rowset>>,
     delta: Vec<DeltaRows>,
     overlay: Vec<RecordBatch>,
+    /// Of keyed tables.
+    resolver: Option<Arc<Resolver>>,
     pin: Arc<Pin>,
 }
 
 impl TableSnapshot {
+    /// Waits until the rows that are dead at the horizon are known; to be called before anything is
+    /// read. Without keys there are none.
+    ///
+    /// # Errors
+    /// Those of [`Resolver::resolve_to`].
+    pub async fn resolved(&self) -> Result<()> {
+        match &self.resolver {
+            Some(resolver) => resolver.resolve_to(self.horizon).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether rows of it may die, so that counts are too high until [`Self::resolved`], and the
+    /// bounds of columns may be those of dead rows.
+    pub fn is_keyed(&self) -> bool {
+        self.resolver.is_some()
+    }
+
     /// Adds rows that only this session sees, with the columns of `schema`.
     #[must_use]
     pub fn with_overlay(mut self, rows: impl IntoIterator<Item = RecordBatch>) -> Self {
@@ -162,7 +189,7 @@ impl TableSnapshot {
         of_tablets.chain(&self.loaded)
     }
 
-    /// The exact number of rows.
+    /// The exact number of rows, once it is resolved.
     pub fn rows(&self) -> u64 {
         self.file_rows() + self.delta_rows()
     }

@@ -2,23 +2,15 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Lsn, PartitionId, TableId, TabletId, Version};
+use freshet_base::{Lsn, TableId, Version};
 use freshet_meta::Catalog;
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::{KeyModel, Table, TableSchema};
 use imbl::HashMap;
 
 use crate::delta::{Delta, Node};
+use crate::resolver::{KeyMemory, Resolver};
 use crate::rowset::Rowset;
-
-/// The files of a tablet, up to its table's flushed LSN.
-#[derive(Clone)]
-pub struct TabletFiles {
-    pub id: TabletId,
-    /// The tablet's partition.
-    pub partition: PartitionId,
-    /// Its rowsets, ordered by LSN and without overlap.
-    pub rowsets: Vec<Arc<Rowset>>,
-}
+pub use crate::tablet::TabletFiles;
 
 /// A table at one instant: files up to an LSN, and a delta after it.
 #[derive(Clone)]
@@ -36,6 +28,8 @@ pub struct TableView {
     pub delta: Arc<Delta>,
     /// The first node of the delta to read.
     pub head: Arc<Node>,
+    /// Makes the marks of a keyed table.
+    pub resolver: Option<Arc<Resolver>>,
 }
 
 impl TableView {
@@ -49,7 +43,19 @@ impl TableView {
     ) -> Self {
         let delta = Arc::new(Delta::new(table.id, table.history.versions()));
         let (schema, head) = (Arc::clone(table.schema()), delta.head());
-        Self { table, schema, flushed, version, tablets: Arc::new(tablets), delta, head }
+        let tablets = Arc::new(tablets);
+        Self { table, schema, flushed, version, tablets, delta, head, resolver: None }
+    }
+
+    /// With what keyed tables need.
+    #[must_use]
+    pub fn with_resolver(mut self, memory: &KeyMemory) -> Self {
+        if self.table.key_model == KeyModel::Unique {
+            let table = &self.table;
+            let new = Resolver::new(table, &self.delta, self.flushed, &self.tablets, memory);
+            self.resolver = Some(Arc::new(new));
+        }
+        self
     }
 
     /// A newly created table.

@@ -63,9 +63,13 @@ impl Views {
     pub fn settle(
         &self,
         at: Lsn,
-        events: Vec<(TableId, Event<'_>)>,
+        mut events: Vec<(TableId, Event<'_>)>,
         catalog: impl FnOnce() -> Arc<Catalog>,
     ) -> Vec<Arc<Rowset>> {
+        // Who has a snapshot of the view before sees nothing that is resolved after it (K20).
+        let no_snapshot_opens = events.iter().any(|(_, event)| event.is_swap());
+        let no_snapshot_opens = no_snapshot_opens.then(|| self.pins.hold());
+        events.iter_mut().for_each(|(_, event)| event.resolve());
         let freed = events.iter().filter(|(_, event)| event.frees_rows());
         let freed = freed.map(|(table, _)| *table).collect::<Vec<_>>();
         let mut gone = Vec::new();
@@ -84,6 +88,7 @@ impl Views {
                 };
             }
         });
+        drop(no_snapshot_opens);
         // In this order: a snapshot opened after the replacement gets the new view.
         if !freed.is_empty() {
             self.pins.detach(&freed);

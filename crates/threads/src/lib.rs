@@ -42,6 +42,7 @@ mod storage {
     pub mod fold;
     pub mod pin;
     pub mod pins;
+    pub mod resolver;
     pub mod snapshot;
     pub mod view;
     pub mod views;
@@ -49,12 +50,12 @@ mod storage {
 
 // What those files import from their own crates.
 use freshet_base::clock;
-use freshet_storage::{rowset, side};
-use storage::{delta, fold, pin, pins, snapshot, view, views};
+use freshet_storage::{compaction, flush, marks, rowset, segment, side, tablet};
+use storage::{delta, fold, pin, pins, resolver, snapshot, view, views};
 use wal::{buffer, checksum, file, horizon, record};
 
 mod error {
-    pub use freshet_storage::Result;
+    pub use freshet_storage::{Error, Result};
 }
 
 /// As in `wal`.

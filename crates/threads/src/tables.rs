@@ -154,7 +154,7 @@ impl Store {
             return;
         }
         let (schema, rowsets) = (Arc::clone(&SCHEMA), vec![rowset(from, frozen)]);
-        let publish = Event::Publish { version: Version(1), schema, rowsets };
+        let publish = Event::Publish { version: Version(1), schema, rowsets, swap: None };
         self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
     }
 

@@ -71,7 +71,7 @@ settings! {
     query_memory = "40%",
         "Memory of all queries; queries that need more spill to disk.",
         query_memory: parse::memory;
-    snapshot_memory = "10%",
+    snapshot_memory = "7%",
         "Memory of flushed rows that only open snapshots keep alive: those of REPEATABLE READ \
          transactions and of long queries. Above it the oldest snapshot is closed (`snapshot too \
          old`).",
@@ -80,6 +80,10 @@ settings! {
         "Memory of segment footers, which say what each part of a file contains and are read when \
          first needed. Above it the least recently used are dropped.",
         footer_memory: parse::memory;
+    key_memory = "3%",
+        "Memory of the filters of keys in files, which say where a key may be. What does not fit \
+         is read when it is needed.",
+        key_memory: parse::memory;
     client_memory = "5%",
         "Memory of session state kept between commands: prepared statements, parameters sent in \
          pieces, rows of cursors, user variables.",

@@ -8,6 +8,7 @@ mod disks;
 mod memory;
 mod misuse;
 mod privacy;
+mod upserts;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

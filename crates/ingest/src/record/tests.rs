@@ -20,6 +20,7 @@ fn stamp_of(table: u64, ends_with: Option<Version>) -> PartStamp {
         incarnation: Incarnation(2),
         txn: TxnId(77),
         ends_with,
+        ended: Some(TxnId(table)).filter(|txn| txn.get() % 2 == 1),
     }
 }
 

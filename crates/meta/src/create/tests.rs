@@ -1,4 +1,4 @@
-use freshet_base::ErrorCode;
+use freshet_base::{ColumnId, ErrorCode};
 use freshet_schema::DefaultValue;
 
 use super::*;
@@ -38,8 +38,32 @@ fn keys_must_be_a_prefix_of_the_columns() {
     assert_eq!(refused(&spec).1, "Key column[nope] doesn't exist.");
     spec.key = duplicate_key(&["ID", "name"]);
     assert_eq!(Planned::check(&spec).unwrap().key_columns, 2);
-    spec.key = Some(KeySpec { model: KeyModelSpec::Unique, columns: vec!["id".to_owned()] });
+    spec.key = Some(KeySpec { model: KeyModelSpec::Aggregate, columns: vec!["id".to_owned()] });
     assert_eq!(refused(&spec).0, ErrorCode::NotSupported.errno());
+}
+
+#[test]
+fn rows_of_unique_key_tables_are_divided_by_their_key() {
+    let mut spec = spec("t");
+    let hashed = |names: &[&str]| {
+        Some(DistributionSpec::Hash(names.iter().map(|name| (*name).to_owned()).collect()))
+    };
+    let columns = vec!["id".to_owned(), "name".to_owned()];
+    spec.key = Some(KeySpec { model: KeyModelSpec::Unique, columns });
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!((planned.key_model, planned.key_columns), (KeyModel::Unique, 2));
+    spec.distribution = None;
+    let all = Distribution::Hash(vec![ColumnId(1), ColumnId(2)]);
+    assert_eq!(Planned::check(&spec).unwrap().distribution, all);
+    spec.distribution = Some(DistributionSpec::Random);
+    assert!(refused(&spec).1.contains("should not contain random distribution"));
+    spec.distribution = hashed(&["name", "score"]);
+    assert_eq!(refused(&spec).1, "Distribution column[score] is not key column");
+    spec.distribution = hashed(&["name"]);
+    spec.columns[1].ty = ColumnType::VarChar { len: 3069 };
+    assert_eq!(refused(&spec).0, 1071);
+    spec.columns[1].ty = ColumnType::VarChar { len: 3068 };
+    assert!(Planned::check(&spec).is_ok());
 }
 
 #[test]

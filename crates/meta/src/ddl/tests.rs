@@ -1,8 +1,8 @@
 use freshet_base::{Lsn, SchemaVersion, Version};
 
 use super::*;
-use crate::fold::Publish;
-use crate::test::{meta, rowset, spec};
+use crate::fold::{NewMarks, Publish};
+use crate::test::{mark_file, meta, rowset, spec};
 
 #[test]
 fn databases_are_created_once_and_dropped_with_their_tables() {
@@ -68,6 +68,7 @@ fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
         version: Version(2),
         schema_version: SchemaVersion(1),
         rowsets: vec![rowset(1, tablet, 1, 5)],
+        marks: Some(NewMarks { file: mark_file(2, (0, 5)), is_whole: false }),
     };
     meta.publish(&publish);
     meta.checkpoint().unwrap();

@@ -6,13 +6,13 @@ use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, Tab
 use freshet_schema::{Properties, Table, TableSchema};
 use prost::{Message, Oneof};
 
-use super::rowset::RowsetForm;
+use super::rowset::{MarkFileForm, RowsetForm};
 use super::table::{PropertiesForm, SchemaForm, TableForm};
 use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
-use crate::fold::{Definition, MetaEvent, Publish, Replacement, Truncate};
+use crate::fold::{Definition, MetaEvent, NewMarks, Publish, Replacement, Truncate};
 use crate::ids::IdEnds;
-use crate::rowset::RowsetMeta;
+use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
@@ -101,6 +101,10 @@ pub struct PublishForm {
     schema_version: u32,
     #[prost(message, repeated, tag = "6")]
     rowsets: Vec<RowsetForm>,
+    #[prost(message, optional, tag = "7")]
+    marks: Option<MarkFileForm>,
+    #[prost(bool, tag = "8")]
+    marks_are_whole: bool,
 }
 
 /// Its tablet is that of the new rowset.
@@ -112,6 +116,8 @@ pub struct ReplacementForm {
     removed: Vec<u64>,
     #[prost(message, optional, tag = "3")]
     added: Option<RowsetForm>,
+    #[prost(message, optional, tag = "4")]
+    marks: Option<MarkFileForm>,
 }
 
 impl OnDisk for MetaEvent {
@@ -217,6 +223,8 @@ impl OnDisk for Publish {
             version: self.version.get(),
             schema_version: self.schema_version.get(),
             rowsets: forms(&self.rowsets),
+            marks: self.marks.map(|marks| marks.file.form()),
+            marks_are_whole: self.marks.is_some_and(|marks| marks.is_whole),
         }
     }
 
@@ -226,6 +234,9 @@ impl OnDisk for Publish {
         let lies_within = |rowset: &RowsetMeta| from < rowset.lsn_first && rowset.lsn_last <= to;
         let holds = from <= to && rowsets.iter().all(lies_within);
         ensure(holds, "rowsets of a flush lie outside of its range")?;
+        let file = form.marks.map(MarkFileMeta::from_form).transpose()?;
+        ensure(file.is_none_or(|file| file.lsns.1 == to), "marks of a flush end elsewhere")?;
+        let marks = file.map(|file| NewMarks { file, is_whole: form.marks_are_whole });
         Ok(Self {
             table: TableId(form.table),
             from,
@@ -233,6 +244,7 @@ impl OnDisk for Publish {
             version: Version(form.version),
             schema_version: SchemaVersion(form.schema_version),
             rowsets,
+            marks,
         })
     }
 }
@@ -246,6 +258,7 @@ impl OnDisk for Replacement {
             table: self.table.get(),
             removed: self.removed.iter().map(|rowset| rowset.get()).collect(),
             added: Some(self.added.form()),
+            marks: self.marks.map(|marks| marks.form()),
         }
     }
 
@@ -254,6 +267,7 @@ impl OnDisk for Replacement {
         let removed = form.removed.into_iter().map(RowsetId).collect::<Vec<_>>();
         let holds = !removed.is_empty() && !removed.contains(&added.id);
         ensure(holds, "a merge has no inputs, or writes one of them")?;
-        Ok(Self { table: TableId(form.table), tablet: added.tablet, removed, added })
+        let marks = form.marks.map(MarkFileMeta::from_form).transpose()?;
+        Ok(Self { table: TableId(form.table), tablet: added.tablet, removed, added, marks })
     }
 }

@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::{OnDisk, Unreadable, ensure, forms, from_forms};
 use crate::fold::Flushed;
-use crate::rowset::{KeyPartMeta, KeyRange, RowsetMeta, SegmentMeta};
+use crate::rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 
 /// Its rows are those of its segments.
 #[derive(Clone, PartialEq, Message)]
@@ -68,6 +68,22 @@ pub struct KeysForm {
 pub struct RowsetsForm {
     #[prost(message, repeated, tag = "1")]
     rowsets: Vec<RowsetForm>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct MarkFileForm {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(uint64, tag = "2")]
+    from: u64,
+    #[prost(uint64, tag = "3")]
+    to: u64,
+    #[prost(uint64, tag = "4")]
+    bytes: u64,
+    #[prost(fixed32, tag = "5")]
+    head_checksum: u32,
+    #[prost(uint64, tag = "6")]
+    marks: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -178,6 +194,23 @@ impl OnDisk for KeyRange {
     fn from_form(KeysForm { min, max }: KeysForm) -> Result<Self, Unreadable> {
         ensure(min <= max, "the keys of a segment end before they begin")?;
         Ok(Self { min, max })
+    }
+}
+
+impl OnDisk for MarkFileMeta {
+    type Form = MarkFileForm;
+
+    fn form(&self) -> MarkFileForm {
+        let Self { number, lsns: (from, to), bytes, head_checksum, marks } = *self;
+        let (number, from, to) = (number.get(), from.get(), to.get());
+        MarkFileForm { number, from, to, bytes, head_checksum, marks }
+    }
+
+    fn from_form(form: MarkFileForm) -> Result<Self, Unreadable> {
+        let MarkFileForm { number, from, to, bytes, head_checksum, marks } = form;
+        ensure(from < to, "the marks of a file are of no LSN")?;
+        let (number, lsns) = (RowsetId(number), (Lsn(from), Lsn(to)));
+        Ok(Self { number, lsns, bytes, head_checksum, marks })
     }
 }
 

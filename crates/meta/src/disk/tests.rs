@@ -224,6 +224,7 @@ fn what_the_fold_would_not_survive_is_refused() {
         version: 1.into(),
         schema_version: 1.into(),
         rowsets: vec![rowset(1, 1.into(), 5, 9)],
+        marks: None,
     };
     let refused = decode::<MetaEvent>(&encode(&MetaEvent::Publish(publish))).unwrap_err();
     assert!(refused.to_string().contains("outside of its range"));

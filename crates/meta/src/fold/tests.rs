@@ -1,7 +1,7 @@
 use super::*;
 use crate::Meta;
 use crate::store::MemStore;
-use crate::test::{begin, meta, rowset, spec};
+use crate::test::{begin, mark_file, meta, rowset, spec};
 
 fn table(meta: &Meta, name: &str) -> (TableId, TabletId) {
     meta.create_database("d", true).unwrap();
@@ -18,6 +18,7 @@ fn publish(table: TableId, from: u64, to: u64, rowsets: Vec<RowsetMeta>) -> Publ
         version: Version(to + 1),
         schema_version,
         rowsets,
+        marks: None,
     }
 }
 
@@ -55,7 +56,7 @@ fn a_compaction_replaces_adjacent_rowsets_or_nothing() {
     let merged = rowset(9, tablet, 1, 8);
     let replace = |old: &[RowsetMeta], new: &RowsetMeta| {
         let removed = old.iter().map(|rowset| rowset.id).collect();
-        meta.replace(&Replacement { table: id, tablet, removed, added: new.clone() })
+        meta.replace(&Replacement { table: id, tablet, removed, added: new.clone(), marks: None })
     };
     assert!(!replace(&[parts[0].clone(), parts[2].clone()], &rowset(9, tablet, 1, 9)));
     assert!(replace(&parts[..2], &merged));
@@ -144,11 +145,43 @@ fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
     assert_eq!(open().saved_lsn(), Lsn(25));
     let merged = rowset(9, tablet, 3, 20);
     let removed = vec![RowsetId(1), RowsetId(2)];
-    meta.replace(&Replacement { table: id, tablet, removed, added: merged.clone() });
+    meta.replace(&Replacement { table: id, tablet, removed, added: merged.clone(), marks: None });
     meta.checkpoint().unwrap();
     assert_eq!(open().rowsets(tablet), [merged]);
     meta.drop_table(id);
     meta.checkpoint().unwrap();
     assert_eq!(store.scan("/rowset/").unwrap(), []);
     assert_eq!(store.scan("/flushed/").unwrap(), []);
+}
+
+#[test]
+fn mark_files_stay_until_one_has_all_marks_or_the_rows_are_gone() {
+    let meta = meta();
+    let (id, tablet) = table(&meta, "t");
+    let numbers = |meta: &crate::Meta| {
+        let files = meta.fold().tables().into_iter().flat_map(|stored| stored.marks);
+        files.map(|file| file.number.get()).collect::<Vec<_>>()
+    };
+    let with = |publish: Publish, file, is_whole| Publish {
+        marks: Some(NewMarks { file, is_whole }),
+        ..publish
+    };
+    assert!(meta.publish(&publish(id, 0, 10, vec![rowset(1, tablet, 3, 10)])));
+    assert!(meta.publish(&with(publish(id, 10, 20, vec![]), mark_file(2, (10, 20)), false)));
+    assert!(meta.publish(&with(publish(id, 20, 30, vec![]), mark_file(3, (20, 30)), false)));
+    assert_eq!(numbers(&meta), [2, 3]);
+    let (removed, added) = (vec![RowsetId(1)], rowset(4, tablet, 3, 10));
+    let marks = Some(mark_file(5, (10, 30)));
+    assert!(meta.replace(&Replacement { table: id, tablet, removed, added, marks }));
+    assert_eq!(numbers(&meta), [2, 3, 5]);
+    meta.checkpoint().unwrap();
+    let saved = crate::Fold::load(meta.store.as_ref()).unwrap();
+    assert_eq!(saved.tables(), meta.fold().tables());
+    assert!(meta.publish(&with(publish(id, 30, 40, vec![]), mark_file(6, (0, 40)), true)));
+    assert_eq!(numbers(&meta), [6]);
+    let catalog = meta.catalog();
+    meta.truncate(catalog.table_by_id(id).unwrap(), Version(50));
+    assert!(numbers(&meta).is_empty());
+    meta.checkpoint().unwrap();
+    assert!(meta.store.scan(keys::MARKS).unwrap().is_empty());
 }

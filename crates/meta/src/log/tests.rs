@@ -84,7 +84,7 @@ fn recycling_brings_labels_and_versions_and_names_the_side_file() {
     // A flush of earlier records has counted fewer versions; the higher count remains.
     let (schema_version, rowsets) = (SchemaVersion(1), vec![]);
     let (from, to, version) = (Lsn(0), Lsn(15), Version(3));
-    let publish = Publish { table, from, to, version, schema_version, rowsets };
+    let publish = Publish { table, from, to, version, schema_version, rowsets, marks: None };
     assert!(again.publish(&publish));
     let flushed = again.flushed(table).unwrap();
     assert_eq!((flushed.lsn, flushed.version), (Lsn(15), Version(4)));

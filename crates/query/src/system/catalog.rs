@@ -5,7 +5,8 @@ use std::sync::Arc;
 use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, LengthUnit, Table, TableForm,
+    Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, KeyModel, LengthUnit, Table,
+    TableForm,
 };
 
 use super::{Cell, SystemTables};
@@ -140,10 +141,13 @@ fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
         "UNI"
     } else if of(DeclaredKeyKind::Index) {
         "MUL"
-    } else if at < table.key_columns {
-        "DUP"
-    } else {
+    } else if at >= table.key_columns {
         ""
+    } else {
+        match table.key_model {
+            KeyModel::Duplicate => "DUP",
+            KeyModel::Unique => "UNI",
+        }
     }
 }
 

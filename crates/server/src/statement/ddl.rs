@@ -5,14 +5,13 @@ use std::sync::Arc;
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::CreateOutcome;
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, Object, Privilege, SchemaChange,
-    TableSpec, show_create_table,
+    ColumnSpec, DefaultSpec, Object, Privilege, SchemaChange, TableSpec, show_create_table,
 };
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
+use freshet_schema::ColumnType;
 use freshet_schema::value::instant_literal;
-use freshet_schema::{ColumnType, TableForm};
 
 use super::{insert, query, shield};
 use crate::insert::{Grouping, Target};
@@ -139,10 +138,6 @@ async fn create_as(
     session.transactions.roll_back();
     if spec.columns.is_empty() {
         spec.columns = columns.iter().map(column_spec).collect();
-    }
-    if spec.distribution.is_none() && spec.form == TableForm::Olap {
-        spec.distribution = Some(DistributionSpec::Random);
-        spec.buckets = BucketsSpec::Auto;
     }
     let engine = Arc::clone(&session.shared.engine);
     let (name, if_not_exists) = (spec.name.clone(), create.if_not_exists);

@@ -247,7 +247,7 @@ pub const ALL: &[Variable] = &[
         "enable_unique_key_partial_update",
         Kind::Flag,
         "0",
-        "Accepted: there are no unique tables yet.",
+        "Partial updates are not supported: with it, INSERT into a unique-key table is refused.",
     ),
     both(
         "exec_mem_limit",

@@ -28,7 +28,7 @@ async fn make(client: Client, large: bool) {
     let table = begin(&client).await;
     let target = table.target();
     let ids = client.model.lock().take_ids(ROWS);
-    let mut buffer = encoded(target, &ids, false);
+    let mut buffer = encoded(target, &ids);
     client.load("a", 3, Async, None).await;
     let patience = WaitLimit::For(Duration::from_secs(30));
     let mut load = engine.load(target, Destination::Group(Off), patience);

@@ -51,7 +51,7 @@ fn act<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 fn append(client: &Client, table: &str, count: i64) -> Lsn {
     let target = client.engine.target("d", table).unwrap();
     let ids = client.model.lock().take_ids(count);
-    let mut buffer = encoded(&target, &ids, false);
+    let mut buffer = encoded(&target, &ids);
     let load = client.engine.load(&target, Destination::Group(Off), WaitLimit::For(Duration::ZERO));
     let loaded = load.commit(&mut buffer).now_or_never().expect("there is room").unwrap();
     client.loaded(vec![part_of(&target, ids, &loaded)], &loaded, None);

@@ -21,7 +21,7 @@ fn rows_encoded_before_a_truncate_and_appended_behind_it_stay() {
         client.load("a", 3, Off, None).await;
         let target = client.engine.target("d", "a").unwrap();
         let ids = client.model.lock().take_ids(1);
-        let mut buffer = encoded(&target, &ids, false);
+        let mut buffer = encoded(&target, &ids);
         client.truncate(&["a"]).await;
         let (destination, patience) = (Destination::Group(Off), WaitLimit::For(Duration::ZERO));
         let load = client.engine.load(&target, destination, patience);

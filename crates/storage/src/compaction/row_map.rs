@@ -26,6 +26,11 @@ impl RowMap {
         Self { dead, origins, segments }
     }
 
+    /// The rows of each input that were dead, and so are not in the result.
+    pub fn dead(&self) -> &[DeadRows] {
+        &self.dead
+    }
+
     /// The marks of the result, by segment and in the order of LSNs, for these marks of each input.
     ///
     /// # Panics

@@ -1,6 +1,8 @@
 //! Marks on the rows of a chunk: from which LSN on they are dead (keys.md K18, RFC 0012).
 
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 use freshet_base::Lsn;
 
@@ -50,5 +52,47 @@ impl ChunkMarks {
         }
         alive.retain(|range| !range.is_empty());
         alive
+    }
+}
+
+/// The marks of the chunks of a delta, by the numbers of their rows.
+#[derive(Default)]
+pub(crate) struct DeltaMarks {
+    /// The number of the first row of each known chunk, ascending, and its marks.
+    chunks: VecDeque<(u64, Arc<ChunkMarks>)>,
+    /// The number of the row behind those of known chunks.
+    end: u64,
+}
+
+impl DeltaMarks {
+    /// Makes the rows of a chunk known; chunks come in their order. A copy of the open node may
+    /// come before the node is sealed.
+    pub(super) fn know(&mut self, rows: Range<u64>, marks: &Arc<ChunkMarks>) {
+        if rows.is_empty() || rows.end <= self.end {
+            return;
+        }
+        if self.chunks.back().is_none_or(|(first, _)| *first < rows.start) {
+            self.chunks.push_back((rows.start, Arc::clone(marks)));
+        }
+        self.end = rows.end;
+    }
+
+    /// Marks a row as dead. Readers see the mark if they have not begun to read its columns.
+    ///
+    /// # Panics
+    /// When it is dead already, or not of a known chunk.
+    pub fn mark(&self, DeltaMark { row, lsn }: DeltaMark) {
+        assert!(row < self.end, "row {row} of a delta is marked before it is known");
+        let behind = self.chunks.partition_point(|(first, _)| *first <= row);
+        let chunk = behind.checked_sub(1).map(|at| &self.chunks[at]);
+        let (first, chunk) = chunk.expect("rows in files are marked there");
+        chunk.mark((row - first) as usize, lsn);
+    }
+
+    /// Forgets the chunks whose rows are all before `row`, since they are in files.
+    pub fn forget_before(&mut self, row: u64) {
+        let ends = self.chunks.iter().skip(1).map(|(first, _)| *first).chain([self.end]);
+        let whole = ends.take_while(|end| *end <= row).count().min(self.chunks.len());
+        self.chunks.drain(..whole);
     }
 }

@@ -8,7 +8,7 @@ use freshet_schema::TableSchema;
 
 use super::columns::Columns;
 use super::encoded::{EncodedRows, Entry};
-use super::marks::ChunkMarks;
+use super::marks::{ChunkMarks, DeltaMarks};
 use crate::rowset::Rowset;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 
@@ -21,6 +21,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// The node behind it, which is sealed.
+    pub(crate) fn next(&self) -> &Arc<Self> {
+        self.next.get().expect("a sealed node has a successor")
+    }
+
     /// The contents, if sealed.
     pub fn chunk(&self) -> Option<&Arc<Chunk>> {
         self.chunk.get()
@@ -173,6 +178,11 @@ impl Chunk {
         assert!(!before, "the rows of a chunk go to files once");
     }
 
+    /// Makes its rows known.
+    pub(crate) fn make_known(&self, to: &mut DeltaMarks) {
+        to.know(self.first_row..self.first_row + self.rows(), &self.marks);
+    }
+
     /// Memory that is only kept for snapshots.
     pub(crate) fn kept_bytes(&self) -> u64 {
         match self.retired.load(Ordering::Acquire) {
@@ -206,7 +216,7 @@ impl Chunk {
         first_lsn(&self.entries, &self.events)
     }
 
-    pub(super) fn last(&self) -> Option<Lsn> {
+    pub(crate) fn last(&self) -> Option<Lsn> {
         let entry = self.entries.last().map(|entry| entry.lsn);
         let event = self.events.last().map(|(lsn, _)| *lsn);
         entry.max(event)

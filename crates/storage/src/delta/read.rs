@@ -87,7 +87,65 @@ pub struct DeltaRows {
     pub lsns: (Lsn, Lsn),
 }
 
+/// The LSNs of some rows, the number of the first one, and their columns.
+pub(crate) type EntryRows = (Vec<Lsn>, u64, Vec<(Arc<TableSchema>, RecordBatch)>);
+
+/// What the resolver takes of a chunk at once.
+pub(crate) enum Step {
+    /// Rows of these entries.
+    Rows(Range<usize>),
+    /// The LSN and files of a large load.
+    Rowsets(Lsn, Vec<Arc<Rowset>>),
+    /// Nothing before it exists any more.
+    Truncate(Lsn),
+}
+
+impl Chunk {
+    /// What it has above `from` and up to `to`, in the order of the log.
+    pub(crate) fn steps(&self, from: Lsn, to: Lsn) -> Vec<Step> {
+        let bounds = Bounds { flushed: from, horizon: to, freshness: Freshness::Committed };
+        let up_to = |lsn: Lsn| self.entries.partition_point(|entry| entry.lsn <= lsn);
+        let (mut at, mut steps) = (up_to(from), Vec::new());
+        for (lsn, event) in bounds.events(self) {
+            let step = match event {
+                Event::Rowsets(rowsets) => Step::Rowsets(*lsn, rowsets.clone()),
+                Event::Truncate => Step::Truncate(*lsn),
+                Event::Schema(_) | Event::Drop | Event::GroupEnd(_) => continue,
+            };
+            let before = std::mem::replace(&mut at, up_to(*lsn));
+            steps.extend([Step::Rows(before..at), step]);
+        }
+        steps.push(Step::Rows(at..up_to(to)));
+        steps.retain(|step| !matches!(step, Step::Rows(entries) if entries.is_empty()));
+        steps
+    }
+
+    /// The rows of some entries.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict the schema.
+    pub(crate) fn rows_of(&self, entries: Range<usize>) -> Result<EntryRows> {
+        let first = self.rows_before(entries.start);
+        let mut lsns = Vec::new();
+        for at in entries.clone() {
+            let rows = self.entries[at].rows_end - first;
+            lsns.resize(rows as usize, self.entries[at].lsn);
+        }
+        let rows = first as usize..first as usize + lsns.len();
+        let mut batches = Vec::new();
+        self.columns().select(std::slice::from_ref(&rows), &mut batches)?;
+        Ok((lsns, self.first_row + u64::from(first), batches))
+    }
+}
+
 impl DeltaRows {
+    /// The numbers of the rows that are alive, in the order of [`Self::batches`].
+    pub fn numbers(&self) -> Vec<Range<u64>> {
+        let first = self.chunk.first_row;
+        let number = |range: Range<usize>| first + range.start as u64..first + range.end as u64;
+        self.alive().into_iter().map(number).collect()
+    }
+
     /// The number of rows that are alive.
     pub fn rows(&self) -> u64 {
         count(&self.alive())
@@ -153,6 +211,21 @@ impl DeltaRead {
         let in_order = read.parts.is_sorted_by(|a, b| a.lsns().1 < b.lsns().0);
         assert!(in_order, "rows and files are read in the order of the log");
         read
+    }
+
+    /// The last LSN at or below the horizon where a group of the table has ended: all before it
+    /// has ended too, since in keyed tables a record that ends its own group ends the open one
+    /// (keys.md K21).
+    pub fn last_end(chunks: &[Arc<Chunk>], bounds: Bounds) -> Lsn {
+        let mut last = bounds.flushed;
+        for chunk in chunks {
+            let entries = chunk.entries.iter().filter(|entry| entry.ends_group);
+            let entries = entries.map(|entry| entry.lsn).filter(|lsn| *lsn <= bounds.horizon);
+            // A large load is a group of its own, and barriers end the open one.
+            let events = bounds.events(chunk).map(|(lsn, _)| *lsn);
+            last = entries.chain(events).fold(last, Lsn::max);
+        }
+        last
     }
 
     /// Adds the visible parts of a chunk, splitting rows where a large load stands between them.

@@ -179,7 +179,7 @@ proptest! {
                     let row = rows.clone().nth(part * rows.count() / 1000);
                     if let Some(row) = row.filter(|row| !model.dead.contains_key(row)) {
                         let (row, lsn) = (row.cast_unsigned(), Lsn(lsn));
-                        delta.mark([DeltaMark { row, lsn }]);
+                        mark(&delta, &head, DeltaMark { row, lsn });
                         model.dead.insert(row.cast_signed(), lsn.get());
                     }
                     prop_assert_eq!(delta.end_row(), next_key.cast_unsigned());
@@ -197,6 +197,12 @@ proptest! {
             prop_assert_eq!(stats.large_loads, large as u64);
         }
     }
+}
+
+fn mark(delta: &Delta, head: &Arc<Node>, mark: DeltaMark) {
+    let mut marks = DeltaMarks::default();
+    delta.chunks(head).iter().for_each(|chunk| chunk.make_known(&mut marks));
+    marks.mark(mark);
 }
 
 #[test]
@@ -221,7 +227,7 @@ fn a_mark_follows_a_row_from_the_open_node_into_its_chunk() {
     push(&delta, 1, 0, 1, &[1, 2, 3]);
     let before = read(&delta, &head, 0, 1, Freshness::Committed);
     push(&delta, 2, 0, 1, &[2]);
-    delta.mark([DeltaMark { row: 1, lsn: Lsn(2) }]);
+    mark(&delta, &head, DeltaMark { row: 1, lsn: Lsn(2) });
     assert_eq!(seen(&before), [1, 2, 3], "a reader sees marks up to its horizon");
     assert_eq!(seen(&read(&delta, &head, 0, 2, Freshness::Committed)), [1, 3, 2]);
     delta.freeze();
@@ -237,7 +243,7 @@ fn marks_behind_a_large_load_are_seen_on_the_rows_before_it() {
     push(&delta, 1, 0, 1, &[1, 2]);
     delta.push_rowsets(Lsn(2), Vec::new());
     push(&delta, 3, 0, 1, &[3]);
-    delta.mark([DeltaMark { row: 1, lsn: Lsn(3) }]);
+    mark(&delta, &head, DeltaMark { row: 1, lsn: Lsn(3) });
     assert_eq!(seen(&read(&delta, &head, 0, 2, Freshness::Committed)), [1, 2]);
     assert_eq!(seen(&read(&delta, &head, 0, 3, Freshness::Committed)), [1, 3]);
 }
@@ -246,17 +252,24 @@ fn marks_behind_a_large_load_are_seen_on_the_rows_before_it() {
 #[should_panic(expected = "rows in files are marked there")]
 fn rows_that_are_in_files_are_not_marked_in_memory() {
     let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
     push(&delta, 1, 0, 1, &[1, 2]);
-    delta.flushed(delta.freeze(), &Budget::new("memory of snapshots", 1 << 20));
-    delta.mark([DeltaMark { row: 1, lsn: Lsn(2) }]);
+    delta.freeze();
+    push(&delta, 2, 0, 1, &[3]);
+    let mut marks = DeltaMarks::default();
+    delta.chunks(&head).iter().for_each(|chunk| chunk.make_known(&mut marks));
+    marks.forget_before(2);
+    marks.mark(DeltaMark { row: 2, lsn: Lsn(2) });
+    marks.mark(DeltaMark { row: 1, lsn: Lsn(2) });
 }
 
 #[test]
-#[should_panic(expected = "marked before it came")]
+#[should_panic(expected = "marked before it is known")]
 fn rows_that_have_not_come_are_not_marked() {
     let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
     push(&delta, 1, 0, 1, &[1, 2]);
-    delta.mark([DeltaMark { row: 2, lsn: Lsn(1) }]);
+    mark(&delta, &head, DeltaMark { row: 2, lsn: Lsn(1) });
 }
 
 #[test]

@@ -8,10 +8,39 @@ use freshet_schema::{Partition, Table};
 
 use super::{Barrier, Event};
 use crate::delta::{Bounds, DeltaRead, Freshness};
+use crate::resolver::{FlushSwap, MergeSwap, flushed_to};
 use crate::rowset::Rowset;
 use crate::view::{TableView, TabletFiles};
 
+/// How often a swap tries to read keys.
+const RESOLVE_ATTEMPTS: usize = 4;
+
 impl Event<'_> {
+    /// Makes the marks up to the horizon while no snapshot opens, in a swap.
+    ///
+    /// # Panics
+    /// When keys cannot be read, as they could a moment before: what is in the log cannot be
+    /// refused any more, and the next start begins with what is stored.
+    pub(crate) fn resolve(&mut self) {
+        let swap = match self {
+            Self::Publish { swap: Some(swap), .. } => &mut swap.swap,
+            Self::Replace { swap: Some(swap), .. } => &mut swap.swap,
+            _ => return,
+        };
+        let mut resolved = swap.resolve();
+        for _ in 1..RESOLVE_ATTEMPTS {
+            resolved = resolved.or_else(|_| swap.resolve());
+        }
+        if let Err(error) = resolved {
+            panic!("the files of a table cannot be replaced: {error}");
+        }
+    }
+
+    /// Whether it replaces files of a keyed table.
+    pub(crate) fn is_swap(&self) -> bool {
+        matches!(self, Self::Publish { swap: Some(_), .. } | Self::Replace { swap: Some(_), .. })
+    }
+
     /// Whether it changes the table's definition in the catalog.
     pub fn defines(&self) -> bool {
         matches!(self, Self::Barrier { .. } | Self::Define)
@@ -51,13 +80,15 @@ impl TableView {
         match event {
             // Rows remain in the delta until a flush has written them to files.
             Event::Load(_) | Event::GroupEnd { .. } | Event::Term { .. } => {}
-            Event::Publish { version, schema, rowsets } => {
+            Event::Publish { version, schema, rowsets, swap } => {
                 let flushed = self.advance(at, version, kept);
                 assert!(schema.version >= self.schema.version, "a flush has the newest columns");
                 self.schema = schema;
-                rowsets.into_iter().for_each(|rowset| self.add(rowset, flushed));
+                self.flushed(rowsets, swap, flushed);
             }
-            Event::Replace { tablet, removed, added } => self.merged(tablet, removed, added, gone),
+            Event::Replace { tablet, removed, added, swap } => {
+                self.merged(tablet, removed, (added, swap), gone);
+            }
             Event::Barrier { barrier: Barrier::Drop, .. } => {
                 gone.extend(self.rowsets());
                 self.delta.flushed(self.delta.freeze(), kept);
@@ -92,6 +123,22 @@ impl TableView {
         from
     }
 
+    /// Adds the rowsets of a flush that began after `from`; in keyed tables, all files get the
+    /// marks of this view.
+    fn flushed(&mut self, rowsets: Vec<Arc<Rowset>>, swap: Option<Box<FlushSwap>>, from: Lsn) {
+        assert_eq!(swap.is_some(), self.resolver.is_some(), "marks of a keyed table are swapped");
+        let Some(swap) = swap else {
+            return rowsets.into_iter().for_each(|rowset| self.add(rowset, from));
+        };
+        let at = self.flushed;
+        for tablet in Arc::make_mut(&mut self.tablets) {
+            tablet.rowsets.iter_mut().for_each(|rowset| *rowset = flushed_to(rowset, at));
+        }
+        let rowsets = swap.with_marks(rowsets, at);
+        rowsets.into_iter().for_each(|rowset| self.add(rowset, from));
+        swap.finish(&self.tablets, at, self.delta.first_row());
+    }
+
     /// Adds a rowset of a flush that began after `from`.
     fn add(&mut self, rowset: Arc<Rowset>, from: Lsn) {
         let (first, last) = rowset.lsns();
@@ -110,9 +157,11 @@ impl TableView {
         &mut self,
         tablet: TabletId,
         removed: Vec<Arc<Rowset>>,
-        added: Arc<Rowset>,
+        (added, swap): (Arc<Rowset>, Option<Box<MergeSwap>>),
         gone: &mut Vec<Arc<Rowset>>,
     ) {
+        assert_eq!(swap.is_some(), self.resolver.is_some(), "marks of a keyed table are swapped");
+        let flushed = self.flushed;
         let tablets = Arc::make_mut(&mut self.tablets);
         let tablet = tablets.iter_mut().find(|files| files.id == tablet);
         // A TRUNCATE has replaced the table's tablets meanwhile.
@@ -131,7 +180,16 @@ impl TableView {
         let (first, last) = (removed[0].lsns().0, last.lsns().1);
         let is_inside = first <= added.lsns().0 && added.lsns().1 <= last;
         assert!(is_inside, "a merge has the LSNs of its inputs");
-        gone.extend(rowsets.splice(range, [added]));
+        let added = match &swap {
+            Some(swap) => Arc::new(swap.with_marks(&added, &rowsets[range.clone()], flushed)),
+            None => added,
+        };
+        // A merge of rows that were all dead leaves nothing.
+        let added = Some(added).filter(|added| added.rows() > 0);
+        gone.extend(rowsets.splice(range, added));
+        if let Some(swap) = swap {
+            swap.finish(&self.tablets, flushed, self.delta.first_row());
+        }
     }
 
     /// Takes the definition of a truncated table. Metadata may contain later changes of it, but no

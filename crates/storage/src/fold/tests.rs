@@ -60,7 +60,7 @@ impl Said {
                         permit: permit(bytes.len() as u64),
                     },
                 };
-                let load = Load { incarnation, txn, ends_with: ends, body };
+                let load = Load { incarnation, txn, ends_with: ends, ended: None, body };
                 return drop(log.enter(at, Event::Load(load)));
             }
             Self::GroupEnd { txn, version } => Event::GroupEnd { txn, version },

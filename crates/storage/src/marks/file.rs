@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf, BufMut};
 use freshet_base::io::{FileRef, Fs, Mode};
 use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
+use freshet_meta::MarkFileMeta;
 
 use super::section;
 use crate::error::{Error, Result};
@@ -38,19 +39,6 @@ pub struct SegmentPlace {
     pub tablet: TabletId,
     pub rowset: RowsetId,
     pub segment: SegmentId,
-}
-
-/// What metadata has of a mark file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MarkFileMeta {
-    /// The LSNs at which its rows died: above the first, up to the last.
-    pub lsns: (Lsn, Lsn),
-    /// The length of the file.
-    pub bytes: u64,
-    /// CRC-32C of its head, which has the checksums of the sections.
-    pub head_checksum: u32,
-    /// The number of marks.
-    pub marks: u64,
 }
 
 /// The rows of one segment that have died.
@@ -74,6 +62,7 @@ pub fn write_mark_file(
     fs: &dyn Fs,
     path: &Path,
     table: TableId,
+    number: RowsetId,
     lsns: (Lsn, Lsn),
     sections: &[MarkSection],
 ) -> Result<MarkFileMeta> {
@@ -86,7 +75,7 @@ pub fn write_mark_file(
     head.put_u64_le(table.get());
     head.put_u64_le(lsns.0.get());
     head.put_u64_le(lsns.1.get());
-    head.put_u32_le(number(sections.len()));
+    head.put_u32_le(short(sections.len()));
     for MarkSection { place, rows, dead } in sections {
         assert!(!dead.is_empty(), "a section has rows that died");
         let (form, bytes) = section::encode(*rows, dead);
@@ -94,9 +83,9 @@ pub fn write_mark_file(
         head.put_u64_le(place.rowset.get());
         head.put_u32_le(place.segment.get());
         head.put_u32_le(*rows);
-        head.put_u32_le(number(dead.len()));
+        head.put_u32_le(short(dead.len()));
         head.put_u8(form);
-        head.put_u32_le(number(bytes.len()));
+        head.put_u32_le(short(bytes.len()));
         head.put_u32_le(crc32c(&bytes));
         bodies.extend_from_slice(&bytes);
     }
@@ -112,10 +101,10 @@ pub fn write_mark_file(
     file.write_all_at(&head, 0).map_err(failed)?;
     file.sync().map_err(failed)?;
     fs.sync_dir(dir).map_err(failed)?;
-    Ok(MarkFileMeta { lsns, bytes, head_checksum, marks })
+    Ok(MarkFileMeta { number, lsns, bytes, head_checksum, marks })
 }
 
-fn number(count: usize) -> u32 {
+fn short(count: usize) -> u32 {
     u32::try_from(count).expect("a table has fewer segments, and a segment fewer rows, than 2^32")
 }
 

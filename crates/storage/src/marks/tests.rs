@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use freshet_meta::MarkFileMeta;
+
 use crate::Error;
 use crate::testing::TABLE;
 
@@ -113,7 +115,7 @@ impl Written {
     fn new(sections: &[MarkSection]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("marks/3.marks");
-        let meta = write_mark_file(&RealFs, &path, TABLE, LSNS, sections).unwrap();
+        let meta = write_mark_file(&RealFs, &path, TABLE, RowsetId(3), LSNS, sections).unwrap();
         assert_eq!(RealFs.read(&path).unwrap().len() as u64, meta.bytes);
         Self { _dir: dir, path, meta }
     }

@@ -14,7 +14,7 @@ use crate::error::Result;
 
 /// How the reader of a segment waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum WaitMode {
+pub enum WaitMode {
     /// Asynchronously, without blocking a thread.
     Awaiting,
     /// By blocking its thread; its futures are ready when first polled.

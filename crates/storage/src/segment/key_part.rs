@@ -26,7 +26,7 @@ pub use writer::KeyPartWriter;
 /// The hash that filters are made of. It is on disk, so it never changes: from the length of the
 /// key on, each word of eight bytes, the last one padded with zeros, turns the hash into
 /// `fold(hash ^ word)`; `fold` is the upper half of the product with a constant xor the lower.
-fn hash(key: &[u8]) -> u64 {
+pub fn hash(key: &[u8]) -> u64 {
     let fold = |hash: u64| {
         let product = u128::from(hash) * 0xd6e8_feb8_6659_fd93;
         (product >> 64) as u64 ^ product as u64

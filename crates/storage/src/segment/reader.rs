@@ -213,7 +213,7 @@ impl Segment {
             at_once(data.read(std::slice::from_ref(&(at..end))))?;
             at = end;
         }
-        match at_once(self.keys())? {
+        match at_once(self.keys(WaitMode::Blocking))? {
             None => Ok(()),
             Some(keys) => at_once(keys.verify()),
         }
@@ -223,9 +223,9 @@ impl Segment {
     ///
     /// # Errors
     /// Those of [`KeyPart::open`].
-    pub async fn keys(&self) -> Result<Option<KeyPart>> {
+    pub async fn keys(&self, wait_mode: WaitMode) -> Result<Option<KeyPart>> {
         let Some(meta) = self.meta.key_part else { return Ok(None) };
-        let keys = KeyPart::open(&self.access, &self.path, meta).await?;
+        let keys = KeyPart::open(&self.access, &self.path, meta, wait_mode).await?;
         if u64::from(keys.rows()) != self.meta.rows {
             let what = format!("its keys are of {} rows, not of {}", keys.rows(), self.meta.rows);
             return Err(Error::corruption(&self.path, meta.start, what));
@@ -299,7 +299,7 @@ impl Drop for Segment {
 }
 
 /// The result of a future that only makes blocking calls.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("what blocks is done when it returns")
 }
 

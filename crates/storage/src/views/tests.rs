@@ -88,7 +88,8 @@ impl Store {
             Arc::new(rowset)
         };
         let rowsets = written.unwrap().into_iter().map(open).collect();
-        let publish = Event::Publish { version: view.version, schema: schema(1), rowsets };
+        let publish =
+            Event::Publish { version: view.version, schema: schema(1), rowsets, swap: None };
         self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
     }
 }

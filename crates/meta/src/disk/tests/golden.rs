@@ -21,8 +21,8 @@ use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord,
-    Truncate, User,
+    LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
+    SegmentMeta, TermRecord, Truncate, User,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -234,6 +234,7 @@ fn events() {
         version: Version(4),
         schema_version: SchemaVersion(2),
         rowsets: vec![sample_rowset()],
+        marks: None,
     };
     has_bytes(
         &MetaEvent::Publish(publish),
@@ -246,12 +247,33 @@ fn events() {
         tablet: TabletId(10),
         removed: vec![RowsetId(18), RowsetId(19)],
         added: sample_rowset(),
+        marks: None,
     };
     has_bytes(
         &MetaEvent::Replace(replacement),
         "01126e0807120212131a660814100a186520c80128023226120c32305f302e7061727175657418032088\
          2728a01f35040302013a0911000000000000008032310801120c32305f312e7061727175657418042088\
          2728a01f35040302013a12090100000000000000110000000000000080",
+    );
+}
+
+#[test]
+fn mark_files() {
+    let lsns = (Lsn(100), Lsn(200));
+    let file = MarkFileMeta { number: RowsetId(21), lsns, bytes: 99, head_checksum: 5, marks: 300 };
+    has_bytes(&file, "01 0815 1064 18c801 2063 2d05000000 30ac02");
+    let publish = Publish {
+        table: TableId(7),
+        from: Lsn(100),
+        to: Lsn(200),
+        version: Version(4),
+        schema_version: SchemaVersion(2),
+        rowsets: Vec::new(),
+        marks: Some(NewMarks { file, is_whole: true }),
+    };
+    has_bytes(
+        &MetaEvent::Publish(publish),
+        "01 0a20 0807 1064 18c801 2004 2802 3a11 0815106418c80120632d0500000030ac02 4001",
     );
 }
 

@@ -21,8 +21,8 @@ use proptest::sample::select;
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord,
-    Truncate, User,
+    LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
+    SegmentMeta, TermRecord, Truncate, User,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -228,23 +228,34 @@ fn publish() -> impl Strategy<Value = Publish> {
     range.prop_flat_map(|(from, length)| {
         let to = from + length;
         let rowsets = vec(rowset_within(from, to), 0..4);
-        (any::<(u64, u64, u32)>(), rowsets).prop_map(move |(numbers, rowsets)| Publish {
+        let marks = option::of((mark_file(from, to), any::<bool>()));
+        let parts = (any::<(u64, u64, u32)>(), rowsets, marks);
+        parts.prop_map(move |(numbers, rowsets, marks)| Publish {
             table: TableId(numbers.0),
             from: Lsn(from),
             to: Lsn(to),
             version: Version(numbers.1),
             schema_version: SchemaVersion(numbers.2),
             rowsets,
+            marks: marks.map(|(file, is_whole)| NewMarks { file, is_whole }),
         })
     })
 }
 
+fn mark_file(from: u64, to: u64) -> impl Strategy<Value = MarkFileMeta> {
+    any::<(u64, u64, u32, u64)>().prop_map(move |(number, bytes, head_checksum, marks)| {
+        let lsns = (Lsn(from), Lsn(to));
+        MarkFileMeta { number: RowsetId(number), lsns, bytes, head_checksum, marks }
+    })
+}
+
 fn replacement() -> impl Strategy<Value = Replacement> {
-    (any::<u64>(), rowset(), vec(any::<u64>(), 1..5)).prop_map(|(table, mut added, removed)| {
+    let parts = (any::<u64>(), rowset(), vec(any::<u64>(), 1..5), option::of(mark_file(3, 9)));
+    parts.prop_map(|(table, mut added, removed, marks)| {
         added.id = RowsetId(added.id.get() | 1);
         // The inputs have even ids, so none is that of the new rowset.
         let removed = removed.into_iter().map(|id| RowsetId(id & !1)).collect();
-        Replacement { table: TableId(table), tablet: added.tablet, removed, added }
+        Replacement { table: TableId(table), tablet: added.tablet, removed, added, marks }
     })
 }
 

@@ -176,6 +176,14 @@ impl<'a> Block<'a> {
         None
     }
 
+    /// Its keys in their order, with the rows that have them from its first row on.
+    pub fn keys(&self) -> impl Iterator<Item = (Vec<u8>, Range<u32>)> + '_ {
+        (0..self.key_ends.len()).map(|at| {
+            let key = [self.beginning, self.rest(at)].concat();
+            (key, self.rows_of(at))
+        })
+    }
+
     fn rest(&self, at: usize) -> &'a [u8] {
         let end = |at: usize| usize::from(u16::from_le_bytes(self.key_ends[at]));
         &self.rests[at.checked_sub(1).map_or(0, end)..end(at)]

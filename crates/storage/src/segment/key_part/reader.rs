@@ -48,13 +48,18 @@ impl KeyPart {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
-    pub async fn open(access: &Arc<SegmentAccess>, path: &Path, meta: KeyPartMeta) -> Result<Self> {
+    pub async fn open(
+        access: &Arc<SegmentAccess>,
+        path: &Path,
+        meta: KeyPartMeta,
+        wait_mode: WaitMode,
+    ) -> Result<Self> {
         let (access, path) = (Arc::clone(access), path.to_path_buf());
         let mut part = Self { access, path, meta, directory: Directory::default(), filter: None };
         let start = meta.bytes.checked_sub(meta.directory_bytes.into());
         let start =
             start.ok_or_else(|| part.damaged(0, "the directory is longer than the keys"))?;
-        let bytes = part.read_range(start..meta.bytes).await?;
+        let bytes = part.read_range(start..meta.bytes, wait_mode).await?;
         if crc32c(&bytes) != meta.directory_checksum {
             return Err(part.damaged(start, "the checksum of the directory of keys differs"));
         }
@@ -67,15 +72,20 @@ impl KeyPart {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
-    pub async fn load_filter(&mut self) -> Result<()> {
+    pub async fn load_filter(&mut self, wait_mode: WaitMode) -> Result<()> {
         let end = self.page(self.directory.filter_pages as usize).start;
         let range = self.directory.filter_start..end;
-        let bytes = self.read_range(range).await?;
+        let bytes = self.read_range(range, wait_mode).await?;
         for (at, page) in bytes.chunks(filter::PAGE_BYTES).enumerate() {
             self.check_page(at, page)?;
         }
         self.filter = Some(bytes);
         Ok(())
+    }
+
+    /// The memory that its filter takes when it is loaded.
+    pub fn filter_bytes(&self) -> u64 {
+        u64::from(self.directory.filter_pages) * filter::PAGE_BYTES as u64
     }
 
     /// The number of rows.
@@ -92,9 +102,9 @@ impl KeyPart {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
-    pub async fn look_up(&self, keys: &[&[u8]]) -> Result<Vec<Found>> {
+    pub async fn look_up(&self, keys: &[&[u8]], wait_mode: WaitMode) -> Result<Vec<Found>> {
         assert!(keys.is_sorted(), "keys are looked up in their order");
-        let candidates = self.candidates(keys).await?;
+        let candidates = self.candidates(keys, wait_mode).await?;
         let block_of = |candidate: &Candidate| self.directory.block_of(keys[candidate.at]);
         let blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b)).collect::<Vec<_>>();
         let mut found = Vec::new();
@@ -102,7 +112,7 @@ impl KeyPart {
             let numbers = blocks.iter().map(|candidates| block_of(&candidates[0]));
             let numbers = numbers.collect::<Vec<_>>();
             let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
-            let read = self.read(ranges).await?;
+            let read = self.read(ranges, wait_mode).await?;
             for ((candidates, number), bytes) in blocks.iter().zip(numbers).zip(&read) {
                 let rows = self.directory.rows_of(number);
                 let block = Block::open(bytes, rows.end - rows.start)
@@ -118,7 +128,7 @@ impl KeyPart {
     }
 
     /// The keys that may be in the segment.
-    async fn candidates(&self, keys: &[&[u8]]) -> Result<Vec<Candidate>> {
+    async fn candidates(&self, keys: &[&[u8]], wait_mode: WaitMode) -> Result<Vec<Candidate>> {
         let (min, max) = (self.directory.min.as_slice(), self.directory.max.as_slice());
         let from = keys.partition_point(|key| *key < min);
         let to = keys.partition_point(|key| *key <= max);
@@ -140,7 +150,8 @@ impl KeyPart {
         let mut left = Vec::new();
         for groups in by_page.chunks(READS_MAX) {
             let numbers = groups.iter().map(|group| page_of(&group[0])).collect::<Vec<_>>();
-            let read = self.read(numbers.iter().map(|&at| self.page(at)).collect()).await?;
+            let ranges = numbers.iter().map(|&at| self.page(at)).collect();
+            let read = self.read(ranges, wait_mode).await?;
             for ((group, number), page) in groups.iter().zip(numbers).zip(&read) {
                 self.check_page(number, page)?;
                 let may_be = |candidate: &&Candidate| {
@@ -155,37 +166,53 @@ impl KeyPart {
         Ok(left)
     }
 
-    /// Reads all of the part and verifies every byte.
+    /// Reads all of the part, blocking, and verifies every byte.
     ///
     /// # Errors
     /// The first damage found; [`Error::Io`].
     pub async fn verify(&self) -> Result<()> {
-        let blocks = (0..self.directory.blocks()).collect::<Vec<_>>();
-        for numbers in blocks.chunks(READS_MAX) {
-            let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
-            for (&number, bytes) in numbers.iter().zip(&self.read(ranges).await?) {
-                let rows = self.directory.rows_of(number);
-                Block::open(bytes, rows.end - rows.start)
-                    .map_err(|what| self.damaged(self.directory.block(number).start, what))?;
-            }
+        for at in 0..self.directory.blocks() {
+            self.block_keys(at, WaitMode::Blocking).await?;
         }
         let padding = self.directory.blocks_end()..self.directory.filter_start;
-        let zeros = self.read_range(padding.clone()).await?;
+        let zeros = self.read_range(padding.clone(), WaitMode::Blocking).await?;
         if zeros.iter().any(|&byte| byte != 0) {
             return Err(self.damaged(padding.start, "what stands before the filter is not zero"));
         }
-        let pages = (0..self.directory.filter_pages as usize).collect::<Vec<_>>();
-        for numbers in pages.chunks(READS_MAX) {
-            let read = self.read(numbers.iter().map(|&at| self.page(at)).collect()).await?;
-            numbers.iter().zip(&read).try_for_each(|(&at, page)| self.check_page(at, page))?;
+        for at in 0..self.directory.filter_pages as usize {
+            let page = self.read_range(self.page(at), WaitMode::Blocking).await?;
+            self.check_page(at, &page)?;
         }
         Ok(())
+    }
+
+    /// The number of blocks of keys.
+    pub fn blocks(&self) -> usize {
+        self.directory.blocks()
+    }
+
+    /// The keys of a block in their order, with the rows that have them.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn block_keys(
+        &self,
+        at: usize,
+        wait_mode: WaitMode,
+    ) -> Result<Vec<(Vec<u8>, Range<u32>)>> {
+        let bytes = self.read_range(self.directory.block(at), wait_mode).await?;
+        let rows = self.directory.rows_of(at);
+        let block = Block::open(&bytes, rows.end - rows.start)
+            .map_err(|what| self.damaged(self.directory.block(at).start, what))?;
+        let in_segment =
+            |(key, of): (Vec<u8>, Range<u32>)| (key, rows.start + of.start..rows.start + of.end);
+        Ok(block.keys().map(in_segment).collect())
     }
 
     /// How many keys the filter lets through.
     #[cfg(test)]
     pub(super) async fn candidates_of(&self, keys: &[&[u8]]) -> usize {
-        self.candidates(keys).await.map_or(0, |candidates| candidates.len())
+        self.candidates(keys, WaitMode::Blocking).await.map_or(0, |candidates| candidates.len())
     }
 
     /// Where a page of the filter is in the part.
@@ -205,12 +232,12 @@ impl KeyPart {
         }
     }
 
-    async fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
-        Ok(self.read(Vec::from([range])).await?.swap_remove(0))
+    async fn read_range(&self, range: Range<u64>, wait_mode: WaitMode) -> Result<Bytes> {
+        Ok(self.read(Vec::from([range]), wait_mode).await?.swap_remove(0))
     }
 
     /// Reads ranges of the part.
-    async fn read(&self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+    async fn read(&self, ranges: Vec<Range<u64>>, wait_mode: WaitMode) -> Result<Vec<Bytes>> {
         let at = ranges.first().map_or(0, |range| range.start);
         let in_file = |range: Range<u64>| {
             let start = self.meta.start.checked_add(range.start)?;
@@ -218,7 +245,7 @@ impl KeyPart {
         };
         let in_file = ranges.into_iter().map(in_file).collect::<Option<Vec<_>>>();
         let in_file = in_file.ok_or_else(|| self.damaged(at, "keys are beyond every file"))?;
-        let read = self.access.read(WaitMode::Awaiting, &self.path, in_file).await;
+        let read = self.access.read(wait_mode, &self.path, in_file).await;
         read.map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.damaged(at, "the file ends in its keys"),
             _ => Error::io("read", &self.path, error),

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Error;
-use crate::segment::SegmentAccess;
+use crate::segment::{SegmentAccess, WaitMode};
 use crate::sort::Rows;
 use crate::testing::{batch, schema};
 
@@ -41,9 +41,10 @@ impl Written {
         let fs: FsRef = Arc::new(RealFs);
         let access = SegmentAccess::of_files(&fs);
         block_on(async {
-            let mut part = KeyPart::open(&access, &self.path, self.meta).await?;
+            let mut part =
+                KeyPart::open(&access, &self.path, self.meta, WaitMode::Blocking).await?;
             if with_filter {
-                part.load_filter().await?;
+                part.load_filter(WaitMode::Blocking).await?;
             }
             Ok(part)
         })
@@ -96,7 +97,7 @@ proptest! {
         let expected = wanted.iter().enumerate().filter_map(|(at, key)| {
             model.get(*key).map(|rows| Found { at, rows: rows.clone() })
         });
-        let found = block_on(part.look_up(&wanted)).unwrap();
+        let found = block_on(part.look_up(&wanted, WaitMode::Blocking)).unwrap();
         prop_assert_eq!(found, expected.collect::<Vec<_>>());
     }
 
@@ -116,7 +117,8 @@ proptest! {
         if cut { bytes.truncate(at) } else { bytes[at] ^= change }
         RealFs.write_atomic(&written.path, &bytes).unwrap();
         let wanted = model.keys().map(Vec::as_slice).collect::<Vec<_>>();
-        let found = written.open(with_filter).and_then(|part| block_on(part.look_up(&wanted)));
+        let look_up = |part: KeyPart| block_on(part.look_up(&wanted, WaitMode::Blocking));
+        let found = written.open(with_filter).and_then(look_up);
         match found {
             Err(Error::Corruption { file, offset, .. }) => {
                 prop_assert_eq!(file, written.path);
@@ -152,7 +154,7 @@ proptest! {
         let written = Written::new(encoded.iter().map(Vec::as_slice));
         let part = written.open(true).unwrap();
         for (key, rows) in model(&encoded) {
-            let found = block_on(part.look_up(&[&key])).unwrap();
+            let found = block_on(part.look_up(&[&key], WaitMode::Blocking)).unwrap();
             prop_assert_eq!(found, [Found { at: 0, rows }]);
         }
     }
@@ -173,7 +175,7 @@ fn rising_numbers_take_four_bytes_in_blocks_and_two_in_the_filter() {
     assert!(part.memory_bytes() < 210_000, "{} bytes", part.memory_bytes());
     let others = (0..100_000u64).map(|key| (key << 1 | 1).to_be_bytes()).collect::<Vec<_>>();
     let others = others.iter().map(<[u8; 8]>::as_slice).collect::<Vec<_>>();
-    assert!(block_on(part.look_up(&others)).unwrap().is_empty());
+    assert!(block_on(part.look_up(&others, WaitMode::Blocking)).unwrap().is_empty());
     let may_be = block_on(part.candidates_of(&others));
     assert!(may_be < 300, "{may_be} of {} keys pass the filter", others.len());
 }
@@ -207,7 +209,7 @@ fn a_key_that_begins_otherwise_than_all_before_it_begins_a_block() {
     let written = Written::new(keys.iter().map(Vec::as_slice));
     let part = written.open(true).unwrap();
     for (at, key) in keys.iter().enumerate() {
-        let found = block_on(part.look_up(&[key.as_slice()])).unwrap();
+        let found = block_on(part.look_up(&[key.as_slice()], WaitMode::Blocking)).unwrap();
         assert_eq!(found, [Found { at: 0, rows: at as u32..at as u32 + 1 }]);
     }
 }

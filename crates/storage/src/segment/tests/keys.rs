@@ -7,6 +7,7 @@ use freshet_base::io::Mode;
 use freshet_schema::key::Keys;
 
 use super::*;
+use crate::segment::WaitMode;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
@@ -28,8 +29,8 @@ proptest! {
         let asked = (0..50_000).step_by(7).collect::<Vec<i64>>();
         let encoded = Keys::of_batch(&batch(&schema, &asked), &schema);
         let encoded = (0..asked.len()).map(|at| encoded.key(at)).collect::<Vec<_>>();
-        let part = block_on(segment.keys()).unwrap().unwrap();
-        let found = block_on(part.look_up(&encoded)).unwrap();
+        let part = block_on(segment.keys(WaitMode::Blocking)).unwrap().unwrap();
+        let found = block_on(part.look_up(&encoded, WaitMode::Blocking)).unwrap();
         let found = found.into_iter().map(|found| (asked[found.at], found.rows));
         let rows = asked.iter().filter_map(|key| {
             let row = present.binary_search(key).ok()? as u32;

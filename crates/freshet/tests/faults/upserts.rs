@@ -1,0 +1,141 @@
+//! Unique keys under `kill -9`: writers replace rows of few keys, a reader never sees a key twice,
+//! and after each start every key has its last acknowledged version, or a later one that was sent.
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+
+const WRITERS: u64 = 3;
+/// Keys of each writer.
+const KEYS: u64 = 400;
+const CRASHES: u64 = 8;
+const LOAD_MS: std::ops::Range<u64> = 100..900;
+/// Where the server dies in every other life, and how often that is passed before.
+const FAILPOINTS: [(&str, u64); 4] = [
+    ("marks-written", 4),
+    ("flush-after-publish", 3),
+    ("compaction-before-publish", 1),
+    ("flush-after-write", 3),
+];
+
+/// The versions of the keys of one writer.
+#[derive(Clone, Default)]
+struct Versions {
+    last: u64,
+    acknowledged: BTreeMap<u64, u64>,
+    sent: BTreeMap<u64, u64>,
+}
+
+/// Writes until the server dies.
+fn write(port: u16, (writer, seed): (u64, u64), mut versions: Versions) -> Versions {
+    let Ok(mut client) = Client::connect(port) else { return versions };
+    let mut random = StdRng::seed_from_u64(seed);
+    let modes = ["off_mode", "sync_mode", "async_mode"];
+    let mode = modes[writer as usize % modes.len()];
+    client.query(&format!("SET group_commit = '{mode}'")).ok();
+    loop {
+        let rows = match random.random_range(0..10) {
+            0 => random.random_range(200..2000),
+            _ => random.random_range(1..20),
+        };
+        let mut load = BTreeMap::new();
+        let rows = (0..rows).map(|_| {
+            versions.last += 1;
+            let (key, version) = (random.random_range(0..KEYS) * WRITERS + writer, versions.last);
+            load.insert(key, version);
+            format!("({key}, {version}, 'v{version}')")
+        });
+        let sql = format!("INSERT INTO u.u VALUES {}", rows.collect::<Vec<_>>().join(","));
+        versions.sent.extend(&load);
+        if client.query(&sql).is_err() {
+            return versions;
+        }
+        versions.acknowledged.extend(load);
+        if random.random_range(0..40) == 0 && client.query("FLUSH TABLES u.u").is_err() {
+            return versions;
+        }
+    }
+}
+
+/// Compares counts until the server dies.
+fn read(port: u16) {
+    let Ok(mut client) = Client::connect(port) else { return };
+    while let Ok(rows) = client.query("SELECT COUNT(*), COUNT(DISTINCT k) FROM u.u") {
+        assert_eq!(rows[0][0], rows[0][1], "a key is there twice");
+    }
+}
+
+/// What a started server has must be between what it acknowledged and what was sent.
+fn compare(client: &mut Client, writers: &mut [Versions]) {
+    let rows = client.query("SELECT k, v, s FROM u.u").unwrap();
+    let mut seen = BTreeMap::new();
+    for row in &rows {
+        let (key, version) = (row[0].parse::<u64>().unwrap(), row[1].parse::<u64>().unwrap());
+        assert_eq!(row[2], format!("v{version}"));
+        assert_eq!(seen.insert(key, version), None, "key {key} is there twice");
+    }
+    assert_eq!(client.number("SELECT COUNT(*) FROM u.u").unwrap(), seen.len() as i64);
+    for versions in writers {
+        for (key, acknowledged) in &versions.acknowledged {
+            let found = seen.get(key).copied().unwrap_or(0);
+            let possible = *acknowledged..=versions.sent[key];
+            assert!(possible.contains(&found), "key {key} is {found}, not in {possible:?}");
+        }
+        // What had no answer is there or not.
+        let sent = versions.sent.keys().filter_map(|key| Some((*key, *seen.get(key)?)));
+        versions.acknowledged = sent.collect();
+    }
+}
+
+#[test]
+fn every_key_has_its_last_version_after_a_crash() {
+    let world = world();
+    let mut writers = vec![Versions::default(); WRITERS as usize];
+    let mut random = StdRng::seed_from_u64(2411);
+    for crash in 0..CRASHES {
+        let mut server = world.setup.start().unwrap();
+        let mut client = Client::connect(server.mysql_port).unwrap();
+        if crash == 0 {
+            client.query("CREATE DATABASE u").unwrap();
+            let table = "CREATE TABLE u.u (k BIGINT, v BIGINT, s VARCHAR(30)) UNIQUE KEY(k) \
+                         DISTRIBUTED BY HASH(k) BUCKETS 2";
+            client.query(table).unwrap();
+        }
+        compare(&mut client, &mut writers);
+        drop(client);
+        if crash % 2 == 1 {
+            let (name, passes) = FAILPOINTS[crash as usize / 2 % FAILPOINTS.len()];
+            let skip = random.random_range(0..passes);
+            server.stop().unwrap();
+            let setup = world.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
+            server = setup.spawn().unwrap();
+            if server.wait_ready().is_err() {
+                // It came there during its start.
+                continue;
+            }
+        }
+        let port = server.mysql_port;
+        let running = writers.drain(..).zip(0..).map(|(versions, writer)| {
+            let seed = random.random();
+            thread::spawn(move || write(port, (writer, seed), versions))
+        });
+        let running = running.collect::<Vec<_>>();
+        let reader = thread::spawn(move || read(port));
+        sleep(Duration::from_millis(random.random_range(LOAD_MS)));
+        server.kill();
+        writers.extend(running.into_iter().map(|writer| writer.join().unwrap()));
+        reader.join().unwrap();
+    }
+    let replaces = |writer: &Versions| writer.last > 5 * KEYS;
+    assert!(writers.iter().all(replaces), "a key has few versions");
+    let mut server = world.setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    compare(&mut client, &mut writers);
+    client.query("FLUSH TABLES u.u").unwrap();
+    compare(&mut client, &mut writers);
+    server.stop().unwrap();
+    world.setup.check_files().unwrap();
+}

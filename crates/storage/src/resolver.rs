@@ -1,0 +1,291 @@
+//! The resolver of a keyed table: it finds what each version of a key has replaced, and marks it as
+//! dead (keys.md K19, RFC 0012).
+//!
+//! It takes the records of the log in their order, whoever runs it, one at a time: the background,
+//! or a reader, flush or merge that needs marks up to some LSN. Look-ups come first and may fail or
+//! be given up; marks, and what is known of keys, change together afterwards.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use freshet_base::Lsn;
+use freshet_base::budget::{Budget, Permit};
+use freshet_base::task::yield_core;
+use freshet_schema::key::Keys;
+use freshet_schema::{Distribution, Table, hash as tablet_hash};
+use futures::lock::Mutex;
+
+mod key_table;
+mod load;
+mod runs;
+mod swap;
+#[cfg(test)]
+mod tests;
+
+use key_table::{KeyTable, Version};
+use runs::{RunMarks, Runs, Wanted};
+pub(crate) use swap::flushed_to;
+pub use swap::{FlushSwap, FlushedRows, MergeSwap, Swap, dead, died};
+
+use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, Node, Step};
+use crate::error::Result;
+use crate::segment::key_part::hash;
+use crate::segment::{WaitMode, at_once};
+use crate::sync::{AtomicU64, Ordering};
+use crate::tablet::TabletFiles;
+
+/// The memory of the keys of all tables.
+#[derive(Clone)]
+pub struct KeyMemory {
+    /// For filters of files; without any left, parts of a filter are read when they are needed.
+    pub filters: Budget,
+    /// For the keys of rows in memory, with those rows: more than its limit when rows are there.
+    pub writes: Budget,
+}
+
+impl KeyMemory {
+    /// Without limits, for tools and tests.
+    pub fn unlimited() -> Self {
+        let budget = Budget::new("memory of keys", u64::MAX);
+        Self { filters: budget.clone(), writes: budget }
+    }
+}
+
+/// Makes the marks of one keyed table.
+pub struct Resolver {
+    delta: Arc<Delta>,
+    /// Held by whoever resolves, and while files are replaced: the latch of keys.md.
+    state: Arc<Mutex<State>>,
+    resolved: Arc<AtomicU64>,
+}
+
+/// What the resolver knows, as of `resolved`.
+pub(crate) struct State {
+    delta: Arc<Delta>,
+    /// The first node that is not resolved as a whole.
+    node: Arc<Node>,
+    /// All marks up to here are made.
+    resolved: Lsn,
+    shared: Arc<AtomicU64>,
+    distribution: Distribution,
+    buckets: u32,
+    keys: KeyTable,
+    runs: Runs,
+    marks: DeltaMarks,
+    /// The marks on rows of the delta, for the files that these rows go to.
+    made: Vec<DeltaMark>,
+    /// The memory of keys and marks.
+    permit: Permit,
+}
+
+impl Resolver {
+    /// The resolver of a table whose records up to `flushed` are in `tablets`.
+    pub fn new(
+        table: &Table,
+        delta: &Arc<Delta>,
+        flushed: Lsn,
+        tablets: &[TabletFiles],
+        memory: &KeyMemory,
+    ) -> Self {
+        let resolved = Arc::new(AtomicU64::new(flushed.get()));
+        let state = State {
+            delta: Arc::clone(delta),
+            node: delta.head(),
+            resolved: flushed,
+            shared: Arc::clone(&resolved),
+            distribution: table.distribution.clone(),
+            buckets: u32::try_from(table.partition().tablets.len()).expect("buckets are bounded"),
+            keys: KeyTable::default(),
+            runs: Runs::new(tablets, memory.filters.clone()),
+            marks: DeltaMarks::default(),
+            made: Vec::new(),
+            permit: memory.writes.acquire_over(0),
+        };
+        Self { delta: Arc::clone(delta), state: Arc::new(Mutex::new(state)), resolved }
+    }
+
+    /// All marks up to here are made.
+    pub fn resolved(&self) -> Lsn {
+        Lsn(self.resolved.load(Ordering::Acquire))
+    }
+
+    /// Whether all marks up to `lsn` are made.
+    pub fn is_resolved(&self, lsn: Lsn) -> bool {
+        // In this order: what comes later is above both.
+        let last = self.delta.last();
+        let resolved = self.resolved();
+        resolved >= lsn || resolved >= last
+    }
+
+    /// Makes the marks up to `lsn`, which the horizon has reached.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a segment's keys; the marks up to
+    /// [`Self::resolved`] are made.
+    pub async fn resolve_to(&self, lsn: Lsn) -> Result<()> {
+        if self.is_resolved(lsn) {
+            return Ok(());
+        }
+        self.state.lock().await.resolve(lsn, WaitMode::Awaiting).await
+    }
+
+    /// Like [`Self::resolve_to`], blocking, unless another resolves at present.
+    ///
+    /// # Errors
+    /// Those of [`Self::resolve_to`].
+    pub fn try_resolve_to(&self, lsn: Lsn) -> Result<()> {
+        match self.state.try_lock() {
+            Some(mut state) => at_once(state.resolve(lsn, WaitMode::Blocking)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rows of some entries of a chunk, with their keys in order.
+struct Rows {
+    lsns: Vec<Lsn>,
+    /// The number of the first one.
+    first: u64,
+    keys: Keys,
+    buckets: Vec<u32>,
+    /// Their indices, by key and then by age.
+    order: Vec<u32>,
+}
+
+impl Rows {
+    fn key(&self, at: u32) -> &[u8] {
+        self.keys.key(at as usize)
+    }
+
+    fn lsn(&self, at: u32) -> Lsn {
+        self.lsns[at as usize]
+    }
+
+    fn number(&self, at: u32) -> u64 {
+        self.first + u64::from(at)
+    }
+
+    /// The versions of each key.
+    fn groups(&self) -> impl Iterator<Item = &[u32]> {
+        self.order.chunk_by(|&a, &b| self.key(a) == self.key(b))
+    }
+}
+
+impl State {
+    pub async fn resolve(&mut self, to: Lsn, wait_mode: WaitMode) -> Result<()> {
+        if self.delta.last() > self.resolved && to > self.resolved {
+            let delta = Arc::clone(&self.delta);
+            for chunk in delta.chunks(&self.node) {
+                chunk.make_known(&mut self.marks);
+                for step in chunk.steps(self.resolved, to) {
+                    match step {
+                        Step::Rows(entries) => self.rows(&chunk, entries, wait_mode).await?,
+                        Step::Rowsets(lsn, rowsets) => self.load(lsn, &rowsets, wait_mode).await?,
+                        Step::Truncate(lsn) => self.cut(lsn),
+                    }
+                    yield_core();
+                }
+            }
+            self.pass_nodes(to);
+        }
+        self.advance(to);
+        Ok(())
+    }
+
+    fn advance(&mut self, to: Lsn) {
+        self.account();
+        self.resolved = self.resolved.max(to);
+        self.shared.store(self.resolved.get(), Ordering::Release);
+    }
+
+    fn account(&mut self) {
+        let made = self.made.capacity() * size_of::<DeltaMark>();
+        self.permit.resize_over(self.keys.memory_bytes() + made as u64);
+    }
+
+    /// Lets go of nodes that are resolved as a whole.
+    fn pass_nodes(&mut self, to: Lsn) {
+        while let Some(chunk) = self.node.chunk()
+            && chunk.last().is_none_or(|last| last <= to)
+        {
+            let next = Arc::clone(self.node.next());
+            self.node = next;
+        }
+    }
+
+    /// Nothing before `lsn` exists for those who see it.
+    fn cut(&mut self, lsn: Lsn) {
+        self.keys = KeyTable::default();
+        self.runs.clear();
+        self.made.clear();
+        self.advance(lsn);
+    }
+
+    /// Resolves the rows of some entries.
+    async fn rows(
+        &mut self,
+        chunk: &Chunk,
+        entries: Range<usize>,
+        wait_mode: WaitMode,
+    ) -> Result<()> {
+        let (lsns, first, batches) = chunk.rows_of(entries)?;
+        let mut from = 0;
+        for (schema, batch) in batches {
+            let to = from + batch.num_rows();
+            let rows = self.rows_of_batch(&schema, &batch, (&lsns[from..to], first + from as u64));
+            self.versions(rows, wait_mode).await?;
+            from = to;
+        }
+        assert_eq!(from, lsns.len(), "the rows of entries are the rows that are resolved");
+        Ok(())
+    }
+
+    fn rows_of_batch(
+        &self,
+        schema: &freshet_schema::TableSchema,
+        batch: &RecordBatch,
+        (lsns, first): (&[Lsn], u64),
+    ) -> Rows {
+        let keys = Keys::of_batch(batch, schema);
+        let buckets =
+            tablet_hash::tablet_indices(batch, schema, &self.distribution, self.buckets, 0);
+        let mut order = (0..lsns.len() as u32).collect::<Vec<_>>();
+        order.sort_by(|&a, &b| keys.key(a as usize).cmp(keys.key(b as usize)));
+        Rows { lsns: lsns.to_vec(), first, keys, buckets, order }
+    }
+
+    /// Marks what these rows replace: earlier versions in the delta, in files, and among them.
+    async fn versions(&mut self, rows: Rows, wait_mode: WaitMode) -> Result<()> {
+        let (mut wanted, mut died) = (Vec::new(), Vec::new());
+        for group in rows.groups() {
+            let (key, lsn) = (rows.key(group[0]), rows.lsn(group[0]));
+            match self.keys.find(key) {
+                Some(Version { is_removal: true, .. }) => {}
+                Some(Version { row, .. }) => died.push(DeltaMark { row, lsn }),
+                None => {
+                    let bucket = Some(rows.buckets[group[0] as usize] as usize);
+                    wanted.push(Wanted { key, bucket, lsn });
+                }
+            }
+            let pairs = group.windows(2);
+            died.extend(
+                pairs.map(|pair| DeltaMark { row: rows.number(pair[0]), lsn: rows.lsn(pair[1]) }),
+            );
+        }
+        let (found, _) = self.runs.look_up(wanted, 0..self.runs.len(), wait_mode).await?;
+        // From here on nothing fails.
+        found.into_iter().for_each(RunMarks::make);
+        died.iter().for_each(|mark| self.marks.mark(*mark));
+        self.made.extend(died);
+        for group in rows.groups() {
+            let last = group[group.len() - 1];
+            let version = Version { row: rows.number(last), is_removal: false };
+            self.keys.enter(rows.key(last), version);
+        }
+        if let Some(last) = rows.lsns.last() {
+            self.advance(*last);
+        }
+        Ok(())
+    }
+}

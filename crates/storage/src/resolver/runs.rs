@@ -1,0 +1,207 @@
+//! Sorted runs: the segments of a table that are searched by key (keys.md K16).
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use freshet_base::budget::{Budget, Permit};
+use freshet_base::{Lsn, TabletId};
+
+use crate::error::{Error, Result};
+use crate::marks::{Mark, SegmentMarks};
+use crate::rowset::Rowset;
+use crate::segment::key_part::KeyPart;
+use crate::segment::{Segment, WaitMode};
+use crate::tablet::TabletFiles;
+
+/// A segment that is searched by key.
+pub struct Run {
+    /// The bucket of its rows; `None` if its tablet is not known yet.
+    bucket: Option<usize>,
+    /// The last LSN of its rowset.
+    last: Lsn,
+    segment: Arc<Segment>,
+    marks: Arc<SegmentMarks>,
+    /// Its keys, once they were needed, with the memory of their filter if there was any left.
+    keys: Option<(KeyPart, Option<Permit>)>,
+}
+
+/// A key to look up.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub key: &'a [u8],
+    /// The bucket of its row; `None` if that is not known.
+    pub bucket: Option<usize>,
+    /// The row that is found dies here.
+    pub lsn: Lsn,
+}
+
+/// Marks to make on the segment of a run.
+pub struct RunMarks {
+    segment: Arc<SegmentMarks>,
+    marks: Vec<Mark>,
+}
+
+impl RunMarks {
+    pub fn new(run: &Run, marks: Vec<Mark>) -> Self {
+        Self { segment: Arc::clone(&run.marks), marks }
+    }
+
+    /// Makes them.
+    pub fn make(mut self) {
+        self.marks.sort_by_key(|mark| mark.lsn);
+        self.segment.push(&self.marks);
+    }
+}
+
+/// The sorted runs of a table; of those in one tablet, the oldest first.
+pub struct Runs {
+    runs: Vec<Run>,
+    /// Of the buckets, in their order.
+    tablets: Vec<TabletId>,
+    /// For filters.
+    memory: Budget,
+}
+
+impl Runs {
+    pub fn new(tablets: &[TabletFiles], memory: Budget) -> Self {
+        let mut runs = Self { runs: Vec::new(), tablets: Vec::new(), memory };
+        runs.renew(tablets, Lsn::ZERO);
+        runs
+    }
+
+    /// Takes over the files of a view up to `flushed`; large loads above it stay.
+    pub fn renew(&mut self, tablets: &[TabletFiles], flushed: Lsn) {
+        self.tablets = tablets.iter().map(|tablet| tablet.id).collect();
+        let (mut loads, mut known) = (Vec::new(), HashMap::new());
+        for run in self.runs.drain(..) {
+            match run.last > flushed {
+                true => loads.push(run),
+                false => _ = known.insert(Arc::as_ptr(&run.segment), run.keys),
+            }
+        }
+        for rowset in tablets.iter().flat_map(|tablet| &tablet.rowsets) {
+            self.add(rowset);
+        }
+        for run in &mut self.runs {
+            run.keys = known.remove(&Arc::as_ptr(&run.segment)).flatten();
+        }
+        self.runs.extend(loads);
+    }
+
+    /// Adds the newest rowset of its tablet.
+    pub fn add(&mut self, rowset: &Rowset) {
+        let bucket = self.tablets.iter().position(|tablet| *tablet == rowset.meta().tablet);
+        let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
+        let runs = rowset.segments().iter().zip(marks).map(|(segment, marks)| Run {
+            bucket,
+            last: rowset.lsns().1,
+            segment: Arc::clone(segment),
+            marks: Arc::clone(marks),
+            keys: None,
+        });
+        self.runs.extend(runs);
+    }
+
+    /// Forgets the large loads from `lsn` on.
+    pub fn forget_from(&mut self, lsn: Lsn) {
+        self.runs.retain(|run| run.last < lsn);
+    }
+
+    /// Forgets all runs, whose rows do not exist any more.
+    pub fn clear(&mut self) {
+        self.runs.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    pub fn run(&self, at: usize) -> &Run {
+        &self.runs[at]
+    }
+
+    /// The keys of a run.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn keys_of(&mut self, at: usize, wait_mode: WaitMode) -> Result<&KeyPart> {
+        let run = &mut self.runs[at];
+        if run.keys.is_none() {
+            run.keys = Some(run.open_keys(&self.memory, wait_mode).await?);
+        }
+        let (keys, _) = run.keys.as_ref().expect("they were just opened");
+        Ok(keys)
+    }
+
+    /// The rows with these keys in a range of the runs, as marks to be made, and the keys that none
+    /// of them has. The newest run that has a key decides: its row may be dead, and then all older
+    /// ones are. `wanted` is sorted by key.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn look_up<'a>(
+        &mut self,
+        wanted: Vec<Wanted<'a>>,
+        range: Range<usize>,
+        wait_mode: WaitMode,
+    ) -> Result<(Vec<RunMarks>, Vec<Wanted<'a>>)> {
+        let mut open = wanted;
+        let mut all = Vec::new();
+        for at in range.rev() {
+            if open.is_empty() {
+                break;
+            }
+            let bucket = self.runs[at].bucket;
+            let is_inside =
+                |wanted: &Wanted<'_>| bucket.zip(wanted.bucket).is_none_or(|(a, b)| a == b);
+            let places = (0..open.len()).filter(|&place| is_inside(&open[place]));
+            let places = places.collect::<Vec<_>>();
+            if places.is_empty() {
+                continue;
+            }
+            let keys = places.iter().map(|&place| open[place].key).collect::<Vec<_>>();
+            let found = self.keys_of(at, wait_mode).await?.look_up(&keys, wait_mode).await?;
+            if found.is_empty() {
+                continue;
+            }
+            let run = &self.runs[at];
+            let (mut marks, mut is_found) = (Vec::new(), vec![false; open.len()]);
+            for found in found {
+                let place = places[found.at];
+                is_found[place] = true;
+                let alive = found.rows.rev().find(|&row| !run.marks.is_dead(row));
+                marks.extend(alive.map(|row| Mark { row, lsn: open[place].lsn }));
+            }
+            let mut is_found = is_found.into_iter();
+            open.retain(|_| !is_found.next().expect("each key is found or not"));
+            if !marks.is_empty() {
+                all.push(RunMarks::new(run, marks));
+            }
+        }
+        Ok((all, open))
+    }
+}
+
+impl Run {
+    /// The bucket of its rows; `None` if its tablet is not known yet.
+    pub fn bucket(&self) -> Option<usize> {
+        self.bucket
+    }
+
+    async fn open_keys(
+        &self,
+        memory: &Budget,
+        wait_mode: WaitMode,
+    ) -> Result<(KeyPart, Option<Permit>)> {
+        let keys = self.segment.keys(wait_mode).await?;
+        let mut keys = keys.ok_or_else(|| {
+            Error::corruption(self.segment.path(), 0, "a segment of a keyed table has no keys")
+        })?;
+        let permit = memory.try_acquire(keys.filter_bytes());
+        if permit.is_some() {
+            keys.load_filter(wait_mode).await?;
+        }
+        Ok((keys, permit))
+    }
+}

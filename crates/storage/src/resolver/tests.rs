@@ -1,0 +1,371 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU64;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use freshet_base::task::Lane;
+use freshet_base::{RowsetId, SchemaVersion, TxnId};
+use freshet_meta::Catalog;
+use freshet_schema::{ColumnsBuilder, KeyModel, RowWriter, Table, TableSchema, row};
+use futures::executor::block_on;
+use imbl::HashMap;
+use proptest::prelude::*;
+
+use super::*;
+use crate::compaction::{MergeJob, Merged, merge};
+use crate::delta::{DeltaEntry, DeltaPart, Freshness, Payload};
+use crate::flush::{Files, FlushInput, flush};
+use crate::fold::Event;
+use crate::rowset::Rowset;
+use crate::segment::{ScanRequest, Share};
+use crate::snapshot::Snapshot;
+use crate::testing::{TABLE, files, permit, schema};
+use crate::view::{StoreView, TableView};
+use crate::views::Views;
+
+/// A keyed table of some buckets, driven as by an engine. The text of a row is its version.
+struct Store {
+    _dir: tempfile::TempDir,
+    files: Files,
+    table: Arc<Table>,
+    schema: Arc<TableSchema>,
+    views: Views,
+    lsn: u64,
+    horizon: Arc<AtomicU64>,
+    versions: u64,
+    ids: u64,
+    /// The version of each key at each LSN.
+    states: BTreeMap<u64, BTreeMap<i64, u64>>,
+}
+
+/// A flush that has written its files and is not shown yet.
+struct Flushing {
+    frozen: Lsn,
+    rowsets: Vec<Arc<Rowset>>,
+    rows: Vec<FlushedRows>,
+}
+
+/// A merge that has read its inputs and is not shown yet.
+struct Merging {
+    removed: Vec<Arc<Rowset>>,
+    merged: Merged,
+}
+
+impl Store {
+    fn new(buckets: u64, filters_bytes: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let schema = schema(1);
+        let key_model = KeyModel::Unique;
+        let table = crate::testing::table(std::slice::from_ref(&schema), buckets);
+        let table = Arc::new(Table { key_model, ..table });
+        let filters = Budget::new("memory of filters", filters_bytes);
+        let memory = KeyMemory { filters, ..KeyMemory::unlimited() };
+        let view = TableView::created(&table).with_resolver(&memory);
+        let tables = HashMap::unit(TABLE, Arc::new(view));
+        let memory = Budget::new("memory of snapshots", u64::MAX);
+        let views = Views::new(StoreView { catalog: Arc::new(Catalog::default()), tables }, memory);
+        let states = BTreeMap::from([(0, BTreeMap::new())]);
+        let files = files(dir.path());
+        let horizon = Arc::default();
+        let (lsn, versions, ids) = (0, 0, 0);
+        Self { _dir: dir, files, table, schema, views, lsn, horizon, versions, ids, states }
+    }
+
+    fn view(&self) -> Arc<TableView> {
+        Arc::clone(&self.views.load().tables[&TABLE])
+    }
+
+    fn next_lsn(&mut self, state: BTreeMap<i64, u64>) {
+        self.lsn += 1;
+        self.states.insert(self.lsn, state);
+        self.horizon.store(self.lsn, Ordering::SeqCst);
+    }
+
+    /// Encoded rows of these keys as the next record.
+    fn rows(&mut self, keys: &[i64]) -> Vec<u8> {
+        let mut state = self.states.last_key_value().unwrap().1.clone();
+        let mut bytes = Vec::new();
+        let mut rows = RowWriter::new(2, &mut bytes);
+        for &key in keys {
+            self.versions += 1;
+            state.insert(key, self.versions);
+            rows.begin_row();
+            rows.put_encoded(&key.to_le_bytes());
+            let mut cell = Vec::new();
+            row::put_bytes(&mut cell, self.versions.to_string().as_bytes());
+            rows.put_encoded(&cell);
+            rows.end_row();
+        }
+        self.next_lsn(state);
+        bytes
+    }
+
+    fn load(&mut self, keys: &[i64]) {
+        let bytes = self.rows(keys);
+        let entry = DeltaEntry {
+            lsn: Lsn(self.lsn),
+            txn: TxnId(0),
+            ends_group: true,
+            schema_version: SchemaVersion(1),
+            rows: keys.len() as u32,
+            payload: Payload::Copied(&bytes),
+        };
+        self.view().delta.push_rows(entry, permit(1));
+    }
+
+    fn columns(&self, bytes: &[u8], rows: usize) -> RecordBatch {
+        let mut builder = ColumnsBuilder::new(&self.schema, rows);
+        builder.append(bytes, rows);
+        builder.finish()
+    }
+
+    fn write(&mut self, batches: Vec<RecordBatch>, lsns: (Lsn, Lsn)) -> Vec<crate::flush::Written> {
+        let (table, schema) = (Arc::clone(&self.table), Arc::clone(&self.schema));
+        let input = FlushInput { lane: Lane::Background, table, schema, batches, lsns, turn: 0 };
+        let ids = &mut self.ids;
+        let next_id = || {
+            *ids += 1;
+            RowsetId(*ids)
+        };
+        block_on(flush(&self.files, input, 4000, next_id)).unwrap()
+    }
+
+    /// A large load; its files are written in two parts.
+    fn large_load(&mut self, keys: &[i64]) {
+        let bytes = self.rows(keys);
+        let batch = self.columns(&bytes, keys.len());
+        let lsn = Lsn(self.lsn);
+        let half = keys.len() / 2;
+        let parts = [batch.slice(0, half), batch.slice(half, keys.len() - half)];
+        let mut by_tablet = BTreeMap::<_, freshet_meta::RowsetMeta>::new();
+        for part in parts {
+            for written in self.write(vec![part], (lsn, lsn)) {
+                let meta = written.rowset;
+                let Some(joined) = by_tablet.get_mut(&meta.tablet) else {
+                    by_tablet.insert(meta.tablet, meta);
+                    continue;
+                };
+                joined.rows += meta.rows;
+                for mut segment in meta.segments {
+                    segment.id = freshet_base::SegmentId(joined.segments.len() as u32);
+                    joined.segments.push(segment);
+                }
+            }
+        }
+        let rowsets = by_tablet.into_values().map(|mut meta| {
+            (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
+            let rowset = self.files.rowset(TABLE, meta, &self.schema);
+            Arc::new(rowset.with_new_marks())
+        });
+        self.view().delta.push_rowsets(lsn, rowsets.collect());
+    }
+
+    fn resolve(&self, lsn: u64) {
+        block_on(self.view().resolver.as_ref().unwrap().resolve_to(Lsn(lsn))).unwrap();
+    }
+
+    fn flush(&mut self) -> Option<Flushing> {
+        let view = self.view();
+        let frozen = view.delta.freeze();
+        if frozen <= view.flushed {
+            return None;
+        }
+        self.resolve(frozen.get());
+        let read = view.read_up_to(frozen);
+        let (mut rowsets, mut rows) = (Vec::new(), Vec::new());
+        for part in read.parts {
+            match part {
+                DeltaPart::Rows(part) => {
+                    let (mut batches, numbers) = (Vec::new(), part.numbers());
+                    part.batches(&self.schema, &mut batches).unwrap();
+                    if part.rows() == 0 {
+                        continue;
+                    }
+                    let written = self.write(batches, part.lsns);
+                    rows.push(FlushedRows::new(numbers, &written));
+                    rowsets.extend(written.into_iter().map(|written| {
+                        Arc::new(self.files.rowset(TABLE, written.rowset, &self.schema))
+                    }));
+                }
+                DeltaPart::Rowsets(_, loaded) => rowsets.extend(loaded),
+            }
+        }
+        Some(Flushing { frozen, rowsets, rows })
+    }
+
+    /// Begins a swap; meanwhile a record comes, and its snapshot is opened in the view before.
+    fn swap(&mut self, keys: &[i64]) -> (Swap, Snapshot) {
+        let view = self.view();
+        let resolver = view.resolver.as_ref().unwrap();
+        let horizon = Arc::clone(&self.horizon);
+        let horizon = move || Lsn(horizon.load(Ordering::SeqCst));
+        let swap = block_on(resolver.begin_swap(horizon)).unwrap();
+        self.load(keys);
+        (swap, self.pin(self.lsn, Freshness::Committed))
+    }
+
+    fn show_flush(&mut self, flushing: Flushing, keys: &[i64]) -> Snapshot {
+        let Flushing { frozen, rowsets, rows } = flushing;
+        let (swap, before) = self.swap(keys);
+        let swap = Some(Box::new(FlushSwap { swap, rows }));
+        let (version, schema) = (self.view().version, Arc::clone(&self.schema));
+        let publish = Event::Publish { version, schema, rowsets, swap };
+        self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
+        before
+    }
+
+    /// Merges the files of one tablet, as its view has them now.
+    fn merge(&mut self, tablet: usize) -> Option<Merging> {
+        let view = self.view();
+        let tablet = &view.tablets[tablet % view.tablets.len()];
+        if tablet.rowsets.len() < 2 {
+            return None;
+        }
+        self.ids += 1;
+        let job = MergeJob {
+            table: TABLE,
+            tablet: tablet.id,
+            schema: Arc::clone(&self.schema),
+            rowsets: tablet.rowsets.clone(),
+            id: RowsetId(self.ids),
+            segment_bytes_max: 5000,
+            cold_bytes_min: u64::MAX,
+        };
+        let merged = merge(&self.files, &job, &mut || ControlFlow::Continue(()));
+        Some(Merging { removed: job.rowsets, merged: merged.unwrap().unwrap() })
+    }
+
+    fn show_merge(&mut self, merging: Merging, keys: &[i64]) -> Snapshot {
+        let Merging { removed, merged: Merged { rowset, rows } } = merging;
+        let (swap, before) = self.swap(keys);
+        let swap = Some(Box::new(MergeSwap { swap, rows: rows.unwrap() }));
+        let tablet = rowset.tablet;
+        let added = Arc::new(self.files.rowset(TABLE, rowset, &self.schema));
+        let event = Event::Replace { tablet, removed, added, swap };
+        self.views.settle(self.view().flushed, vec![(TABLE, event)], Arc::default);
+        before
+    }
+
+    fn truncate(&mut self) {
+        self.next_lsn(BTreeMap::new());
+        self.view().delta.push_truncate(Lsn(self.lsn));
+    }
+
+    fn pin(&self, horizon: u64, freshness: Freshness) -> Snapshot {
+        self.views.pin(freshness, || Lsn(horizon))
+    }
+
+    /// What a snapshot sees is what the log says.
+    fn check(&self, snapshot: &Snapshot) {
+        let table = snapshot.table(TABLE).unwrap().unwrap();
+        block_on(table.resolved()).unwrap();
+        let request = ScanRequest::all(&table.schema);
+        let mut batches = table.delta_batches().unwrap();
+        for rowset in table.rowsets() {
+            for slice in rowset.slices(table.horizon) {
+                let scan = slice.segment.scan(&request, Share::WHOLE, &slice.dead).unwrap();
+                batches.extend(scan.map(Result::unwrap));
+            }
+        }
+        let mut seen = BTreeMap::new();
+        for batch in &batches {
+            let keys = batch.column(0).as_primitive::<Int64Type>().values();
+            for (key, version) in keys.iter().zip(batch.column(1).as_string_view()) {
+                let version = version.unwrap().parse::<u64>().unwrap();
+                assert_eq!(
+                    seen.insert(*key, version),
+                    None,
+                    "key {key} twice at {}",
+                    table.horizon
+                );
+            }
+        }
+        assert_eq!(table.rows(), seen.len() as u64, "the count is exact");
+        assert_eq!(&seen, self.states.range(..=table.horizon.get()).next_back().unwrap().1);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Load(Vec<i64>),
+    LargeLoad(Vec<i64>),
+    /// A snapshot of so many records before the end.
+    Pin(u64),
+    Check(usize),
+    Resolve,
+    Flush,
+    /// A record with these keys comes meanwhile.
+    ShowFlush(Vec<i64>),
+    Merge(usize),
+    ShowMerge(Vec<i64>),
+    Truncate,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let keys = || prop::collection::vec(0i64..25, 1..20);
+    prop_oneof![
+        8 => keys().prop_map(Act::Load),
+        2 => prop::collection::vec(0i64..25, 2..40).prop_map(Act::LargeLoad),
+        5 => (0u64..6).prop_map(Act::Pin),
+        3 => (0usize..10).prop_map(Act::Check),
+        2 => Just(Act::Resolve),
+        4 => Just(Act::Flush),
+        4 => keys().prop_map(Act::ShowFlush),
+        3 => (0usize..3).prop_map(Act::Merge),
+        3 => keys().prop_map(Act::ShowMerge),
+        1 => Just(Act::Truncate),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn each_snapshot_sees_the_last_version_of_each_key(
+        buckets in 1u64..4,
+        filters_bytes in prop_oneof![Just(0), Just(u64::MAX)],
+        acts in prop::collection::vec(act(), 1..60),
+    ) {
+        run(buckets, filters_bytes, acts);
+    }
+}
+
+fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
+    let mut store = Store::new(buckets, filters_bytes);
+    let mut pins = Vec::<Snapshot>::new();
+    let (mut flushing, mut merging) = (None::<Flushing>, None::<Merging>);
+    // A TRUNCATE that is not in metadata yet.
+    let mut is_cut = false;
+    for act in acts {
+        match act {
+            Act::Load(keys) => store.load(&keys),
+            Act::LargeLoad(keys) if !is_cut => store.large_load(&keys),
+            Act::LargeLoad(_) => {}
+            Act::Pin(back) => {
+                let oldest = pins.last().map_or(0, |pin| pin.horizon.get());
+                let horizon = store.lsn.saturating_sub(back).max(oldest);
+                pins.push(store.pin(horizon.max(store.view().flushed.get()), Freshness::Committed));
+            }
+            Act::Check(at) => pins.get(at).into_iter().for_each(|pin| store.check(pin)),
+            Act::Resolve => store.resolve(store.lsn),
+            Act::Flush if flushing.is_none() && !is_cut => flushing = store.flush(),
+            Act::ShowFlush(keys) if !is_cut => {
+                pins.extend(flushing.take().map(|flushing| store.show_flush(flushing, &keys)));
+            }
+            Act::Merge(tablet) if merging.is_none() && !is_cut => merging = store.merge(tablet),
+            // Between flushes (K28).
+            Act::ShowMerge(keys) if flushing.is_none() && !is_cut => {
+                pins.extend(merging.take().map(|merging| store.show_merge(merging, &keys)));
+            }
+            Act::Truncate if !is_cut => {
+                store.truncate();
+                is_cut = true;
+            }
+            Act::Flush | Act::ShowFlush(_) | Act::Merge(_) | Act::ShowMerge(_) | Act::Truncate => {}
+        }
+    }
+    pins.push(store.pin(store.lsn, Freshness::Committed));
+    pins.push(store.pin(store.lsn, Freshness::Published));
+    pins.iter().rev().for_each(|pin| store.check(pin));
+}
