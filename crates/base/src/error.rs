@@ -75,6 +75,8 @@ codes! {
     KeyColumnMissing = 1072 "42000" 400;
     /// The declared length is above the type's maximum.
     TooLongColumn = 1074 "42000" 400;
+    /// A statement that changes the table that it reads in a subquery.
+    ChangesWhatItReads = 1093 "HY000" 400;
     /// DROP of a column or key that the table lacks.
     CannotDropColumn = 1091 "42000" 400;
     /// KILL of a connection that does not exist.
@@ -109,13 +111,21 @@ codes! {
     /// The rest of a packet did not arrive in time.
     ReadTimeout = 1159 "08S01" 408;
     WrongColumnName = 1166 "42000" 400;
+    /// A key of a text without length.
+    BlobKey = 1170 "42000" 400;
     UnknownVariable = 1193 "HY000" 400;
     /// The statement waited too long for a lock or for its place in a queue.
     LockWaitTimeout = 1205 "HY000" 503;
     /// The account has as many connections as it may.
     UserConnections = 1203 "42000" 503;
+    /// Transactions wait for each other, or what a statement read has changed too often.
+    Deadlock = 1213 "40001" 503;
+    /// A transaction holds as many locks as it may.
+    LockTableFull = 1206 "HY000" 503;
     /// An argument of the wrong kind or number.
     WrongArguments = 1210 "HY000" 400;
+    /// Clauses that do not go together.
+    WrongUsage = 1221 "HY000" 400;
     /// The two sides of a UNION differ in columns.
     SetColumns = 1222 "21000" 400;
     /// The user lacks a server-wide privilege.
@@ -131,6 +141,8 @@ codes! {
     /// A feature of MySQL that Freshet does not have; the message names it.
     NotSupported = 1235 "42000" 501;
     VariableReadOnly = 1238 "HY000" 400;
+    /// A change of what is no table.
+    NonUpdatableTable = 1288 "HY000" 400;
     /// An operand with the wrong number of columns.
     OperandColumns = 1241 "21000" 400;
     /// A scalar subquery with more than one row.
@@ -204,6 +216,8 @@ codes! {
     /// A lock name that is empty or too long.
     LockName = 3057 "42000" 400;
     InvalidJson = 3140 "22032" 400;
+    /// A key of a JSON column.
+    JsonKey = 3152 "42000" 400;
     /// More elements (values, expressions, ...) than a statement may have.
     TooLarge = 3170 "HY000" 400;
     /// A window function in HAVING.

@@ -24,7 +24,7 @@ use crate::buffer::LoadBuffer;
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
-use crate::record::{PartStamp, SMALL_RECORD_BYTES};
+use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::store::Store;
 use crate::sweep::InFlight;
@@ -61,6 +61,16 @@ pub struct Appended {
     pub txn: TxnId,
 }
 
+/// What a load of a keyed table has looked at before its append, under the latch of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct LookedUp {
+    /// The end of the table's log when it first looked.
+    pub end: Lsn,
+    /// Whether rows were computed, left out or counted because of stored ones. A TRUNCATE since
+    /// then makes them void (keys.md K8).
+    pub is_derived: bool,
+}
+
 /// A small load: rows of one table, encoded in a [`LoadBuffer`].
 pub struct SmallLoad<'a> {
     pub table: &'a Arc<TableState>,
@@ -69,6 +79,8 @@ pub struct SmallLoad<'a> {
     /// Whether and with which loads it shares a group.
     pub mode: GroupCommitMode,
     pub label: Option<Claim>,
+    /// In tables with a primary key.
+    pub looked_up: Option<LookedUp>,
 }
 
 /// The rows of one table in a load.
@@ -92,7 +104,11 @@ pub struct PartLoad {
     /// table.
     pub began_in: Incarnation,
     pub rows: u32,
+    /// How many of the rows, the first ones, only remove their key.
+    pub removals: u32,
     pub body: PartBody,
+    /// In tables with a primary key, unless its rows are in files.
+    pub looked_up: Option<LookedUp>,
 }
 
 impl Appender {
@@ -104,6 +120,7 @@ impl Appender {
     }
 
     /// Appends the rows of `buffer` as a load of one table; afterwards the buffer can be reused.
+    /// Also returns the last TRUNCATE of the table before the record.
     ///
     /// # Errors
     /// `NoSuchTable` when the table was dropped meanwhile; `OutOfRoom` when its flush keeps
@@ -113,38 +130,39 @@ impl Appender {
         mut load: SmallLoad<'_>,
         buffer: &mut LoadBuffer,
         admitted: Admitted,
-    ) -> Result<Appended> {
+    ) -> Result<(Appended, Lsn)> {
         self.check_flushable(load.table)?;
-        let rows = buffer.rows();
+        let (rows, removals) = (buffer.rows(), buffer.removals());
         let rows_end = buffer.payload.len();
         assert!(rows_end >= PART_HEAD_BYTES, "rows follow the head of their part");
         let is_paid = admitted.permit.bytes() >= rows_end as u64;
         assert!(is_paid, "rows that enter the delta hold their memory");
         let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
-        record::write_part_head(head, load.table.id, false, load.schema_version, rows, len);
+        let (table, schema_version) = (load.table.id, load.schema_version);
+        PartHead { table, rowsets: false, schema_version, rows, removals, len }.write(head);
         if let Some(label) = &mut load.label {
             write_label(label, &mut buffer.payload);
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
             let bytes = delta::Payload::Copied(&payload[PART_HEAD_BYTES..rows_end]);
-            self.append_load(load, rows, wal::Payload::Slice(payload), bytes, admitted)
+            self.append_load(load, (rows, removals), wal::Payload::Slice(payload), bytes, admitted)
         } else {
             let payload = buffer.take_payload();
             let bytes = delta::Payload::Shared(payload.slice(PART_HEAD_BYTES..rows_end));
-            self.append_load(load, rows, wal::Payload::Shared(payload), bytes, admitted)
+            self.append_load(load, (rows, removals), wal::Payload::Shared(payload), bytes, admitted)
         }
     }
 
     fn append_load(
         &self,
         load: SmallLoad<'_>,
-        rows: u32,
+        (rows, removals): (u32, u32),
         payload: wal::Payload<'_>,
         encoded: delta::Payload<'_>,
         admitted: Admitted,
-    ) -> Result<Appended> {
+    ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
         let is_alone = load.label.is_none() || load.mode == GroupCommitMode::Off;
         assert!(is_alone, "a load with a label is a group of its own");
@@ -162,26 +180,29 @@ impl Appender {
                     "a record is appended before it is durable"
                 );
                 let mut group = load.table.lock();
+                check_cut(load.table, load.looked_up)?;
                 let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
                 stamp.extend_from_slice(&1u16.to_le_bytes());
                 let SmallLoad { schema_version, .. } = load;
-                let body = Body::Rows { schema_version, rows, payload: encoded, permit };
+                let payload = encoded;
+                let body = Body::Rows { schema_version, rows, removals, payload, permit };
                 let full = enter_part(&mut group, lsn, &joined, body, stamp);
                 if let Some(label) = load.label {
                     label.appended(joined.txn, lsn, time);
                 }
-                Ok::<_, Error>((joined, full))
+                Ok::<_, Error>((joined, full, load.table.delta.truncated()))
             })?;
-        let (joined, full) = outcome;
+        let (joined, full, cut) = outcome;
         let txn = joined.txn;
         self.after_join(load.table, joined, size);
         if let Some(chunk) = full {
             convert_later(self.store.pool(), chunk);
         }
-        Ok(Appended { lsn, txn })
+        Ok((Appended { lsn, txn }, cut))
     }
 
-    /// Appends one record with several parts: a transaction or a large load.
+    /// Appends one record with several parts: a transaction or a large load. Also returns the last
+    /// TRUNCATE of each part's table before the record.
     ///
     /// # Errors
     /// `NoSuchTable` when a table was dropped meanwhile; `SnapshotTooOld` when a table was
@@ -191,7 +212,7 @@ impl Appender {
         parts: Vec<PartLoad>,
         mut label: Option<Claim>,
         admitted_room: wal::Room,
-    ) -> Result<Appended> {
+    ) -> Result<(Appended, Vec<Lsn>)> {
         assert!(!parts.is_empty(), "a load is of some table");
         assert!(parts.len() <= record::TABLES_MAX, "a record is of few tables");
         for part in &parts {
@@ -206,7 +227,7 @@ impl Appender {
         let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
         let txn = self.store.meta().ids().txn()?;
         let payload = wal::Payload::Shared(Bytes::from(payload));
-        let (lsn, joined) = self.store.wal.append_timed(
+        let (lsn, (joined, cuts)) = self.store.wal.append_timed(
             Kind::Load as u8,
             payload,
             admitted_room,
@@ -219,14 +240,17 @@ impl Appender {
                 let count = u16::try_from(parts.len()).expect("a record has few tables");
                 stamp.extend_from_slice(&count.to_le_bytes());
                 let mut joined = Vec::with_capacity(parts.len());
+                let mut cuts = Vec::with_capacity(parts.len());
                 for part in parts {
                     let (table, size) = (Arc::clone(&part.table), part.size());
+                    let cut = table.delta.truncated();
                     joined.push((table, self.enter_part_load(part, txn, lsn, stamp), size));
+                    cuts.push(cut);
                 }
                 if let Some(label) = label {
                     label.appended(txn, lsn, time);
                 }
-                Ok::<_, Error>(joined)
+                Ok::<_, Error>((joined, cuts))
             },
         )?;
         for (table, joined, size) in joined {
@@ -235,7 +259,7 @@ impl Appender {
         if is_large {
             self.store.keeper.wake();
         }
-        Ok(Appended { lsn, txn })
+        Ok((Appended { lsn, txn }, cuts))
     }
 
     /// Reserves log space for a record of these parts.
@@ -248,7 +272,7 @@ impl Appender {
     }
 
     fn enter_part_load(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Joined {
-        let PartLoad { table, schema, began_in, rows, body } = part;
+        let PartLoad { table, schema, began_in, rows, removals, body, looked_up: _ } = part;
         let mut group = table.lock();
         let joined = group.alone(txn, || self.store.clock().wall_micros());
         // Held until the delta refers to the files, so that the sweep does not delete them.
@@ -261,7 +285,8 @@ impl Appender {
             }
             PartBody::Rows { bytes, permit } => {
                 let payload = delta::Payload::Shared(bytes);
-                (Body::Rows { schema_version: schema.version, rows, payload, permit }, None)
+                let schema_version = schema.version;
+                (Body::Rows { schema_version, rows, removals, payload, permit }, None)
             }
         };
         if let Some(chunk) = enter_part(&mut group, lsn, &joined, body, stamp) {
@@ -364,6 +389,19 @@ impl Appender {
     }
 }
 
+/// Refuses rows that were computed from others which a TRUNCATE has removed since.
+fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
+    match looked_up {
+        Some(LookedUp { end, is_derived: true }) if table.delta.truncated() > end => Err(err!(
+            Deadlock,
+            "table '{}' was truncated while the statement changed its rows; try restarting \
+             transaction",
+            table.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Writes the stamp of one table's part and applies it to the table. Both happen under one lock, so
 /// that deltas are in log order.
 fn enter_part(
@@ -453,8 +491,9 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
         let len = u32::try_from(payload.len() - at - PART_HEAD_BYTES)
             .expect("a record is far below 4 GiB");
         let head = &mut payload[at..at + PART_HEAD_BYTES];
-        let version = part.schema.version;
-        record::write_part_head(head, part.table.id, rowsets, version, part.rows, len);
+        let (table, schema_version) = (part.table.id, part.schema.version);
+        let PartLoad { rows, removals, .. } = *part;
+        PartHead { table, rowsets, schema_version, rows, removals, len }.write(head);
     }
     payload
 }
@@ -467,6 +506,7 @@ fn check_parts(parts: &[PartLoad]) -> Result<()> {
         if log.is_dropped() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
+        check_cut(&part.table, part.looked_up)?;
         let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
         if is_in_files && part.began_in != log.incarnation() {
             bail!(

@@ -15,13 +15,15 @@ pub struct LoadBuffer {
     /// The payload of a record; it starts with space for the part's head.
     pub(crate) payload: Vec<u8>,
     rows: u32,
+    /// How many of the rows, the first ones, only remove their key.
+    removals: u32,
 }
 
 impl LoadBuffer {
     /// Empties the buffer and returns it to append rows to. It already contains space for the head,
     /// which the caller must not modify; the caller also counts the rows.
     pub fn begin(&mut self) -> &mut Vec<u8> {
-        self.rows = 0;
+        (self.rows, self.removals) = (0, 0);
         self.payload.clear();
         self.payload.resize(PART_HEAD_BYTES, 0);
         &mut self.payload
@@ -45,9 +47,19 @@ impl LoadBuffer {
         Ok(())
     }
 
+    /// Says that the rows so far only remove their key (keys.md K24).
+    pub fn removes_so_far(&mut self) {
+        self.removals = self.rows;
+    }
+
+    /// How many of the rows, the first ones, only remove their key.
+    pub fn removals(&self) -> u32 {
+        self.removals
+    }
+
     /// Empties the buffer and frees its memory if it is unusually large.
     pub fn rest(&mut self) {
-        self.rows = 0;
+        (self.rows, self.removals) = (0, 0);
         self.payload.clear();
         if self.payload.capacity() > BUFFER_BYTES_KEPT {
             self.payload = Vec::new();
@@ -69,6 +81,7 @@ impl LoadBuffer {
 
     /// Takes the rows and their number, and leaves the buffer empty and ready for more.
     pub fn take(&mut self) -> (Bytes, u32) {
+        assert_eq!(self.removals, 0, "a load with removals is a small one");
         let rows = self.rows;
         let has_head = self.payload.len() >= PART_HEAD_BYTES;
         assert!(rows == 0 || has_head, "rows follow the head of their part");

@@ -35,6 +35,7 @@ use crate::ddl::Ddl;
 use crate::digest::{self, TableDigest};
 use crate::flush::Flusher;
 use crate::history::History;
+use crate::locks::KeyLocks;
 use crate::metadata::Settler;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
@@ -124,6 +125,16 @@ impl Engine {
     /// `OutOfRoom` (1041, retryable).
     pub async fn take_memory(&self, bytes: u64, deadline: Deadline) -> Result<Permit> {
         self.admission.memory_until(bytes, deadline).await
+    }
+
+    /// Keys that statements and transactions hold.
+    pub(crate) fn locks(&self) -> &Arc<KeyLocks> {
+        &self.store.locks
+    }
+
+    /// The number of keys that statements and transactions hold.
+    pub fn locked_keys(&self) -> usize {
+        self.store.locks.held()
     }
 
     /// Whether the record of the term has settled.

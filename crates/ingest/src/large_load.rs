@@ -92,6 +92,8 @@ impl LargeLoad {
             schema: self.schema,
             began_in: self.incarnation,
             rows: self.rows,
+            removals: 0,
+            looked_up: None,
             body: PartBody::Rowsets { metas: rowsets, in_flight: self.in_flight },
         })
     }

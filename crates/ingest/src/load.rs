@@ -10,14 +10,16 @@ use bytes::Bytes;
 use freshet_base::Result;
 use freshet_base::budget::Permit;
 use freshet_meta::Claim;
-use freshet_schema::GroupCommitMode;
+use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::engine::Engine;
+use crate::keyed::{KeyRules, KeyedLoad};
+use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
-use crate::target::{LoadTarget, Loaded};
+use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::transaction::OwnRows;
 
 /// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
@@ -40,6 +42,7 @@ pub struct Load<'a> {
     target: &'a LoadTarget,
     destination: Destination<'a>,
     patience: WaitLimit,
+    key_rules: KeyRules,
     /// Pushed rows with their number and memory.
     pieces: Vec<(Bytes, u32, Permit)>,
     pieces_bytes: usize,
@@ -50,6 +53,13 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// Sets what happens to rows whose key exists, in a table with a primary key.
+    #[must_use]
+    pub fn with_keys(mut self, rules: KeyRules) -> Self {
+        self.key_rules = rules;
+        self
+    }
+
     /// Adds rows with memory reserved by the caller; not for transactions. If the load becomes too
     /// large for a record, its rows are written to files.
     ///
@@ -105,7 +115,7 @@ impl Load<'_> {
     /// When space is not available in time, when the table was dropped meanwhile, or when it was
     /// truncated after rows had been written to files. On error nothing was loaded.
     pub async fn commit(mut self, buffer: &mut LoadBuffer) -> Result<Loaded> {
-        let Self { engine, target, patience, .. } = self;
+        let Self { engine, target, patience, key_rules, .. } = self;
         let alone = Destination::Group(GroupCommitMode::Off);
         let (mode, label) = match std::mem::replace(&mut self.destination, alone) {
             Destination::Transaction(own) => {
@@ -114,7 +124,7 @@ impl Load<'_> {
                 // Its memory is reserved anew: nobody waits for the share of transactions while
                 // holding memory.
                 drop(self);
-                return own.load(engine, target, buffer, patience).await;
+                return own.load(engine, target, buffer, patience, key_rules).await;
             }
             Destination::Group(mode) => (mode, None),
             Destination::Label(claim) => (GroupCommitMode::Off, Some(claim)),
@@ -137,11 +147,15 @@ impl Load<'_> {
         };
         assert!(self.files.is_none(), "a load that has written files is a large one");
         let bytes = buffer.payload_bytes();
+        let (table, schema_version) = (&target.state, target.schema().version);
+        let load = SmallLoad { table, schema_version, mode, label, looked_up: None };
+        if target.table().key_model == KeyModel::Primary {
+            let keyed = KeyedLoad { engine, target, rules: key_rules, patience, computed: None };
+            return keyed.commit(load, buffer, self.held).await;
+        }
         let admitted = engine.admission.admit(bytes, self.held, patience).await?;
-        let schema_version = target.schema().version;
-        let load = SmallLoad { table: &target.state, schema_version, mode, label };
-        let Appended { lsn, txn } = engine.appender.append_rows(load, buffer, admitted)?;
-        Ok(Loaded { lsn, txn: Some(txn), mode, given })
+        let (Appended { lsn, txn }, _) = engine.appender.append_rows(load, buffer, admitted)?;
+        Ok(Loaded { lsn, txn: Some(txn), mode, given, keys: KeyOutcome::default() })
     }
 
     /// Whether all rows, including those in `buffer`, fit in one record.
@@ -209,8 +223,12 @@ impl Load<'_> {
         let deadline = self.patience.late(&engine.admission);
         let files = self.files.expect("a large load has gone to files");
         let parts = vec![files.finish().await?];
+        if self.target.table().key_model == KeyModel::Primary {
+            let large = KeyedFiles { engine, target: self.target, rules: self.key_rules };
+            return large.append(parts, label, deadline).await;
+        }
         let room = engine.appender.room_for(&parts, deadline).await?;
-        engine.appender.append_parts(parts, label, room)
+        engine.appender.append_parts(parts, label, room).map(|(appended, _)| appended)
     }
 }
 
@@ -222,8 +240,16 @@ impl Engine {
         destination: Destination<'a>,
         patience: WaitLimit,
     ) -> Load<'a> {
-        let (engine, pieces) = (self, Vec::new());
-        let (pieces_bytes, files, held) = (0, None, None);
-        Load { engine, target, destination, patience, pieces, pieces_bytes, files, held }
+        Load {
+            engine: self,
+            target,
+            destination,
+            patience,
+            key_rules: KeyRules::default(),
+            pieces: Vec::new(),
+            pieces_bytes: 0,
+            files: None,
+            held: None,
+        }
     }
 }

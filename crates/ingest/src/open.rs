@@ -5,7 +5,6 @@ use std::sync::Arc;
 use freshet_base::budget::Budget;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::{Meta, StoredTable};
-use freshet_schema::KeyModel;
 use freshet_storage::flush::Files;
 use freshet_storage::recover::StoredMarks;
 use freshet_storage::resolver::KeyMemory;
@@ -111,7 +110,8 @@ impl Engine {
         let tables = stored_tables(locks, meta, &files, (&config, admission.memory()))?;
         let keeper = Keeper::default();
         let history = Arc::new(History::new(Arc::clone(&world.metrics)));
-        let store = Arc::new(Store { world, config, wal, disk, keeper, files, tables });
+        let locks = Arc::default();
+        let store = Arc::new(Store { world, config, wal, disk, keeper, files, locks, tables });
         let settler = Arc::new(Settler::new(Arc::clone(&store)));
         let sweeper = Arc::new(Sweeper::new(Arc::clone(&store)));
         let compactor = Arc::new(Compactor {
@@ -236,7 +236,9 @@ fn stored_tables(
 fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
     let table = Arc::clone(&stored.table);
     let mut tablets = TableView::empty_tablets(&table);
-    let marks = (table.key_model == KeyModel::Unique)
+    let marks = table
+        .key_model
+        .is_keyed()
         .then(|| StoredMarks::read(&*files.fs, &files.dir, table.id, &stored.marks))
         .transpose()
         .map_err(damaged)?;

@@ -7,7 +7,8 @@
 //! load      stamp    u16 parts, then per part: table u64, partition u64, incarnation u32,
 //!                    txn u64, version u64 (0: the part does not end its group), txn u64 (of
 //!                    the open group of others that it ended before; 0: none)
-//!           payload  per part: table u64, body u8, schema version u32, rows u32, len u32,
+//!           payload  per part: table u64, body u8, schema version u32, rows u32, removals u32 (of
+//!                    these rows, the first ones, only the key counts: it is removed), len u32,
 //!                    len bytes (encoded rows, or rowsets encoded by `meta::disk`);
 //!                    then, if the client gave a label: db u64, kind u8,
 //!                    committed i64 (microseconds since 1970), the label's bytes
@@ -41,7 +42,7 @@ pub const TABLES_MAX: usize = 16_384;
 /// Log space for a record that ends a group, or a barrier of a few tables.
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 /// Bytes before the rows of a part in a load's payload.
-pub const PART_HEAD_BYTES: usize = 21;
+pub const PART_HEAD_BYTES: usize = 25;
 
 /// Bytes of the table in the stamp of a part or barrier, and after it.
 const TABLE_BYTES: usize = 8;
@@ -117,6 +118,8 @@ pub struct Part<'a> {
     pub schema_version: SchemaVersion,
     /// Number of rows.
     pub rows: u32,
+    /// How many of them, the first ones, only remove their key (keys.md K24).
+    pub removals: u32,
     pub body: Body<'a>,
 }
 
@@ -273,21 +276,31 @@ impl BarrierBody {
     }
 }
 
-/// Writes the head of a part, which is followed by `len` bytes of rows.
-pub fn write_part_head(
-    head: &mut [u8],
-    table: TableId,
-    rowsets: bool,
-    schema_version: SchemaVersion,
-    rows: u32,
-    len: u32,
-) {
-    assert_eq!(head.len(), PART_HEAD_BYTES, "the head of a part has one length");
-    head[0..8].copy_from_slice(&table.get().to_le_bytes());
-    head[8] = u8::from(rowsets);
-    head[9..13].copy_from_slice(&schema_version.get().to_le_bytes());
-    head[13..17].copy_from_slice(&rows.to_le_bytes());
-    head[17..21].copy_from_slice(&len.to_le_bytes());
+/// The head of a part, which is followed by `len` bytes of rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartHead {
+    pub table: TableId,
+    /// Whether the bytes are metadata of rowsets.
+    pub rowsets: bool,
+    pub schema_version: SchemaVersion,
+    pub rows: u32,
+    /// How many of the rows, the first ones, only remove their key.
+    pub removals: u32,
+    pub len: u32,
+}
+
+impl PartHead {
+    /// Writes it into the space that was left for it.
+    pub fn write(&self, head: &mut [u8]) {
+        assert_eq!(head.len(), PART_HEAD_BYTES, "the head of a part has one length");
+        assert!(self.removals <= self.rows, "keys that a record removes are among its rows");
+        head[0..8].copy_from_slice(&self.table.get().to_le_bytes());
+        head[8] = u8::from(self.rowsets);
+        head[9..13].copy_from_slice(&self.schema_version.get().to_le_bytes());
+        head[13..17].copy_from_slice(&self.rows.to_le_bytes());
+        head[17..21].copy_from_slice(&self.removals.to_le_bytes());
+        head[21..25].copy_from_slice(&self.len.to_le_bytes());
+    }
 }
 
 /// Bytes of a label besides its text: database, kind and time.
@@ -546,7 +559,10 @@ impl<'a> Reader<'a> {
         let table = TableId(self.u64()?);
         let rowsets = self.u8()?;
         let schema_version = SchemaVersion(self.u32()?);
-        let rows = self.u32()?;
+        let (rows, removals) = (self.u32()?, self.u32()?);
+        if removals > rows {
+            return Err(err!(Corruption, "a record removes {removals} keys with {rows} rows"));
+        }
         let len = self.u32()?;
         let bytes = self.take(len as usize)?;
         let body = match rowsets {
@@ -554,7 +570,7 @@ impl<'a> Reader<'a> {
             1 => Body::Rowsets(bytes),
             other => return Err(err!(Corruption, "body {other} in the log is unknown")),
         };
-        Ok(Part { table, schema_version, rows, body })
+        Ok(Part { table, schema_version, rows, removals, body })
     }
 }
 

@@ -73,6 +73,7 @@ impl<'a> Replay<'a> {
             table: entry.table,
             schema_version: entry.schema_version,
             rows: entry.rows,
+            removals: entry.removals,
             body: match &entry.body {
                 SideBody::Rows(bytes) => record::Body::Rows(bytes),
                 SideBody::Rowsets(bytes) => record::Body::Rowsets(bytes),
@@ -179,6 +180,7 @@ impl<'a> Replay<'a> {
                 Ok(Body::Rows {
                     schema_version: part.schema_version,
                     rows: part.rows,
+                    removals: part.removals,
                     payload: Payload::Copied(bytes),
                     permit: self.memory.acquire_over(bytes.len() as u64 + 64),
                 })

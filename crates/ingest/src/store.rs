@@ -14,6 +14,7 @@ use freshet_wal::{Horizon, Wal};
 use crate::config::EngineConfig;
 use crate::disk::Disk;
 use crate::keeper::Keeper;
+use crate::locks::KeyLocks;
 use crate::tables::Tables;
 use crate::world::World;
 
@@ -25,6 +26,8 @@ pub(crate) struct Store {
     pub disk: Arc<Disk>,
     pub keeper: Keeper,
     pub files: Files,
+    /// Keys that statements and transactions hold.
+    pub locks: Arc<KeyLocks>,
     /// The last field, since it excludes other processes from the store.
     pub tables: Tables,
 }

@@ -66,11 +66,31 @@ pub struct Loaded {
     pub mode: GroupCommitMode,
     /// The label given by the client, or that of the transaction.
     pub given: Option<Arc<str>>,
+    /// What it met in a table with a primary key.
+    pub keys: KeyOutcome,
+}
+
+/// What the rows of a load met in a table with a primary key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyOutcome {
+    /// How many rows others have replaced, also others of the load.
+    pub replaced: u64,
+    /// How many rows were left out since their key exists.
+    pub skipped: u64,
+    /// What is to be said of the first ones of these.
+    pub messages: Vec<String>,
 }
 
 impl Loaded {
     pub(crate) fn alone(lsn: Lsn, txn: TxnId, given: Option<Arc<str>>) -> Self {
-        Self { lsn, txn: Some(txn), mode: GroupCommitMode::Off, given }
+        let keys = KeyOutcome::default();
+        Self { lsn, txn: Some(txn), mode: GroupCommitMode::Off, given, keys }
+    }
+
+    /// A statement that wrote nothing, and whose reply tells of rows up to `lsn`.
+    pub(crate) fn looked_only(lsn: Lsn) -> Self {
+        let keys = KeyOutcome::default();
+        Self { lsn, txn: None, mode: GroupCommitMode::Off, given: None, keys }
     }
 
     /// The label for the reply, derived from the transaction id if none was given.

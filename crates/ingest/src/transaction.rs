@@ -8,18 +8,22 @@ use bytes::Bytes;
 use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
 use freshet_meta::Claim;
 use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::{GroupCommitMode, TableSchema, history};
+use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
+use freshet_storage::resolver::KeyedRows;
 use parking_lot::Mutex;
 
 use crate::admit::{HeldMemory, WaitLimit};
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
+use crate::keyed::{KeyRules, keys_of, resolver};
+use crate::keyed_own::{KeyedTable, Step};
 use crate::large_load::LargeLoad;
+use crate::locks::LockOwner;
 use crate::names;
 use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::state::TableState;
-use crate::target::{LoadTarget, Loaded};
+use crate::target::{KeyOutcome, LoadTarget, Loaded};
 
 /// An open transaction; dropping it rolls it back.
 pub struct Transaction {
@@ -48,6 +52,10 @@ struct Own {
     /// reads takes no id, so it can begin before the term has.
     label: OnceLock<Arc<str>>,
     parts: Mutex<Vec<TableRows>>,
+    /// Changes of tables with a primary key.
+    keyed: Mutex<Vec<KeyedTable>>,
+    /// Holds the keys of these until the end, once there are any.
+    owner: OnceLock<LockOwner>,
 }
 
 struct TableRows {
@@ -67,22 +75,52 @@ impl OwnRows {
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.0.parts.lock().is_empty()
+        self.0.parts.lock().is_empty() && self.0.keyed.lock().is_empty()
+    }
+
+    /// Whether it holds keys that others may wait for.
+    pub fn holds_keys(&self) -> bool {
+        self.0.owner.get().is_some()
     }
 
     /// The number of rows in all tables.
     pub fn rows(&self) -> u64 {
-        rows_of(&self.0.parts.lock())
+        let keyed = self.0.keyed.lock().iter().map(KeyedTable::rows).sum::<u64>();
+        rows_of(&self.0.parts.lock()) + keyed
     }
 
     /// The session's uncommitted rows of a table, converted to `schema`.
     pub fn overlay(&self, table: TableId, schema: &TableSchema) -> Option<RecordBatch> {
+        if let Some(keyed) = self.0.keyed.lock().iter().find(|keyed| keyed.id() == table) {
+            return keyed.overlay(schema);
+        }
         let parts = self.0.parts.lock();
         let part = parts.iter().find(|part| part.table.id == table)?;
         let batch = columns(&part.schema, &part.bytes, part.rows);
         let adapted = history::adapt(&batch, &part.schema, schema);
         assert_eq!(adapted.num_rows(), batch.num_rows(), "an ALTER keeps every row");
         Some(adapted)
+    }
+
+    /// The keys of a table whose stored rows the session does not see any more, since it has changed
+    /// them.
+    pub fn hidden(&self, table: TableId) -> Vec<Box<[u8]>> {
+        let keyed = self.0.keyed.lock();
+        let keyed = keyed.iter().find(|keyed| keyed.id() == table);
+        keyed.into_iter().flat_map(KeyedTable::hidden).map(Box::from).collect()
+    }
+
+    /// The row that a key has after the changes of this transaction, if that has changed it.
+    pub(crate) fn changed(&self, target: &LoadTarget, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let mut keyed = self.0.keyed.lock();
+        let table = keyed.iter_mut().find(|keyed| keyed.id() == target.id())?;
+        table.follow(target);
+        table.own(key).ok().map(|row| row.map(<[u8]>::to_vec))
+    }
+
+    /// Who holds its keys.
+    pub(crate) fn owner(&self, engine: &Engine) -> &LockOwner {
+        self.0.owner.get_or_init(|| LockOwner::new(engine.locks()))
     }
 
     /// Checks that the transaction with these additional rows stays within its limits.
@@ -120,20 +158,107 @@ impl OwnRows {
         target: &LoadTarget,
         buffer: &LoadBuffer,
         patience: WaitLimit,
+        key_rules: KeyRules,
     ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
         // Ids are given out once the term has begun; nobody waits for that while holding memory.
         engine.begun().await?;
+        if target.table().key_model == KeyModel::Primary {
+            return self.insert(engine, target, buffer, patience, key_rules).await;
+        }
         let bytes = buffer.row_bytes().len() as u64;
         let held = engine.admission.hold(bytes, patience.soon(&engine.admission)).await?;
+        self.add(target, buffer, held);
+        self.loaded(engine, Lsn::ZERO, KeyOutcome::default())
+    }
+
+    /// What a statement of it tells.
+    fn loaded(&self, engine: &Engine, lsn: Lsn, keys: KeyOutcome) -> Result<Loaded> {
         if self.0.label.get().is_none() {
             let label = names::transaction_label(engine.meta().ids().txn()?);
             let set = self.0.label.set(Arc::from(label));
             assert!(set.is_ok(), "a session runs one statement at a time");
         }
-        self.add(target, buffer, held);
         let given = self.0.label.get().cloned();
-        Ok(Loaded { lsn: Lsn::ZERO, txn: None, mode: GroupCommitMode::Off, given })
+        Ok(Loaded { lsn, txn: None, mode: GroupCommitMode::Off, given, keys })
+    }
+
+    /// INSERT, INSERT IGNORE or REPLACE of the rows in `buffer`.
+    async fn insert(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        buffer: &LoadBuffer,
+        patience: WaitLimit,
+        rules: KeyRules,
+    ) -> Result<Loaded> {
+        let rows = keys_of(target, buffer);
+        let (clock, deadline) = (engine.store.clock(), rules.deadline(engine));
+        self.owner(engine).lock(target.id(), &rows, clock, deadline).await?;
+        let mut latch = resolver(target).latch().await?;
+        let places = latch.find(&rows).await?;
+        let own = |key: &[u8]| self.changed(target, key).map(|row| row.is_some());
+        let looked = (latch, places);
+        let step = Step::insert(engine, target, own, (buffer, &rows), looked, rules).await?;
+        self.apply(engine, target, step, patience).await
+    }
+
+    /// Writes new rows in place of others, as [`crate::Change::write`] does.
+    pub(crate) async fn change(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        new: (&LoadBuffer, &KeyedRows),
+        removed: &[&[u8]],
+        seen: (Lsn, Lsn),
+        patience: WaitLimit,
+    ) -> Result<Loaded> {
+        let (_, rows) = new;
+        let keys = removed.iter().copied().chain((0..rows.len()).map(|at| rows.key(at)));
+        let looked_up = KeyedRows::of_keys(keys);
+        let mut latch = resolver(target).latch().await?;
+        let places = latch.find(&looked_up).await?;
+        drop(latch);
+        let in_base = places.iter().map(Option::is_some).collect::<Vec<_>>();
+        let step = Step::change(target, new, removed, &in_base, seen);
+        self.apply(engine, target, step, patience).await
+    }
+
+    async fn apply(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        step: Step,
+        patience: WaitLimit,
+    ) -> Result<Loaded> {
+        let (outcome, seen) = (step.outcome.clone(), step.seen);
+        self.check_keyed_room(engine, step.bytes)?;
+        let until = patience.soon(&engine.admission);
+        let held = engine.admission.hold(step.bytes as u64, until).await?;
+        let loaded = self.loaded(engine, seen, outcome)?;
+        let mut keyed = self.0.keyed.lock();
+        if !keyed.iter().any(|table| table.id() == target.id()) {
+            keyed.push(KeyedTable::new(target));
+        }
+        let table = keyed.iter_mut().find(|table| table.id() == target.id());
+        let table = table.expect("it was just added");
+        table.follow(target);
+        table.apply(step, held);
+        Ok(loaded)
+    }
+
+    /// Changes of keys are one record, with no files beside it.
+    fn check_keyed_room(&self, engine: &Engine, more: usize) -> Result<()> {
+        let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>() + more;
+        if engine.appender.takes_record_of(bytes) {
+            return Ok(());
+        }
+        bail!(
+            OutOfRoom,
+            "a transaction changes rows of at most {} (wal_load_bytes_max) in tables with a \
+             primary key; COMMIT more often",
+            engine.config().wal_load_bytes_max
+        );
     }
 
     fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: HeldMemory) {
@@ -207,7 +332,8 @@ impl Engine {
     pub fn begin_transaction(&self, claim: Option<Claim>) -> Transaction {
         let given = claim.as_ref().map(|claim| Arc::from(claim.label()));
         let label = given.map_or_else(OnceLock::new, OnceLock::from);
-        let own = Own { label, parts: Mutex::default() };
+        let (parts, keyed, owner) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let own = Own { label, parts, keyed, owner };
         Transaction { own: OwnRows(Arc::new(own)), claim }
     }
 
@@ -224,7 +350,12 @@ impl Engine {
     ) -> Result<Option<Loaded>> {
         let Transaction { own, claim } = transaction;
         let rows = std::mem::take(&mut *own.0.parts.lock());
-        if rows.is_empty() {
+        let mut keyed = std::mem::take(&mut *own.0.keyed.lock());
+        // Latches are taken in one order.
+        keyed.sort_by_key(KeyedTable::id);
+        let keyed = keyed.into_iter().map(KeyedTable::into_part);
+        let keyed = keyed.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
+        if rows.is_empty() && keyed.is_empty() {
             return Ok(None);
         }
         let deadline = patience.soon(&self.admission);
@@ -236,8 +367,25 @@ impl Engine {
                 false => part.into_load(),
             });
         }
+        let plain = parts.len();
+        let mut looked = Vec::with_capacity(keyed.len());
+        for (part, target, rows) in keyed {
+            looked.push((target, rows, part.removals));
+            parts.push(part);
+        }
         let room = self.appender.room_for(&parts, deadline).await?;
-        let appended = self.appender.append_parts(parts, claim, room)?;
+        let mut latches = Vec::with_capacity(looked.len());
+        for (target, rows, _) in &looked {
+            let mut latch = resolver(target).latch().await?;
+            let places = latch.find(rows).await?;
+            latches.push((latch, places));
+        }
+        let (appended, cuts) = self.appender.append_parts(parts, claim, room)?;
+        for (((_, rows, removals), (latch, places)), cut) in
+            looked.iter().zip(latches).zip(&cuts[plain..])
+        {
+            latch.appended(appended.lsn, rows, *removals, &places, *cut);
+        }
         let given = own.0.label.get().cloned();
         assert!(given.is_some(), "a transaction with rows has a label");
         Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
@@ -260,6 +408,8 @@ impl TableRows {
             schema: self.schema,
             began_in: self.incarnation,
             rows: self.rows,
+            removals: 0,
+            looked_up: None,
             body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
         }
     }

@@ -55,19 +55,17 @@ impl Planned {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
         let columns = columns(spec)?;
-        let key_columns = key_columns(spec, &columns)?;
-        let key_model = key_model(spec, &columns[..key_columns])?;
+        let declared_keys = declared_keys(spec, &columns)?;
+        let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
+        let key_columns = if key_model == KeyModel::Primary { 0 } else { sort_key.len() };
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
-        let declared_keys = declared_keys(spec, &columns)?;
-        warnings.extend(declared_keys.iter().filter_map(key_warning));
-        let sort_key = (0..key_columns).collect();
+        warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
+        let written = spec.distribution.as_ref();
         Ok(Self {
-            distribution: match key_model {
-                KeyModel::Duplicate => distribution(spec.distribution.as_ref(), &columns)?,
-                KeyModel::Unique => {
-                    distribution_by_key(spec.distribution.as_ref(), &columns, key_columns)?
-                }
+            distribution: match key_model.is_keyed() {
+                false => distribution(written, &columns)?,
+                true => distribution_by_key(written, &columns, &sort_key)?,
             },
             key_model,
             buckets: buckets(spec.buckets)?,
@@ -132,6 +130,65 @@ fn position(columns: &[Column], name: &str) -> Option<usize> {
     columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
 }
 
+/// What happens to rows with equal keys, and the columns that rows are sorted by.
+fn sort_key(
+    spec: &TableSpec,
+    columns: &[Column],
+    declared: &[DeclaredKey],
+) -> Result<(KeyModel, Vec<usize>)> {
+    let primary = declared.iter().find(|key| key.kind == DeclaredKeyKind::Primary);
+    if let (None, Some(primary)) = (&spec.key, primary) {
+        return Ok((KeyModel::Primary, primary_key(primary, columns, spec.form)?));
+    }
+    let leading = key_columns(spec, columns)?;
+    Ok((key_model(spec, &columns[..leading])?, (0..leading).collect()))
+}
+
+/// The columns of a primary key, which may stand anywhere in the table.
+fn primary_key(key: &DeclaredKey, columns: &[Column], form: TableForm) -> Result<Vec<usize>> {
+    let position = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
+    let at = key.columns.iter().map(|id| position(id).expect("a declared key has its columns"));
+    let at = at.collect::<Vec<_>>();
+    for column in at.iter().map(|&at| &columns[at]) {
+        if matches!(column.ty, ColumnType::Json) {
+            bail!(
+                JsonKey,
+                "JSON column '{}' supports indexing only via generated columns on a specified \
+                 JSON path.",
+                column.name
+            );
+        }
+        if matches!(column.ty, ColumnType::Text | ColumnType::Blob) {
+            bail!(
+                BlobKey,
+                "BLOB/TEXT column '{}' used in key specification without a key length",
+                column.name
+            );
+        }
+    }
+    // A character may take four bytes.
+    let bytes_per_unit = if form == TableForm::MySql { 4 } else { 1 };
+    let bytes = |column: &Column| match column.ty {
+        ColumnType::Char { .. } | ColumnType::VarChar { .. } => {
+            u64::from(key_bytes(column.ty)) * bytes_per_unit
+        }
+        ty => u64::from(key_bytes(ty)),
+    };
+    check_key_bytes(at.iter().map(|&at| bytes(&columns[at])).sum())?;
+    Ok(at)
+}
+
+fn check_key_bytes(bytes: u64) -> Result<()> {
+    if bytes > KEY_BYTES_MAX as u64 {
+        bail!(
+            KeyTooLong,
+            "Specified key was too long; max key length is {KEY_BYTES_MAX} bytes, and these \
+             columns may have {bytes}"
+        );
+    }
+    Ok(())
+}
+
 /// The number of leading columns in the key.
 fn key_columns(spec: &TableSpec, columns: &[Column]) -> Result<usize> {
     match (&spec.key, spec.form) {
@@ -158,14 +215,7 @@ fn key_model(spec: &TableSpec, keys: &[Column]) -> Result<KeyModel> {
         }
     }
     // A column of text is as long as it was declared.
-    let bytes = keys.iter().map(|column| u64::from(key_bytes(column.ty))).sum::<u64>();
-    if bytes > KEY_BYTES_MAX as u64 {
-        bail!(
-            KeyTooLong,
-            "Specified key was too long; max key length is {KEY_BYTES_MAX} bytes, and these \
-             columns may have {bytes}"
-        );
-    }
+    check_key_bytes(keys.iter().map(|column| u64::from(key_bytes(column.ty))).sum())?;
     Ok(KeyModel::Unique)
 }
 
@@ -289,8 +339,9 @@ fn free_name(column: &str, taken: impl Fn(&str) -> bool) -> String {
         .expect("there are more numbers than keys")
 }
 
-fn key_warning(key: &DeclaredKey) -> Option<String> {
+fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> {
     let kind = match key.kind {
+        DeclaredKeyKind::Primary if model == KeyModel::Primary => return None,
         DeclaredKeyKind::Primary => "PRIMARY KEY".to_owned(),
         DeclaredKeyKind::Unique => format!("UNIQUE KEY '{}'", key.name),
         DeclaredKeyKind::Index => return None,
@@ -323,9 +374,9 @@ fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Resul
 fn distribution_by_key(
     written: Option<&DistributionSpec>,
     columns: &[Column],
-    key_columns: usize,
+    sort_key: &[usize],
 ) -> Result<Distribution> {
-    let keys = &columns[..key_columns];
+    let keys = sort_key.iter().map(|&at| &columns[at]).collect::<Vec<_>>();
     if matches!(written, Some(DistributionSpec::Random)) {
         bail!(
             Unknown,

@@ -87,6 +87,9 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
     });
     let names = names.collect::<Vec<_>>().join(",");
     match key.kind {
+        DeclaredKeyKind::Primary if table.key_model == KeyModel::Primary => {
+            format!("PRIMARY KEY ({names})")
+        }
         DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}){NOT_ENFORCED}"),
         DeclaredKeyKind::Unique => {
             format!("UNIQUE KEY {} ({names}){NOT_ENFORCED}", quoted(&key.name))
@@ -98,11 +101,11 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
 fn olap_tail(table: &Table) -> String {
     let keys = &table.schema().columns[..table.key_columns];
     let keys = keys.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ");
-    let model = match table.key_model {
-        KeyModel::Duplicate => "DUPLICATE",
-        KeyModel::Unique => "UNIQUE",
+    let mut tail = match table.key_model {
+        KeyModel::Duplicate => format!(" ENGINE=OLAP\nDUPLICATE KEY({keys})"),
+        KeyModel::Unique => format!(" ENGINE=OLAP\nUNIQUE KEY({keys})"),
+        KeyModel::Primary => " ENGINE=OLAP".to_owned(),
     };
-    let mut tail = format!(" ENGINE=OLAP\n{model} KEY({keys})");
     if !table.comment.is_empty() {
         tail += &format!("\nCOMMENT {}", text(&table.comment));
     }
@@ -119,7 +122,12 @@ fn mysql_tail(table: &Table) -> String {
         tail += &format!(" COMMENT={}", text(&table.comment));
     }
     // Only if it was written, so that a table without it has a statement that MySQL accepts.
-    if table.distribution != Distribution::Random || !table.buckets_auto {
+    let by_key = table.primary_key().map(|key| Distribution::Hash(key.columns.clone()));
+    let is_default = match table.key_model {
+        KeyModel::Primary => Some(&table.distribution) == by_key.as_ref(),
+        _ => table.distribution == Distribution::Random,
+    };
+    if !is_default || !table.buckets_auto {
         tail += &format!("\n{}", distribution(table));
     }
     if table.properties != Properties::default() {

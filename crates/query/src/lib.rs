@@ -16,6 +16,7 @@
 //! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` contains MySQL's results.
 
 pub mod actions;
+pub mod change;
 mod checked;
 mod computed;
 pub mod convert;

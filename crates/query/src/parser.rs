@@ -2,6 +2,7 @@
 //! own parser on the same tokens.
 
 mod alter;
+mod change;
 mod create;
 mod cursor;
 mod depth;
@@ -25,13 +26,14 @@ pub use create::CreateTable;
 pub use cursor::TableName;
 use cursor::{Cursor, Source, refuse};
 use dialect::MySql;
-pub use insert::{Insert, InsertSource};
+pub use insert::{Insert, InsertSource, OnDuplicate};
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
 pub use size::TextSize;
 pub use users::{Authentication, GrantStatement, GrantTarget};
 
 use crate::actions;
+use crate::change::Change;
 use crate::session::SqlMode;
 use crate::syntax::Select;
 
@@ -53,6 +55,8 @@ pub enum Statement {
     /// DESCRIBE of a table or of one of its columns.
     Describe(TableName, Option<String>),
     Insert(Box<Insert>),
+    /// UPDATE and DELETE.
+    Change(Box<Change>),
     CreateDatabase {
         name: String,
         if_not_exists: bool,
@@ -311,15 +315,18 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
         "LOAD" => return Err(load_refused(cursor)),
-        "REPLACE" | "DELETE" | "UPDATE" | "MERGE" | "CALL" | "HANDLER" | "PREPARE" | "EXECUTE"
-        | "DEALLOCATE" | "SAVEPOINT" | "RELEASE" | "RENAME" | "XA" | "RECOVER" | "EXPORT"
-        | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
+        "MERGE" | "CALL" | "HANDLER" | "PREPARE" | "EXECUTE" | "DEALLOCATE" | "SAVEPOINT"
+        | "RELEASE" | "RENAME" | "XA" | "RECOVER" | "EXPORT" | "BACKUP" | "RESTORE" | "CANCEL"
+        | "ADMIN" => return Err(refuse(&word)),
         _ => {}
     }
     cursor.parser.advance_token();
     match word.as_str() {
         "EXPLAIN" | "DESC" | "DESCRIBE" => describe(cursor),
         "INSERT" => insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert))),
+        "REPLACE" => insert::replace(cursor).map(|insert| Statement::Insert(Box::new(insert))),
+        "UPDATE" => change::update(cursor).map(|change| Statement::Change(Box::new(change))),
+        "DELETE" => change::delete(cursor).map(|change| Statement::Change(Box::new(change))),
         "CREATE" => create(cursor),
         "DROP" => drop(cursor),
         "TRUNCATE" => {

@@ -285,7 +285,8 @@ impl TableProvider for StoredTable {
         // What is dead is known before anything is counted or read.
         self.snapshot.resolved().await.map_err(|error| external(error.into()))?;
         // Rows removed by a filter do not count towards the limit.
-        let limit = limit.filter(|_| filters.is_empty());
+        let hides = self.snapshot.hidden().is_some();
+        let limit = limit.filter(|_| filters.is_empty() && !hides);
         let asked = self.asked(state, filters)?;
         let (files, left) = self.files(&asked, limit);
         let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
@@ -295,7 +296,7 @@ impl TableProvider for StoredTable {
             let inexact = |column: &mut ColumnStatistics| *column = mem::take(column).to_inexact();
             statistics.column_statistics.iter_mut().for_each(inexact);
         }
-        if files.len() < left.segments[1] {
+        if files.len() < left.segments[1] || hides {
             statistics = statistics.to_inexact();
         }
         let slices = files.into_iter().flat_map(|file| file.divide(SLICE_ROWS)).map(Morsel::File);

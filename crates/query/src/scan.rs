@@ -28,6 +28,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 use freshet_schema::{ColumnType, TableSchema};
+use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
@@ -234,6 +235,7 @@ impl ExecutionPlan for ScanExec {
             request: Arc::clone(&self.request),
             schema: self.schema(),
             zone: self.zone,
+            hidden: self.snapshot.hidden().cloned(),
         };
         let stream = futures::stream::unfold(reader, |mut reader| async {
             let item = reader.next().await?;
@@ -315,6 +317,8 @@ struct Reader {
     request: Arc<ScanRequest>,
     schema: SchemaRef,
     zone: Zone,
+    /// Rows of files with these keys are left out.
+    hidden: Option<HiddenKeys>,
 }
 
 impl Reader {
@@ -329,7 +333,7 @@ impl Reader {
             }
             if let Some(scan) = &mut self.scan {
                 match scan.next_batch().await {
-                    Some(Ok(batch)) => return Some(self.finished(batch)),
+                    Some(Ok(batch)) => return Some(self.finished(self.seen(batch))),
                     Some(Err(error)) => {
                         self.stop();
                         return Some(Err(external(error.into())));
@@ -347,6 +351,25 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// The rows of a file that the session sees.
+    fn seen(&self, batch: RecordBatch) -> RecordBatch {
+        let Some(hidden) = &self.hidden else { return batch };
+        let read = with_key(&self.request.projection, hidden);
+        let place = |column: &usize| read.iter().position(|at| at == column);
+        let places = hidden.columns().iter().filter_map(place).collect::<Vec<_>>();
+        let wanted = (0..self.request.projection.len()).collect::<Vec<_>>();
+        hidden.seen(&batch, &places).project(&wanted).expect("what is wanted is read")
+    }
+
+    /// The request for files: with the columns of hidden keys, too.
+    fn request_of_files(&mut self) -> Arc<ScanRequest> {
+        let request = self.request_now();
+        let Some(hidden) = &self.hidden else { return request };
+        let mut request = ScanRequest::clone(&request);
+        request.projection = with_key(&request.projection, hidden);
+        Arc::new(request)
     }
 
     /// Ends the stream after an error.
@@ -372,7 +395,7 @@ impl Reader {
 
     /// Opens a slice, unless the dynamic filters now exclude its segment.
     async fn open_slice(&mut self, slice: &Slice) -> freshet_storage::Result<()> {
-        let request = self.request_now();
+        let request = self.request_of_files();
         let learned = request.prune.as_ref().filter(|_| self.learned.is_some());
         if learned.is_some_and(|prune| !slice.may_hold(prune.as_ref())) {
             self.counts.slices.add_pruned(1);
@@ -408,6 +431,12 @@ impl Reader {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
+}
+
+/// The columns that are wanted, and behind them those of the key.
+fn with_key(wanted: &[usize], hidden: &HiddenKeys) -> Vec<usize> {
+    let of_key = hidden.columns().iter().filter(|column| !wanted.contains(column));
+    wanted.iter().chain(of_key).copied().collect()
 }
 
 /// Whether a column is a TIMESTAMP.

@@ -119,7 +119,7 @@ pub fn hex_of_bits(bits: &str) -> Option<String> {
     Some(hex)
 }
 
-fn select_of(exprs: Vec<Expr>) -> Query {
+pub(crate) fn select_of(exprs: Vec<Expr>) -> Query {
     let select = ast::Select {
         select_token: AttachedToken::empty(),
         optimizer_hints: Vec::new(),

@@ -160,7 +160,8 @@ pub enum DeclaredKeyKind {
     Index,
 }
 
-/// A key of a table in MySQL syntax: shown, but not enforced.
+/// A key of a table in MySQL syntax. The primary key of a table with [`KeyModel::Primary`] is
+/// enforced; others are shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclaredKey {
     pub kind: DeclaredKeyKind,
@@ -176,6 +177,16 @@ pub enum KeyModel {
     Duplicate,
     /// The last one replaces those before it (keys.md).
     Unique,
+    /// There are none: who writes looks first, and a row whose key exists is refused, left out, or
+    /// replaces the other, as the statement says (keys.md).
+    Primary,
+}
+
+impl KeyModel {
+    /// Whether at most one row of a key is alive.
+    pub const fn is_keyed(self) -> bool {
+        matches!(self, Self::Unique | Self::Primary)
+    }
 }
 
 /// How rows are distributed over the tablets of a partition.
@@ -309,7 +320,8 @@ pub struct Table {
     /// The dialect of its CREATE TABLE.
     pub form: TableForm,
     pub key_model: KeyModel,
-    /// The number of columns in DUPLICATE KEY, which are the first ones; 0 without such a clause.
+    /// The number of leading columns that rows are sorted by; 0 with a primary key, whose columns
+    /// may stand anywhere.
     pub key_columns: usize,
     /// Keys in MySQL syntax, not enforced.
     pub declared_keys: Vec<DeclaredKey>,
@@ -340,6 +352,11 @@ impl Table {
     pub fn partition(&self) -> &Partition {
         assert_eq!(self.partitions.len(), 1, "rows are divided by no PARTITION BY");
         &self.partitions[0]
+    }
+
+    /// The PRIMARY KEY that was declared, enforced or not.
+    pub fn primary_key(&self) -> Option<&DeclaredKey> {
+        self.declared_keys.iter().find(|key| key.kind == DeclaredKeyKind::Primary)
     }
 
     /// All tablets, partition by partition.

@@ -4,14 +4,19 @@
 //! Head of the statement -> cached [`Target`] -> rows in the session's buffer -> [`load`]. Anything
 //! the scanner does not handle goes to the planner, which calls [`load`] with its rows.
 
+use std::sync::Arc;
+
 use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::decode::values::{NoRows, Scanned, parse_head, scan_rows};
 use freshet_ingest::decode::{InsertPlan, Warnings};
-use freshet_ingest::{Destination, Engine, LoadTarget, Loaded, OwnRows, WaitLimit};
+use freshet_ingest::{
+    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit,
+};
 use freshet_meta::{Claim, LabelKind, Object, Privilege};
-use freshet_schema::{GroupCommitMode, KeyModel, Rules};
+use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules};
 use freshet_storage::delta::Freshness;
 
+use crate::reply::bounded;
 use crate::session::{LastInsert, Session};
 use crate::settings::Settings;
 
@@ -28,6 +33,8 @@ pub struct Target {
     pub groups: bool,
     /// The fraction of a statement's rows that may be filtered out; `None`: any bad row fails it.
     pub filter_ratio: Option<f64>,
+    /// What happens to rows whose key exists.
+    pub on_existing: OnExisting,
 }
 
 impl Target {
@@ -41,8 +48,17 @@ impl Target {
         generation: u64,
         into: LoadTarget,
         columns: Option<&[N]>,
+        on_existing: OnExisting,
     ) -> Result<Self> {
         let table = into.table();
+        if on_existing == OnExisting::Skip && table.key_model == KeyModel::Unique {
+            bail!(
+                NotSupported,
+                "INSERT IGNORE is not supported for table '{}' with a UNIQUE KEY, where the last \
+                 row of a key counts: leave IGNORE out",
+                table.name
+            );
+        }
         if settings.partial_update && table.key_model == KeyModel::Unique {
             bail!(
                 NotSupported,
@@ -51,7 +67,10 @@ impl Target {
                 table.name
             );
         }
-        let rules = *settings.rules(table.form);
+        let mut rules = *settings.rules(table.form);
+        if on_existing == OnExisting::Skip && rules.strict() {
+            rules.on_bad = OnBad::Clamp;
+        }
         let filter_ratio = settings.filter_ratio(table.form);
         let plan = InsertPlan::new(into.schema(), columns, engine.clock().wall_micros(), &rules)?;
         let plan = plan.filtering(filter_ratio.is_some());
@@ -60,7 +79,7 @@ impl Target {
         };
         let groups = !table.properties.others.iter().any(heavy);
         let settings = settings.version;
-        Ok(Self { generation, settings, plan, rules, groups, filter_ratio, into })
+        Ok(Self { generation, settings, plan, rules, groups, filter_ratio, on_existing, into })
     }
 
     /// Whether the catalog and the session's settings are unchanged since it was resolved.
@@ -85,14 +104,18 @@ pub fn resolve<N: AsRef<str>>(
     database: Option<&str>,
     table: &str,
     columns: Option<&[N]>,
+    on_existing: OnExisting,
 ) -> Result<Target> {
     let engine = &session.shared.engine;
     // Read first: a later change makes the target stale, not wrong.
     let generation = engine.catalog_generation();
     let database = session.database_of(database)?;
     session.authorize(Privilege::Insert, Object::Table(database, table))?;
+    if on_existing == OnExisting::Replace {
+        session.authorize(Privilege::Delete, Object::Table(database, table))?;
+    }
     let into = engine.target(database, table)?;
-    Target::new(engine, &session.settings, generation, into, columns)
+    Target::new(engine, &session.settings, generation, into, columns, on_existing)
 }
 
 /// Statement heads that a connection caches.
@@ -162,7 +185,7 @@ pub async fn text(
     }
     let Some(head) = parse_head(sql, session.settings.dialect) else { return Ok(None) };
     let (database, columns) = (head.database.as_deref(), head.columns.as_deref());
-    let mut target = resolve(session, database, &head.table, columns)?;
+    let mut target = resolve(session, database, &head.table, columns, head.on_existing)?;
     let label = head.label.as_deref();
     let done = values(session, &mut target, sql, head.values_at, multi, label).await;
     if label.is_none() {
@@ -244,13 +267,18 @@ pub fn warn(session: &mut Session, target: &Target, rows: u64, warnings: Warning
              {ratio:.6}. first: {first}"
         );
     }
+    told(session, warnings);
+    session.filtered = filtered;
+    Ok(())
+}
+
+/// Adds warnings to those of the session.
+pub fn told(session: &mut Session, warnings: Warnings) {
     let kept = warnings.first.len() as u64;
     for (errno, message) in warnings.first {
         session.diagnostics.push("Warning", errno, message);
     }
     session.diagnostics.count += warnings.count.saturating_sub(kept);
-    session.filtered = filtered;
-    Ok(())
 }
 
 /// Which loads an INSERT shares its commit group with.
@@ -307,17 +335,31 @@ impl Grouping {
 /// # Errors
 /// No memory or log room in time, or the table was dropped; nothing was loaded then.
 pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) -> Result<u64> {
-    let (engine, settings) = (&session.shared.engine, &session.settings);
-    let own = session.transactions.writable(engine, settings)?;
+    let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
+    let own = session.transactions.writable(&engine, settings)?.cloned();
     let rows = u64::from(session.buffer.rows());
     if rows == 0 {
         return Ok(nothing(session));
     }
-    let destination = grouping.destination(own, settings, target)?;
+    let destination = grouping.destination(own.as_ref(), settings, target)?;
     let patience = WaitLimit::For(settings.insert_timeout.time());
     let load = engine.load(&target.into, destination, patience);
-    let loaded = load.commit(&mut session.buffer).await?;
+    let load = load.with_keys(key_rules(settings, target.on_existing));
+    let loaded = if target.into.table().key_model == KeyModel::Primary {
+        // It may wait for keys that others hold.
+        let mut buffer = std::mem::take(&mut session.buffer);
+        let loaded = bounded(session, load.commit(&mut buffer)).await;
+        session.buffer = buffer;
+        loaded?
+    } else {
+        load.commit(&mut session.buffer).await?
+    };
     Ok(report(session, target, loaded, rows).await)
+}
+
+/// How a statement of the session treats rows whose key exists.
+pub fn key_rules(settings: &Settings, on_existing: OnExisting) -> KeyRules {
+    KeyRules { on_existing, lock_wait: settings.lock_wait }
 }
 
 /// The result of a statement without rows.
@@ -329,16 +371,24 @@ pub fn nothing(session: &mut Session) -> u64 {
 
 /// Records the result of a load for its reply and for SHOW LAST INSERT.
 pub async fn report(session: &mut Session, target: &Target, mut loaded: Loaded, rows: u64) -> u64 {
+    let keys = std::mem::take(&mut loaded.keys);
+    let told = keys.messages.len() as u64;
+    for message in keys.messages {
+        session.diagnostics.push("Warning", ErrorCode::DuplicateKey.errno(), message);
+    }
+    session.diagnostics.count += keys.skipped - told;
+    let rows = rows - keys.skipped;
+    let affected = rows + keys.replaced;
     let is_published = session.settings.freshness == Freshness::Published;
     if loaded.mode == GroupCommitMode::Sync && is_published {
         loaded.lsn = session.shared.engine.end_of_group(&target.into, &loaded).await;
     }
     session.acked = session.acked.max(loaded.lsn);
     session.info.describe(&loaded, session.process.id);
-    session.row_count = i64::try_from(rows).unwrap_or(i64::MAX);
+    session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
     if loaded.txn.is_some() {
         let (table, filtered) = (target.into.id(), session.filtered);
         session.last_insert = Some(LastInsert { loaded, table, rows, filtered });
     }
-    rows
+    affected
 }

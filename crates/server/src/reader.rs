@@ -6,23 +6,35 @@ use std::sync::Arc;
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::OwnRows;
 use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
+use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
 use freshet_query::snapshot::SnapshotTables;
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
-use freshet_schema::Zone;
+use freshet_schema::{KeyModel, TableSchema, Zone};
+use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::session::Session;
 use crate::show::system::ServerView;
 use crate::variables::{self, Values};
 
+/// Rows that a statement reads in place of those of a table.
+pub struct GivenRows {
+    pub table: TableId,
+    /// The columns of the rows.
+    pub schema: Arc<TableSchema>,
+    pub rows: RecordBatch,
+}
+
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
 pub struct Reader {
     snapshot: Snapshot,
     own: Option<OwnRows>,
+    /// Rows that stand in place of a table.
+    given: Option<GivenRows>,
     variables: SessionVariables,
     account: Account,
     catalog: Arc<Catalog>,
@@ -63,7 +75,22 @@ impl Reader {
         Ok(Self::at_once(session))
     }
 
+    /// As [`Self::new`], with rows in place of those of a table.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn over(session: &mut Session, given: GivenRows) -> Result<Arc<Self>> {
+        session.before_read().await?;
+        let mut reader = Self::captured(session);
+        reader.given = Some(given);
+        Ok(Arc::new(reader))
+    }
+
     fn at_once(session: &Session) -> Arc<Self> {
+        Arc::new(Self::captured(session))
+    }
+
+    fn captured(session: &Session) -> Self {
         let shared = &session.shared;
         let engine = &shared.engine;
         let pinned = session.transactions.open().and_then(|open| open.snapshot().cloned());
@@ -80,7 +107,8 @@ impl Reader {
             Some(Value::Text(name)) => name,
             _ => "SYSTEM".to_owned(),
         };
-        Arc::new(Self {
+        Self {
+            given: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
             account: account.clone(),
             catalog: engine.catalog(),
@@ -99,13 +127,30 @@ impl Reader {
             limits: limits(&variables.globals),
             variables,
             snapshot,
-        })
+        }
+    }
+
+    /// The number of committed rows of a table.
+    ///
+    /// # Errors
+    /// When its files cannot be read.
+    pub async fn live_rows(&self, table: TableId) -> Result<u64> {
+        let Some(table) = self.snapshot.table(table)? else { return Ok(0) };
+        table.resolved().await?;
+        Ok(table.rows())
     }
 
     fn overlaid(&self, table: TableSnapshot) -> Result<TableSnapshot> {
-        let Some(own) = &self.own else { return Ok(table) };
         let id: TableId = table.table.id;
+        if let Some(given) = self.given.as_ref().filter(|given| given.table == id) {
+            return Ok(table.only(Arc::clone(&given.schema), given.rows.clone()));
+        }
+        let Some(own) = &self.own else { return Ok(table) };
         let rows = own.overlay(id, &table.schema);
+        if table.table.key_model == KeyModel::Primary {
+            let hidden = HiddenKeys::new(own.hidden(id), &table.schema);
+            return Ok(table.with_overlay(rows).hiding(hidden));
+        }
         if rows.is_some() && table.is_keyed() {
             bail!(
                 NotSupported,

@@ -70,6 +70,8 @@ pub struct Settings {
     pub partial_update: bool,
     pub query_timeout: TimeLimit,
     pub insert_timeout: TimeLimit,
+    /// How long a statement waits for rows that another transaction holds.
+    pub lock_wait: Duration,
     /// The largest packet.
     pub packet_bytes_max: usize,
     /// How long a client may take to accept a piece of a result.
@@ -145,6 +147,7 @@ impl Settings {
             filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
             partial_update: on("enable_unique_key_partial_update"),
             insert_timeout: limit("insert_timeout", false),
+            lock_wait: seconds("innodb_lock_wait_timeout"),
             packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
             query_timeout: match limit("max_execution_time", true) {
                 TimeLimit { value: 0, .. } => limit("query_timeout", false),
@@ -202,7 +205,9 @@ impl StatementDeadline {
     /// For a statement that begins now.
     pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
         let limit = match statement {
-            Statement::Insert(_) | Statement::CreateTable(_) => settings.insert_timeout,
+            Statement::Insert(_) | Statement::Change(_) | Statement::CreateTable(_) => {
+                settings.insert_timeout
+            }
             _ => settings.query_timeout,
         };
         Self { limit, deadline: Deadline::after(clock, limit.time()) }

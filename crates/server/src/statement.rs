@@ -2,7 +2,10 @@
 //! streamed back in pieces.
 
 mod act;
+mod assigned;
+mod change;
 mod ddl;
+mod duplicate;
 mod insert;
 mod query;
 mod set;
@@ -156,6 +159,10 @@ fn failed(session: &mut Session, output: &mut Output, error: &Error) {
         err!(Internal, "Internal error in statement {statement}; the server's log says more of it")
     });
     let error = named.as_ref().unwrap_or(error);
+    if error.code() == ErrorCode::Deadlock {
+        // As MySQL does: who waits for it goes on.
+        session.transactions.roll_back();
+    }
     // Rows in the buffer belong to the failed statement and are discarded.
     session.buffer.rest();
     session.failed(error);
@@ -301,6 +308,7 @@ fn count(session: &Session, statement: &Statement) {
     let kind = match statement {
         Statement::Query(_) | Statement::SideEffects(_) | Statement::Explain { .. } => "query",
         Statement::Insert(_) => "insert",
+        Statement::Change(_) => "change",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
         Statement::Begin { .. } | Statement::Commit | Statement::Rollback => "transaction",
@@ -391,6 +399,7 @@ async fn reply(
             query::explain(session, statement, *analyze, parameters).await
         }
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
+        Statement::Change(changed) => change::change(session, changed, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
         Statement::Show(shown) => {
             session.wait_durable().await;

@@ -363,7 +363,7 @@ impl Client {
 /// The kind of the rows of an ordinary load.
 fn kind_of(target: &LoadTarget) -> RowKind {
     match target.table().key_model {
-        KeyModel::Unique => RowKind::Version,
+        KeyModel::Unique | KeyModel::Primary => RowKind::Version,
         KeyModel::Duplicate => RowKind::Plain,
     }
 }

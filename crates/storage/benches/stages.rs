@@ -151,6 +151,7 @@ fn delta_push(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]
             let body = Body::Rows {
                 schema_version: schema.version,
                 rows: rows as u32,
+                removals: 0,
                 payload: Payload::Copied(&bytes),
                 permit: budget.acquire_over(bytes.len() as u64),
             };

@@ -12,6 +12,7 @@ use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use freshet_schema::TableSchema;
 
+mod by_number;
 mod columns;
 mod encoded;
 mod entries;
@@ -26,8 +27,8 @@ pub use marks::DeltaMark;
 pub(crate) use marks::DeltaMarks;
 use node::{Arena, Event};
 pub use node::{Chunk, Node};
-pub(crate) use read::Step;
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
+pub(crate) use read::{EntryRows, Step};
 
 use crate::rowset::Rowset;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -52,6 +53,8 @@ pub(crate) struct DeltaEntry<'a> {
     /// The schema version that the rows are encoded under.
     pub schema_version: SchemaVersion,
     pub rows: u32,
+    /// How many of the rows, the first ones, only remove their key (keys.md K24).
+    pub removals: u32,
     /// The encoded rows.
     pub payload: Payload<'a>,
 }
@@ -85,6 +88,8 @@ pub struct Delta {
     tail: Mutex<Tail>,
     stats: Stats,
     last: AtomicU64,
+    /// The last TRUNCATE.
+    truncated: AtomicU64,
 }
 
 #[derive(Default)]
@@ -115,7 +120,8 @@ impl Delta {
         let arena = Arena::default();
         let tail =
             Tail { head: Arc::clone(&node), node, copy: None, schemas: schemas.to_vec(), arena };
-        Self { table, tail: Mutex::new(tail), stats: Stats::default(), last: AtomicU64::new(0) }
+        let (last, truncated) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { table, tail: Mutex::new(tail), stats: Stats::default(), last, truncated }
     }
 
     pub fn table(&self) -> TableId {
@@ -130,6 +136,11 @@ impl Delta {
     /// The LSN of the newest record; zero if there was none.
     pub fn last(&self) -> Lsn {
         Lsn(self.last.load(Ordering::Acquire))
+    }
+
+    /// The LSN of the last TRUNCATE that entered; zero if there was none.
+    pub fn truncated(&self) -> Lsn {
+        Lsn(self.truncated.load(Ordering::Acquire))
     }
 
     /// The input of the flush policy.
@@ -173,6 +184,7 @@ impl Delta {
     /// Adds a TRUNCATE: readers at or above `lsn` do not see older records.
     pub(crate) fn push_truncate(&self, lsn: Lsn) {
         self.push_event(lsn, Event::Truncate);
+        self.truncated.store(lsn.get(), Ordering::Release);
     }
 
     /// Adds an ALTER: readers at or above `lsn` see these columns.
@@ -256,6 +268,24 @@ impl Delta {
         }
     }
 
+    /// Makes all rows from `node` on known, so that they can be marked.
+    pub(crate) fn make_known(&self, node: &Arc<Node>, to: &mut DeltaMarks) {
+        let mut node = node;
+        loop {
+            if let Some(chunk) = node.chunk() {
+                chunk.make_known(to);
+                node = node.next();
+                continue;
+            }
+            let tail = self.tail.lock();
+            // A node that was sealed meanwhile is looked at as such in the next iteration.
+            if Arc::ptr_eq(&tail.node, node) {
+                let arena = &tail.arena;
+                return to.know(arena.first_row..arena.end_row(), &arena.marks);
+            }
+        }
+    }
+
     /// The files of all large loads from `head`, visible or not.
     pub fn rowsets(&self, head: &Arc<Node>) -> Vec<Arc<Rowset>> {
         let chunks = self.chunks(head);
@@ -330,10 +360,11 @@ impl Tail {
                 (Place::Shared { index }, bytes.len())
             }
         };
-        let DeltaEntry { lsn, txn, ends_group, .. } = *entry;
+        let DeltaEntry { lsn, txn, ends_group, removals, .. } = *entry;
+        assert!(removals <= entry.rows, "keys that a record removes are among its rows");
         let is_next = self.arena.entries.last().is_none_or(|last| last.lsn < lsn);
         assert!(is_next, "a record brings a table its rows once");
-        self.arena.entries.push(Entry { lsn, txn, rows_end, schema, ends_group, place });
+        self.arena.entries.push(Entry { lsn, txn, rows_end, removals, schema, ends_group, place });
         match &mut self.arena.permit {
             Some(held) => held.merge(permit),
             none => *none = Some(permit),

@@ -9,7 +9,7 @@ use freshet_base::io::FsRef;
 use freshet_base::task::{Lane, PoolRef, run_in, yield_core};
 use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
-use freshet_schema::{KeyModel, Table, TableSchema};
+use freshet_schema::{Table, TableSchema};
 use futures::future::join_all;
 
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ pub struct FlushInput {
 
 impl FlushInput {
     fn has_keys(&self) -> bool {
-        self.table.key_model == KeyModel::Unique
+        self.table.key_model.is_keyed()
     }
 }
 

@@ -90,6 +90,8 @@ pub enum Body<'a> {
         schema_version: SchemaVersion,
         /// The number of rows.
         rows: u32,
+        /// How many of them, the first ones, only remove their key.
+        removals: u32,
         payload: Payload<'a>,
         /// Their memory.
         permit: Permit,
@@ -248,12 +250,20 @@ impl TableLog {
                 None
             }
             Body::Lost => None,
-            Body::Rows { schema_version, rows, payload, permit } => {
+            Body::Rows { schema_version, rows, removals, payload, permit } => {
                 assert!(takes, "the rows of {at} are in files, or gone");
                 // If the load filled the open group, the group ends with the record that follows
                 // it.
                 let ends_group = ends_with.is_some() && !fills_group;
-                let entry = DeltaEntry { lsn: at, txn, ends_group, schema_version, rows, payload };
+                let entry = DeltaEntry {
+                    lsn: at,
+                    txn,
+                    ends_group,
+                    schema_version,
+                    rows,
+                    removals,
+                    payload,
+                };
                 self.delta.push_rows(entry, permit)
             }
             Body::Rowsets(rowsets) => {

@@ -22,6 +22,7 @@ pub mod flush;
 pub mod flush_policy;
 pub mod fold;
 pub mod gc;
+pub mod hidden;
 pub mod layout;
 pub mod marks;
 pub mod memtable;

@@ -8,15 +8,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use freshet_base::Lsn;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::task::yield_core;
-use freshet_schema::key::Keys;
-use freshet_schema::{Distribution, Table, hash as tablet_hash};
+use freshet_schema::{Distribution, Table};
 use futures::lock::Mutex;
 
 mod key_table;
+mod keyed_rows;
+mod latch;
 mod load;
 mod runs;
 mod swap;
@@ -24,11 +24,13 @@ mod swap;
 mod tests;
 
 use key_table::{KeyTable, Version};
-use runs::{RunMarks, Runs, Wanted};
+pub use keyed_rows::KeyedRows;
+pub use latch::{Latch, Met, Place};
+use runs::{RunMarks, Runs};
 pub(crate) use swap::flushed_to;
 pub use swap::{FlushSwap, FlushedRows, MergeSwap, Swap, dead, died};
 
-use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, Node, Step};
+use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, EntryRows, Node, Step};
 use crate::error::Result;
 use crate::segment::key_part::hash;
 use crate::segment::{WaitMode, at_once};
@@ -142,33 +144,26 @@ impl Resolver {
     }
 }
 
-/// The rows of some entries of a chunk, with their keys in order.
-struct Rows {
-    lsns: Vec<Lsn>,
+/// The rows of some entries of a chunk, which have one schema.
+struct Rows<'a> {
+    lsns: &'a [Lsn],
+    is_removal: &'a [bool],
     /// The number of the first one.
     first: u64,
-    keys: Keys,
-    buckets: Vec<u32>,
-    /// Their indices, by key and then by age.
-    order: Vec<u32>,
+    keyed: KeyedRows,
 }
 
-impl Rows {
-    fn key(&self, at: u32) -> &[u8] {
-        self.keys.key(at as usize)
-    }
-
+impl Rows<'_> {
     fn lsn(&self, at: u32) -> Lsn {
         self.lsns[at as usize]
     }
 
-    fn number(&self, at: u32) -> u64 {
-        self.first + u64::from(at)
+    fn is_removal(&self, at: u32) -> bool {
+        self.is_removal[at as usize]
     }
 
-    /// The versions of each key.
-    fn groups(&self) -> impl Iterator<Item = &[u32]> {
-        self.order.chunk_by(|&a, &b| self.key(a) == self.key(b))
+    fn number(&self, at: u32) -> u64 {
+        self.first + u64::from(at)
     }
 }
 
@@ -229,11 +224,16 @@ impl State {
         entries: Range<usize>,
         wait_mode: WaitMode,
     ) -> Result<()> {
-        let (lsns, first, batches) = chunk.rows_of(entries)?;
+        let EntryRows { lsns, is_removal, first, batches } = chunk.rows_of(entries)?;
         let mut from = 0;
         for (schema, batch) in batches {
             let to = from + batch.num_rows();
-            let rows = self.rows_of_batch(&schema, &batch, (&lsns[from..to], first + from as u64));
+            let rows = Rows {
+                lsns: &lsns[from..to],
+                is_removal: &is_removal[from..to],
+                first: first + from as u64,
+                keyed: KeyedRows::of_batch(&batch, &schema, &self.distribution, self.buckets),
+            };
             self.versions(rows, wait_mode).await?;
             from = to;
         }
@@ -241,47 +241,32 @@ impl State {
         Ok(())
     }
 
-    fn rows_of_batch(
-        &self,
-        schema: &freshet_schema::TableSchema,
-        batch: &RecordBatch,
-        (lsns, first): (&[Lsn], u64),
-    ) -> Rows {
-        let keys = Keys::of_batch(batch, schema);
-        let buckets =
-            tablet_hash::tablet_indices(batch, schema, &self.distribution, self.buckets, 0);
-        let mut order = (0..lsns.len() as u32).collect::<Vec<_>>();
-        order.sort_by(|&a, &b| keys.key(a as usize).cmp(keys.key(b as usize)));
-        Rows { lsns: lsns.to_vec(), first, keys, buckets, order }
-    }
-
     /// Marks what these rows replace: earlier versions in the delta, in files, and among them.
-    async fn versions(&mut self, rows: Rows, wait_mode: WaitMode) -> Result<()> {
+    async fn versions(&mut self, rows: Rows<'_>, wait_mode: WaitMode) -> Result<()> {
+        let keyed = &rows.keyed;
         let (mut wanted, mut died) = (Vec::new(), Vec::new());
-        for group in rows.groups() {
-            let (key, lsn) = (rows.key(group[0]), rows.lsn(group[0]));
-            match self.keys.find(key) {
+        for group in keyed.groups() {
+            let (first, lsn) = (group[0], rows.lsn(group[0]));
+            match self.keys.find(keyed.key(first)) {
                 Some(Version { is_removal: true, .. }) => {}
                 Some(Version { row, .. }) => died.push(DeltaMark { row, lsn }),
-                None => {
-                    let bucket = Some(rows.buckets[group[0] as usize] as usize);
-                    wanted.push(Wanted { key, bucket, lsn });
-                }
+                None => wanted.push(keyed.wanted(first, lsn)),
             }
-            let pairs = group.windows(2);
+            // What only removes its key never lives.
+            let pairs = group.windows(2).filter(|pair| !rows.is_removal(pair[0]));
             died.extend(
                 pairs.map(|pair| DeltaMark { row: rows.number(pair[0]), lsn: rows.lsn(pair[1]) }),
             );
         }
         let (found, _) = self.runs.look_up(wanted, 0..self.runs.len(), wait_mode).await?;
         // From here on nothing fails.
-        found.into_iter().for_each(RunMarks::make);
+        self.runs.marks(found).into_iter().for_each(RunMarks::make);
         died.iter().for_each(|mark| self.marks.mark(*mark));
         self.made.extend(died);
-        for group in rows.groups() {
+        for group in keyed.groups() {
             let last = group[group.len() - 1];
-            let version = Version { row: rows.number(last), is_removal: false };
-            self.keys.enter(rows.key(last), version);
+            let version = Version { row: rows.number(last), is_removal: rows.is_removal(last) };
+            self.keys.enter(keyed.key(last), version);
         }
         if let Some(last) = rows.lsns.last() {
             self.advance(*last);

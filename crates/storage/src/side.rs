@@ -14,13 +14,14 @@ use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 
 use crate::error::{Error, Result};
 
-const MAGIC: &[u8; 8] = b"FRSIDE02";
+const MAGIC: &[u8; 8] = b"FRSIDE03";
 /// The extension of an incomplete side file.
 pub const UNFINISHED: &str = "tmp";
 const ENTRY: u8 = 1;
 const END: u8 = 2;
-/// Kind, flags, table, LSN, transaction, schema version, rows, length and checksum of the rows.
-const HEADER_BYTES: usize = 1 + 1 + 8 + 8 + 8 + 4 + 4 + 4 + 4;
+/// Kind, flags, table, LSN, transaction, schema version, rows, removals, length and checksum of the
+/// rows.
+const HEADER_BYTES: usize = 1 + 1 + 8 + 8 + 8 + 4 + 4 + 4 + 4 + 4;
 /// The flag of a load whose group is open.
 const OPEN: u8 = 1;
 /// The flag of a large load.
@@ -43,6 +44,8 @@ pub struct SideEntry {
     /// The schema version that the rows are encoded with.
     pub schema_version: SchemaVersion,
     pub rows: u32,
+    /// How many of the rows, the first ones, only remove their key (keys.md K24).
+    pub removals: u32,
     pub body: SideBody,
 }
 
@@ -148,6 +151,7 @@ fn put_entry(buffer: &mut Vec<u8>, entry: &SideEntry) {
     buffer.put_u64_le(entry.txn.get());
     buffer.put_u32_le(entry.schema_version.get());
     buffer.put_u32_le(entry.rows);
+    buffer.put_u32_le(entry.removals);
     buffer.put_u32_le(length);
     buffer.put_u32_le(crc_fast::crc32_iscsi(bytes));
     assert_eq!(buffer.len() - start, HEADER_BYTES, "the header of an entry has one length");
@@ -287,6 +291,7 @@ fn parse(rest: &mut &[u8]) -> Result<Parsed, Bad> {
         txn: TxnId(header.get_u64_le()),
         schema_version: SchemaVersion(header.get_u32_le()),
         rows: header.get_u32_le(),
+        removals: header.get_u32_le(),
         body: SideBody::Rows(Vec::new()),
     };
     let length = header.get_u32_le() as usize;
@@ -317,6 +322,7 @@ mod tests {
             schema_version: SchemaVersion(1),
             open: lsn.is_multiple_of(2),
             rows: lsn as u32 * 2,
+            removals: lsn as u32 % 3,
             body: match lsn.is_multiple_of(5) {
                 true => SideBody::Rowsets(bytes),
                 false => SideBody::Rows(bytes),

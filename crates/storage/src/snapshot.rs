@@ -10,6 +10,7 @@ use freshet_schema::{Table, TableSchema};
 
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::error::Result;
+use crate::hidden::HiddenKeys;
 use crate::pin::{Pin, TooOld};
 use crate::resolver::Resolver;
 use crate::rowset::Rowset;
@@ -118,6 +119,7 @@ impl SnapshotTables {
             loaded: Vec::new(),
             delta: Vec::new(),
             overlay: Vec::new(),
+            hidden: None,
             resolver: view.resolver.clone(),
             pin: Arc::clone(pin),
         };
@@ -144,6 +146,8 @@ pub struct TableSnapshot {
     pub loaded: Vec<Arc<Rowset>>,
     delta: Vec<DeltaRows>,
     overlay: Vec<RecordBatch>,
+    /// Stored rows with these keys are not seen.
+    hidden: Option<HiddenKeys>,
     /// Of keyed tables.
     resolver: Option<Arc<Resolver>>,
     pin: Arc<Pin>,
@@ -175,6 +179,26 @@ impl TableSnapshot {
         self
     }
 
+    /// Hides the stored rows that the session's transaction has changed; to be called once.
+    #[must_use]
+    pub fn hiding(mut self, hidden: Option<HiddenKeys>) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    /// The keys whose stored rows are not seen.
+    pub fn hidden(&self) -> Option<&HiddenKeys> {
+        self.hidden.as_ref()
+    }
+
+    /// The table with these rows alone, which have the columns of `schema`.
+    #[must_use]
+    pub fn only(self, schema: Arc<TableSchema>, rows: RecordBatch) -> Self {
+        let (tablets, loaded, delta) = (Arc::default(), Vec::new(), Vec::new());
+        let overlay = vec![rows];
+        Self { schema, tablets, loaded, delta, overlay, hidden: None, resolver: None, ..self }
+    }
+
     /// Checks that it may still be read; long-running readers call this repeatedly.
     ///
     /// # Errors
@@ -199,7 +223,7 @@ impl TableSnapshot {
         self.rowsets().map(|rowset| rowset.rows_at(self.horizon)).sum()
     }
 
-    /// The number of rows in memory, including the session's own.
+    /// The number of rows in memory, including the session's own, and those that are hidden.
     pub fn delta_rows(&self) -> u64 {
         let own = self.overlay.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         self.delta.iter().map(DeltaRows::rows).sum::<u64>() + own
@@ -221,6 +245,11 @@ impl TableSnapshot {
         let mut batches = Vec::new();
         for rows in &self.delta {
             rows.batches(&self.schema, &mut batches)?;
+        }
+        if let Some(hidden) = &self.hidden {
+            for batch in &mut batches {
+                *batch = hidden.seen(batch, hidden.columns());
+            }
         }
         batches.extend(self.overlay.iter().cloned());
         Ok(batches)

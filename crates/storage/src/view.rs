@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{Lsn, TableId, Version};
 use freshet_meta::Catalog;
-use freshet_schema::{KeyModel, Table, TableSchema};
+use freshet_schema::{Table, TableSchema};
 use imbl::HashMap;
 
 use crate::delta::{Delta, Node};
@@ -50,7 +50,7 @@ impl TableView {
     /// With what keyed tables need.
     #[must_use]
     pub fn with_resolver(mut self, memory: &KeyMemory) -> Self {
-        if self.table.key_model == KeyModel::Unique {
+        if self.table.key_model.is_keyed() {
             let table = &self.table;
             let new = Resolver::new(table, &self.delta, self.flushed, &self.tablets, memory);
             self.resolver = Some(Arc::new(new));

@@ -132,6 +132,7 @@ impl Store {
             ends_group: true,
             schema_version: SchemaVersion(1),
             rows: 1,
+            removals: 0,
             payload: Payload::Copied(&bytes),
         };
         drop(self.delta.push_rows(entry, self.writes.acquire_over(RECORD_BYTES)));

@@ -10,7 +10,8 @@ fn part(payload: &mut Vec<u8>, table: u64, rowsets: bool, rows: u32, bytes: &[u8
     payload.extend_from_slice(bytes);
     let len = u32::try_from(bytes.len()).unwrap();
     let head = &mut payload[at..at + PART_HEAD_BYTES];
-    write_part_head(head, TableId(table), rowsets, SchemaVersion(3), rows, len);
+    let (table, schema_version, removals) = (TableId(table), SchemaVersion(3), rows / 2);
+    PartHead { table, rowsets, schema_version, rows, removals, len }.write(head);
 }
 
 fn stamp_of(table: u64, ends_with: Option<Version>) -> PartStamp {
@@ -45,6 +46,7 @@ fn a_load_of_two_tables_with_a_label_comes_back() {
     assert_eq!(parts[1].0, stamps[1]);
     assert_eq!(parts[1].1.body, Body::Rowsets(b"rowsets"));
     assert_eq!((parts[1].1.rows, parts[1].1.schema_version), (9, SchemaVersion(3)));
+    assert_eq!((parts[0].1.removals, parts[1].1.removals), (1, 4));
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub struct PropertyForm {
 }
 
 numbered!(Dialect { Olap = 1, MySql = 2 });
-numbered!(KeyModel { Duplicate = 1, Unique = 2 });
+numbered!(KeyModel { Duplicate = 1, Unique = 2, Primary = 3 });
 numbered!(DeclaredKeyKind { Primary = 1, Unique = 2, Index = 3 });
 numbered!(GroupCommitMode { Off = 1, Sync = 2, Async = 3 });
 
@@ -177,10 +177,17 @@ impl OnDisk for Table {
 fn check(table: &Table) -> Result<(), Unreadable> {
     let schema = table.schema();
     ensure(table.key_columns <= schema.columns.len(), "it has more key columns than columns")?;
-    let is_unique = table.key_model == KeyModel::Unique;
-    let sort_key = schema.sort_key.iter().copied();
-    let has_key = table.key_columns > 0 && sort_key.eq(0..table.key_columns);
-    ensure(!is_unique || has_key, "its rows are not sorted by its unique key")?;
+    let has_key = match table.key_model {
+        KeyModel::Duplicate => true,
+        KeyModel::Unique => {
+            table.key_columns > 0 && schema.sort_key.iter().copied().eq(0..table.key_columns)
+        }
+        KeyModel::Primary => {
+            let ids = schema.sort_key.iter().map(|&at| schema.columns[at].id);
+            table.primary_key().is_some_and(|key| ids.eq(key.columns.iter().copied()))
+        }
+    };
+    ensure(has_key, "its rows are not sorted by its unique key")?;
     ensure(table.partitions.len() == 1, "it has not one partition")?;
     let mut named =
         table.declared_keys.iter().flat_map(|key| &key.columns).chain(match &table.distribution {

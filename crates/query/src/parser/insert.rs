@@ -2,6 +2,7 @@ use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, TableName, refuse};
+use crate::change::new_value;
 use crate::syntax::{Scalar, Select};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -12,6 +13,20 @@ pub struct Insert {
     /// WITH LABEL.
     pub label: Option<String>,
     pub source: InsertSource,
+    pub on_duplicate: OnDuplicate,
+}
+
+/// What happens to a row whose key exists.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OnDuplicate {
+    /// INSERT.
+    Refuse,
+    /// INSERT IGNORE.
+    Skip,
+    /// REPLACE.
+    Replace,
+    /// ON DUPLICATE KEY UPDATE: the columns in the order of the statement; `None` for DEFAULT.
+    Update(Vec<(String, Option<Scalar>)>),
 }
 
 /// The source of the inserted rows.
@@ -26,9 +41,20 @@ pub enum InsertSource {
 /// Parses the part after INSERT.
 pub fn insert(cursor: &mut Cursor<'_>) -> Result<Insert> {
     cursor.one_of(&["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY"]);
-    if cursor.words("IGNORE") {
-        return Err(refuse("INSERT IGNORE"));
-    }
+    let on_duplicate = match cursor.words("IGNORE") {
+        true => OnDuplicate::Skip,
+        false => OnDuplicate::Refuse,
+    };
+    rows(cursor, on_duplicate)
+}
+
+/// Parses the part after REPLACE.
+pub fn replace(cursor: &mut Cursor<'_>) -> Result<Insert> {
+    cursor.one_of(&["LOW_PRIORITY", "DELAYED"]);
+    rows(cursor, OnDuplicate::Replace)
+}
+
+fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert> {
     if cursor.words("OVERWRITE") {
         return Err(refuse("INSERT OVERWRITE"));
     }
@@ -47,16 +73,31 @@ pub fn insert(cursor: &mut Cursor<'_>) -> Result<Insert> {
         label = label_of(cursor)?;
     }
     let source = source(cursor, &mut columns)?;
+    let (mut alias, mut aliases) = (None, Vec::new());
     if cursor.words("AS") {
-        cursor.name()?;
+        alias = Some(cursor.name()?);
         if matches!(cursor.peek().token, Token::LParen) {
-            cursor.in_parens(Cursor::name)?;
+            aliases = cursor.in_parens(Cursor::name)?;
         }
     }
-    if cursor.words("ON DUPLICATE KEY UPDATE") {
-        return Err(refuse("INSERT ... ON DUPLICATE KEY UPDATE"));
+    let can_update = !matches!(on_duplicate, OnDuplicate::Replace);
+    if can_update && cursor.words("ON DUPLICATE KEY UPDATE") {
+        let set = cursor.list(|cursor| {
+            let column = cursor.table()?.table;
+            cursor.expect(&Token::Eq)?;
+            Ok((column, value(cursor)?))
+        })?;
+        // What a column of the alias is called, and the column that it stands for.
+        let names = columns.clone().unwrap_or_default();
+        let aliased = aliases.iter().cloned().zip(names).collect::<Vec<_>>();
+        let of_new = |(column, value): (String, Option<Scalar>)| {
+            let value =
+                value.map(|value| new_value(value, &table.table, alias.as_deref(), &aliased));
+            (column, value)
+        };
+        on_duplicate = OnDuplicate::Update(set.into_iter().map(of_new).collect());
     }
-    Ok(Insert { table, columns, label, source })
+    Ok(Insert { table, columns, label, source, on_duplicate })
 }
 
 fn is_query(word: Option<String>) -> bool {

@@ -146,7 +146,7 @@ fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
     } else {
         match table.key_model {
             KeyModel::Duplicate => "DUP",
-            KeyModel::Unique => "UNI",
+            KeyModel::Unique | KeyModel::Primary => "UNI",
         }
     }
 }

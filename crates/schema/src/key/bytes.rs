@@ -8,6 +8,8 @@
 
 use arrow::array::RecordBatch;
 
+use crate::row::{Put, RowWriter, put_bytes};
+use crate::value::{cell_text, put_zero};
 use crate::{ColumnType, Layout, RowCells, TableSchema, encode};
 
 /// The longest key, in bytes of its cells, as in MySQL.
@@ -98,6 +100,52 @@ impl KeyCodec {
             rows = &rows[self.cells.row_bytes(rows)..];
         }
         keys
+    }
+
+    /// Appends a row of the schema of which only the key counts: other columns are NULL, or the
+    /// zero of their type.
+    ///
+    /// # Errors
+    /// What is wrong with bytes that are not a key of these columns.
+    pub fn put_row(
+        &self,
+        schema: &TableSchema,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), &'static str> {
+        let mut cells = vec![None; schema.columns.len()];
+        for (column, cell) in self.columns.iter().zip(self.decode(key)?) {
+            cells[column.at] = cell;
+        }
+        let mut row = RowWriter::new(schema.columns.len(), out);
+        row.begin_row();
+        for (column, cell) in schema.columns.iter().zip(cells) {
+            let put = |out: &mut Vec<u8>| -> Result<Put, &'static str> {
+                match (cell, column.ty.layout()) {
+                    (Some(cell), Layout::Bytes) => put_bytes(out, &cell),
+                    (Some(cell), Layout::Fixed(_)) => out.extend_from_slice(&cell),
+                    (None, _) if column.nullable => return Ok(Put::Null),
+                    (None, _) => put_zero(column.ty, out),
+                }
+                Ok(Put::Value)
+            };
+            row.cell(put)?;
+        }
+        row.end_row();
+        Ok(())
+    }
+
+    /// The key as text, for messages: its values joined by hyphens, as MySQL shows it.
+    ///
+    /// # Errors
+    /// What is wrong with bytes that are not a key of these columns.
+    pub fn text(&self, schema: &TableSchema, key: &[u8]) -> Result<String, &'static str> {
+        let cells = self.decode(key)?;
+        let shown = self.columns.iter().zip(cells).map(|(column, cell)| match cell {
+            Some(cell) => cell_text(schema.columns[column.at].ty, &cell),
+            None => "NULL".to_owned(),
+        });
+        Ok(shown.collect::<Vec<_>>().join("-"))
     }
 
     /// The cells of a key, as they stand in rows, without lengths; `None` for NULL.
@@ -236,6 +284,17 @@ impl Keys {
     fn end_key(&mut self) {
         let end = u32::try_from(self.bytes.len());
         self.ends.push(end.expect("the keys of a batch are far below 4 GiB"));
+    }
+}
+
+impl<'a> FromIterator<&'a [u8]> for Keys {
+    fn from_iter<T: IntoIterator<Item = &'a [u8]>>(keys: T) -> Self {
+        let mut all = Self::default();
+        for key in keys {
+            all.bytes.extend_from_slice(key);
+            all.end_key();
+        }
+        all
     }
 }
 

@@ -37,6 +37,17 @@ impl RowCells {
         Some(&bytes[cell.expect("rows are whole")])
     }
 
+    /// As [`Self::cell`], with the length in front that a cell of [`Layout::Bytes`] has in its row.
+    ///
+    /// # Panics
+    /// As [`Self::cell`].
+    pub fn encoded<'a>(&self, bytes: &'a [u8], column: usize) -> Option<&'a [u8]> {
+        if is_null(bytes, column) {
+            return None;
+        }
+        Some(&bytes[self.start(bytes, column)..self.start(bytes, column + 1)])
+    }
+
     /// The length of the row at the front of `bytes`.
     ///
     /// # Panics

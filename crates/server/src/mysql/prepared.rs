@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
+use freshet_ingest::OnExisting;
 use freshet_ingest::decode::params::Params;
 use freshet_ingest::decode::prepared::PreparedRows;
 use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
@@ -106,6 +107,7 @@ pub struct PreparedInsert {
     table: String,
     columns: Option<Vec<String>>,
     label: Option<String>,
+    on_existing: OnExisting,
     rows: PreparedRows,
     target: Option<Target>,
 }
@@ -121,6 +123,7 @@ impl PreparedInsert {
             table: head.table.into(),
             columns,
             label: head.label.map(Into::into),
+            on_existing: head.on_existing,
             rows: PreparedRows::new(&sql[head.values_at..], dialect),
             target: None,
         })
@@ -134,7 +137,9 @@ impl PreparedInsert {
         let (engine, settings) = (&session.shared.engine, &session.settings);
         if !self.target.as_ref().is_some_and(|target| target.is_current(engine, settings)) {
             let (database, columns) = (self.database.as_deref(), self.columns.as_deref());
-            self.target = Some(insert::resolve(session, database, &self.table, columns)?);
+            let (table, on_existing) = (&self.table, self.on_existing);
+            let target = insert::resolve(session, database, table, columns, on_existing)?;
+            self.target = Some(target);
         }
         Ok(self.target.as_mut().expect("just resolved"))
     }

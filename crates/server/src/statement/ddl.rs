@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::CreateOutcome;
+use freshet_ingest::OnExisting;
 use freshet_meta::{
     ColumnSpec, DefaultSpec, Object, Privilege, SchemaChange, TableSpec, show_create_table,
 };
@@ -155,7 +156,9 @@ async fn create_as(
     };
     let (engine, into) = (&session.shared.engine, table.target().clone());
     let generation = engine.catalog_generation();
-    let target = Target::new::<&str>(engine, &session.settings, generation, into, None)?;
+    let on_existing = OnExisting::Refuse;
+    let settings = &session.settings;
+    let target = Target::new::<&str>(engine, settings, generation, into, None, on_existing)?;
     let loaded = insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await?;
     let lsn = session.acked;
     shield(session, async move { table.list(lsn).await }).await?;

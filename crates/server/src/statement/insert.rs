@@ -3,18 +3,19 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Error, Result, bail};
-use freshet_ingest::WaitLimit;
+use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
-use freshet_query::evaluation;
-use freshet_query::parser::{Insert, InsertSource, TableName};
+use freshet_ingest::{OnExisting, WaitLimit};
+use freshet_query::parser::{Insert, InsertSource, OnDuplicate, TableName};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Constant, Scalar};
 use freshet_query::{Parameter, RecordBatch, Rows};
-use freshet_schema::{Literal, value};
+use freshet_schema::{KeyModel, Literal, value};
 
+use super::assigned::note;
+use super::duplicate::insert_or_update;
 use super::query;
-use crate::insert::{Grouping, Target, encoded, load, nothing, report, resolve, warn};
+use crate::insert::{Grouping, Target, encoded, key_rules, load, nothing, report, resolve, warn};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -32,18 +33,64 @@ pub async fn insert(
         InsertSource::Query(select) => {
             let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
             // Resolve names before the query runs.
-            let form = target(session, &insert.table, columns)?.into.table().form;
+            let on_existing = on_existing(&insert.on_duplicate);
+            let form = target(session, &insert.table, columns, on_existing)?.into.table().form;
             let losses = session.settings.losses(form);
-            let (result, rows) = query::run(session, select, parameters, losses).await?;
-            let target = target(session, &insert.table, columns)?;
+            let run = query::run(session, select, parameters.clone(), losses);
+            let (result, rows) = run.await?;
+            let target = target(session, &insert.table, columns, on_existing)?;
+            if let Some(set) = updates(insert, &target)? {
+                let sources = collect(session, target, &result, rows).await?;
+                return insert_or_update(session, &sources, &insert.table, set, parameters).await;
+            }
             let grouping = grouping(session, &target, label).await?;
             from_rows(session, target, grouping, result, rows).await
         }
     }
 }
 
-fn target(session: &Session, table: &TableName, columns: Option<&[String]>) -> Result<Target> {
-    resolve(session, table.database.as_deref(), &table.table, columns)
+fn target(
+    session: &Session,
+    table: &TableName,
+    columns: Option<&[String]>,
+    on_existing: OnExisting,
+) -> Result<Target> {
+    resolve(session, table.database.as_deref(), &table.table, columns, on_existing)
+}
+
+fn on_existing(on_duplicate: &OnDuplicate) -> OnExisting {
+    match on_duplicate {
+        OnDuplicate::Refuse | OnDuplicate::Update(_) => OnExisting::Refuse,
+        OnDuplicate::Skip => OnExisting::Skip,
+        OnDuplicate::Replace => OnExisting::Replace,
+    }
+}
+
+/// What ON DUPLICATE KEY UPDATE sets, for a table whose keys are unique; without such a key no row
+/// has a duplicate.
+///
+/// # Errors
+/// Where it is not supported.
+fn updates<'a>(
+    insert: &'a Insert,
+    target: &Target,
+) -> Result<Option<&'a [(String, Option<Scalar>)]>> {
+    let OnDuplicate::Update(set) = &insert.on_duplicate else { return Ok(None) };
+    let table = target.into.table();
+    match table.key_model {
+        KeyModel::Duplicate => return Ok(None),
+        KeyModel::Primary => {}
+        KeyModel::Unique => bail!(
+            NotSupported,
+            "ON DUPLICATE KEY UPDATE is not supported for table '{}' with a UNIQUE KEY, where the \
+             last row of a key replaces the others: insert whole rows",
+            table.name
+        ),
+    }
+    if insert.label.is_some() {
+        bail!(NotSupported, "INSERT WITH LABEL cannot have ON DUPLICATE KEY UPDATE");
+    }
+    Ok(Some(set))
 }
 
 async fn grouping(session: &Session, target: &Target, label: Option<&str>) -> Result<Grouping> {
@@ -70,20 +117,23 @@ async fn values(
     rows: &[Vec<Option<Scalar>>],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let mut target = target(session, &insert.table, insert.columns.as_deref())?;
+    let on_existing = on_existing(&insert.on_duplicate);
+    let columns = insert.columns.as_deref();
+    let mut target = target(session, &insert.table, columns, on_existing)?;
     target.begin_statement(&session.shared.engine);
     let mut exprs = Vec::new();
     let values =
         rows.iter().map(|row| row.iter().map(|value| row_value(value, &mut exprs)).collect());
     let values = values.collect::<Vec<Vec<_>>>();
+    let set = updates(insert, &target)?;
     let plain = exprs.is_empty() && insert.label.is_none();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
         false => {
             let losses = session.settings.losses(target.into.table().form);
             let (cells, warnings) =
-                query::evaluate_apart(session, exprs, parameters, losses).await?;
-            note_evaluated(session, &target, warnings)?;
+                query::evaluate_apart(session, exprs, parameters.clone(), losses).await?;
+            note(session, &target.rules, warnings)?;
             cells
         }
     };
@@ -97,30 +147,15 @@ async fn values(
         (encoder.rows(), encoder.into_warnings())
     };
     encoded(session, &target, rows, warnings)?;
+    if let Some(set) = set {
+        return insert_or_update(session, &target, &insert.table, set, parameters).await;
+    }
     let grouping = match plain {
         true => Grouping::Shared,
         false => grouping(session, &target, insert.label.as_deref()).await?,
     };
     let affected = load(session, &target, grouping).await?;
     Ok(Reply::Done { affected })
-}
-
-/// Records the warnings of evaluated expressions; in a strict mode they are errors.
-///
-/// # Errors
-/// The first warning in a strict mode.
-fn note_evaluated(
-    session: &mut Session,
-    target: &Target,
-    warnings: evaluation::Warnings,
-) -> Result<()> {
-    match warnings.first.first() {
-        Some((code, message)) if target.rules.strict() => Err(Error::new(*code, message.clone())),
-        _ => {
-            session.diagnostics.evaluated(warnings);
-            Ok(())
-        }
-    }
 }
 
 fn row_value<'a>(value: &'a Option<Scalar>, exprs: &mut Vec<Scalar>) -> RowValue<'a> {
@@ -161,7 +196,7 @@ fn put(encoder: &mut RowEncoder<'_>, literal: Literal<'_>) -> Result<(), Box<Fau
     encoder.put(literal, |column, rules, out| value::put(column, literal, rules, out))
 }
 
-fn put_cell(
+pub fn put_cell(
     encoder: &mut RowEncoder<'_>,
     cells: &Cells,
     row: usize,
@@ -225,7 +260,8 @@ pub async fn from_rows(
     };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let destination = grouping.destination(own.as_ref(), &session.settings, &target)?;
-    let mut load = engine.load(&target.into, destination, patience);
+    let load = engine.load(&target.into, destination, patience);
+    let mut load = load.with_keys(key_rules(&session.settings, target.on_existing));
     let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
     session.buffer.begin();
     while let Some(batch) = bounded(session, rows.next()).await? {
@@ -237,7 +273,7 @@ pub async fn from_rows(
         warnings.append(more);
         load.reserve_for(&mut session.buffer).await?;
     }
-    note_evaluated(session, &target, rows.warnings())?;
+    note(session, &target.rules, rows.warnings())?;
     warn(session, &target, taken, warnings)?;
     let affected = match taken {
         0 => nothing(session),
@@ -247,6 +283,40 @@ pub async fn from_rows(
         }
     };
     Ok(Reply::Done { affected })
+}
+
+/// Encodes all rows of a query into the session's buffer.
+async fn collect(
+    session: &mut Session,
+    mut target: Target,
+    result: &[ResultColumn],
+    mut rows: Rows,
+) -> Result<Target> {
+    target.begin_statement(&session.shared.engine);
+    if result.len() != target.plan.width() {
+        bail!(ColumnCount, "Column count doesn't match value count at row 1");
+    }
+    let limit = session.shared.engine.config().wal_load_bytes_max;
+    let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
+    session.buffer.begin();
+    while let Some(batch) = bounded(session, rows.next()).await? {
+        let out = session.buffer.resume();
+        let (count, more) = encode_batch(&target, &batch, result, seen, out)?;
+        session.buffer.count(count)?;
+        seen += batch.num_rows() as u64;
+        taken += count as u64;
+        warnings.append(more);
+        if session.buffer.payload_bytes() as u64 > limit.bytes() {
+            bail!(
+                OutOfRoom,
+                "INSERT ... ON DUPLICATE KEY UPDATE takes at most {limit} of rows at once; select \
+                 fewer"
+            );
+        }
+    }
+    note(session, &target.rules, rows.warnings())?;
+    warn(session, &target, taken, warnings)?;
+    Ok(target)
 }
 
 /// Encodes the rows of a batch; returns how many were accepted.

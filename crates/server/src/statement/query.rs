@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, TableId, bail};
 use freshet_query::actions;
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
@@ -18,7 +18,7 @@ use crate::accounts::SessionMemory;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
-use crate::reader::Reader;
+use crate::reader::{GivenRows, Reader};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::settings::StatementDeadline;
@@ -102,6 +102,40 @@ async fn begun(
     bounded(session, session.shared.query.select(asked, values)).await
 }
 
+/// What a query over given rows returns.
+pub struct Over {
+    pub columns: Vec<ResultColumn>,
+    pub batches: Vec<RecordBatch>,
+    pub warnings: Warnings,
+}
+
+/// Runs a query with given rows in place of those of a table.
+///
+/// # Errors
+/// Those of planning and executing; 1317 and 3024.
+pub async fn over(
+    session: &mut Session,
+    query: &Select,
+    given: GivenRows,
+    parameters: Vec<Parameter>,
+    losses: Losses,
+) -> Result<Over> {
+    let origin = Reader::over(session, given).await?;
+    let asked = PlanRequest { losses, ..asked(origin, query.clone(), &parameters) };
+    let (columns, mut rows) = begun(session, asked, parameters).await?;
+    let batches = bounded(session, rows.collect()).await?;
+    Ok(Over { columns, batches, warnings: rows.warnings() })
+}
+
+/// The number of rows of a table.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn live_rows(session: &mut Session, table: TableId) -> Result<u64> {
+    let reader = Reader::new(session).await?;
+    bounded(session, reader.live_rows(table)).await
+}
+
 /// EXPLAIN.
 ///
 /// # Errors
@@ -113,8 +147,13 @@ pub async fn explain(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     use freshet_query::parser::InsertSource;
+    let found;
     let query = match statement {
         Statement::Query(query) => query,
+        Statement::Change(change) => {
+            found = change.found();
+            &found
+        }
         Statement::Insert(insert) => match &insert.source {
             InsertSource::Query(query) => query,
             InsertSource::Values(rows) => {
@@ -122,7 +161,7 @@ pub async fn explain(
                 return Ok(lines(vec![line]));
             }
         },
-        _ => bail!(NotSupported, "EXPLAIN explains SELECT and INSERT"),
+        _ => bail!(NotSupported, "EXPLAIN explains SELECT, INSERT, UPDATE and DELETE"),
     };
     let asked = PlanRequest {
         query: query.clone(),

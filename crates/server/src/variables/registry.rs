@@ -290,7 +290,7 @@ pub const ALL: &[Variable] = &[
         "innodb_lock_wait_timeout",
         Kind::Int { min: 1, max: 1073741824 },
         "50",
-        "Accepted: nothing locks rows.",
+        "How long a statement waits for rows that another transaction holds, in seconds.",
     ),
     both(
         "insert_max_filter_ratio",

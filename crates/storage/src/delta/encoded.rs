@@ -10,6 +10,8 @@ pub(super) struct Entry {
     pub txn: TxnId,
     /// The number of rows of the chunk up to and including this entry.
     pub rows_end: u32,
+    /// How many of its rows, the first ones, only remove their key.
+    pub removals: u32,
     /// Index of the schema in the chunk that it was encoded under.
     pub schema: u16,
     /// Whether the record ends its own commit group.

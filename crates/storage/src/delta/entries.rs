@@ -56,6 +56,7 @@ impl TableView {
                 open: false,
                 schema_version: first.schema().version,
                 rows: 0,
+                removals: 0,
                 body: SideBody::Rowsets(disk::encode(&metas)),
             });
         }
@@ -89,6 +90,7 @@ impl TableView {
                 open: !entry.ends_group && !ended.contains(&entry.txn),
                 schema_version: schema.version,
                 rows: u32::try_from(rows.len()).expect("a record has few rows"),
+                removals: entry.removals,
                 body: SideBody::Rows(bytes),
             });
         }

@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 use freshet_base::{Lsn, TxnId};
 use freshet_schema::{TableSchema, history};
 
+use super::encoded::Entry;
 use super::node::{Chunk, Event};
 use crate::error::Result;
 use crate::rowset::Rowset;
@@ -87,8 +88,14 @@ pub struct DeltaRows {
     pub lsns: (Lsn, Lsn),
 }
 
-/// The LSNs of some rows, the number of the first one, and their columns.
-pub(crate) type EntryRows = (Vec<Lsn>, u64, Vec<(Arc<TableSchema>, RecordBatch)>);
+/// Rows of some entries: their LSNs, the number of the first one, and their columns.
+pub(crate) struct EntryRows {
+    pub lsns: Vec<Lsn>,
+    /// Whether a row only removes its key.
+    pub is_removal: Vec<bool>,
+    pub first: u64,
+    pub batches: Vec<(Arc<TableSchema>, RecordBatch)>,
+}
 
 /// What the resolver takes of a chunk at once.
 pub(crate) enum Step {
@@ -101,6 +108,25 @@ pub(crate) enum Step {
 }
 
 impl Chunk {
+    /// The rows of the wanted ones among these entries, without those that only remove their key;
+    /// adjacent ranges are joined.
+    fn ranges(&self, entries: Range<usize>, wanted: impl Fn(&Entry) -> bool) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut start = self.rows_before(entries.start) as usize;
+        for entry in &self.entries[entries] {
+            let (from, end) = (start + entry.removals as usize, entry.rows_end as usize);
+            start = end;
+            if from == end || !wanted(entry) {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(last) if last.end == from => last.end = end,
+                _ => ranges.push(from..end),
+            }
+        }
+        ranges
+    }
+
     /// What it has above `from` and up to `to`, in the order of the log.
     pub(crate) fn steps(&self, from: Lsn, to: Lsn) -> Vec<Step> {
         let bounds = Bounds { flushed: from, horizon: to, freshness: Freshness::Committed };
@@ -126,15 +152,16 @@ impl Chunk {
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub(crate) fn rows_of(&self, entries: Range<usize>) -> Result<EntryRows> {
         let first = self.rows_before(entries.start);
-        let mut lsns = Vec::new();
-        for at in entries.clone() {
-            let rows = self.entries[at].rows_end - first;
-            lsns.resize(rows as usize, self.entries[at].lsn);
+        let (mut lsns, mut is_removal) = (Vec::new(), Vec::new());
+        for entry in &self.entries[entries] {
+            is_removal.resize(lsns.len() + entry.removals as usize, true);
+            lsns.resize((entry.rows_end - first) as usize, entry.lsn);
+            is_removal.resize(lsns.len(), false);
         }
         let rows = first as usize..first as usize + lsns.len();
         let mut batches = Vec::new();
         self.columns().select(std::slice::from_ref(&rows), &mut batches)?;
-        Ok((lsns, self.first_row + u64::from(first), batches))
+        Ok(EntryRows { lsns, is_removal, first: self.first_row + u64::from(first), batches })
     }
 }
 
@@ -259,11 +286,10 @@ impl DeltaRead {
         let lsns = (chunk.entries[first].lsn, chunk.entries[end - 1].lsn);
         self.last = self.last.max(Some(lsns.1));
         let ranges = match bounds.freshness {
-            Freshness::Committed => {
-                let rows = chunk.rows_before(first)..chunk.entries[end - 1].rows_end;
-                std::iter::once(rows.start as usize..rows.end as usize).collect()
+            Freshness::Committed => chunk.ranges(first..end, |_| true),
+            Freshness::Published => {
+                chunk.ranges(first..end, |entry| entry.ends_group || ended.contains(&entry.txn))
             }
-            Freshness::Published => ended_ranges(chunk, first..end, ended),
         };
         if ranges.iter().any(|range| !range.is_empty()) {
             let chunk = Arc::clone(chunk);
@@ -280,21 +306,4 @@ impl Bounds {
             .skip_while(move |(lsn, _)| *lsn <= self.flushed)
             .take_while(move |(lsn, _)| *lsn <= self.horizon)
     }
-}
-
-/// The rows of ended commit groups among these entries, adjacent ranges joined.
-fn ended_ranges(chunk: &Chunk, entries: Range<usize>, ended: &HashSet<TxnId>) -> Vec<Range<usize>> {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for index in entries {
-        let entry = &chunk.entries[index];
-        if !entry.ends_group && !ended.contains(&entry.txn) {
-            continue;
-        }
-        let (start, end) = (chunk.rows_before(index) as usize, entry.rows_end as usize);
-        match ranges.last_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ => ranges.push(start..end),
-        }
-    }
-    ranges
 }

@@ -18,6 +18,7 @@ fn push(delta: &Delta, lsn: u64, txn: u64, version: u32, with: &[i64]) -> Option
         ends_group: txn == 0,
         schema_version: SchemaVersion(version),
         rows: with.len() as u32,
+        removals: 0,
         payload,
     };
     delta.push_rows(entry, permit(bytes.len() as u64))
@@ -300,6 +301,7 @@ fn memory_is_that_of_the_columns_after_rolling_and_none_at_the_end() {
             ends_group: true,
             schema_version: SchemaVersion(1),
             rows: 100,
+            removals: 0,
             payload: Payload::Copied(&bytes),
         };
         delta.push_rows(entry, budget.acquire_over(bytes.len() as u64));

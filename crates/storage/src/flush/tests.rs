@@ -1,4 +1,5 @@
 use freshet_base::task::Lane;
+use freshet_schema::KeyModel;
 use freshet_testkit::{Faults, SimFs};
 use futures::executor::block_on;
 use proptest::prelude::*;

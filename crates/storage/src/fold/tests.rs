@@ -56,6 +56,7 @@ impl Said {
                     (true, false) => Body::Rows {
                         schema_version: SchemaVersion(columns),
                         rows: 1,
+                        removals: 0,
                         payload: Payload::Copied(&bytes),
                         permit: permit(bytes.len() as u64),
                     },

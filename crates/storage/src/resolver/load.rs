@@ -5,8 +5,8 @@ use std::sync::Arc;
 use freshet_base::Lsn;
 use freshet_base::task::yield_core;
 
-use super::runs::{RunMarks, Wanted};
-use super::{State, Version};
+use super::runs::{RunMarks, RunRow, Wanted};
+use super::{KeyedRows, Met, State, Version};
 use crate::delta::DeltaMark;
 use crate::error::Result;
 use crate::marks::Mark;
@@ -17,6 +17,7 @@ use crate::segment::WaitMode;
 #[derive(Default)]
 struct Found {
     marks: Vec<RunMarks>,
+    rows: Vec<RunRow>,
     died: Vec<DeltaMark>,
     /// Keys whose last version in the delta is replaced.
     gone: Vec<Vec<u8>>,
@@ -35,14 +36,61 @@ impl State {
         self.runs.forget_from(lsn);
         let before = self.runs.len();
         rowsets.iter().for_each(|rowset| self.runs.add(rowset));
-        let found = self.load_versions(lsn, before, wait_mode).await?;
+        let mut found = self.load_versions(lsn, before, wait_mode).await?;
         // From here on nothing fails.
+        found.marks.extend(self.runs.marks(found.rows));
         found.marks.into_iter().for_each(RunMarks::make);
         found.died.iter().for_each(|mark| self.marks.mark(*mark));
         self.made.extend(found.died);
         found.gone.iter().for_each(|key| self.keys.remove(key));
         self.advance(lsn);
         Ok(())
+    }
+
+    /// What the rows of the runs from `before` on meet first.
+    pub(super) async fn meets(
+        &mut self,
+        before: usize,
+        refuses: bool,
+        is_held: impl Fn(&KeyedRows) -> bool,
+    ) -> Result<Option<Met>> {
+        let (lsn, wait_mode) = (self.resolved, WaitMode::Awaiting);
+        for at in before..self.runs.len() {
+            let blocks = self.runs.keys_of(at, wait_mode).await?.blocks();
+            for block in 0..blocks {
+                let keys = self.runs.keys_of(at, wait_mode).await?;
+                let keys = keys.block_keys(block, wait_mode).await?;
+                let rows = KeyedRows::of_keys(keys.iter().map(|(key, _)| key.as_slice()));
+                if is_held(&rows) {
+                    return Ok(Some(Met::Held(rows)));
+                }
+                if !refuses {
+                    continue;
+                }
+                if let Some((key, _)) = keys.iter().find(|(_, rows)| rows.len() > 1) {
+                    return Ok(Some(Met::Existing(key.clone(), Lsn::ZERO)));
+                }
+                let bucket = self.runs.run(at).bucket();
+                let mut wanted = Vec::new();
+                for ((key, _), number) in keys.iter().zip(0..) {
+                    match self.keys.find(key) {
+                        None => wanted.push(Wanted { at: number, key, bucket, lsn }),
+                        Some(Version { is_removal: true, .. }) => {}
+                        Some(_) => return Ok(Some(Met::Existing(key.clone(), lsn))),
+                    }
+                }
+                // A key that was removed may still be there twice in the load.
+                let own =
+                    keys.iter().zip(0..).map(|((key, _), at)| Wanted { at, key, bucket, lsn });
+                let (twice, _) = self.runs.look_up(own.collect(), before..at, wait_mode).await?;
+                let (found, _) = self.runs.look_up(wanted, 0..before, wait_mode).await?;
+                if let Some(row) = twice.first().or(found.first()) {
+                    return Ok(Some(Met::Existing(keys[row.at as usize].0.clone(), lsn)));
+                }
+                yield_core();
+            }
+        }
+        Ok(None)
     }
 
     /// What the rows of the runs from `before` on replace.
@@ -63,9 +111,10 @@ impl State {
                 // Of equal keys in a segment the last row is the newest.
                 let others = keys.iter().flat_map(|(_, rows)| rows.start..rows.end - 1);
                 own.extend(others.map(|row| Mark { row, lsn }));
-                let wanted = keys.iter().map(|(key, _)| Wanted { key, bucket, lsn }).collect();
-                let (marks, left) = self.runs.look_up(wanted, before..at, wait_mode).await?;
-                found.marks.extend(marks);
+                let wanted = (0..).zip(&keys).map(|(at, (key, _))| Wanted { at, key, bucket, lsn });
+                let look_up = self.runs.look_up(wanted.collect(), before..at, wait_mode);
+                let (rows, left) = look_up.await?;
+                found.rows.extend(rows);
                 let mut wanted = Vec::new();
                 for left in left {
                     let Some(Version { row, is_removal }) = self.keys.find(left.key) else {
@@ -75,8 +124,8 @@ impl State {
                     found.died.extend((!is_removal).then_some(DeltaMark { row, lsn }));
                     found.gone.push(left.key.to_vec());
                 }
-                let (marks, _) = self.runs.look_up(wanted, 0..before, wait_mode).await?;
-                found.marks.extend(marks);
+                let (rows, _) = self.runs.look_up(wanted, 0..before, wait_mode).await?;
+                found.rows.extend(rows);
                 yield_core();
             }
             found.marks.push(RunMarks::new(self.runs.run(at), own));

@@ -29,10 +29,25 @@ pub struct Run {
 /// A key to look up.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
+    /// Which of those that are asked for.
+    pub at: u32,
     pub key: &'a [u8],
     /// The bucket of its row; `None` if that is not known.
     pub bucket: Option<usize>,
     /// The row that is found dies here.
+    pub lsn: Lsn,
+}
+
+/// A row of a run that is alive, with a key that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct RunRow {
+    /// The `at` of the key.
+    pub at: u32,
+    /// The index of the run.
+    pub run: usize,
+    /// Its number in the segment.
+    pub row: u32,
+    /// That of the key.
     pub lsn: Lsn,
 }
 
@@ -108,6 +123,11 @@ impl Runs {
         self.runs.retain(|run| run.last < lsn);
     }
 
+    /// Forgets the runs behind the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.runs.truncate(len);
+    }
+
     /// Forgets all runs, whose rows do not exist any more.
     pub fn clear(&mut self) {
         self.runs.clear();
@@ -134,8 +154,18 @@ impl Runs {
         Ok(keys)
     }
 
-    /// The rows with these keys in a range of the runs, as marks to be made, and the keys that none
-    /// of them has. The newest run that has a key decides: its row may be dead, and then all older
+    /// The marks that kill these rows.
+    pub fn marks(&self, mut rows: Vec<RunRow>) -> Vec<RunMarks> {
+        rows.sort_by_key(|row| row.run);
+        let of_run = |rows: &[RunRow]| {
+            let marks = rows.iter().map(|&RunRow { row, lsn, .. }| Mark { row, lsn });
+            RunMarks::new(&self.runs[rows[0].run], marks.collect())
+        };
+        rows.chunk_by(|a, b| a.run == b.run).map(of_run).collect()
+    }
+
+    /// The living rows with these keys in a range of the runs, and the keys that none of them has.
+    /// The newest run that has a key decides: its row may be dead, and then all older
     /// ones are. `wanted` is sorted by key.
     ///
     /// # Errors
@@ -145,7 +175,7 @@ impl Runs {
         wanted: Vec<Wanted<'a>>,
         range: Range<usize>,
         wait_mode: WaitMode,
-    ) -> Result<(Vec<RunMarks>, Vec<Wanted<'a>>)> {
+    ) -> Result<(Vec<RunRow>, Vec<Wanted<'a>>)> {
         let mut open = wanted;
         let mut all = Vec::new();
         for at in range.rev() {
@@ -165,25 +195,31 @@ impl Runs {
             if found.is_empty() {
                 continue;
             }
-            let run = &self.runs[at];
-            let (mut marks, mut is_found) = (Vec::new(), vec![false; open.len()]);
+            let marks = &self.runs[at].marks;
+            let mut is_found = vec![false; open.len()];
             for found in found {
                 let place = places[found.at];
                 is_found[place] = true;
-                let alive = found.rows.rev().find(|&row| !run.marks.is_dead(row));
-                marks.extend(alive.map(|row| Mark { row, lsn: open[place].lsn }));
+                let alive = found.rows.rev().find(|&row| !marks.is_dead(row));
+                let Wanted { at: number, lsn, .. } = open[place];
+                all.extend(alive.map(|row| RunRow { at: number, run: at, row, lsn }));
             }
             let mut is_found = is_found.into_iter();
             open.retain(|_| !is_found.next().expect("each key is found or not"));
-            if !marks.is_empty() {
-                all.push(RunMarks::new(run, marks));
-            }
         }
         Ok((all, open))
     }
 }
 
 impl Run {
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    pub fn marks(&self) -> &Arc<SegmentMarks> {
+        &self.marks
+    }
+
     /// The bucket of its rows; `None` if its tablet is not known yet.
     pub fn bucket(&self) -> Option<usize> {
         self.bucket

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 
-use arrow::array::AsArray;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use freshet_base::task::Lane;
 use freshet_base::{RowsetId, SchemaVersion, TxnId};
@@ -109,6 +109,7 @@ impl Store {
             ends_group: true,
             schema_version: SchemaVersion(1),
             rows: keys.len() as u32,
+            removals: 0,
             payload: Payload::Copied(&bytes),
         };
         self.view().delta.push_rows(entry, permit(1));

@@ -187,6 +187,34 @@ impl Segment {
         })
     }
 
+    /// The rows with these ascending numbers, with the columns of `schema`, dead or not.
+    ///
+    /// # Errors
+    /// Those of [`Self::scan`].
+    ///
+    /// # Panics
+    /// When a row is named twice, or the segment does not have it.
+    pub async fn rows(
+        &self,
+        schema: &Arc<TableSchema>,
+        rows: &[u32],
+        wait_mode: WaitMode,
+    ) -> Result<Vec<RecordBatch>> {
+        let all = u32::try_from(self.meta.rows).expect("rows of a segment have numbers of 32 bits");
+        let gaps = std::iter::once(0).chain(rows.iter().map(|row| row + 1));
+        let gaps = gaps.zip(rows.iter().copied().chain([all])).flat_map(|(from, to)| from..to);
+        let others = DeadRows::new(all, gaps);
+        let request = ScanRequest::all(schema);
+        let mut scan = self.scan_with(&request, Share::WHOLE, &others, wait_mode).await?;
+        let mut batches = Vec::new();
+        while let Some(batch) = scan.next_batch().await {
+            batches.push(batch?);
+        }
+        let read = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+        assert_eq!(read, rows.len(), "the rows that are asked for are read");
+        Ok(batches)
+    }
+
     /// The bounds of these columns if the footer is cached; `None` for columns without bounds.
     pub fn known_ranges(&self, columns: &[ColumnId]) -> Option<Vec<Option<ColumnRange>>> {
         let footer = self.access.footers.known(self.number)?;

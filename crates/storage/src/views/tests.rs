@@ -47,6 +47,7 @@ impl Store {
             ends_group: txn == 0,
             schema_version: SchemaVersion(1),
             rows: keys.len() as u32,
+            removals: 0,
             payload: Payload::Copied(&bytes),
         };
         self.delta.push_rows(entry, self.writes.acquire_over(PERMIT_BYTES));

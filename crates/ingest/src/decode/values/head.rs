@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Dialect, blanks};
+use crate::keyed::OnExisting;
 
 /// The beginning of an INSERT with literals.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,15 +15,24 @@ pub struct Head<'a> {
     pub label: Option<Cow<'a, str>>,
     /// The column list, if present.
     pub columns: Option<Vec<Cow<'a, str>>>,
+    /// What happens to rows whose key exists.
+    pub on_existing: OnExisting,
     /// Offset of the text after VALUES.
     pub values_at: usize,
 }
 
-/// Parses `INSERT [INTO] [TABLE] [db.]t [WITH LABEL l] [(a, ..)] VALUES`; `None` for any other
+/// Parses `{INSERT [IGNORE] | REPLACE} [INTO] [TABLE] [db.]t [WITH LABEL l] [(a, ..)] VALUES`; `None` for any other
 /// statement, including ones with hints, which are left to the SQL parser.
 pub fn parse_head(sql: &[u8], dialect: Dialect) -> Option<Head<'_>> {
     let mut words = Words { sql, at: 0, dialect };
-    words.keyword(b"INSERT").then_some(())?;
+    let on_existing = match words.keyword(b"INSERT") {
+        true if words.keyword(b"IGNORE") => OnExisting::Skip,
+        true => OnExisting::Refuse,
+        false => {
+            words.keyword(b"REPLACE").then_some(())?;
+            OnExisting::Replace
+        }
+    };
     let has_into = words.keyword(b"INTO");
     if has_into {
         words.keyword(b"TABLE");
@@ -40,7 +50,7 @@ pub fn parse_head(sql: &[u8], dialect: Dialect) -> Option<Head<'_>> {
     if !words.keyword(b"VALUES") {
         words.keyword(b"VALUE").then_some(())?;
     }
-    Some(Head { database, table, label, columns, values_at: words.at })
+    Some(Head { database, table, label, columns, on_existing, values_at: words.at })
 }
 
 struct Words<'a> {

@@ -1,0 +1,194 @@
+//! Statements that compute rows from stored ones: UPDATE, DELETE, INSERT .. ON DUPLICATE KEY UPDATE,
+//! SELECT .. FOR UPDATE (keys.md K1, K3, K23).
+//!
+//! Such a statement locks keys, reads their rows at the end of the log, computes, and writes.
+
+use std::collections::BTreeSet;
+
+use freshet_base::{Lsn, Result, bail, err};
+use freshet_schema::GroupCommitMode;
+use freshet_schema::key::KeyCodec;
+use freshet_storage::resolver::{KeyedRows, Place};
+
+use crate::admit::WaitLimit;
+use crate::append::SmallLoad;
+use crate::buffer::LoadBuffer;
+use crate::engine::Engine;
+use crate::keyed::{KeyRules, KeyedLoad, OnExisting, duplicate_entry, keys_of, resolver, seen};
+use crate::locks::LockOwner;
+use crate::target::{LoadTarget, Loaded};
+use crate::transaction::OwnRows;
+
+/// A statement that changes stored rows of a table with a primary key.
+pub struct Change<'a> {
+    engine: &'a Engine,
+    target: &'a LoadTarget,
+    own: Option<OwnRows>,
+    rules: KeyRules,
+    patience: WaitLimit,
+    /// Holds its keys, if it is of no transaction.
+    statement: LockOwner,
+    /// The highest LSN of rows that it has seen.
+    seen: Lsn,
+    /// The end of the log when it first looked.
+    end: Option<Lsn>,
+}
+
+impl Engine {
+    /// Begins a statement that changes rows of `target`, in a transaction or for itself.
+    pub fn change<'a>(
+        &'a self,
+        target: &'a LoadTarget,
+        own: Option<OwnRows>,
+        rules: KeyRules,
+        patience: WaitLimit,
+    ) -> Change<'a> {
+        let statement = LockOwner::new(self.locks());
+        let (seen, end) = (Lsn::ZERO, None);
+        Change { engine: self, target, own, rules, patience, statement, seen, end }
+    }
+}
+
+impl Change<'_> {
+    /// Locks the keys of these rows, and returns the row that each has now, encoded with the columns
+    /// of the target; of several rows with one key, that of the first.
+    ///
+    /// # Errors
+    /// 1205, 1206 and 1213 for keys that others hold; files that cannot be read.
+    pub async fn lock(&mut self, rows: &KeyedRows) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut current = vec![None; rows.len() as usize];
+        let Some((places, latch)) = self.lock_keys(rows).await? else { return Ok(current) };
+        let mut stored = Vec::new();
+        for group in rows.groups() {
+            let own = self.own.as_ref();
+            match own.and_then(|own| own.changed(self.target, rows.key(group[0]))) {
+                Some(row) => current[group[0] as usize] = row,
+                None => stored.push(group[0] as usize),
+            }
+        }
+        stored.retain(|&at| places[at].is_some());
+        let wanted = stored.iter().filter_map(|&at| places[at].as_ref()).collect::<Vec<_>>();
+        let read = latch.read(&wanted, self.target.schema()).await?;
+        for (at, row) in stored.into_iter().zip(read) {
+            current[at] = Some(row);
+        }
+        Ok(current)
+    }
+
+    /// The rows that it has seen are durable up to here once the reply may be sent.
+    pub fn seen(&self) -> Lsn {
+        self.seen
+    }
+
+    /// Locks keys and finds their stored rows.
+    async fn lock_keys(
+        &mut self,
+        rows: &KeyedRows,
+    ) -> Result<Option<(Vec<Option<Place>>, freshet_storage::resolver::Latch)>> {
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let (engine, table) = (self.engine, self.target.id());
+        let deadline = self.rules.deadline(engine);
+        let clock = engine.store.clock();
+        match &self.own {
+            Some(own) => own.owner(engine).lock(table, rows, clock, deadline).await?,
+            None => self.statement.lock(table, rows, clock, deadline).await?,
+        }
+        let mut latch = resolver(self.target).latch().await?;
+        let places = latch.find(rows).await?;
+        self.end.get_or_insert(latch.end());
+        self.seen = self.seen.max(seen(&latch, &places));
+        Ok(Some((places, latch)))
+    }
+
+    /// Writes the rows in `new` in place of those with the keys in `old`, which are locked and exist:
+    /// old keys that no new row has are removed.
+    ///
+    /// # Errors
+    /// 1062 when two new rows have one key, or a key that another row has; those of locking and of
+    /// appending. Nothing was changed then.
+    pub async fn write(mut self, old: &BTreeSet<Vec<u8>>, new: &mut LoadBuffer) -> Result<Loaded> {
+        let rows = keys_of(self.target, new);
+        if old.is_empty() && rows.is_empty() {
+            return Ok(Loaded::looked_only(self.seen));
+        }
+        if let Some(twice) = rows.groups().find(|group| group.len() > 1) {
+            return Err(self.duplicate(rows.key(twice[0])).await);
+        }
+        let fresh = rows.groups().map(|group| rows.key(group[0]));
+        let fresh = fresh.filter(|key| !old.contains(*key)).map(<[u8]>::to_vec);
+        self.check_fresh(fresh.collect()).await?;
+        let kept = rows.groups().map(|group| rows.key(group[0])).collect::<BTreeSet<_>>();
+        let removed = old.iter().filter(|key| !kept.contains(key.as_slice()));
+        let removed = removed.map(Vec::as_slice).collect::<Vec<_>>();
+        match self.own.clone() {
+            Some(own) => {
+                let seen = (self.seen, self.end.expect("a change has looked"));
+                let (target, engine, patience) = (self.target, self.engine, self.patience);
+                own.change(engine, target, (new, &rows), &removed, seen, patience).await
+            }
+            None => self.append(new, &removed).await,
+        }
+    }
+
+    async fn append(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
+        let (engine, target, schema) = (self.engine, self.target, self.target.schema());
+        let codec = KeyCodec::of_sort_key(schema);
+        let mut buffer = LoadBuffer::default();
+        buffer.begin();
+        for key in removed {
+            let put = codec.put_row(schema, key, buffer.resume());
+            put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
+        }
+        buffer.count(removed.len())?;
+        buffer.removes_so_far();
+        buffer.resume().extend_from_slice(new.row_bytes());
+        buffer.count(new.rows() as usize)?;
+        if !engine.appender.takes_record_of(buffer.payload_bytes()) {
+            bail!(
+                OutOfRoom,
+                "the statement changes {} rows, more than one record of the log takes ({}); \
+                 change fewer at once, with LIMIT or a narrower WHERE",
+                buffer.rows(),
+                engine.config().wal_load_bytes_max
+            );
+        }
+        let load = SmallLoad {
+            table: &target.state,
+            schema_version: schema.version,
+            mode: GroupCommitMode::Off,
+            label: None,
+            looked_up: None,
+        };
+        let rules = KeyRules { on_existing: OnExisting::Replace, ..self.rules };
+        let computed = Some((&self.statement, self.end.expect("a change has looked")));
+        let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
+        let mut loaded = keyed.commit(load, &mut buffer, None).await?;
+        loaded.lsn = loaded.lsn.max(self.seen);
+        Ok(loaded)
+    }
+
+    /// Locks keys that new rows bring, and checks that no row has them.
+    async fn check_fresh(&mut self, fresh: Vec<Vec<u8>>) -> Result<()> {
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let rows = KeyedRows::of_keys(fresh.iter().map(Vec::as_slice));
+        let Some((places, latch)) = self.lock_keys(&rows).await? else { return Ok(()) };
+        drop(latch);
+        for (key, place) in fresh.iter().zip(places) {
+            let own = self.own.as_ref().and_then(|own| own.changed(self.target, key));
+            let exists = own.map_or(place.is_some(), |row| row.is_some());
+            if exists {
+                return Err(self.duplicate(key).await);
+            }
+        }
+        Ok(())
+    }
+
+    async fn duplicate(&self, key: &[u8]) -> freshet_base::Error {
+        self.engine.horizon().wait(self.seen).await;
+        duplicate_entry(self.target, key)
+    }
+}

@@ -1,0 +1,234 @@
+//! Statements that change rows, as the queries by which they find and compute them.
+//!
+//! A change finds the keys of its rows first ([`Change::candidates`]). Once these are locked, it
+//! computes new values over their current rows ([`Change::computed`]), which stand in place of the
+//! table and have [`ROW`] as one more column.
+
+use std::ops::ControlFlow;
+
+use freshet_base::{Result, bail};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause, ObjectName,
+    ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor, TableWithJoins,
+    Value, visit_expressions_mut, visit_relations,
+};
+
+use crate::parser::TableName;
+use crate::syntax::{Scalar, Select, select_of};
+
+/// The name of the column with the number of a row among those that are computed from.
+pub const ROW: &str = "\u{1}row";
+/// Stands before the name of a column that has the value of the row to be inserted.
+pub const NEW: &str = "\u{1}new.";
+
+/// UPDATE or DELETE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    pub kind: ChangeKind,
+    /// The table that is changed.
+    pub target: TableName,
+    /// The name by which expressions refer to it.
+    pub name: String,
+    /// IGNORE.
+    pub ignores: bool,
+    pub(crate) rows: Rows,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum ChangeKind {
+    Update {
+        /// The columns in the order of the statement; `None` for DEFAULT.
+        set: Vec<(String, Option<Scalar>)>,
+    },
+    Delete,
+}
+
+/// Which rows.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Rows {
+    pub from: Vec<TableWithJoins>,
+    pub selection: Option<Expr>,
+    pub order: Vec<OrderByExpr>,
+    pub limit: Option<Expr>,
+}
+
+impl Change {
+    /// Whether it is of all rows of one table.
+    pub fn is_whole(&self) -> bool {
+        let Rows { from, selection, limit, .. } = &self.rows;
+        let is_single = matches!(from.as_slice(), [one] if one.joins.is_empty());
+        is_single && selection.is_none() && limit.is_none()
+    }
+
+    /// The query of the rows to be changed, for EXPLAIN.
+    pub fn found(&self) -> Select {
+        self.limited(vec![Expr::Value(Value::Number("1".into(), false).into())])
+    }
+
+    /// The query of the values of these columns in the rows to be changed.
+    pub fn candidates(&self, columns: &[&str]) -> Select {
+        self.limited(columns.iter().map(|column| self.column(column)).collect())
+    }
+
+    fn limited(&self, exprs: Vec<Expr>) -> Select {
+        let mut query = self.query(exprs);
+        if !self.rows.order.is_empty() {
+            let kind = OrderByKind::Expressions(self.rows.order.clone());
+            query.order_by = Some(OrderBy { kind, interpolate: None });
+        }
+        query.limit_clause = self.rows.limit.clone().map(|limit| LimitClause::LimitOffset {
+            limit: Some(limit),
+            offset: None,
+            limit_by: Vec::new(),
+        });
+        Select(Box::new(query))
+    }
+
+    /// The query of [`ROW`] and new values over current rows, for those that are still to be
+    /// changed.
+    ///
+    /// # Errors
+    /// 1093 when the statement reads the table that it changes in a subquery, or joins it to itself.
+    pub fn computed(&self, values: &[Scalar]) -> Result<Select> {
+        let row = self.column(ROW);
+        let values = values.iter().map(|value| value.0.clone());
+        let query = self.query(std::iter::once(row).chain(values).collect());
+        let mut times = 0;
+        let _ = visit_relations(&query, |relation| {
+            let last = relation.0.last().and_then(|part| part.as_ident());
+            let is_target =
+                last.is_some_and(|name| name.value.eq_ignore_ascii_case(&self.target.table));
+            times += usize::from(is_target);
+            ControlFlow::<()>::Continue(())
+        });
+        if times > 1 {
+            bail!(
+                ChangesWhatItReads,
+                "You can't specify target table '{}' for update in FROM clause",
+                self.name
+            );
+        }
+        Ok(Select(Box::new(query)))
+    }
+
+    fn query(&self, exprs: Vec<Expr>) -> Query {
+        let mut query = select_of(exprs);
+        if let SetExpr::Select(select) = &mut *query.body {
+            select.from.clone_from(&self.rows.from);
+            select.selection.clone_from(&self.rows.selection);
+        }
+        query
+    }
+
+    fn column(&self, name: &str) -> Expr {
+        Expr::CompoundIdentifier(vec![quoted(&self.name), quoted(name)])
+    }
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('`', name)
+}
+
+/// The values of assignments that are carried out one after the other, as MySQL does: what a later
+/// one reads of an earlier one's column is the new value. `None`, DEFAULT, is left to the caller.
+pub fn in_order(set: &[(String, Option<Scalar>)]) -> Vec<(String, Option<Scalar>)> {
+    let mut done: Vec<(String, Option<Scalar>)> = Vec::with_capacity(set.len());
+    for (column, value) in set {
+        let value = value.clone().map(|mut value| {
+            let _ = visit_expressions_mut(&mut value.0, |expr| {
+                let name = match expr {
+                    Expr::Identifier(name) => Some(&name.value),
+                    Expr::CompoundIdentifier(parts) => parts.last().map(|part| &part.value),
+                    _ => None,
+                };
+                let before = name.and_then(|name| {
+                    done.iter().rfind(|(column, _)| column.eq_ignore_ascii_case(name))
+                });
+                if let Some((_, Some(before))) = before {
+                    *expr = Expr::Nested(Box::new(before.0.clone()));
+                }
+                ControlFlow::<()>::Continue(())
+            });
+            value
+        });
+        done.push((column.clone(), value));
+    }
+    done
+}
+
+/// An expression of ON DUPLICATE KEY UPDATE over rows that also have the columns [`NEW`]: VALUES(c),
+/// and columns of the `alias` of the new row or those in `aliased` with what they stand for.
+pub(crate) fn new_value(
+    mut value: Scalar,
+    table: &str,
+    alias: Option<&str>,
+    aliased: &[(String, String)],
+) -> Scalar {
+    let new = |column: &str| {
+        let name = quoted(&format!("{NEW}{}", column.to_lowercase()));
+        Expr::CompoundIdentifier(vec![quoted(table), name])
+    };
+    let known = |name: &str| {
+        let found = aliased.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, column)| column.as_str())
+    };
+    let _ = visit_expressions_mut(&mut value.0, |expr| {
+        let replaced = match &*expr {
+            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("values") => {
+                column_of(&call.args).map(|column| new(&column))
+            }
+            Expr::CompoundIdentifier(parts) => match (alias, parts.as_slice()) {
+                (Some(alias), [of, column]) if of.value.eq_ignore_ascii_case(alias) => {
+                    Some(new(known(&column.value).unwrap_or(&column.value)))
+                }
+                _ => None,
+            },
+            Expr::Identifier(name) => known(&name.value).map(new),
+            _ => None,
+        };
+        if let Some(replaced) = replaced {
+            *expr = replaced;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    value
+}
+
+/// The column in `VALUES(column)`.
+fn column_of(arguments: &FunctionArguments) -> Option<String> {
+    let FunctionArguments::List(list) = arguments else { return None };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))] => match expr {
+            Expr::Identifier(name) => Some(name.value.clone()),
+            Expr::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()),
+            // An argument was visited before its call.
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The query of [`ROW`] and of expressions over rows that stand in place of a table.
+pub fn over_rows(table: &TableName, values: &[Scalar]) -> Select {
+    let row = Expr::CompoundIdentifier(vec![quoted(&table.table), quoted(ROW)]);
+    let values = values.iter().map(|value| value.0.clone());
+    let mut query = select_of(std::iter::once(row).chain(values).collect());
+    let database = table.database.iter().map(|name| quoted(name));
+    let name = database.chain([quoted(&table.table)]).map(ObjectNamePart::Identifier);
+    let relation = TableFactor::Table {
+        name: ObjectName(name.collect()),
+        alias: None,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
+    }
+    Select(Box::new(query))
+}

@@ -1,0 +1,62 @@
+//! Cells as text, for messages that name a value.
+
+use super::LocalDateTime;
+use super::temporal::date_of;
+use crate::ColumnType;
+use crate::row::{decimal, fixed};
+
+/// The text of an encoded cell, as a client would write the value; instants are shown in UTC.
+pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
+    match ty {
+        ColumnType::Float => f32::from_bits(fixed(cell) as u32).to_string(),
+        ColumnType::Double => f64::from_bits(fixed(cell)).to_string(),
+        ColumnType::Decimal { scale, .. } => decimal_text(decimal(cell), usize::from(scale)),
+        ColumnType::LargeInt => decimal(cell).to_string(),
+        ColumnType::Date => {
+            let (year, month, day) = date_of(signed(cell) as i32);
+            format!("{year:04}-{month:02}-{day:02}")
+        }
+        ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
+            LocalDateTime::from_micros(signed(cell)).to_string()
+        }
+        _ if ty.is_unsigned() => fixed(cell).to_string(),
+        _ if ty.is_integer() => signed(cell).to_string(),
+        _ => String::from_utf8_lossy(cell).into_owned(),
+    }
+}
+
+/// The value of a signed cell of up to 8 bytes.
+fn signed(cell: &[u8]) -> i64 {
+    let unused = 64 - 8 * cell.len();
+    (fixed(cell) << unused).cast_signed() >> unused
+}
+
+fn decimal_text(unscaled: i128, scale: usize) -> String {
+    let digits = format!("{:0width$}", unscaled.unsigned_abs(), width = scale + 1);
+    let sign = if unscaled < 0 { "-" } else { "" };
+    match digits.split_at(digits.len() - scale) {
+        (whole, "") => format!("{sign}{whole}"),
+        (whole, fraction) => format!("{sign}{whole}.{fraction}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_they_are_written() {
+        let text = |ty, cell: &[u8]| cell_text(ty, cell);
+        assert_eq!(text(ColumnType::Int { unsigned: false }, &(-5i32).to_le_bytes()), "-5");
+        assert_eq!(text(ColumnType::Int { unsigned: true }, &u32::MAX.to_le_bytes()), "4294967295");
+        assert_eq!(text(ColumnType::TinyInt { unsigned: false }, &[0x80]), "-128");
+        assert_eq!(text(ColumnType::VarChar { len: 9 }, b"abc"), "abc");
+        assert_eq!(text(ColumnType::Date, &0i32.to_le_bytes()), "1970-01-01");
+        let time = ColumnType::DateTime { fsp: 0 };
+        assert_eq!(text(time, &1_000_000i64.to_le_bytes()), "1970-01-01 00:00:01");
+        let cents = ColumnType::Decimal { precision: 10, scale: 2 };
+        assert_eq!(text(cents, &(-5i64).to_le_bytes()), "-0.05");
+        assert_eq!(text(cents, &1234i64.to_le_bytes()), "12.34");
+        assert_eq!(text(ColumnType::LargeInt, &(-7i128).to_le_bytes()), "-7");
+    }
+}

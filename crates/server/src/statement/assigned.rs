@@ -1,0 +1,246 @@
+//! Values that a statement assigns to columns of stored rows: UPDATE .. SET and ON DUPLICATE KEY
+//! UPDATE.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use freshet_base::{ColumnId, Error, Result, bail};
+use freshet_ingest::LoadTarget;
+use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder, Warnings};
+use freshet_query::change::{NEW, ROW, in_order};
+use freshet_query::evaluation;
+use freshet_query::result::{Cells, ResultColumn};
+use freshet_query::syntax::{Scalar, Select};
+use freshet_query::{Parameter, RecordBatch};
+use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::row::{RowCells, RowWriter};
+use freshet_schema::{Column, ColumnType, Rules, TableSchema};
+
+use super::insert::put_cell;
+use super::query;
+use crate::reader::GivenRows;
+use crate::session::Session;
+
+/// Columns with the values that they get.
+pub struct Assigned {
+    target: LoadTarget,
+    /// Which columns of the table, ascending.
+    columns: Vec<usize>,
+    /// What each of them gets; `None` for DEFAULT.
+    values: Vec<Option<Scalar>>,
+    /// Encodes rows of these columns alone.
+    plan: InsertPlan,
+    rules: Rules,
+}
+
+/// The values that rows get, each as a row of the assigned columns alone; `None` for a row that
+/// the statement leaves as it is.
+pub struct NewValues {
+    rows: Vec<Option<Vec<u8>>>,
+    pub warnings: Warnings,
+}
+
+impl Assigned {
+    /// # Errors
+    /// 1054 for a column that the table does not have.
+    pub fn new(
+        session: &Session,
+        target: &LoadTarget,
+        set: &[(String, Option<Scalar>)],
+        ignores: bool,
+    ) -> Result<Self> {
+        let (schema, table) = (target.schema(), target.table());
+        // The last of several values for a column counts.
+        let mut last: Vec<Option<Option<Scalar>>> = vec![None; schema.columns.len()];
+        for (name, value) in in_order(set) {
+            let Some(at) = schema.position(&name) else {
+                bail!(UnknownColumn, "Unknown column '{name}' in 'field list'");
+            };
+            last[at] = Some(value);
+        }
+        let given = last.into_iter().enumerate();
+        let (columns, values): (Vec<_>, Vec<_>) =
+            given.filter_map(|(at, value)| Some((at, value?))).unzip();
+        let alone = columns.iter().map(|&at| schema.columns[at].clone()).collect();
+        let alone = Arc::new(TableSchema::new(schema.version, alone, Vec::new()));
+        let rules = rules(session, target, ignores);
+        let now = session.shared.engine.clock().wall_micros();
+        let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
+        debug_assert_eq!(table.schema().version, schema.version, "a target is of its table");
+        Ok(Self { target: target.clone(), columns, values, plan, rules })
+    }
+
+    /// Whether a column of the key gets a value.
+    pub fn sets_key(&self) -> bool {
+        let key = &self.target.schema().sort_key;
+        self.columns.iter().any(|column| key.contains(column))
+    }
+
+    /// The expressions, in the order in which [`Self::compute`] takes their values.
+    pub fn exprs(&self) -> Vec<Scalar> {
+        self.values.iter().flatten().cloned().collect()
+    }
+
+    /// Runs the query of [`ROW`] and [`Self::exprs`] over `given` rows, of which there are `count`.
+    ///
+    /// # Errors
+    /// Those of the query, and values that a column does not take.
+    pub async fn compute(
+        &self,
+        session: &mut Session,
+        select: &Select,
+        given: (GivenRows, usize),
+        parameters: Vec<Parameter>,
+    ) -> Result<NewValues> {
+        let (given, count) = given;
+        let losses = session.settings.losses(self.target.table().form);
+        let over = query::over(session, select, given, parameters, losses).await?;
+        note(session, &self.rules, over.warnings)?;
+        let mut new = NewValues { rows: vec![None; count], warnings: Warnings::default() };
+        for batch in &over.batches {
+            self.encode(batch, &over.columns, &mut new)?;
+        }
+        Ok(new)
+    }
+
+    fn encode(
+        &self,
+        batch: &RecordBatch,
+        columns: &[ResultColumn],
+        new: &mut NewValues,
+    ) -> Result<()> {
+        let cells = Cells::of(batch, columns)?;
+        let numbers = row_numbers(&cells)?;
+        let (mut text, mut out) = (Vec::new(), Vec::new());
+        for (at, number) in numbers.into_iter().enumerate() {
+            let Some(slot @ None) = new.rows.get_mut(number) else { continue };
+            out.clear();
+            let encoder = RowEncoder::new(&self.plan, &self.rules, &mut out);
+            let mut encoder = encoder.counting_from(number as u64 + 1);
+            self.encode_row(&mut encoder, &cells[1..], at, &mut text)
+                .map_err(|fault| fault.error(&self.plan, number as u64 + 1))?;
+            new.warnings.append(encoder.into_warnings());
+            *slot = Some(out.clone());
+        }
+        Ok(())
+    }
+
+    fn encode_row(
+        &self,
+        encoder: &mut RowEncoder<'_>,
+        cells: &[Cells],
+        row: usize,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Box<Fault>> {
+        encoder.begin_row();
+        let mut cells = cells.iter();
+        for value in &self.values {
+            match value {
+                None => encoder.put_default()?,
+                Some(_) => {
+                    let cells = cells.next().expect("the query computes each expression");
+                    put_cell(encoder, cells, row, text)?;
+                }
+            }
+        }
+        encoder.end_row()
+    }
+
+    /// Appends the row that `old` becomes by these values; false if it stays as it is.
+    pub fn apply(&self, old: &[u8], values: &[u8], out: &mut Vec<u8>) -> bool {
+        let (schema, start) = (self.target.schema(), out.len());
+        let (of_row, of_values) = (RowCells::new(schema), RowCells::new(self.plan.schema()));
+        let mut writer = RowWriter::new(schema.columns.len(), out);
+        writer.begin_row();
+        let mut assigned = self.columns.iter().zip(0..).peekable();
+        for at in 0..schema.columns.len() {
+            let cell = match assigned.next_if(|(column, _)| **column == at) {
+                Some((_, position)) => of_values.encoded(values, position),
+                None => of_row.encoded(old, at),
+            };
+            match cell {
+                Some(cell) => writer.put_encoded(cell),
+                None => writer.put_null(),
+            }
+        }
+        writer.end_row();
+        out[start..] != *old
+    }
+}
+
+impl NewValues {
+    /// The values of a row.
+    pub fn of(&self, row: usize) -> Option<&[u8]> {
+        self.rows[row].as_deref()
+    }
+}
+
+/// How values of a statement are converted.
+pub fn rules(session: &Session, target: &LoadTarget, ignores: bool) -> Rules {
+    let mut rules = *session.settings.rules(target.table().form);
+    if ignores && rules.strict() {
+        rules.on_bad = freshet_schema::OnBad::Clamp;
+    }
+    rules
+}
+
+/// Records what expressions warn of; in a strict mode it fails the statement.
+///
+/// # Errors
+/// The first warning in a strict mode.
+pub fn note(session: &mut Session, rules: &Rules, warnings: evaluation::Warnings) -> Result<()> {
+    match warnings.first.first() {
+        Some((code, message)) if rules.strict() => Err(Error::new(*code, message.clone())),
+        _ => {
+            session.diagnostics.evaluated(warnings);
+            Ok(())
+        }
+    }
+}
+
+/// The numbers in the first column, that of [`ROW`].
+///
+/// # Errors
+/// When it is something else.
+pub fn row_numbers(cells: &[Cells]) -> Result<Vec<usize>> {
+    match cells.first() {
+        Some(Cells::Int(numbers)) => Ok(numbers.values().iter().map(|&at| at as usize).collect()),
+        _ => bail!(Internal, "the query over current rows does not number them"),
+    }
+}
+
+/// Stored rows as a statement reads them: with their numbers as [`ROW`], and beside each the row
+/// that is to be inserted, if `new` has such.
+///
+/// # Errors
+/// Never, as long as both are rows of the target.
+pub fn given(target: &LoadTarget, old: &[&[u8]], new: Option<&[&[u8]]>) -> Result<GivenRows> {
+    let schema = target.schema();
+    let mut columns = schema.columns.clone();
+    let mut arrays = arrays(schema, old);
+    let mut add = |column: Column, array: ArrayRef| {
+        let id = columns.iter().map(|column| column.id.0).max().unwrap_or(0) + 1;
+        columns.push(Column { id: ColumnId(id), ..column });
+        arrays.push(array);
+    };
+    let numbers = Int64Array::from_iter_values(0..old.len() as i64);
+    let number = Column::new(ColumnId(0), ROW, ColumnType::BigInt { unsigned: false });
+    add(number, Arc::new(numbers));
+    if let Some(new) = new {
+        for (column, array) in schema.columns.iter().zip(self::arrays(schema, new)) {
+            let name = format!("{NEW}{}", column.name.to_lowercase());
+            add(Column { name, ..column.clone() }, array);
+        }
+    }
+    let schema = Arc::new(TableSchema::new(schema.version, columns, schema.sort_key.clone()));
+    match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
+        Ok(rows) => Ok(GivenRows { table: target.id(), schema, rows }),
+        Err(error) => bail!(Internal, "current rows do not fit their columns: {error}"),
+    }
+}
+
+fn arrays(schema: &TableSchema, rows: &[&[u8]]) -> Vec<ArrayRef> {
+    let mut columns = ColumnsBuilder::new(schema, rows.len());
+    rows.iter().for_each(|row| columns.append(row, 1));
+    columns.finish().columns().to_vec()
+}

@@ -1,0 +1,244 @@
+//! UPDATE and DELETE (keys.md K3): the planner finds the keys of the rows, these are locked and read
+//! at the end of the log, new values are computed over what they are now, and all is written as one
+//! load.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use freshet_base::{Result, bail};
+use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
+use freshet_ingest::{LoadBuffer, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit};
+use freshet_meta::{Object, Privilege};
+use freshet_query::Parameter;
+use freshet_query::change::{Change, ChangeKind};
+use freshet_query::result::Cells;
+use freshet_query::syntax::Select;
+use freshet_schema::{KeyModel, TableSchema};
+use freshet_storage::resolver::KeyedRows;
+use freshet_wire::Capabilities;
+
+use super::assigned::{Assigned, given, note, row_numbers, rules};
+use super::insert::put_cell;
+use super::{query, shield};
+use crate::insert::key_rules;
+use crate::reply::{Reply, bounded};
+use crate::session::Session;
+
+/// Runs UPDATE or DELETE.
+///
+/// # Errors
+/// Names, privileges, expressions, values; keys that others hold; 1062.
+pub async fn change(
+    session: &mut Session,
+    change: &Change,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let target = resolve(session, change)?;
+    let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
+    let own = session.transactions.writable(&engine, settings)?.cloned();
+    if is_whole_delete(change) && own.is_none() {
+        return delete_all(session, &target).await;
+    }
+    if target.table().key_model != KeyModel::Primary {
+        return Err(refused(change, &target));
+    }
+    let plan = match &change.kind {
+        ChangeKind::Delete => None,
+        ChangeKind::Update { set } => Some(Assigned::new(session, &target, set, change.ignores)?),
+    };
+    let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
+    let computed = change.computed(&exprs)?;
+    let keys = candidates(session, change, &target, &parameters).await?;
+    let found = Found { target: &target, own, keys, plan, computed };
+    found.change(session, change, parameters).await
+}
+
+/// The target, which the session may change.
+fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
+    let database = session.database_of(change.target.database.as_deref())?;
+    let privilege = match change.kind {
+        ChangeKind::Update { .. } => Privilege::Update,
+        ChangeKind::Delete => Privilege::Delete,
+    };
+    session.authorize(privilege, Object::Table(database, &change.target.table))?;
+    session.shared.engine.target(database, &change.target.table)
+}
+
+fn is_whole_delete(change: &Change) -> bool {
+    change.kind == ChangeKind::Delete && change.is_whole()
+}
+
+fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
+    let (word, instead) = match &change.kind {
+        ChangeKind::Update { .. } => ("UPDATE", "INSERT"),
+        ChangeKind::Delete if change.is_whole() => ("DELETE in a transaction", "TRUNCATE"),
+        ChangeKind::Delete => ("DELETE with WHERE or LIMIT", "TRUNCATE"),
+    };
+    let name = &target.table().name;
+    let (has, hint) = match target.table().key_model {
+        KeyModel::Unique => ("has a UNIQUE KEY", "load the rows that replace others instead"),
+        _ => ("has no PRIMARY KEY", "create it with one, or use the other statement"),
+    };
+    freshet_base::err!(
+        NotSupported,
+        "{word} is not supported for table '{name}', which {has}: {hint} ({instead})"
+    )
+}
+
+/// DELETE of all rows outside of a transaction: the table is emptied at one point of the log.
+async fn delete_all(session: &mut Session, target: &LoadTarget) -> Result<Reply> {
+    let (engine, id) = (Arc::clone(&session.shared.engine), target.id());
+    session.wait_durable().await;
+    let rows = query::live_rows(session, id).await?;
+    if rows > 0 {
+        shield(session, async move { engine.ddl().truncate(&[id]).await }).await?;
+    }
+    Ok(Reply::Done { affected: rows })
+}
+
+/// The keys of the rows that the statement would change if it ran now.
+async fn candidates(
+    session: &mut Session,
+    change: &Change,
+    target: &LoadTarget,
+    parameters: &[Parameter],
+) -> Result<KeyedRows> {
+    let schema = target.schema();
+    let key = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect::<Vec<_>>();
+    let names = key.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+    let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+    let sort_key = (0..key.len()).collect();
+    let alone = Arc::new(TableSchema::new(schema.version, key, sort_key));
+    let rules = rules(session, target, change.ignores);
+    let plan = InsertPlan::partial::<&str>(&alone, None, 0, &rules)?;
+    let losses = session.settings.losses(target.table().form);
+    let select = change.candidates(&names);
+    let (columns, mut rows) = query::run(session, &select, parameters.to_vec(), losses).await?;
+    let mut memory = crate::accounts::SessionMemory::new(&session.usage);
+    let (mut bytes, mut count, mut text) = (Vec::new(), 0, Vec::new());
+    while let Some(batch) = bounded(session, rows.next()).await? {
+        let cells = Cells::of(&batch, &columns)?;
+        let mut encoder = RowEncoder::new(&plan, &rules, &mut bytes);
+        for row in 0..batch.num_rows() {
+            encoder.begin_row();
+            let mut encode = || {
+                cells.iter().try_for_each(|cell| put_cell(&mut encoder, cell, row, &mut text))?;
+                encoder.end_row()
+            };
+            encode().map_err(|fault: Box<Fault>| fault.error(&plan, row as u64 + 1))?;
+        }
+        count += batch.num_rows();
+        memory.resize(2 * bytes.len() as u64)?;
+    }
+    note(session, &rules, rows.warnings())?;
+    let Ok(count) = u32::try_from(count) else {
+        bail!(OutOfRoom, "the statement changes more than {} rows; add a LIMIT", u32::MAX);
+    };
+    Ok(KeyedRows::of_encoded(&bytes, count, target.table(), &alone))
+}
+
+/// A change whose rows are known by key.
+struct Found<'a> {
+    target: &'a LoadTarget,
+    own: Option<OwnRows>,
+    keys: KeyedRows,
+    /// The values of an UPDATE.
+    plan: Option<Assigned>,
+    /// The query of the rows that are still to be changed, with their values.
+    computed: Select,
+}
+
+impl Found<'_> {
+    async fn change(
+        self,
+        session: &mut Session,
+        change: &Change,
+        parameters: Vec<Parameter>,
+    ) -> Result<Reply> {
+        let engine = Arc::clone(&session.shared.engine);
+        let patience = WaitLimit::For(session.settings.insert_timeout.time());
+        let key_rules = key_rules(&session.settings, OnExisting::Replace);
+        let mut changing = engine.change(self.target, self.own.clone(), key_rules, patience);
+        let current = bounded(session, changing.lock(&self.keys)).await?;
+        let mut current = current.into_iter().zip(0..).filter_map(|(row, at)| Some((at, row?)));
+        let (keys, rows): (Vec<u32>, Vec<Vec<u8>>) = current.by_ref().unzip();
+        let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
+        let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
+        let out = new.begin();
+        let (mut matched, mut written) = (0, 0);
+        if !old.is_empty() {
+            let given = (given(self.target, &old, None)?, old.len());
+            let changed = self.decide(session, change, given, parameters).await?;
+            for (at, values) in changed {
+                matched += 1;
+                let differs = match (&self.plan, values) {
+                    (Some(plan), Some(values)) => {
+                        let before = out.len();
+                        let differs = plan.apply(old[at], &values, out);
+                        if !differs {
+                            out.truncate(before);
+                        }
+                        written += usize::from(differs);
+                        differs
+                    }
+                    _ => true,
+                };
+                if differs {
+                    gone.insert(self.keys.key(keys[at]).to_vec());
+                }
+            }
+        }
+        new.count(written)?;
+        let changed = gone.len() as u64;
+        let loaded = bounded(session, changing.write(&gone, &mut new)).await?;
+        Ok(report(session, &change.kind, &loaded, matched, changed))
+    }
+
+    /// The rows that are still to be changed, by number, with their values.
+    async fn decide(
+        &self,
+        session: &mut Session,
+        change: &Change,
+        given: (crate::reader::GivenRows, usize),
+        parameters: Vec<Parameter>,
+    ) -> Result<Vec<(usize, Option<Vec<u8>>)>> {
+        let count = given.1;
+        if let Some(plan) = &self.plan {
+            let new = plan.compute(session, &self.computed, given, parameters).await?;
+            let rows = (0..count).filter_map(|at| Some((at, Some(new.of(at)?.to_vec()))));
+            let rows = rows.collect();
+            crate::insert::told(session, new.warnings);
+            return Ok(rows);
+        }
+        let rules = rules(session, self.target, change.ignores);
+        let losses = session.settings.losses(self.target.table().form);
+        let over = query::over(session, &self.computed, given.0, parameters, losses).await?;
+        note(session, &rules, over.warnings)?;
+        let mut rows = BTreeSet::new();
+        for batch in &over.batches {
+            rows.extend(row_numbers(&Cells::of(batch, &over.columns)?)?);
+        }
+        Ok(rows.into_iter().map(|at| (at, None)).collect())
+    }
+}
+
+fn report(
+    session: &mut Session,
+    kind: &ChangeKind,
+    loaded: &Loaded,
+    matched: u64,
+    changed: u64,
+) -> Reply {
+    session.acked = session.acked.max(loaded.lsn);
+    if kind == &ChangeKind::Delete {
+        return Reply::Done { affected: changed };
+    }
+    let warnings = session.diagnostics.count;
+    session.info.set(format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"));
+    let affected = if session.client.capabilities.contains(Capabilities::FOUND_ROWS) {
+        matched
+    } else {
+        changed
+    };
+    Reply::Done { affected }
+}

@@ -1,0 +1,187 @@
+//! INSERT .. ON DUPLICATE KEY UPDATE: the keys of all rows are locked and their rows read; a row
+//! whose key is free is inserted, another one is computed from the stored row and the new one. Rows
+//! of one statement see what those before them did.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use freshet_base::{Result, bail};
+use freshet_ingest::{LoadBuffer, OnExisting, WaitLimit};
+use freshet_meta::{Object, Privilege};
+use freshet_query::Parameter;
+use freshet_query::change::over_rows;
+use freshet_query::parser::TableName;
+use freshet_query::syntax::Scalar;
+use freshet_schema::row::RowCells;
+use freshet_storage::resolver::KeyedRows;
+use freshet_wire::Capabilities;
+
+use super::assigned::{Assigned, given};
+use crate::insert::{Target, key_rules, nothing, told};
+use crate::reply::{Reply, bounded};
+use crate::session::Session;
+
+/// The rows of one key.
+struct Group {
+    /// The new rows, as they come.
+    rows: Vec<u32>,
+    existed: bool,
+    /// The row of the key after the new rows so far.
+    current: Option<Vec<u8>>,
+    is_changed: bool,
+}
+
+/// What the statement did.
+#[derive(Default)]
+struct Counts {
+    inserted: u64,
+    updated: u64,
+    same: u64,
+}
+
+/// Inserts the rows in the session's buffer, or updates those that have their keys.
+///
+/// # Errors
+/// Expressions, values; keys that others hold; 1062.
+pub async fn insert_or_update(
+    session: &mut Session,
+    target: &Target,
+    table: &TableName,
+    set: &[(String, Option<Scalar>)],
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let database = session.database_of(table.database.as_deref())?;
+    session.authorize(Privilege::Update, Object::Table(database, &table.table))?;
+    let ignores = target.on_existing == OnExisting::Skip;
+    let assigned = Assigned::new(session, &target.into, set, ignores)?;
+    if session.buffer.rows() == 0 {
+        return Ok(Reply::Done { affected: nothing(session) });
+    }
+    let engine = Arc::clone(&session.shared.engine);
+    let own = session.transactions.writable(&engine, &session.settings)?.cloned();
+    let buffer = std::mem::take(&mut session.buffer);
+    let new = rows_of(&buffer, target);
+    let (schema, of) = (target.into.schema(), target.into.table());
+    let keys = KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), of, schema);
+    let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    let rules = key_rules(&session.settings, OnExisting::Replace);
+    let mut change = engine.change(&target.into, own, rules, patience);
+    let mut current = bounded(session, change.lock(&keys)).await?;
+    let groups = keys.groups().map(|group| {
+        let current = current[group[0] as usize].take();
+        Group { rows: group.to_vec(), existed: current.is_some(), current, is_changed: false }
+    });
+    let mut rounds = Rounds {
+        target,
+        table,
+        assigned: &assigned,
+        new: &new,
+        groups: groups.collect(),
+        counts: Counts::default(),
+    };
+    let most = rounds.groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
+    for round in 0..most {
+        rounds.run(session, round, &parameters).await?;
+    }
+    let (groups, counts) = (rounds.groups, rounds.counts);
+    let changed = || groups.iter().filter(|group| group.is_changed);
+    let old = changed().filter(|group| group.existed);
+    let old = old.map(|group| keys.key(group.rows[0]).to_vec()).collect::<BTreeSet<_>>();
+    let mut written = LoadBuffer::default();
+    let out = written.begin();
+    changed().filter_map(|group| group.current.as_ref()).for_each(|row| out.extend(row));
+    written.count(changed().count())?;
+    let loaded = bounded(session, change.write(&old, &mut written)).await?;
+    session.acked = session.acked.max(loaded.lsn);
+    Ok(report(session, u64::from(buffer.rows()), &counts))
+}
+
+fn report(session: &mut Session, rows: u64, counts: &Counts) -> Reply {
+    let Counts { inserted, updated, same } = counts;
+    let warnings = session.diagnostics.count;
+    if rows > 1 {
+        let text = format!("Records: {rows}  Duplicates: {updated}  Warnings: {warnings}");
+        session.info.set(text);
+    } else {
+        session.info.clear();
+    }
+    let counts_found = session.client.capabilities.contains(Capabilities::FOUND_ROWS);
+    let found = if counts_found { *same } else { 0 };
+    Reply::Done { affected: inserted + 2 * updated + found }
+}
+
+fn rows_of<'a>(buffer: &'a LoadBuffer, target: &Target) -> Vec<&'a [u8]> {
+    let (cells, mut rest) = (RowCells::new(target.into.schema()), buffer.row_bytes());
+    let mut rows = Vec::with_capacity(buffer.rows() as usize);
+    while !rest.is_empty() {
+        let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        rows.push(row);
+        rest = behind;
+    }
+    rows
+}
+
+struct Rounds<'a> {
+    target: &'a Target,
+    table: &'a TableName,
+    assigned: &'a Assigned,
+    /// The new rows.
+    new: &'a [&'a [u8]],
+    groups: Vec<Group>,
+    counts: Counts,
+}
+
+impl Rounds<'_> {
+    /// Takes the row with this number of each key.
+    async fn run(
+        &mut self,
+        session: &mut Session,
+        round: usize,
+        parameters: &[Parameter],
+    ) -> Result<()> {
+        let mut updates = Vec::new();
+        for (at, group) in self.groups.iter_mut().enumerate() {
+            let Some(&row) = group.rows.get(round) else { continue };
+            if group.current.is_some() {
+                updates.push(at);
+                continue;
+            }
+            group.current = Some(self.new[row as usize].to_vec());
+            group.is_changed = true;
+            self.counts.inserted += 1;
+        }
+        if updates.is_empty() {
+            return Ok(());
+        }
+        let current = |at: &usize| self.groups[*at].current.as_deref().expect("it is there");
+        let old = updates.iter().map(current).collect::<Vec<_>>();
+        let new = |at: &usize| self.new[self.groups[*at].rows[round] as usize];
+        let new = updates.iter().map(new).collect::<Vec<_>>();
+        let given = (given(&self.target.into, &old, Some(&new))?, updates.len());
+        let select = over_rows(self.table, &self.assigned.exprs());
+        let values = self.assigned.compute(session, &select, given, parameters.to_vec()).await?;
+        for (number, at) in updates.into_iter().enumerate() {
+            let Some(cells) = values.of(number) else {
+                bail!(Internal, "the query over current rows leaves out one");
+            };
+            let group = &mut self.groups[at];
+            let before = group.current.take().expect("it is there");
+            let mut after = Vec::new();
+            let differs = self.assigned.apply(&before, cells, &mut after);
+            self.counts.updated += u64::from(differs);
+            self.counts.same += u64::from(!differs);
+            group.is_changed |= differs;
+            let is_last = round + 1 == group.rows.len();
+            if differs && !is_last && self.assigned.sets_key() {
+                bail!(
+                    NotSupported,
+                    "ON DUPLICATE KEY UPDATE changes a key that a later row of the statement has, \
+                     too: insert that row by a statement of its own"
+                );
+            }
+            group.current = Some(after);
+        }
+        told(session, values.warnings);
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Keys whose stored rows a reader does not see, since its transaction has changed them
+//! (keys.md K23).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use freshet_schema::TableSchema;
+use freshet_schema::key::Keys;
+
+/// Keys of a table.
+#[derive(Clone, Debug)]
+pub struct HiddenKeys {
+    keys: Arc<HashSet<Box<[u8]>>>,
+    /// The columns of the key alone.
+    schema: Arc<TableSchema>,
+    /// Their positions in the table.
+    columns: Vec<usize>,
+}
+
+impl HiddenKeys {
+    /// These keys of a table with the columns of `schema`; `None` if there are none.
+    pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>, schema: &TableSchema) -> Option<Self> {
+        let keys = keys.into_iter().collect::<HashSet<_>>();
+        let columns = schema.sort_key.clone();
+        let of_key = columns.iter().map(|&at| schema.columns[at].clone()).collect();
+        let schema = TableSchema::new(schema.version, of_key, (0..columns.len()).collect());
+        let hidden = Self { keys: Arc::new(keys), schema: Arc::new(schema), columns };
+        (!hidden.keys.is_empty()).then_some(hidden)
+    }
+
+    /// The columns of the key, as positions in the table.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The rows of a batch that are seen; the columns of the key are at `places`.
+    pub fn seen(&self, batch: &RecordBatch, places: &[usize]) -> RecordBatch {
+        let of_key = batch.project(places).expect("the columns of the key are read");
+        let keys = Keys::of_batch(&of_key, &self.schema);
+        let is_seen = |row: usize| Some(!self.keys.contains(keys.key(row)));
+        let seen = (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>();
+        filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
+    }
+}

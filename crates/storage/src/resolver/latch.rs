@@ -1,0 +1,204 @@
+//! The latch: whoever holds it finds rows by key at the end of the log, appends, and marks what its
+//! rows have replaced; nobody else marks or moves rows meanwhile (keys.md K3, K9).
+
+use std::sync::Arc;
+
+use freshet_base::Lsn;
+use freshet_schema::row::RowCells;
+use freshet_schema::{TableSchema, encode};
+use futures::lock::{Mutex, OwnedMutexGuard};
+
+use super::{KeyedRows, Resolver, State, Version};
+use crate::delta::DeltaMark;
+use crate::error::Result;
+use crate::marks::{Mark, SegmentMarks};
+use crate::rowset::Rowset;
+use crate::segment::{Segment, WaitMode};
+
+/// Where the living row of a key is.
+#[derive(Clone)]
+pub enum Place {
+    /// A row of the delta, by its number.
+    Delta(u64),
+    /// A row of a segment.
+    File { segment: Arc<Segment>, marks: Arc<SegmentMarks>, row: u32 },
+}
+
+/// What the files of a large load meet.
+pub enum Met {
+    /// A key that exists, or that two rows of the load have, and the LSN up to which that is so.
+    Existing(Vec<u8>, Lsn),
+    /// Keys of which others hold some.
+    Held(KeyedRows),
+}
+
+/// The right to append rows to a keyed table after looking at those that it has. All marks up to
+/// the end of the log are made.
+pub struct Latch {
+    state: OwnedMutexGuard<State>,
+}
+
+impl Resolver {
+    /// Takes the latch, once all that is in the log is resolved.
+    ///
+    /// # Errors
+    /// Those of [`Self::resolve_to`].
+    pub async fn latch(&self) -> Result<Latch> {
+        let mut state = Mutex::lock_owned(Arc::clone(&self.state)).await;
+        let end = state.delta.last();
+        state.resolve(end, WaitMode::Awaiting).await?;
+        Ok(Latch { state })
+    }
+}
+
+impl Latch {
+    /// The end of the table's log, up to which rows are found.
+    pub fn end(&self) -> Lsn {
+        self.state.resolved
+    }
+
+    /// The living row of each key, by the index of a row with that key; rows with a key that an
+    /// earlier one has get that one's place.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a segment's keys.
+    pub async fn find(&mut self, rows: &KeyedRows) -> Result<Vec<Option<Place>>> {
+        let state = &mut *self.state;
+        let mut places = vec![None; rows.len() as usize];
+        let mut wanted = Vec::new();
+        for group in rows.groups() {
+            match state.keys.find(rows.key(group[0])) {
+                Some(Version { is_removal: true, .. }) => {}
+                Some(Version { row, .. }) => places[group[0] as usize] = Some(Place::Delta(row)),
+                None => wanted.push(rows.wanted(group[0], state.resolved)),
+            }
+        }
+        let (found, _) =
+            state.runs.look_up(wanted, 0..state.runs.len(), WaitMode::Awaiting).await?;
+        for found in found {
+            let run = state.runs.run(found.run);
+            let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
+            places[found.at as usize] = Some(Place::File { segment, marks, row: found.row });
+        }
+        for group in rows.groups() {
+            let (first, others) = group.split_first().expect("a key has a row");
+            others.iter().for_each(|&at| places[at as usize] = places[*first as usize].clone());
+        }
+        Ok(places)
+    }
+
+    /// The rows at these places, each encoded with the columns of `schema`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a segment.
+    pub async fn read(&self, places: &[&Place], schema: &Arc<TableSchema>) -> Result<Vec<Vec<u8>>> {
+        let mut rows = vec![Vec::new(); places.len()];
+        let mut in_files = Vec::new();
+        for (at, place) in places.iter().enumerate() {
+            match place {
+                Place::Delta(row) => rows[at] = self.state.delta.encoded_row(*row, schema)?,
+                Place::File { segment, row, .. } => in_files.push((segment, *row, at)),
+            }
+        }
+        in_files.sort_by_key(|(segment, row, _)| (Arc::as_ptr(segment), *row));
+        for of_file in in_files.chunk_by(|a, b| Arc::ptr_eq(a.0, b.0)) {
+            let numbers = of_file.iter().map(|(_, row, _)| *row).collect::<Vec<_>>();
+            let mut encoded = Vec::new();
+            for batch in of_file[0].0.rows(schema, &numbers, WaitMode::Awaiting).await? {
+                encode(&batch, schema, &mut encoded);
+            }
+            let (cells, mut rest) = (RowCells::new(schema), encoded.as_slice());
+            for (_, _, at) in of_file {
+                let (row, behind) = rest.split_at(cells.row_bytes(rest));
+                rows[*at] = row.to_vec();
+                rest = behind;
+            }
+            assert!(rest.is_empty(), "the rows that are asked for are read");
+        }
+        Ok(rows)
+    }
+
+    /// The LSN of a row of the delta; `None` for a row in files, which is durable.
+    pub fn lsn_of(&self, place: &Place) -> Option<Lsn> {
+        match place {
+            Place::Delta(row) => Some(self.state.delta.lsn_of_row(*row)),
+            Place::File { .. } => None,
+        }
+    }
+
+    /// What the rows in files of a large load meet first: keys that exist, where it `refuses` these,
+    /// and keys that others hold.
+    ///
+    /// # Errors
+    /// Those of [`Self::find`].
+    pub async fn meets(
+        &mut self,
+        rowsets: &[Arc<Rowset>],
+        refuses: bool,
+        is_held: impl Fn(&KeyedRows) -> bool,
+    ) -> Result<Option<Met>> {
+        let state = &mut *self.state;
+        let before = state.runs.len();
+        rowsets.iter().for_each(|rowset| state.runs.add(rowset));
+        let met = state.meets(before, refuses, is_held).await;
+        state.runs.truncate(before);
+        met
+    }
+
+    /// Marks what the files of a large load have replaced, whose record was appended under this
+    /// latch.
+    ///
+    /// # Errors
+    /// Those of [`Resolver::resolve_to`]; the next one to take the latch goes on with it.
+    pub async fn appended_files(mut self) -> Result<()> {
+        let end = self.state.delta.last();
+        self.state.resolve(end, WaitMode::Awaiting).await
+    }
+
+    /// Marks what a record has replaced that was appended at `lsn` under this latch: its rows are
+    /// the last ones of the delta, the first `removals` of them only remove their key, and each key
+    /// is there once. `places` are those of the same keys, found under this latch; they do not
+    /// exist any more behind a TRUNCATE at `cut`.
+    pub fn appended(
+        mut self,
+        lsn: Lsn,
+        rows: &KeyedRows,
+        removals: u32,
+        places: &[Option<Place>],
+        cut: Lsn,
+    ) {
+        let state = &mut *self.state;
+        assert!(state.resolved < lsn, "what is marked was appended after the look-up");
+        assert_eq!(places.len(), rows.len() as usize, "each key was looked up");
+        let delta = Arc::clone(&state.delta);
+        if cut > state.resolved {
+            state.cut(cut);
+        }
+        delta.make_known(&state.node, &mut state.marks);
+        if cut <= state.resolved {
+            places.iter().flatten().for_each(|place| state.kill(place, lsn));
+        }
+        let first = delta.end_row() - u64::from(rows.len());
+        for group in rows.groups() {
+            assert_eq!(group.len(), 1, "a record has each key once");
+            let version =
+                Version { row: first + u64::from(group[0]), is_removal: group[0] < removals };
+            state.keys.enter(rows.key(group[0]), version);
+        }
+        state.pass_nodes(lsn);
+        state.advance(lsn);
+    }
+}
+
+impl State {
+    fn kill(&mut self, place: &Place, lsn: Lsn) {
+        match place {
+            Place::Delta(row) => {
+                let mark = DeltaMark { row: *row, lsn };
+                self.marks.mark(mark);
+                self.made.push(mark);
+            }
+            Place::File { marks, row, .. } => marks.push(&[Mark { row: *row, lsn }]),
+        }
+    }
+}
