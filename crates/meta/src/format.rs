@@ -6,7 +6,7 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format version written by this code.
-pub(crate) const FORMAT_VERSION: u32 = 9;
+pub(crate) const FORMAT_VERSION: u32 = 10;
 
 /// Rejects a store with another format version, and writes the version to an empty one.
 ///
@@ -61,28 +61,28 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"9");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"10");
     }
 
     #[test]
     fn a_store_of_an_older_format_is_refused_by_name() {
-        for format in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        for format in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
             let store = MemStore::new();
             let put = vec![(keys::FORMAT.to_owned(), format.as_bytes().to_vec())];
             store.commit(Batch { put, ..Batch::default() }).unwrap();
             let error = check(&store).unwrap_err();
             assert!(error.message().contains(&format!("of format {format}")), "{error}");
-            assert!(error.message().contains("reads format 9"), "{error}");
+            assert!(error.message().contains("reads format 10"), "{error}");
         }
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"10".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"11".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 10"), "{error}");
+        assert!(error.message().contains("format 11"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

@@ -359,6 +359,15 @@ impl Table {
         self.declared_keys.iter().find(|key| key.kind == DeclaredKeyKind::Primary)
     }
 
+    /// A key by which rows should be unique, and which is not enforced.
+    pub fn unenforced_key(&self) -> Option<&DeclaredKey> {
+        self.declared_keys.iter().find(|key| match key.kind {
+            DeclaredKeyKind::Primary => self.key_model != KeyModel::Primary,
+            DeclaredKeyKind::Unique => true,
+            DeclaredKeyKind::Index => false,
+        })
+    }
+
     /// All tablets, partition by partition.
     pub fn tablets(&self) -> impl Iterator<Item = TabletId> + '_ {
         self.partitions.iter().flat_map(|partition| partition.tablets.iter().copied())

@@ -13,7 +13,7 @@ use freshet_ingest::{
     Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit,
 };
 use freshet_meta::{Claim, LabelKind, Object, Privilege};
-use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules};
+use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
 use freshet_storage::delta::Freshness;
 
 use crate::reply::bounded;
@@ -51,14 +51,7 @@ impl Target {
         on_existing: OnExisting,
     ) -> Result<Self> {
         let table = into.table();
-        if on_existing == OnExisting::Skip && table.key_model == KeyModel::Unique {
-            bail!(
-                NotSupported,
-                "INSERT IGNORE is not supported for table '{}' with a UNIQUE KEY, where the last \
-                 row of a key counts: leave IGNORE out",
-                table.name
-            );
-        }
+        check_existing(table, on_existing)?;
         if settings.partial_update && table.key_model == KeyModel::Unique {
             bail!(
                 NotSupported,
@@ -93,6 +86,35 @@ impl Target {
             self.plan.set_now(engine.clock().wall_micros(), &self.rules);
         }
     }
+}
+
+/// Checks that it is known which rows have the key of another.
+///
+/// # Errors
+/// `NotSupported` where it is not.
+pub fn check_existing(table: &Table, on_existing: OnExisting) -> Result<()> {
+    let statement = match on_existing {
+        OnExisting::Refuse => return Ok(()),
+        OnExisting::Skip => "INSERT IGNORE",
+        OnExisting::Replace => "REPLACE",
+    };
+    let name = &table.name;
+    if on_existing == OnExisting::Skip && table.key_model == KeyModel::Unique {
+        bail!(
+            NotSupported,
+            "{statement} is not supported for table '{name}' with a UNIQUE KEY, where the last row \
+             of a key counts: leave IGNORE out"
+        );
+    }
+    if let Some(key) = table.unenforced_key() {
+        bail!(
+            NotSupported,
+            "{statement} is not supported for table '{name}', whose key '{}' is not enforced: use \
+             INSERT",
+            key.name
+        );
+    }
+    Ok(())
 }
 
 /// Resolves `INSERT INTO [database.]table [(columns)]` for this session.

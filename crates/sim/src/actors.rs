@@ -19,8 +19,8 @@ use crate::harness::{Death, Sim, data_files};
 use crate::loads::{Client, Outcome};
 use crate::model::Counts;
 
-/// Ordinary tables, and a keyed one; the last one is dropped and recreated.
-const TABLES: [&str; 5] = ["t0", "t1", "t2", "k0", "t3"];
+/// Ordinary tables, and keyed ones; the last one is dropped and recreated.
+const TABLES: [&str; 7] = ["t0", "t1", "t2", "k0", "p0", "p1", "t3"];
 const BANK: [&str; 2] = ["bank_a", "bank_b"];
 const MODES: [GroupCommitMode; 3] =
     [GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async];
@@ -196,7 +196,7 @@ fn finish(sim: &mut Sim) {
     let client = sim.client(false);
     let sent = sim.run(async move {
         resend(&client).await;
-        for table in ["t0", "t1", "t2", "k0"] {
+        for table in ["t0", "t1", "t2", "k0", "p0", "p1"] {
             let outcome = client.load(table, 3, GroupCommitMode::Sync, None).await;
             assert_ne!(outcome, Outcome::Refused, "a store with room takes loads");
         }
@@ -247,6 +247,8 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     }
     start(|actor| Box::pin(write_large(actor)));
     start(|actor| Box::pin(transfer(actor)));
+    start(|actor| Box::pin(change(actor)));
+    start(|actor| Box::pin(change(actor)));
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(alter(actor)));
@@ -318,6 +320,23 @@ async fn transfer(mut actor: Actor) {
     }
 }
 
+/// Changes rows of tables with primary keys, beside another one that does.
+async fn change(mut actor: Actor) {
+    for _ in 0..actor.statements {
+        actor.rest(30).await;
+        let mut tables = ["p0", "p1"];
+        if actor.chance.random() {
+            tables.reverse();
+        }
+        let rows = actor.chance.random_range(1..8);
+        match actor.chance.random_range(0..4) {
+            0 => actor.client.insert_new(tables[0], rows).await,
+            1 => actor.client.move_rows(tables, rows).await,
+            _ => actor.client.change(tables[0], rows).await,
+        };
+    }
+}
+
 async fn read(mut actor: Actor) {
     let mut seen = freshet_base::Lsn::ZERO;
     for _ in 0..actor.statements {
@@ -342,7 +361,7 @@ async fn read(mut actor: Actor) {
 async fn alter(mut actor: Actor) {
     for _ in 0..actor.statements / 3 {
         actor.rest(200).await;
-        let table = *["t0", "t1", "k0"].choose(&mut actor.chance).expect("three");
+        let table = *["t0", "t1", "k0", "p0"].choose(&mut actor.chance).expect("some");
         let Ok(target) = actor.client.engine.target("d", table) else { continue };
         let others = &target.schema().columns[2..];
         let fresh = format!("c{}", actor.chance.random_range(1..u32::MAX));
@@ -370,11 +389,12 @@ async fn alter(mut actor: Actor) {
 async fn truncate(mut actor: Actor) {
     for _ in 0..actor.statements / 5 {
         actor.rest(400).await;
-        match actor.chance.random_range(0..6) {
+        match actor.chance.random_range(0..8) {
             0 => actor.client.truncate(&BANK).await,
             1 => actor.client.truncate(&["t0", "t2"]).await,
             2 => actor.client.truncate(&["k0", "t2"]).await,
             3 => actor.client.truncate(&["k0"]).await,
+            4 => actor.client.truncate(&["p0"]).await,
             _ => actor.client.truncate(&["t1"]).await,
         };
     }

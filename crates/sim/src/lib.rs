@@ -20,6 +20,7 @@
 //! `cargo run -p freshet-sim -- --seeds 1000`.
 
 pub mod actors;
+mod changes;
 pub mod executor;
 pub mod harness;
 pub mod loads;

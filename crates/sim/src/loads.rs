@@ -288,7 +288,7 @@ impl Client {
         }
     }
 
-    fn patience(&self) -> WaitLimit {
+    pub(crate) fn patience(&self) -> WaitLimit {
         WaitLimit::For(self.engine.config().load_patience)
     }
 
@@ -297,11 +297,11 @@ impl Client {
         self.appended(loaded.lsn, Event::Load(parts, label));
     }
 
-    fn appended(&self, lsn: Lsn, event: Event) {
+    pub(crate) fn appended(&self, lsn: Lsn, event: Event) {
         self.model.lock().appended(&self.engine, lsn, event);
     }
 
-    async fn acknowledge(&self, lsn: Lsn) -> Outcome {
+    pub(crate) async fn acknowledge(&self, lsn: Lsn) -> Outcome {
         self.engine.horizon().wait(lsn).await;
         self.acknowledged(lsn)
     }
@@ -338,7 +338,7 @@ impl Client {
         (result, barrier)
     }
 
-    fn outcome(&self, result: Result<Outcome>) -> Outcome {
+    pub(crate) fn outcome(&self, result: Result<Outcome>) -> Outcome {
         match result {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -351,9 +351,14 @@ impl Client {
 
     /// Whether a client may get this error here.
     fn is_clear(&self, error: &Error) -> bool {
-        use ErrorCode::{DiskFull, Io, NoSuchTable, OutOfRoom, SnapshotTooOld};
+        use ErrorCode::{
+            Deadlock, DiskFull, DuplicateKey, Io, LockWaitTimeout, NoSuchTable, OutOfRoom,
+            SnapshotTooOld,
+        };
         let ordinary = [OutOfRoom, DiskFull, NoSuchTable, SnapshotTooOld];
+        let of_keys = [Deadlock, DuplicateKey, LockWaitTimeout];
         ordinary.contains(&error.code())
+            || of_keys.contains(&error.code())
             || error.code() == ErrorCode::TableDropMissing
             || (error.code() == Io && self.disk_fails)
             || self.fs.has_crashed()
@@ -373,7 +378,7 @@ pub fn encoded(target: &LoadTarget, ids: &Range<i64>) -> LoadBuffer {
     encoded_as(target, ids, kind_of(target))
 }
 
-fn encoded_as(target: &LoadTarget, ids: &Range<i64>, kind: RowKind) -> LoadBuffer {
+pub(crate) fn encoded_as(target: &LoadTarget, ids: &Range<i64>, kind: RowKind) -> LoadBuffer {
     let mut buffer = LoadBuffer::default();
     rows::encode(ids.clone(), kind, target.schema(), buffer.begin());
     buffer.count((ids.end - ids.start) as usize).expect("loads are small");

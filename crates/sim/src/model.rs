@@ -130,6 +130,27 @@ impl Model {
         self.versions.insert((table, lsn), version);
     }
 
+    /// Checks that these keys had these rows before the record at `lsn`, as whoever appended it has
+    /// seen.
+    ///
+    /// # Panics
+    /// When they had others: somebody else has written meanwhile.
+    pub fn check_seen(
+        &self,
+        table: TableId,
+        schema: &TableSchema,
+        seen: &[(i64, Option<Row>)],
+        lsn: Lsn,
+    ) {
+        let mut before = Expected::at(&self.events, Lsn(lsn.get() - 1));
+        let rows = before.tables.remove(&table).map(|table| table.rows(schema, |_| true));
+        let rows = rows.unwrap_or_default();
+        for (key, row) in seen {
+            let was = rows.iter().find(|row| row.id == *key);
+            assert_eq!(row.as_ref(), was, "key {key} of {table} before {lsn}");
+        }
+    }
+
     /// Notes that the record at `lsn` was acknowledged to its client.
     pub fn acknowledged(&mut self, lsn: Lsn) {
         self.acknowledged_to = self.acknowledged_to.max(lsn);
@@ -359,18 +380,24 @@ impl Expected {
 impl ExpectedTable {
     fn rows(&self, schema: &TableSchema, shown: impl Fn(&Part) -> bool) -> Vec<Row> {
         let parts = self.parts.iter().filter(|(_, part)| shown(part));
-        let (mut rows, mut versions) = (Vec::new(), Vec::new());
+        let (mut rows, mut last) = (Vec::new(), BTreeMap::new());
         for (_, part) in parts {
             let of_part = (part.ids.clone(), part.kind);
             match part.kind {
-                RowKind::Version => rows::expect(of_part, &part.schema, schema, &mut versions),
+                RowKind::Version => {
+                    let mut versions = Vec::new();
+                    rows::expect(of_part, &part.schema, schema, &mut versions);
+                    // The last version of a key is its row.
+                    last.extend(versions.into_iter().map(|row| (row.id, row)));
+                }
+                RowKind::Removal => {
+                    part.ids.clone().for_each(|id| drop(last.remove(&rows::key_of(id))));
+                }
                 RowKind::Plain | RowKind::Debit => {
                     rows::expect(of_part, &part.schema, schema, &mut rows);
                 }
             }
         }
-        // The last version of a key is its row.
-        let last = versions.into_iter().map(|row| (row.id, row)).collect::<BTreeMap<_, _>>();
         rows.extend(last.into_values());
         rows.sort();
         rows

@@ -7,9 +7,12 @@ use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch
 use arrow::datatypes::{Int32Type, Int64Type};
 use freshet_base::{ColumnId, RowsetId, SchemaVersion};
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
+    TableSpec,
 };
-use freshet_schema::{ColumnType, DefaultValue, TableForm, TableSchema};
+use freshet_schema::{
+    ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue, TableForm, TableSchema,
+};
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 
@@ -35,6 +38,8 @@ pub enum RowKind {
     Debit,
     /// Of a keyed table: versions of few keys.
     Version,
+    /// Their keys have no row any more.
+    Removal,
 }
 
 /// The number of keys in keyed tables.
@@ -47,13 +52,18 @@ impl RowKind {
         match self {
             Self::Plain => (number, amount),
             Self::Debit => (number, -amount),
-            Self::Version => (number * 7919 % KEYS, number),
+            Self::Version | Self::Removal => (number * 7919 % KEYS, number),
         }
     }
 }
 
+/// The key of the version with this number.
+pub fn key_of(number: i64) -> i64 {
+    RowKind::Version.head(number).0
+}
+
 /// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE KEY(id)` if
-/// the name begins with a k.
+/// the name begins with a k, `PRIMARY KEY(id)` if it begins with a p.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
@@ -63,6 +73,17 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         true => KeyModelSpec::Unique,
         false => KeyModelSpec::Duplicate,
     };
+    if name.starts_with('p') {
+        let columns_of_key = vec!["id".to_owned()];
+        let key =
+            DeclaredKeySpec { kind: DeclaredKeyKind::Primary, name: None, columns: columns_of_key };
+        return TableSpec {
+            declared_keys: vec![key],
+            buckets: BucketsSpec::Count(2),
+            properties: properties.iter().map(pair).collect(),
+            ..TableSpec::new(name, TableForm::MySql, columns)
+        };
+    }
     TableSpec {
         key: Some(KeySpec { model, columns: vec!["id".to_owned()] }),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
@@ -118,6 +139,15 @@ pub fn expect(
         let (id, amount) = kind.head(id);
         Row { id, amount, others: cells.collect() }
     }));
+}
+
+/// A row as an engine has encoded it.
+pub fn decode(row: &[u8], schema: &TableSchema) -> Row {
+    let mut columns = ColumnsBuilder::new(schema, 1);
+    columns.append(row, 1);
+    let mut rows = Vec::new();
+    take(&columns.finish(), schema, &mut rows);
+    rows.remove(0)
 }
 
 /// Cached rows of files by rowset and schema version: files never change, and reading all of them

@@ -155,7 +155,7 @@ fn a_key_that_nobody_wrote_is_short_and_ends_behind_text() {
 }
 
 #[test]
-fn keys_of_the_mysql_form_are_kept_and_said_not_to_be_enforced() {
+fn keys_of_the_mysql_form_are_kept_and_all_but_the_primary_key_said_not_to_be_enforced() {
     let mut spec = spec("t");
     spec.form = TableForm::MySql;
     spec.distribution = None;
@@ -168,7 +168,9 @@ fn keys_of_the_mysql_form_are_kept_and_said_not_to_be_enforced() {
     let names = planned.declared_keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["PRIMARY", "name", "name_2"]);
     assert!(!planned.schema.columns[0].nullable, "a primary key takes no NULL");
-    assert_eq!(planned.warnings.len(), 2);
+    assert_eq!(planned.warnings.len(), 1, "the UNIQUE KEY is not enforced");
+    assert_eq!(planned.key_model, KeyModel::Primary);
+    assert_eq!(planned.schema.sort_key, [0]);
     assert_eq!(planned.schema.columns[1].length_unit, LengthUnit::Characters);
 
     spec.declared_keys.push(declared(DeclaredKeyKind::Primary, None, &["score"]));

@@ -76,7 +76,7 @@ CREATE TABLE `a``b` (
   `at` datetime(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
   `body` text,
   `n` int DEFAULT NULL,
-  PRIMARY KEY (`id`) COMMENT 'not enforced',
+  PRIMARY KEY (`id`),
   UNIQUE KEY `u` (`name`) COMMENT 'not enforced',
   KEY `score` (`score`)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='c'";

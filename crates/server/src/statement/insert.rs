@@ -78,14 +78,25 @@ fn updates<'a>(
     let OnDuplicate::Update(set) = &insert.on_duplicate else { return Ok(None) };
     let table = target.into.table();
     match table.key_model {
-        KeyModel::Duplicate => return Ok(None),
-        KeyModel::Primary => {}
+        KeyModel::Duplicate | KeyModel::Primary => {}
         KeyModel::Unique => bail!(
             NotSupported,
             "ON DUPLICATE KEY UPDATE is not supported for table '{}' with a UNIQUE KEY, where the \
              last row of a key replaces the others: insert whole rows",
             table.name
         ),
+    }
+    if let Some(key) = table.unenforced_key() {
+        bail!(
+            NotSupported,
+            "ON DUPLICATE KEY UPDATE is not supported for table '{}', whose key '{}' is not \
+             enforced: use INSERT",
+            table.name,
+            key.name
+        );
+    }
+    if table.key_model == KeyModel::Duplicate {
+        return Ok(None);
     }
     if insert.label.is_some() {
         bail!(NotSupported, "INSERT WITH LABEL cannot have ON DUPLICATE KEY UPDATE");

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 
@@ -85,32 +85,65 @@ impl Store {
     /// Encoded rows of these keys as the next record.
     fn rows(&mut self, keys: &[i64]) -> Vec<u8> {
         let mut state = self.states.last_key_value().unwrap().1.clone();
-        let mut bytes = Vec::new();
-        let mut rows = RowWriter::new(2, &mut bytes);
-        for &key in keys {
+        let rows = keys.iter().map(|&key| {
             self.versions += 1;
             state.insert(key, self.versions);
-            rows.begin_row();
-            rows.put_encoded(&key.to_le_bytes());
-            let mut cell = Vec::new();
-            row::put_bytes(&mut cell, self.versions.to_string().as_bytes());
-            rows.put_encoded(&cell);
-            rows.end_row();
-        }
+            (key, self.versions.to_string())
+        });
+        let bytes = encoded(&rows.collect::<Vec<_>>());
         self.next_lsn(state);
         bytes
     }
 
     fn load(&mut self, keys: &[i64]) {
         let bytes = self.rows(keys);
+        self.push(&bytes, keys.len() as u32, 0);
+    }
+
+    /// Looks keys up under the latch, then writes some and removes others; a TRUNCATE may come
+    /// between.
+    fn change(&mut self, keys: &[i64], removed: &[i64], cuts: bool) {
+        let keys = keys.iter().copied().collect::<BTreeSet<_>>();
+        let removed = removed.iter().copied().collect::<BTreeSet<_>>();
+        let keys = keys.difference(&removed).copied().collect::<Vec<_>>();
+        let all = removed.iter().chain(&keys).copied().collect::<Vec<_>>();
+        let before = self.states.last_key_value().unwrap().1.clone();
+        let view = self.view();
+        let mut latch = block_on(view.resolver.as_ref().unwrap().latch()).unwrap();
+        assert_eq!(latch.end().get(), self.lsn, "all is resolved");
+        let bytes = encoded(&all.iter().map(|&key| (key, String::new())).collect::<Vec<_>>());
+        let rows = KeyedRows::of_encoded(&bytes, all.len() as u32, &self.table, &self.schema);
+        let places = block_on(latch.find(&rows)).unwrap();
+        let found = places.iter().flatten().collect::<Vec<_>>();
+        let read = block_on(latch.read(&found, &self.schema)).unwrap();
+        let expected = all.iter().filter_map(|key| before.get(key).map(|version| (*key, *version)));
+        let expected = expected.map(|(key, version)| encoded(&[(key, version.to_string())]));
+        assert_eq!(read, expected.collect::<Vec<_>>(), "what is found is what is there");
+        let cut = if cuts {
+            self.truncate();
+            Lsn(self.lsn)
+        } else {
+            Lsn::ZERO
+        };
+        let mut bytes =
+            encoded(&removed.iter().map(|&key| (key, String::new())).collect::<Vec<_>>());
+        bytes.extend(self.rows(&keys));
+        let state = self.states.last_entry().unwrap().into_mut();
+        state.retain(|key, _| !removed.contains(key));
+        let removals = removed.len() as u32;
+        self.push(&bytes, all.len() as u32, removals);
+        latch.appended(Lsn(self.lsn), &rows, removals, &places, cut);
+    }
+
+    fn push(&self, bytes: &[u8], rows: u32, removals: u32) {
         let entry = DeltaEntry {
             lsn: Lsn(self.lsn),
             txn: TxnId(0),
             ends_group: true,
             schema_version: SchemaVersion(1),
-            rows: keys.len() as u32,
-            removals: 0,
-            payload: Payload::Copied(&bytes),
+            rows,
+            removals,
+            payload: Payload::Copied(bytes),
         };
         self.view().delta.push_rows(entry, permit(1));
     }
@@ -287,9 +320,27 @@ impl Store {
     }
 }
 
+fn encoded(with: &[(i64, String)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rows = RowWriter::new(2, &mut bytes);
+    for (key, text) in with {
+        rows.begin_row();
+        rows.put_encoded(&key.to_le_bytes());
+        let mut cell = Vec::new();
+        row::put_bytes(&mut cell, text.as_bytes());
+        rows.put_encoded(&cell);
+        rows.end_row();
+    }
+    bytes
+}
+
 #[derive(Clone, Debug)]
 enum Act {
     Load(Vec<i64>),
+    /// Keys that are written, and keys that are removed.
+    Change(Vec<i64>, Vec<i64>),
+    /// The same, with a TRUNCATE behind the look-up.
+    CutChange(Vec<i64>, Vec<i64>),
     LargeLoad(Vec<i64>),
     /// A snapshot of so many records before the end.
     Pin(u64),
@@ -307,6 +358,8 @@ fn act() -> impl Strategy<Value = Act> {
     let keys = || prop::collection::vec(0i64..25, 1..20);
     prop_oneof![
         8 => keys().prop_map(Act::Load),
+        8 => (keys(), keys()).prop_map(|(keys, removed)| Act::Change(keys, removed)),
+        1 => (keys(), keys()).prop_map(|(keys, removed)| Act::CutChange(keys, removed)),
         2 => prop::collection::vec(0i64..25, 2..40).prop_map(Act::LargeLoad),
         5 => (0u64..6).prop_map(Act::Pin),
         3 => (0usize..10).prop_map(Act::Check),
@@ -341,6 +394,12 @@ fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
     for act in acts {
         match act {
             Act::Load(keys) => store.load(&keys),
+            Act::Change(keys, removed) => store.change(&keys, &removed, false),
+            Act::CutChange(keys, removed) if !is_cut => {
+                store.change(&keys, &removed, true);
+                is_cut = true;
+            }
+            Act::CutChange(..) => {}
             Act::LargeLoad(keys) if !is_cut => store.large_load(&keys),
             Act::LargeLoad(_) => {}
             Act::Pin(back) => {

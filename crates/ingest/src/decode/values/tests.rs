@@ -238,7 +238,7 @@ fn other_heads_are_not_ours() {
         "INSERT INTO t SET a = 1",
         "INSERT INTO t (SELECT 1)",
         "INSERT INTO t PARTITION (p) VALUES (1)",
-        "REPLACE INTO t VALUES (1)",
+        "REPLACE t SELECT 1",
         "INSERT /*+ SET_VAR(a=1) */ INTO t VALUES (1)",
         "/*+TDDL:x*/ INSERT INTO t VALUES (1)",
         "/*!40000 INSERT INTO t VALUES (1) */",
