@@ -23,7 +23,7 @@ pub(crate) struct KeyedFiles<'a> {
 }
 
 impl KeyedFiles<'_> {
-    /// Appends the record of a load whose rows are in files, and marks what they replace.
+    /// Appends the record of a load whose rows are in files.
     ///
     /// # Errors
     /// 1062 for a key that exists or comes twice, where it must not; those of
@@ -54,9 +54,9 @@ impl KeyedFiles<'_> {
             let met = if looks { latch.meets(&rowsets, refuses, is_held).await? } else { None };
             match met {
                 None => {
+                    // Whoever takes the latch next, or reads, makes its marks: nothing may fail
+                    // behind the append.
                     let (appended, _) = engine.appender.append_parts(parts, label, room)?;
-                    // Should this be given up, whoever takes the latch next goes on with it.
-                    latch.appended_files().await?;
                     return Ok(appended);
                 }
                 Some(Met::Existing(key, seen)) => {

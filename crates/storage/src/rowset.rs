@@ -78,10 +78,11 @@ impl Rowset {
         }
     }
 
-    /// The rowset of a large load in a keyed table, whose rows may die from its own LSN on.
+    /// The rowset of a large load in a keyed table, whose rows may die from its own LSN on; of one
+    /// that is not in the log yet, which has no LSN, from the first on.
     #[must_use]
     pub fn with_new_marks(&self) -> Self {
-        let before = Lsn(self.meta.lsn_first.get() - 1);
+        let before = Lsn(self.meta.lsn_first.get().saturating_sub(1));
         let marks = self.segments.iter().map(|segment| {
             let rows = u32::try_from(segment.meta().rows);
             let rows = rows.expect("the rows of a segment have numbers of 32 bits");

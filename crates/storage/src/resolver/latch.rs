@@ -145,16 +145,6 @@ impl Latch {
         met
     }
 
-    /// Marks what the files of a large load have replaced, whose record was appended under this
-    /// latch.
-    ///
-    /// # Errors
-    /// Those of [`Resolver::resolve_to`]; the next one to take the latch goes on with it.
-    pub async fn appended_files(mut self) -> Result<()> {
-        let end = self.state.delta.last();
-        self.state.resolve(end, WaitMode::Awaiting).await
-    }
-
     /// Marks what a record has replaced that was appended at `lsn` under this latch: its rows are
     /// the last ones of the delta, the first `removals` of them only remove their key, and each key
     /// is there once. `places` are those of the same keys, found under this latch; they do not
