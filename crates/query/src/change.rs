@@ -21,6 +21,9 @@ pub const ROW: &str = "\u{1}row";
 /// Stands before the name of a column that has the value of the row to be inserted.
 pub const NEW: &str = "\u{1}new.";
 
+/// Columns in the order of the statement, with what each of them gets; `None` for DEFAULT.
+pub type Assignments = Vec<(String, Option<Scalar>)>;
+
 /// UPDATE or DELETE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
@@ -36,10 +39,7 @@ pub struct Change {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum ChangeKind {
-    Update {
-        /// The columns in the order of the statement; `None` for DEFAULT.
-        set: Vec<(String, Option<Scalar>)>,
-    },
+    Update { set: Assignments },
     Delete,
 }
 
@@ -131,8 +131,8 @@ fn quoted(name: &str) -> Ident {
 
 /// The values of assignments that are carried out one after the other, as MySQL does: what a later
 /// one reads of an earlier one's column is the new value. `None`, DEFAULT, is left to the caller.
-pub fn in_order(set: &[(String, Option<Scalar>)]) -> Vec<(String, Option<Scalar>)> {
-    let mut done: Vec<(String, Option<Scalar>)> = Vec::with_capacity(set.len());
+pub fn in_order(set: &Assignments) -> Assignments {
+    let mut done: Assignments = Vec::with_capacity(set.len());
     for (column, value) in set {
         let value = value.clone().map(|mut value| {
             let _ = visit_expressions_mut(&mut value.0, |expr| {

@@ -323,7 +323,7 @@ pub struct Table {
     /// The number of leading columns that rows are sorted by; 0 with a primary key, whose columns
     /// may stand anywhere.
     pub key_columns: usize,
-    /// Keys in MySQL syntax, not enforced.
+    /// Keys in MySQL syntax; see [`Self::enforces`].
     pub declared_keys: Vec<DeclaredKey>,
     pub history: SchemaHistory,
     /// The id of the next column that is added.
@@ -361,11 +361,13 @@ impl Table {
 
     /// A key by which rows should be unique, and which is not enforced.
     pub fn unenforced_key(&self) -> Option<&DeclaredKey> {
-        self.declared_keys.iter().find(|key| match key.kind {
-            DeclaredKeyKind::Primary => self.key_model != KeyModel::Primary,
-            DeclaredKeyKind::Unique => true,
-            DeclaredKeyKind::Index => false,
-        })
+        let is_unique = |key: &&DeclaredKey| key.kind != DeclaredKeyKind::Index;
+        self.declared_keys.iter().filter(is_unique).find(|key| !self.enforces(key))
+    }
+
+    /// Whether no two rows have the same key.
+    pub fn enforces(&self, key: &DeclaredKey) -> bool {
+        key.kind == DeclaredKeyKind::Primary && self.key_model == KeyModel::Primary
     }
 
     /// All tablets, partition by partition.

@@ -3,6 +3,7 @@
 // Tests inspect the server's files from outside.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod accounts;
 mod damage;
 mod disks;
 mod memory;

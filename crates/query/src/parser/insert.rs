@@ -2,7 +2,7 @@ use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, TableName, refuse};
-use crate::change::new_value;
+use crate::change::{Assignments, new_value};
 use crate::syntax::{Scalar, Select};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -25,8 +25,8 @@ pub enum OnDuplicate {
     Skip,
     /// REPLACE.
     Replace,
-    /// ON DUPLICATE KEY UPDATE: the columns in the order of the statement; `None` for DEFAULT.
-    Update(Vec<(String, Option<Scalar>)>),
+    /// ON DUPLICATE KEY UPDATE.
+    Update(Assignments),
 }
 
 /// The source of the inserted rows.

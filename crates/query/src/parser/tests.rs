@@ -61,11 +61,8 @@ fn tables_of_the_mysql_form() {
 #[test]
 fn what_is_not_done_is_refused_by_name() {
     for (sql, name) in [
-        ("REPLACE INTO t VALUES (1)", "REPLACE"),
-        ("INSERT IGNORE INTO t VALUES (1)", "INSERT IGNORE"),
-        ("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = 1", "ON DUPLICATE KEY UPDATE"),
-        ("DELETE FROM t WHERE a = 1", "DELETE"),
-        ("UPDATE t SET a = 1", "UPDATE"),
+        ("DELETE a, b FROM a JOIN b ON a.x = b.x", "DELETE of several tables"),
+        ("UPDATE a JOIN b ON a.x = b.x SET a.y = 1, b.y = 1", "UPDATE of columns of several"),
         ("CREATE TABLE t (a INT) PARTITION BY RANGE(a) ()", "PARTITION BY"),
         ("CREATE TABLE t (a INT, v INT SUM) AGGREGATE KEY(a)", "AGGREGATE KEY"),
         ("ALTER TABLE t MODIFY COLUMN a BIGINT", "MODIFY"),

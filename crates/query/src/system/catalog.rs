@@ -259,7 +259,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
                     "BTREE".into(),
-                    "not enforced".into(),
+                    (if table.enforces(key) { "" } else { "not enforced" }).into(),
                     "".into(),
                     "YES".into(),
                     Cell::Null,

@@ -30,7 +30,7 @@ pub fn engines() -> Vec<Vec<Cell>> {
     };
     vec![
         row("Olap", "DEFAULT", "Columns in files, recent rows in memory, one log"),
-        row("InnoDB", "YES", "Taken as Olap; keys are stored and not enforced"),
+        row("InnoDB", "YES", "Taken as Olap; of keys the PRIMARY KEY is enforced"),
     ]
 }
 

@@ -334,7 +334,7 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 some(if column.nullable { "YES" } else { "" }),
                 some("BTREE"),
                 some(""),
-                some("not enforced"),
+                some(if table.enforces(key) { "" } else { "not enforced" }),
             ]);
         }
     }

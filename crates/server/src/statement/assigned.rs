@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use freshet_base::{ColumnId, Error, Result, bail};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder, Warnings};
-use freshet_query::change::{NEW, ROW, in_order};
+use freshet_query::change::{Assignments, NEW, ROW, in_order};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Scalar, Select};
@@ -46,10 +46,10 @@ impl Assigned {
     pub fn new(
         session: &Session,
         target: &LoadTarget,
-        set: &[(String, Option<Scalar>)],
+        set: &Assignments,
         ignores: bool,
     ) -> Result<Self> {
-        let (schema, table) = (target.schema(), target.table());
+        let schema = target.schema();
         // The last of several values for a column counts.
         let mut last: Vec<Option<Option<Scalar>>> = vec![None; schema.columns.len()];
         for (name, value) in in_order(set) {
@@ -66,7 +66,7 @@ impl Assigned {
         let rules = rules(session, target, ignores);
         let now = session.shared.engine.clock().wall_micros();
         let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
-        debug_assert_eq!(table.schema().version, schema.version, "a target is of its table");
+
         Ok(Self { target: target.clone(), columns, values, plan, rules })
     }
 

@@ -9,9 +9,8 @@ use freshet_base::{Result, bail};
 use freshet_ingest::{LoadBuffer, OnExisting, WaitLimit};
 use freshet_meta::{Object, Privilege};
 use freshet_query::Parameter;
-use freshet_query::change::over_rows;
+use freshet_query::change::{Assignments, over_rows};
 use freshet_query::parser::TableName;
-use freshet_query::syntax::Scalar;
 use freshet_schema::row::RowCells;
 use freshet_storage::resolver::KeyedRows;
 use freshet_wire::Capabilities;
@@ -47,7 +46,7 @@ pub async fn insert_or_update(
     session: &mut Session,
     target: &Target,
     table: &TableName,
-    set: &[(String, Option<Scalar>)],
+    set: &Assignments,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let database = session.database_of(table.database.as_deref())?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
 use freshet_ingest::{OnExisting, WaitLimit};
+use freshet_query::change::Assignments;
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate, TableName};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Constant, Scalar};
@@ -71,10 +72,7 @@ fn on_existing(on_duplicate: &OnDuplicate) -> OnExisting {
 ///
 /// # Errors
 /// Where it is not supported.
-fn updates<'a>(
-    insert: &'a Insert,
-    target: &Target,
-) -> Result<Option<&'a [(String, Option<Scalar>)]>> {
+fn updates<'a>(insert: &'a Insert, target: &Target) -> Result<Option<&'a Assignments>> {
     let OnDuplicate::Update(set) = &insert.on_duplicate else { return Ok(None) };
     let table = target.into.table();
     match table.key_model {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decode::testing::{schema, show};
+use crate::keyed::OnExisting;
 
 const INT: ColumnType = ColumnType::Int { unsigned: false };
 
@@ -227,13 +228,26 @@ fn heads_are_read() {
 }
 
 #[test]
+fn a_head_says_what_happens_to_rows_whose_key_exists() {
+    for (sql, on_existing) in [
+        ("INSERT INTO t VALUES (1)", OnExisting::Refuse),
+        ("insert ignore t VALUES (1)", OnExisting::Skip),
+        ("REPLACE INTO t VALUES (1)", OnExisting::Replace),
+        ("replace `t` (a) VALUES (1)", OnExisting::Replace),
+    ] {
+        let head = parse_head(sql.as_bytes(), Dialect::default()).unwrap();
+        assert_eq!((&*head.table, head.on_existing), ("t", on_existing), "{sql}");
+    }
+}
+
+#[test]
 fn other_heads_are_not_ours() {
     for sql in [
         "",
         "SELECT 1",
         "INSERT",
         "INSERT INTO",
-        "INSERT IGNORE INTO t VALUES (1)",
+        "INSERT IGNORE",
         "INSERT INTO t SELECT 1",
         "INSERT INTO t SET a = 1",
         "INSERT INTO t (SELECT 1)",
