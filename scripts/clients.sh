@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Real clients against the real server: the mariadb command line with the documentation's
 # transcripts, curl with its stream loads, its Go and its Java program, PyMySQL, SQLAlchemy,
-# mysql-connector-python, go-sql-driver, Connector/J 9 and 5.1; and TPC-H, with the answers that
-# DuckDB gives. Names given as arguments choose clients. What they need is fetched once, in pinned
-# versions, to ~/.cache/freshet.
+# mysql-connector-python, go-sql-driver, Connector/J 9 and 5.1, some of them over TLS; and TPC-H,
+# with the answers that DuckDB gives. Names given as arguments choose clients. What they need is
+# fetched once, in pinned versions, to ~/.cache/freshet.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
@@ -28,6 +28,7 @@ main() {
     client sqlalchemy  python_client sqlalchemy_client "$@"
     client connector   python_client connector_client "$@"
     client passwords   password_clients passwords_client "$@"
+    client tls         tls_clients tls_client "$@"
     client go          go_clients groupcommit "$@"
     client java        java_clients mysql-connector-j-9 "$@"
     client java51      java_clients mysql-connector-java-5.1 "$@"
@@ -152,6 +153,8 @@ password_clients() {
     start_server
     python_client "$1" again
 }
+
+tls_clients() { python_client "$1" "$WORK/data" "$SERVER"; }
 
 go_clients() {
     sql "DROP DATABASE IF EXISTS client_go; CREATE DATABASE client_go;

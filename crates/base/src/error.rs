@@ -218,6 +218,10 @@ codes! {
     InvalidJson = 3140 "22032" 400;
     /// A key of a JSON column.
     JsonKey = 3152 "42000" 400;
+    /// A connection that is not encrypted where it must be.
+    SecureTransportRequired = 3159 "HY000" 403;
+    /// `require_secure_transport` of a server without TLS.
+    NoSecureTransport = 3160 "HY000" 400;
     /// More elements (values, expressions, ...) than a statement may have.
     TooLarge = 3170 "HY000" 400;
     /// A window function in HAVING.

@@ -83,6 +83,11 @@ pub struct Config {
     pub packet_bytes_max: ByteSize,
     pub version: String,
     pub drain_timeout: Duration,
+    pub tls: bool,
+    pub tls_cert_file: Option<PathBuf>,
+    pub tls_key_file: Option<PathBuf>,
+    pub tls_ca_file: Option<PathBuf>,
+    pub require_secure_transport: bool,
     pub log_level: String,
     pub failpoints: String,
 }
@@ -148,6 +153,11 @@ impl Config {
             packet_bytes_max: ByteSize(0),
             version: String::new(),
             drain_timeout: Duration::ZERO,
+            tls: false,
+            tls_cert_file: None,
+            tls_key_file: None,
+            tls_ca_file: None,
+            require_secure_transport: false,
             log_level: String::new(),
             failpoints: String::new(),
         }
@@ -204,6 +214,14 @@ impl Config {
                  ({snapshots}%), footer_memory ({footers}%), key_memory ({keys}%) and \
                  client_memory ({clients}%) leave less than 3% of the memory to everything else"
             ));
+        }
+        if self.tls_cert_file.is_some() != self.tls_key_file.is_some() {
+            problems.push(
+                "tls_cert_file and tls_key_file belong together: give both or none".to_owned(),
+            );
+        }
+        if self.require_secure_transport && !self.tls {
+            problems.push("require_secure_transport: tls is switched off".to_owned());
         }
         if self.mysql_listen == self.http_listen && self.mysql_listen.port() != 0 {
             problems.push(format!(

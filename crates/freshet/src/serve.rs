@@ -11,7 +11,7 @@ use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
 use freshet_query::STACK_BYTES;
 use freshet_query::engine::{QueryConfig, QueryEngine};
-use freshet_server::{LoadLimits, MemoryLimits, Server, Settings};
+use freshet_server::{LoadLimits, MemoryLimits, Server, Settings, TlsSettings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -57,6 +57,13 @@ pub fn run(config: &Config) -> Result<()> {
         loads: load_limits(config),
         memory: memory_limits(config),
         drain_timeout: config.drain_timeout,
+        tls: TlsSettings {
+            enabled: config.tls,
+            cert_file: config.tls_cert_file.clone(),
+            key_file: config.tls_key_file.clone(),
+            ca_file: config.tls_ca_file.clone(),
+        },
+        require_secure_transport: config.require_secure_transport,
     };
     let threads = [config.query_threads, config.plan_threads].map(threads);
     let served = serve(config, settings, threads, world(config, pool));
@@ -127,7 +134,7 @@ async fn serve(
     })?;
     let server = Server::start(Arc::clone(&engine), Arc::new(query), settings, draw).await?;
     say_ready(&server);
-    signals.stop().await;
+    signals.stop(&server).await;
     tracing::info!("stopping");
     server.stop(config.drain_timeout).await;
     engine.stop().await
@@ -195,8 +202,17 @@ fn log(level: &str) -> Result<()> {
     Ok(())
 }
 
-/// The signals that stop a server.
+async fn reload_keys(server: &Server) {
+    let Some(tls) = &server.shared().tls else { return };
+    match tls.reload().await {
+        Ok(()) => tracing::info!("keys of TLS were read again"),
+        Err(error) => tracing::error!(%error, "keys of TLS stay what they were"),
+    }
+}
+
+/// The signals that a server obeys.
 struct Signals {
+    hangup: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
@@ -205,15 +221,20 @@ impl Signals {
     fn new() -> Result<Self> {
         let failed = |error| Error::io("listen for signals", error);
         Ok(Self {
+            hangup: signal(SignalKind::hangup()).map_err(failed)?,
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
         })
     }
 
-    async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// Waits for a signal to stop; SIGHUP reads the keys of TLS again.
+    async fn stop(&mut self, server: &Server) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => reload_keys(server).await,
+            }
         }
     }
 }

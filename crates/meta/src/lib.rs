@@ -74,5 +74,5 @@ pub use spec::{
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
-pub use user::{Account, AuthData, Grant, GrantObject, User};
+pub use user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
 pub use user_admin::UserAdmin;

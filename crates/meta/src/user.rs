@@ -66,7 +66,19 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'%')
 }
 
-/// The authentication data of a password. All `None` is the empty password.
+/// How the connection of an account must be encrypted (REQUIRE).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TlsRequirement {
+    /// It need not be.
+    #[default]
+    None,
+    /// By TLS.
+    Ssl,
+    /// By TLS, with a certificate of the client that the server trusts.
+    X509,
+}
+
+/// What a client must show to use an account. Without hashes its password is empty.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct AuthData {
     /// SHA1(SHA1(password)), for `mysql_native_password`.
@@ -74,6 +86,7 @@ pub struct AuthData {
     /// The slow, salted hash for `caching_sha2_password`, in MySQL's format: `$A$005$`, salt,
     /// digest.
     pub sha2_slow: Option<String>,
+    pub tls: TlsRequirement,
 }
 
 impl AuthData {
@@ -173,7 +186,7 @@ mod tests {
     #[test]
     fn hashes_are_not_printed() {
         let slow = Some("$A$005$salt".to_owned());
-        let auth = AuthData { native: Some([171; 20]), sha2_slow: slow };
+        let auth = AuthData { native: Some([171; 20]), sha2_slow: slow, ..AuthData::default() };
         let shown = format!("{auth:?}");
         assert!(!shown.contains("171") && !shown.contains("salt"), "{shown}");
     }

@@ -6,7 +6,7 @@ use crate::authorize::{Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::privilege::{Privilege, Privileges};
-use crate::user::{Account, AuthData, Grant, GrantObject, User};
+use crate::user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
 
 /// Maximum number of accounts on a server.
 const USERS_MAX: usize = 10_000;
@@ -59,7 +59,7 @@ impl UserAdmin<'_> {
     }
 
     /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by the account `by`, which may always change
-    /// its own password.
+    /// its own password. What is required of the connection stays.
     ///
     /// # Errors
     /// 1227 if `by` may not change it, 1396 if it does not exist.
@@ -68,7 +68,19 @@ impl UserAdmin<'_> {
             if by != account {
                 authorize_over(catalog, by, account)?;
             }
-            user.auth = auth;
+            user.auth = AuthData { tls: user.auth.tls, ..auth };
+            Ok(user)
+        })
+    }
+
+    /// ALTER USER .. REQUIRE by the account `by`.
+    ///
+    /// # Errors
+    /// 1227 if `by` may not change it, 1396 if it does not exist.
+    pub fn require_tls(&self, by: &Account, account: &Account, tls: TlsRequirement) -> Result<()> {
+        self.change_user(account, "ALTER USER", |catalog, mut user| {
+            authorize_over(catalog, by, account)?;
+            user.auth.tls = tls;
             Ok(user)
         })
     }

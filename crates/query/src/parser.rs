@@ -18,6 +18,7 @@ mod users;
 mod tests;
 
 use freshet_base::{Error, Result, err};
+use freshet_meta::TlsRequirement;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -91,15 +92,23 @@ pub enum Statement {
     CreateUser {
         /// The accounts and their authentication.
         users: Vec<(freshet_meta::Account, Authentication)>,
+        /// REQUIRE.
+        tls: Option<TlsRequirement>,
         if_not_exists: bool,
     },
-    AlterUser(Vec<(freshet_meta::Account, Authentication)>),
+    AlterUser {
+        users: Vec<(freshet_meta::Account, Authentication)>,
+        /// REQUIRE.
+        tls: Option<TlsRequirement>,
+    },
     DropUser {
         users: Vec<freshet_meta::Account>,
         if_exists: bool,
     },
     Grant(GrantStatement),
     Revoke(GrantStatement),
+    /// ALTER INSTANCE RELOAD TLS.
+    ReloadTls,
     /// FLUSH TABLES of these tables, or of all if empty.
     FlushTables(Vec<TableName>),
     Do(Select),
@@ -396,8 +405,8 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("USER") {
         let if_not_exists = cursor.words("IF NOT EXISTS");
-        let users = users::identified_accounts(cursor)?;
-        return Ok(Statement::CreateUser { users, if_not_exists });
+        let (users, tls) = users::identified_accounts(cursor)?;
+        return Ok(Statement::CreateUser { users, tls, if_not_exists });
     }
     let known = [
         "VIEW",
@@ -458,7 +467,16 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("USER") {
         cursor.words("IF EXISTS");
-        return users::identified_accounts(cursor).map(Statement::AlterUser);
+        let (users, tls) = users::identified_accounts(cursor)?;
+        return Ok(Statement::AlterUser { users, tls });
+    }
+    if cursor.words("INSTANCE RELOAD TLS") {
+        if cursor.words("FOR CHANNEL") && cursor.name()? != "mysql_main" {
+            return Err(refuse("ALTER INSTANCE RELOAD TLS of that channel"));
+        }
+        // Where the files are unfit the keys stay what they were.
+        cursor.words("NO ROLLBACK ON ERROR");
+        return Ok(Statement::ReloadTls);
     }
     match cursor.one_of(&["DATABASE", "SCHEMA", "VIEW", "EVENT", "PROCEDURE", "SYSTEM"]) {
         Some(what) => Err(refuse(&format!("ALTER {what}"))),

@@ -13,15 +13,16 @@ use aws_lc_rs::rsa::{KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, Priv
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use freshet_base::clock::Clock;
-use freshet_base::{Error, Result, err};
+use freshet_base::{Error, Result, bail, err};
 use freshet_ingest::Engine;
-use freshet_meta::{Account, AuthData, Catalog, User};
+use freshet_meta::{Account, AuthData, Catalog, TlsRequirement, User};
 use freshet_wire::PacketWriter;
 use freshet_wire::auth::{AuthPlugin, Credential, PASSWORD_BYTES_MAX, Scramble, SlowHash};
 use freshet_wire::login::{AuthStep, Authenticator, PasswordKey};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use crate::tls::Transport;
 use crate::variables::Globals;
 use guard::{Delays, Guard};
 
@@ -108,6 +109,21 @@ impl Passwords {
             globals,
             threads: Handle::current(),
         })
+    }
+
+    /// Refuses connections that are not encrypted while `require_secure_transport` is on.
+    ///
+    /// # Errors
+    /// 3159.
+    pub fn check_transport(&self, transport: Transport) -> Result<()> {
+        if self.globals.is_on("require_secure_transport") && !transport.encrypted {
+            bail!(
+                SecureTransportRequired,
+                "Connections using insecure transport are prohibited while \
+                 --require_secure_transport=ON."
+            );
+        }
+        Ok(())
     }
 
     /// Delays this attempt if earlier ones failed (see `guard`).
@@ -215,7 +231,9 @@ impl Passwords {
     ) -> Result<(Exchange, AuthStep)> {
         let passwords = Arc::clone(self);
         self.run_blocking(move || {
-            let step = login.exchange.advance(&mut login.writer, &answer, Some(&passwords.key));
+            // On an encrypted connection a password comes as it is, and needs no key of ours.
+            let key = (!login.encrypted).then_some(&passwords.key as &dyn PasswordKey);
+            let step = login.exchange.advance(&mut login.writer, &answer, key);
             (login, step)
         })
         .await
@@ -231,7 +249,9 @@ impl Passwords {
         user: &str,
         password: &str,
         peer: IpAddr,
+        transport: Transport,
     ) -> Result<Account> {
+        self.check_transport(transport)?;
         let clock = &**engine.clock();
         self.delay_attempt(clock, user, peer).await;
         let (account, credential) = self.account_of(engine, user, &host_of(peer), None);
@@ -247,6 +267,7 @@ impl Passwords {
             return Err(denied(user, peer, !password.is_empty()));
         };
         self.cache_fast_hash(&account, &credential, Credential::sha2_fast(password.as_bytes()));
+        check_required(engine, &account, transport, peer, !password.is_empty())?;
         refuse_open_root(&account, &credential, peer)?;
         Ok(account)
     }
@@ -266,6 +287,8 @@ pub struct Exchange {
     pub exchange: Authenticator,
     /// Packets to send to the client.
     pub writer: PacketWriter,
+    /// Whether the connection is encrypted.
+    pub encrypted: bool,
 }
 
 /// What is stored for a password: hashes for `plugin`, or for all plugins if `None`.
@@ -357,6 +380,27 @@ pub fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr
         ));
     }
     Ok(())
+}
+
+/// Refuses an account whose connection is not encrypted as the account asks for.
+///
+/// # Errors
+/// 1045.
+pub fn check_required(
+    engine: &Engine,
+    account: &Account,
+    transport: Transport,
+    peer: IpAddr,
+    password_given: bool,
+) -> Result<()> {
+    let catalog = engine.catalog();
+    let required = catalog.user(account).map_or(TlsRequirement::None, |user| user.auth.tls);
+    let met = match required {
+        TlsRequirement::None => true,
+        TlsRequirement::Ssl => transport.encrypted,
+        TlsRequirement::X509 => transport.certified,
+    };
+    if met { Ok(()) } else { Err(denied(&account.name, peer, password_given)) }
 }
 
 /// The error of a failed login.

@@ -26,6 +26,7 @@ use error_log::{ErrorLog, ErrorLogLimits};
 use crate::accounts::Accounts;
 use crate::auth::Passwords;
 use crate::slots::{ConnectionSlots, SlotLimits, share_of};
+use crate::tls::Tls;
 
 /// The approximate memory that a large load holds until its rows are in files.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
@@ -78,6 +79,8 @@ pub struct HttpConfig {
     pub mysql_port: u16,
     /// The version of the server, as endpoints report it.
     pub version: String,
+    /// The keys of encrypted connections; `None`: all are plain.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Default for HttpConfig {
@@ -91,6 +94,7 @@ impl Default for HttpConfig {
             drain_max: Duration::from_secs(60),
             mysql_port: 9030,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            tls: None,
         }
     }
 }

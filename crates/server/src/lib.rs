@@ -33,6 +33,7 @@ mod shared;
 pub mod show;
 pub mod slots;
 pub mod statement;
+pub mod tls;
 pub mod transaction;
 pub mod variables;
 
@@ -40,3 +41,4 @@ pub use accounts::MemoryLimits;
 pub use http::LoadLimits;
 pub use server::Server;
 pub use shared::{Settings, Shared};
+pub use tls::TlsSettings;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Error, Result};
+use freshet_base::{Error, Result, bail};
 use freshet_ingest::Engine;
 use freshet_query::engine::QueryEngine;
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use crate::http::{self, Http, HttpConfig};
 use crate::io::{IoThreads, listen};
 use crate::mysql::{listener, login};
 use crate::shared::{Draw, Settings, Shared};
+use crate::tls::Tls;
 
 /// How often idle timeouts of sessions are checked.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,14 +32,23 @@ impl Server {
     /// Must be called inside the Tokio runtime for statements.
     ///
     /// # Errors
-    /// When an address is not available, or not allowed while `root` has no password.
+    /// When an address is not available, or not allowed while `root` has no password; when keys
+    /// for TLS cannot be read.
     pub async fn start(
         engine: Arc<Engine>,
         query: Arc<QueryEngine>,
         settings: Settings,
         draw: Draw,
     ) -> Result<Self> {
-        let shared = Shared::new(engine, query, settings, Arc::clone(&draw));
+        let addresses = [settings.mysql_listen, settings.http_listen];
+        let tls = Tls::open(&settings.tls, &engine, &addresses).await?;
+        if settings.require_secure_transport && tls.is_none() {
+            bail!(
+                NoSecureTransport,
+                "require_secure_transport needs TLS, which is switched off: set tls to true"
+            );
+        }
+        let shared = Shared::new(engine, query, settings, tls, Arc::clone(&draw));
         login::check_listen(&shared, shared.settings.mysql_listen.ip())?;
         login::check_listen(&shared, shared.settings.http_listen.ip())?;
         let mysql = listen(shared.settings.mysql_listen)?;
@@ -126,6 +136,7 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
         address_connections_max: shared.settings.address_connections_max,
         header_max: shared.settings.http_header_timeout,
         drain_max: shared.settings.drain_timeout,
+        tls: shared.tls.clone(),
         ..HttpConfig::default()
     };
     let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));

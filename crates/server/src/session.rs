@@ -19,6 +19,7 @@ use crate::accounts::{AccountUsage, SessionMemory};
 use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::settings::{Settings, StatementDeadline};
+use crate::tls::TlsInfo;
 use crate::transaction::{NextTransaction, Transactions};
 use crate::variables::{self, Values};
 
@@ -41,6 +42,8 @@ pub struct Client {
     pub capabilities: Capabilities,
     /// The collation of its handshake.
     pub collation: Collation,
+    /// How its connection is encrypted, if it is.
+    pub tls: Option<TlsInfo>,
 }
 
 /// A condition that SHOW WARNINGS lists.

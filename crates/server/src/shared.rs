@@ -19,6 +19,7 @@ use crate::http::LoadLimits;
 use crate::locks::Locks;
 use crate::process::Processes;
 use crate::slots::{ADMIN_SLOTS, ConnectionSlots, SlotLimits, UNAUTHENTICATED_SLOTS, share_of};
+use crate::tls::{Tls, TlsSettings};
 use crate::variables::Globals;
 
 /// A source of random numbers.
@@ -51,6 +52,9 @@ pub struct Settings {
     pub memory: MemoryLimits,
     /// How long a shutdown waits for running HTTP requests.
     pub drain_timeout: Duration,
+    pub tls: TlsSettings,
+    /// Whether connections must be encrypted.
+    pub require_secure_transport: bool,
 }
 
 impl Settings {
@@ -76,6 +80,8 @@ impl Settings {
                 account_receive_memory: None,
             },
             drain_timeout: Duration::from_secs(30),
+            tls: TlsSettings::default(),
+            require_secure_transport: false,
         }
     }
 }
@@ -92,6 +98,8 @@ pub struct Shared {
     pub settings: Settings,
     pub accounts: Arc<Accounts>,
     pub passwords: Arc<Passwords>,
+    /// The keys of encrypted connections; `None`: all are plain.
+    pub tls: Option<Arc<Tls>>,
     /// Named locks (GET_LOCK).
     pub locks: Arc<Locks>,
     /// The runtime for statements. Only short work runs on its threads, so that urgent tasks are
@@ -108,11 +116,14 @@ impl Shared {
         engine: Arc<Engine>,
         query: Arc<QueryEngine>,
         settings: Settings,
+        tls: Option<Arc<Tls>>,
         draw: Draw,
     ) -> Arc<Self> {
         let text = |text: &str| Value::Text(text.to_owned());
         let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let share = share_of(settings.connections_max);
+        let have_tls = text(if tls.is_some() { "YES" } else { "DISABLED" });
+        let [cert, key, ca] = tls.as_ref().map_or_else(Default::default, |tls| tls.paths());
         let globals = Arc::new(Globals::new(&[
             ("version", text(&settings.version)),
             ("version_compile_machine", text(std::env::consts::ARCH)),
@@ -122,6 +133,12 @@ impl Shared {
             ("max_address_connections", int(settings.address_connections_max.unwrap_or(share))),
             ("connect_timeout", int(settings.connect_timeout.as_secs() as usize)),
             ("max_allowed_packet", int(settings.packet_bytes_max)),
+            ("require_secure_transport", int(settings.require_secure_transport.into())),
+            ("have_ssl", have_tls.clone()),
+            ("have_openssl", have_tls),
+            ("ssl_cert", text(&cert)),
+            ("ssl_key", text(&key)),
+            ("ssl_ca", text(&ca)),
         ]));
         let started = engine.clock().now();
         let passwords = Passwords::new(Arc::clone(&globals));
@@ -136,6 +153,7 @@ impl Shared {
             accounts,
             settings,
             passwords,
+            tls,
             locks: Arc::default(),
             statements: Handle::current(),
             started,

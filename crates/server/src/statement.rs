@@ -15,6 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
+use freshet_meta::{Object, Privilege};
 use freshet_query::Parameter;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Parsed, ShowWhat, Statement, TextSize, parse};
@@ -430,8 +431,9 @@ async fn reply(
         }
         Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
+        Statement::ReloadTls => reload_tls(session).await,
         Statement::CreateUser { .. }
-        | Statement::AlterUser(_)
+        | Statement::AlterUser { .. }
         | Statement::DropUser { .. }
         | Statement::Grant(_)
         | Statement::Revoke(_) => {
@@ -443,6 +445,16 @@ async fn reply(
             ddl::define(session, &parsed.statement).await
         }
     }
+}
+
+/// ALTER INSTANCE RELOAD TLS.
+async fn reload_tls(session: &Session) -> Result<Reply> {
+    session.authorize(Privilege::Super, Object::Server)?;
+    let Some(tls) = &session.shared.tls else {
+        bail!(NoSecureTransport, "TLS is switched off; start the server with tls = true");
+    };
+    tls.reload().await?;
+    Ok(Reply::done())
 }
 
 /// DDL implicitly commits the open transaction.
@@ -460,7 +472,6 @@ async fn commit_first(session: &mut Session) -> Result<()> {
 /// # Errors
 /// 1094 and 1095.
 pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
-    use freshet_meta::{Object, Privilege};
     let process = session.shared.processes.require(id)?;
     let own = process.details().account.as_ref() == Some(&session.client.account);
     if !own && session.authorize(Privilege::Super, Object::Server).is_err() {

@@ -115,6 +115,14 @@ impl Globals {
         }
     }
 
+    /// Whether a switch is on.
+    ///
+    /// # Panics
+    /// When there is no such variable.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.number(name) != 0
+    }
+
     pub fn load(&self) -> Values {
         Arc::clone(&self.values.read())
     }

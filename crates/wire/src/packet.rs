@@ -102,6 +102,14 @@ impl PacketReader {
         self.end - self.start
     }
 
+    /// Takes the bytes that [`PacketReader::next_packet`] has not returned: those behind a request
+    /// to switch to TLS, which are no packets.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        let unread = self.buffer[self.start..self.end].to_vec();
+        self.rest();
+        unread
+    }
+
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let spare = self.spare();

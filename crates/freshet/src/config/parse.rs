@@ -115,6 +115,11 @@ pub fn switch(text: &str) -> Parsed<bool> {
     }
 }
 
+/// A path, or nothing for a default.
+pub fn optional_path(text: &str) -> Parsed<Option<PathBuf>> {
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
 pub fn text(text: &str) -> Parsed<String> {
     match text.trim() {
         "" => Err("must not be empty".to_owned()),

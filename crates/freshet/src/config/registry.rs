@@ -97,7 +97,7 @@ settings! {
         account_receive_memory: parse::optional_size;
     spill_dir = "",
         "The directory for spill files of queries; empty means `spill` in the data directory.",
-        spill_dir: |text| Ok((!text.is_empty()).then(|| PathBuf::from(text)));
+        spill_dir: parse::optional_path;
     flush_bytes = "64MiB",
         "The size of a table's rows in memory at which they are flushed to files.",
         flush_bytes: parse::size;
@@ -197,6 +197,25 @@ settings! {
     drain_timeout = "30s",
         "How long a shutdown waits for running requests.",
         drain_timeout: parse::duration;
+    tls = "true",
+        "Whether clients of both protocols may encrypt their connection, each on its own port.",
+        tls: parse::switch;
+    tls_cert_file = "",
+        "The certificate chain of the server, in PEM; read again at SIGHUP and `ALTER INSTANCE \
+         RELOAD TLS`. Empty means that a certificate, its key, and the authority that signed it \
+         (for clients to trust) are generated in `tls` in the data directory.",
+        tls_cert_file: parse::optional_path;
+    tls_key_file = "",
+        "The private key of `tls_cert_file`, in PEM.",
+        tls_key_file: parse::optional_path;
+    tls_ca_file = "",
+        "The authorities that certificates of clients must come from, in PEM; for accounts with \
+         `REQUIRE X509`. Empty means that clients are not asked for one.",
+        tls_ca_file: parse::optional_path;
+    require_secure_transport = "false",
+        "Whether connections that are not encrypted are refused (3159), those of this machine too; \
+         a global variable as well.",
+        require_secure_transport: parse::switch;
     log_level = "warn",
         "The log level: `error`, `warn`, `info`, `debug`, `trace`, or `target=level`, separated by \
          commas.",

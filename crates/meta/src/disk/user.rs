@@ -4,7 +4,7 @@ use prost::{Message, Oneof};
 
 use super::{OnDisk, Unreadable, forms, from_forms, numbered};
 use crate::privilege::Privilege;
-use crate::user::{Account, AuthData, Grant, GrantObject, User};
+use crate::user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
 
 /// It has no `Debug`, to keep hashes out of logs.
 #[derive(Clone, PartialEq, Message)]
@@ -20,6 +20,8 @@ pub struct UserForm {
     sha2_slow: Option<String>,
     #[prost(message, repeated, tag = "5")]
     grants: Vec<GrantForm>,
+    #[prost(uint32, optional, tag = "6")]
+    tls: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -47,6 +49,12 @@ pub struct TableNameForm {
     #[prost(string, tag = "2")]
     table: String,
 }
+
+numbered!(TlsRequirement {
+    None = 1,
+    Ssl = 2,
+    X509 = 3,
+});
 
 numbered!(Privilege {
     Select = 1,
@@ -77,15 +85,20 @@ impl OnDisk for User {
             native: self.auth.native.map(Vec::from),
             sha2_slow: self.auth.sha2_slow.clone(),
             grants: forms(&self.grants),
+            // Absent where nothing is required, as in accounts from before there was TLS.
+            tls: Some(self.auth.tls)
+                .filter(|tls| *tls != TlsRequirement::None)
+                .map(|tls| tls.form()),
         }
     }
 
     fn from_form(form: UserForm) -> Result<Self, Unreadable> {
         let native = form.native.map(<[u8; 20]>::try_from).transpose();
         let native = native.map_err(|_| Unreadable("a hash is not of 20 bytes".to_owned()))?;
+        let tls = form.tls.map(TlsRequirement::from_form).transpose()?.unwrap_or_default();
         Ok(Self {
             account: Account { name: form.name, host: form.host },
-            auth: AuthData { native, sha2_slow: form.sha2_slow },
+            auth: AuthData { native, sha2_slow: form.sha2_slow, tls },
             grants: from_forms(form.grants)?,
         })
     }

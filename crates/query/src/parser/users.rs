@@ -2,7 +2,7 @@
 
 use freshet_base::{Result, err};
 pub use freshet_meta::Account;
-use freshet_meta::{GrantObject, Privilege, Privileges};
+use freshet_meta::{GrantObject, Privilege, Privileges, TlsRequirement};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -123,11 +123,14 @@ fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Parses accounts with their authentication; options after them have no effect.
-pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Authentication)>> {
+/// Accounts with their authentication, and what REQUIRE asks of all of them.
+type Identified = (Vec<(Account, Authentication)>, Option<TlsRequirement>);
+
+/// Parses accounts with their authentication and REQUIRE; other options have no effect.
+pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Identified> {
     let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
-    const OPTIONS: [&str; 9] = [
-        "REQUIRE",
+    let required = cursor.words("REQUIRE").then(|| requirement(cursor)).transpose()?;
+    const OPTIONS: [&str; 8] = [
         "WITH",
         "PASSWORD",
         "ACCOUNT",
@@ -140,7 +143,18 @@ pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Auth
     if cursor.one_of(&OPTIONS).is_some() {
         cursor.skip();
     }
-    Ok(all)
+    Ok((all, required))
+}
+
+/// Parses what follows REQUIRE.
+fn requirement(cursor: &mut Cursor<'_>) -> Result<TlsRequirement> {
+    match cursor.one_of(&["NONE", "SSL", "X509", "SUBJECT", "ISSUER", "CIPHER"]) {
+        Some("NONE") => Ok(TlsRequirement::None),
+        Some("SSL") => Ok(TlsRequirement::Ssl),
+        Some("X509") => Ok(TlsRequirement::X509),
+        Some(what) => Err(refuse(&format!("REQUIRE {what}"))),
+        None => Err(cursor.error()),
+    }
 }
 
 /// Parses the part after GRANT (`to` = "TO") or REVOKE ("FROM").

@@ -1,7 +1,5 @@
 //! HTTP Basic authentication.
 
-use std::net::IpAddr;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use freshet_base::{Result, err};
@@ -10,20 +8,24 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
 use super::Http;
+use super::client::Client;
 
 /// The account that sends a request.
 ///
 /// # Errors
-/// `AccessDenied` without credentials, with malformed ones, or with wrong ones.
+/// `AccessDenied` without credentials, with malformed ones, or with wrong ones; 3159 where the
+/// connection must be encrypted.
 pub(super) async fn authenticate(
     http: &Http,
+    client: &Client,
     headers: &HeaderMap,
-    peer: IpAddr,
 ) -> Result<Account> {
+    http.passwords.check_transport(client.transport())?;
     let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
     let (user, password) =
         value.and_then(basic).ok_or_else(|| err!(AccessDenied, "no valid Basic authorization"))?;
-    http.passwords.check(&http.engine, &user, &password, peer).await
+    let (peer, transport) = (client.address.ip(), client.transport());
+    http.passwords.check(&http.engine, &user, &password, peer, transport).await
 }
 
 /// The user name and password of `Basic <base64 of user:password>`.

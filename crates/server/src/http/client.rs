@@ -1,8 +1,8 @@
 //! The client of an HTTP connection, and its idle timeout.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use freshet_base::Result;
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::Http;
 use crate::io::Acks;
 use crate::slots::ConnectionSlot;
+use crate::tls::Transport;
 
 /// The client of a connection.
 pub(super) struct Client {
@@ -24,9 +25,21 @@ pub(super) struct Client {
     pub acks: Arc<Acks>,
     /// Its connection slot.
     pub slot: Mutex<ConnectionSlot>,
+    /// How it is connected, once its first bytes have shown it.
+    pub transport: OnceLock<Transport>,
 }
 
 impl Client {
+    /// How it is connected.
+    pub(super) fn transport(&self) -> Transport {
+        self.transport.get().copied().unwrap_or_default()
+    }
+
+    /// The scheme of its URLs.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.transport().encrypted { "https" } else { "http" }
+    }
+
     /// Assigns the connection slot to an authenticated account.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Accepts HTTP connections and serves their requests.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use freshet_base::{Error, Result};
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::client::{Activity, Client, IdleTimeouts};
 use super::{Http, route};
 use crate::io::{ACCEPT_PAUSE, AcceptErrors, IoThreads};
+use crate::tls::{HANDSHAKE_BYTE, Stream};
 
 /// The maximum number of headers of a request.
 const HEADERS_MAX: usize = 128;
@@ -29,7 +30,7 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
 
 /// A socket that records received bytes for the idle timeout.
 struct TrackedSocket {
-    stream: TcpStream,
+    stream: Stream,
     client: Arc<Client>,
 }
 
@@ -122,7 +123,8 @@ pub async fn serve(
         let thread = threads.next();
         let acks = Arc::clone(thread.acks());
         let (activity, slot) = (Activity::default(), Mutex::new(slot));
-        let client = Client { address, local, activity, acks, slot };
+        let transport = OnceLock::new();
+        let client = Client { address, local, activity, acks, slot, transport };
         let task = Task { http: Arc::clone(&http), client, stopping: stopping.clone() };
         task.spawn(stream, thread.runtime());
     }
@@ -164,41 +166,13 @@ impl Task {
         gauge.inc();
         let client = Arc::new(client);
         let evicted = client.slot.lock().evicted();
-        let socket = TrackedSocket { stream, client: Arc::clone(&client) };
-        let service = service_fn(|request| {
-            let (http, client) = (Arc::clone(&http), Arc::clone(&client));
-            async move {
-                client.activity.request(true);
-                let response = route::answer(&http, &client, request).await;
-                client.activity.request(false);
-                Ok::<_, std::convert::Infallible>(response)
-            }
-        });
-        let mut connection = std::pin::pin!(
-            http1::Builder::new()
-                .max_headers(HEADERS_MAX)
-                .max_buf_size(BUFFER_BYTES_MAX)
-                .serve_connection(TokioIo::new(socket), service)
-        );
         let timeouts =
             IdleTimeouts { head: http.config.header_max, silence: http.config.silence_max };
         let silence = client.activity.silence(&**http.clock(), timeouts);
         let mut silence = std::pin::pin!(silence);
-        let mut announced = false;
         tokio::select! {
             biased;
-            ended = async {
-                loop {
-                    tokio::select! {
-                        biased;
-                        ended = connection.as_mut() => break ended,
-                        _ = stopping.changed(), if !announced => {
-                            announced = true;
-                            connection.as_mut().graceful_shutdown();
-                        }
-                    }
-                }
-            } => {
+            ended = converse(&http, &client, stream, &mut stopping) => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, client = %client.address, "connection closed");
                 }
@@ -212,4 +186,60 @@ impl Task {
         }
         gauge.dec();
     }
+}
+
+/// Answers the requests of a client until it leaves or the server stops.
+async fn converse(
+    http: &Arc<Http>,
+    client: &Arc<Client>,
+    stream: TcpStream,
+    stopping: &mut watch::Receiver<bool>,
+) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let stream = tokio::select! {
+        biased;
+        opened = open(http, stream) => opened?,
+        _ = stopping.changed() => return Ok(()),
+    };
+    client.transport.set(stream.transport()).expect("a connection is opened once");
+    let socket = TrackedSocket { stream, client: Arc::clone(client) };
+    let service = service_fn(|request| {
+        let (http, client) = (Arc::clone(http), Arc::clone(client));
+        async move {
+            client.activity.request(true);
+            let response = route::answer(&http, &client, request).await;
+            client.activity.request(false);
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut announced = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => return Ok(ended?),
+            _ = stopping.changed(), if !announced => {
+                announced = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// The stream of a connection: encrypted if its client begins with a handshake of TLS. A handshake
+/// that takes too long counts as silence.
+async fn open(http: &Http, stream: TcpStream) -> std::io::Result<Stream> {
+    let mut first = [0];
+    let encrypted = match &http.config.tls {
+        Some(tls) if stream.peek(&mut first).await? == 1 && first[0] == HANDSHAKE_BYTE => Some(tls),
+        _ => None,
+    };
+    let mut stream = Stream::Plain(stream);
+    if let Some(tls) = encrypted {
+        stream.encrypt(Vec::new(), &tls.acceptor()).await?;
+    }
+    Ok(stream)
 }

@@ -90,7 +90,7 @@ impl Load<'_> {
     async fn run(&mut self, database: &str, table: &str) -> Result<Outcome> {
         let http = self.http;
         let engine = &http.engine;
-        let account = authenticate(http, &self.head.headers, self.client.address.ip()).await?;
+        let account = authenticate(http, self.client, &self.head.headers).await?;
         let object = Object::Table(database, table);
         authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
         self.client.assign_slot(http, &account)?;
@@ -156,7 +156,10 @@ impl Load<'_> {
         let host = self.head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host.map_or_else(|| self.client.local.to_string(), str::to_owned);
         match self.http.error_log.keep(rejects.log()).await {
-            Ok(name) => Some(format!("http://{host}/api/_load_error_log?file={name}")),
+            Ok(name) => {
+                let scheme = self.client.scheme();
+                Some(format!("{scheme}://{host}/api/_load_error_log?file={name}"))
+            }
             Err(error) => {
                 tracing::warn!(%error, "the reasons of rejected rows could not be kept");
                 None

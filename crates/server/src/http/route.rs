@@ -51,7 +51,7 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
         }
         Route::Health => admin::health(),
         Route::Metrics => metrics_reply(admin::metrics(http)),
-        Route::ErrorLog => match http.error_log.read(&parameter(&request, "file")).await {
+        Route::ErrorLog => match error_log(http, client, &request).await {
             Ok(text) => text_reply(text),
             Err(error) => refusal(&error),
         },
@@ -62,7 +62,7 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
         ),
         Route::Nothing => not_found(request.uri().path()),
         route => {
-            let account = authenticate(http, request.headers(), client.address.ip()).await;
+            let account = authenticate(http, client, request.headers()).await;
             let answered = match account {
                 Ok(account) => match client.assign_slot(http, &account) {
                     Ok(()) => asked(http, client, &account, route, &request).await,
@@ -73,6 +73,16 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
             answered.unwrap_or_else(|error| refusal(&error))
         }
     }
+}
+
+/// The reasons of rejected rows, which quote the rows; who has the URL may read them.
+async fn error_log(
+    http: &Http,
+    client: &Client,
+    request: &Request<Incoming>,
+) -> Result<Vec<u8>, Error> {
+    http.passwords.check_transport(client.transport())?;
+    http.error_log.read(&parameter(request, "file")).await
 }
 
 /// Answers a request that needs an account.

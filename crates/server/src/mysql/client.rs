@@ -1,6 +1,6 @@
 //! A client of the MySQL protocol: connection slot, login, connection.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use freshet_wire::handshake::LOGIN_BYTES_MAX;
@@ -15,12 +15,13 @@ use crate::mysql::login::{self, Channel, Refused, SEND_TIMEOUT};
 use crate::mysql::socket::{End, put_error, send};
 use crate::process::Registration;
 use crate::slots::ConnectionSlot;
+use crate::tls::Stream;
 
 /// Serves a client from the greeting to the end of its connection.
-pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: IpAddr) {
+pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: SocketAddr) {
     let now = shared.engine.clock().now();
-    let mut socket = socket;
-    let port = socket.peer_addr().map_or(0, |address| address.port());
+    let mut socket = Stream::Plain(socket);
+    let (peer, port) = (peer.ip(), peer.port());
     let address = format!("{}:{port}", auth::host_of(peer));
     let slot = match shared.slots.enter(peer, &shared.slot_limits()) {
         Ok(slot) => slot,
@@ -38,7 +39,7 @@ pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer
     let (evicted, process) = (slot.evicted(), Arc::clone(&registration.process));
     let logged_in = tokio::select! {
         biased;
-        logged_in = log_in(socket, &shared, acks, registration, slot) => logged_in,
+        logged_in = log_in(socket, &shared, acks, registration, slot, peer) => logged_in,
         () = evicted => None,
         () = process.killed() => None,
         () = shared.engine.clock().sleep(shared.connect_timeout()) => None,
@@ -59,13 +60,13 @@ impl Drop for OpenConnection<'_> {
 }
 
 async fn log_in(
-    mut socket: TcpStream,
+    mut socket: Stream,
     shared: &Arc<Shared>,
     acks: Arc<Acks>,
     registration: Registration,
     mut slot: ConnectionSlot,
+    peer: IpAddr,
 ) -> Option<Connection> {
-    let peer = socket.peer_addr().ok()?.ip();
     let mut reader = PacketReader::new(LOGIN_BYTES_MAX);
     let mut writer = PacketWriter::new();
     let channel = Channel { socket: &mut socket, reader: &mut reader, writer: &mut writer };
@@ -83,6 +84,11 @@ async fn log_in(
             let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
             None
         }
-        Err(Refused::Gone(_)) => None,
+        Err(Refused::Gone(end)) => {
+            if let End::Io(error) = end {
+                tracing::debug!(%peer, %error, "connection lost at its login");
+            }
+            None
+        }
     }
 }

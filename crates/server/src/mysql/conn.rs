@@ -16,7 +16,6 @@ use freshet_base::{Error, ErrorCode};
 use freshet_wire::handshake::LOGIN_BYTES_MAX;
 use freshet_wire::{Capabilities, Command, OkPacket, PacketReader, PacketWriter};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::Shared;
@@ -31,6 +30,7 @@ use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
 use crate::slots::ConnectionSlot;
 use crate::statement::{self, Answered, Output, Request};
+use crate::tls::Stream;
 
 /// The size at which collected answers are sent although more commands are pending.
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
@@ -41,7 +41,7 @@ const BUFFER_BYTES_FREE: usize = 64 << 10;
 
 /// A connection whose client is logged in.
 pub struct Connection {
-    pub(super) socket: TcpStream,
+    pub(super) socket: Stream,
     pub(super) reader: PacketReader,
     pub(super) writer: PacketWriter,
     /// `None` only while a statement runs on the statement threads.
@@ -71,7 +71,7 @@ pub struct Held {
 impl Connection {
     /// A connection whose client just logged in.
     pub fn new(
-        socket: TcpStream,
+        socket: Stream,
         reader: PacketReader,
         writer: PacketWriter,
         session: Box<Session>,
@@ -471,7 +471,7 @@ impl Drop for AbortOnDrop {
 }
 
 /// Resolves when the client disconnects; bytes it sends meanwhile are kept.
-async fn disconnected(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
+async fn disconnected(socket: &mut Stream, reader: &mut PacketReader) -> End {
     loop {
         let bytes = reader.next_buffer_bytes();
         if bytes > BUFFER_BYTES_FREE && bytes > reader.buffer_bytes() {
@@ -499,7 +499,7 @@ async fn disconnected(socket: &mut TcpStream, reader: &mut PacketReader) -> End 
 /// As [`send`], but ends when the connection is killed, so that a client that does not read cannot
 /// keep it open.
 async fn send_unless_killed(
-    socket: &mut TcpStream,
+    socket: &mut Stream,
     bytes: &[u8],
     timeout: Duration,
     process: &Process,

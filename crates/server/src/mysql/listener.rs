@@ -48,6 +48,6 @@ fn hand_over(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, threads:
         let Ok(stream) = TcpStream::from_std(stream) else { return };
         // Works without the option, only slower.
         let _ = stream.set_nodelay(true);
-        client::serve(stream, shared, acks, peer.ip()).await;
+        client::serve(stream, shared, acks, peer).await;
     });
 }

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, err};
 use freshet_meta::Account;
-use freshet_wire::auth::{AuthPlugin, Scramble};
+use freshet_wire::auth::{AuthPlugin, Credential, Scramble};
 use freshet_wire::handshake::{Greeting, HandshakeResponse, LoginRequest};
 use freshet_wire::login::{AuthStep, Authenticator};
 use freshet_wire::{Capabilities, ChangeUser, Collation, PacketReader, PacketWriter, StatusFlags};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 
 use crate::Shared;
 use crate::auth::{self, Exchange};
@@ -19,6 +18,7 @@ use crate::mysql::socket::{End, send};
 use crate::process::Registration;
 use crate::session::{Client, Session};
 use crate::slots::ConnectionSlot;
+use crate::tls::Stream;
 
 /// How long a client may take to read a packet before its login is complete.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const COMPRESSION: u32 = Capabilities::COMPRESS.bits() | Capabilities::ZSTD.bits
 
 /// A connection without a session yet.
 pub struct Channel<'a> {
-    pub socket: &'a mut TcpStream,
+    pub socket: &'a mut Stream,
     /// Received bytes.
     pub reader: &'a mut PacketReader,
     /// Packets to send.
@@ -103,21 +103,27 @@ pub async fn greet(
         version: &shared.settings.version,
         connection_id: registration.process.id,
         scramble,
-        capabilities: Capabilities::SERVER,
+        capabilities: Capabilities::SERVER.set(Capabilities::SSL, shared.tls.is_some()),
         collation: Collation::UTF8MB4_0900_AI_CI,
         status: StatusFlags::AUTOCOMMIT,
         plugin: AuthPlugin::Native,
     });
     channel.flush().await?;
-    let answer = channel.packet().await?;
+    let mut answer = channel.packet().await?;
     let refused = |error: freshet_wire::Error| {
         Refused::Error(err!(HandshakeFailed, "Bad handshake: {error}"))
     };
-    let request = match HandshakeResponse::parse(&answer).map_err(refused)? {
-        HandshakeResponse::Login(request) => request,
-        HandshakeResponse::Ssl(_) => {
+    if let HandshakeResponse::Ssl(_) = HandshakeResponse::parse(&answer).map_err(refused)? {
+        let Some(tls) = &shared.tls else {
             return Err(Refused::Error(err!(HandshakeFailed, "the server does not offer TLS")));
-        }
+        };
+        let received = channel.reader.take_unread();
+        channel.socket.encrypt(received, &tls.acceptor()).await.map_err(End::Io)?;
+        answer = channel.packet().await?;
+    }
+    let HandshakeResponse::Login(request) = HandshakeResponse::parse(&answer).map_err(refused)?
+    else {
+        return Err(Refused::Error(err!(HandshakeFailed, "Bad handshake: TLS twice")));
     };
     if request.hello.capabilities.bits() & COMPRESSION != 0 {
         // The client would compress all packets from here on, although the server did not offer it.
@@ -147,6 +153,7 @@ fn open_session(
         user: request.user.to_owned(),
         peer,
         capabilities: channel.writer.capabilities(),
+        tls: channel.socket.tls_info(),
         collation: request.hello.collation,
     };
     let process = Arc::clone(&registration.process);
@@ -193,10 +200,12 @@ async fn authenticate(
 ) -> std::result::Result<Account, Refused> {
     let host = auth::host_of(claim.peer);
     let (passwords, clock) = (&shared.passwords, &**shared.engine.clock());
+    let transport = channel.socket.transport();
+    passwords.check_transport(transport)?;
     passwords.delay_attempt(clock, claim.user, claim.peer).await;
     let (account, credential) =
         passwords.account_of(&shared.engine, claim.user, &host, claim.plugin);
-    let private = claim.peer.to_canonical().is_loopback();
+    let private = transport.encrypted || claim.peer.to_canonical().is_loopback();
     let mut exchange = Authenticator::new(credential.clone(), scramble, private);
     let mut step = match response {
         Some(response) => exchange.begin(channel.writer, claim.plugin, response),
@@ -212,7 +221,8 @@ async fn authenticate(
             AuthStep::Continue => {
                 channel.flush().await?;
                 let answer = channel.packet().await?;
-                let login = Exchange { exchange, writer: std::mem::take(channel.writer) };
+                let writer = std::mem::take(channel.writer);
+                let login = Exchange { exchange, writer, encrypted: transport.encrypted };
                 let (login, next) = passwords.step(login, answer).await?;
                 (exchange, *channel.writer, step) = (login.exchange, login.writer, next);
             }
@@ -225,6 +235,8 @@ async fn authenticate(
     if let Some(fast) = fast_hash {
         passwords.cache_fast_hash(&account, &credential, fast);
     }
+    let password_given = !matches!(credential, Credential::Empty(_));
+    auth::check_required(&shared.engine, &account, transport, claim.peer, password_given)?;
     auth::refuse_open_root(&account, &credential, claim.peer)?;
     Ok(account)
 }

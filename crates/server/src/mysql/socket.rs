@@ -5,7 +5,8 @@ use std::time::Duration;
 use freshet_base::Error;
 use freshet_wire::PacketWriter;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+
+use crate::tls::Stream;
 
 #[derive(Debug)]
 pub enum End {
@@ -22,7 +23,7 @@ impl From<std::io::Error> for End {
 }
 
 /// Sends bytes; fails if the client does not take them within `timeout`.
-pub async fn send(socket: &mut TcpStream, bytes: &[u8], timeout: Duration) -> std::io::Result<()> {
+pub async fn send(socket: &mut Stream, bytes: &[u8], timeout: Duration) -> std::io::Result<()> {
     // The socket nearly always takes everything at once; then no timer is needed.
     let sent = match socket.try_write(bytes) {
         Ok(sent) => sent,
@@ -32,7 +33,12 @@ pub async fn send(socket: &mut TcpStream, bytes: &[u8], timeout: Duration) -> st
     if sent == bytes.len() {
         return Ok(());
     }
-    match tokio::time::timeout(timeout, socket.write_all(&bytes[sent..])).await {
+    let rest = async {
+        socket.write_all(&bytes[sent..]).await?;
+        // Under TLS what was written may still wait to be sent.
+        socket.flush().await
+    };
+    match tokio::time::timeout(timeout, rest).await {
         Ok(written) => written,
         Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
     }

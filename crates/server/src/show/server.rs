@@ -8,6 +8,7 @@ use super::listing::{Listing, instant, some};
 use crate::Shared;
 use crate::process::Process;
 use crate::session::Session;
+use crate::tls::TlsInfo;
 use crate::variables::{self, ALIASES, ALL, Reach, Values};
 
 /// Characters of a statement in SHOW PROCESSLIST without FULL.
@@ -34,8 +35,8 @@ pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
     listing
 }
 
-/// SHOW STATUS.
-pub fn status_rows(shared: &Shared) -> Listing {
+/// SHOW STATUS, for a session whose connection is encrypted so.
+pub fn status_rows(shared: &Shared, tls: Option<&TlsInfo>) -> Listing {
     let metrics = shared.metrics();
     let wal = shared.engine.log_stats();
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
@@ -53,8 +54,8 @@ pub fn status_rows(shared: &Shared) -> Listing {
         ("Rows_rejected", metrics.rows_rejected.get().to_string()),
         ("Snapshots", shared.engine.views().pins().count().to_string()),
         ("Snapshot_memory_bytes", shared.engine.views().pins().memory().used_bytes().to_string()),
-        ("Ssl_cipher", String::new()),
-        ("Ssl_version", String::new()),
+        ("Ssl_cipher", tls.map_or_else(String::new, |tls| tls.cipher.clone())),
+        ("Ssl_version", tls.map_or_else(String::new, |tls| tls.version.to_owned())),
         ("Threads_connected", shared.processes.count().to_string()),
         ("Uptime", uptime.to_string()),
         ("Write_memory_bytes", shared.engine.memory().used_bytes().to_string()),

@@ -13,6 +13,7 @@ use super::server;
 use crate::Shared;
 use crate::process::Process;
 use crate::session::Session;
+use crate::tls::TlsInfo;
 use crate::variables::Values;
 
 const MICROS_OF_MILLI: i64 = 1000;
@@ -22,6 +23,7 @@ pub struct ServerView {
     shared: Arc<Shared>,
     account: Account,
     variables: Values,
+    tls: Option<TlsInfo>,
     processes: Vec<Arc<Process>>,
 }
 
@@ -31,6 +33,7 @@ impl ServerView {
             shared: Arc::clone(&session.shared),
             account: session.client.account.clone(),
             variables: Arc::clone(&session.variables),
+            tls: session.client.tls.clone(),
             processes: server::visible(session),
         }
     }
@@ -171,7 +174,9 @@ impl SystemSource for ServerView {
             ServerTable::SessionVariables => {
                 cells(server::variable_rows(&self.variables, &self.shared.globals.load()))
             }
-            ServerTable::GlobalStatus => cells(server::status_rows(&self.shared)),
+            ServerTable::GlobalStatus => {
+                cells(server::status_rows(&self.shared, self.tls.as_ref()))
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 //! SHOW GRANTS and SHOW CREATE USER.
 
 use freshet_base::{Result, err};
-use freshet_meta::{Account, Object, Privilege};
+use freshet_meta::{Account, Object, Privilege, TlsRequirement};
 
 use super::listing::Listing;
 use crate::auth;
@@ -40,10 +40,15 @@ pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listi
         _ => hash.iter().fold(" AS 0x".to_owned(), |hex, byte| format!("{hex}{byte:02X}")),
     };
     let Account { name, host } = account;
+    let required = match user.auth.tls {
+        TlsRequirement::None => "NONE",
+        TlsRequirement::Ssl => "SSL",
+        TlsRequirement::X509 => "X509",
+    };
     let quoted = |text: &str| text.replace('`', "``");
     let mut listing = Listing::new(&[&format!("CREATE USER for {name}@{host}")]);
     listing.add([&format!(
-        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash}",
+        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash} REQUIRE {required}",
         quoted(name),
         quoted(host),
         plugin.name()

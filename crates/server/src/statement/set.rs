@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, bail, err};
 use freshet_meta::{Account, Object, Privilege};
 use freshet_query::parser::{Assignment, SetTarget};
 use freshet_query::session::{Scope, Value};
@@ -86,6 +86,7 @@ fn put(
     let warning = match scope {
         Scope::Global => {
             session.authorize(Privilege::Super, Object::Server)?;
+            check_reachable(session, id, value)?;
             session.shared.globals.set(id, value)?
         }
         Scope::Session | Scope::Any => {
@@ -106,6 +107,25 @@ fn put(
         }
     }
     Ok(())
+}
+
+/// Refuses `require_secure_transport` where nobody could connect any more.
+fn check_reachable(
+    session: &Session,
+    id: variables::VariableId,
+    value: Option<&Value>,
+) -> Result<()> {
+    if id != variables::require("require_secure_transport")? || session.shared.tls.is_some() {
+        return Ok(());
+    }
+    match value.map(|value| id.variable().accept(value)).transpose()? {
+        None | Some((Value::Int(0), _)) => Ok(()),
+        Some(_) => Err(err!(
+            NoSecureTransport,
+            "No secure transports (SSL or Shared Memory) are configured, unable to set \
+             --require_secure_transport=ON; start the server with tls = true"
+        )),
+    }
 }
 
 fn warn_of_serializable(session: &mut Session) {

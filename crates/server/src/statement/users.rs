@@ -18,12 +18,14 @@ use crate::session::Session;
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let by = session.client.account.clone();
     match statement {
-        Statement::CreateUser { users, if_not_exists } => {
+        Statement::CreateUser { users, tls, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
             let (users, if_not_exists) = (identified(session, users)?, *if_not_exists);
+            let tls = tls.unwrap_or_default();
             let existed = run(session, move |admin| {
                 let mut existed = Vec::new();
                 for (account, auth) in users {
+                    let auth = AuthData { tls, ..auth };
                     if admin.create_user(&by, &account, auth, if_not_exists)? {
                         existed.push(account);
                     }
@@ -36,10 +38,18 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
                 session.diagnostics.push("Note", 3163, note);
             }
         }
-        Statement::AlterUser(users) => {
+        Statement::AlterUser { users, tls } => {
             let own = &session.client.account;
-            if users.iter().any(|(account, _)| account != own) {
+            if tls.is_some() || users.iter().any(|(account, _)| account != own) {
                 session.authorize(Privilege::CreateUser, Object::Server)?;
+            }
+            if let Some(tls) = *tls {
+                let accounts = users.iter().map(|(account, _)| account.clone());
+                let (accounts, by) = (accounts.collect::<Vec<_>>(), by.clone());
+                run(session, move |admin| {
+                    accounts.iter().try_for_each(|account| admin.require_tls(&by, account, tls))
+                })
+                .await?;
             }
             // Without IDENTIFIED it only sets options, which have no effect.
             let changed = users.iter().filter(|(_, how)| *how != Authentication::default());

@@ -13,8 +13,8 @@ use freshet_wire::client::{
 use freshet_wire::{Capabilities, PacketReader, PacketWriter, Param};
 
 /// A blocking connection.
-pub struct Client {
-    pub socket: TcpStream,
+pub struct Client<S = TcpStream> {
+    pub socket: S,
     reader: PacketReader,
     pub writer: PacketWriter,
 }
@@ -57,17 +57,30 @@ impl Client {
     pub fn over(socket: TcpStream, mut login: Login<'_>) -> Result<Self, Failure> {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-        let mut client =
-            Self { socket, reader: PacketReader::new(256 << 20), writer: PacketWriter::new() };
-        let mut expected = 0;
+        let mut client = Self::on(socket);
+        let greeting = client.packet(0).expect("the server greets");
+        client.prove(&mut login, greeting)?;
+        Ok(client)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A connection before its login.
+    pub fn on(socket: S) -> Self {
+        Self { socket, reader: PacketReader::new(256 << 20), writer: PacketWriter::new() }
+    }
+
+    /// Logs in, from the greeting and the sequence id before the answer to it.
+    pub fn prove(&mut self, login: &mut Login<'_>, greeting: (Vec<u8>, u8)) -> Result<(), Failure> {
+        let client = self;
+        let mut packet = greeting;
         loop {
-            let packet = client.packet(expected).expect("the server answers a login");
             client.writer.reply_to(packet.1.wrapping_add(1));
             let step = login.on_packet(&mut client.writer, &packet.0).unwrap();
             match step {
                 LoginStep::Send => client.send(),
                 LoginStep::Wait => {}
-                LoginStep::Done(_) => return Ok(client),
+                LoginStep::Done(_) => return Ok(()),
                 LoginStep::Refused(error) => {
                     return Err(Failure {
                         errno: error.errno,
@@ -76,17 +89,16 @@ impl Client {
                     });
                 }
             }
-            expected = client.writer.sequence();
-            if expected == packet.1.wrapping_add(1) {
-                // The client sent nothing; the server's sequence continues.
-                expected = packet.1.wrapping_add(1);
-            }
+            // Where the client sent nothing the server's sequence continues.
+            let expected = client.writer.sequence();
+            packet = client.packet(expected).expect("the server answers a login");
         }
     }
 
     pub fn send(&mut self) {
         let bytes = self.writer.bytes().to_vec();
         self.socket.write_all(&bytes).unwrap();
+        self.socket.flush().unwrap();
         self.writer.clear();
     }
 

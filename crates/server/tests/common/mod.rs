@@ -83,12 +83,17 @@ impl TestServer {
     }
 
     /// Restarts the server on the same store.
-    pub fn restart(mut self) -> Self {
+    pub fn restart(self) -> Self {
+        self.restart_with(Settings::local())
+    }
+
+    /// Restarts the server on the same store with these settings.
+    pub fn restart_with(mut self, settings: Settings) -> Self {
         self.stop();
         let dir = self.dir.take().unwrap();
         drop(self);
         until_closed(dir.path());
-        Self::on(dir, Settings::local(), |_| {}, |_| {})
+        Self::on(dir, settings, |_| {}, |_| {})
     }
 
     fn stop(&mut self) {

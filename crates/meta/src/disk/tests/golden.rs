@@ -22,7 +22,7 @@ use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
     LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, Truncate, User,
+    SegmentMeta, TermRecord, TlsRequirement, Truncate, User,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -354,7 +354,11 @@ fn user() {
     let (database, table) = ("d".to_owned(), "t".to_owned());
     let user = User {
         account: Account { name: "u".to_owned(), host: "%".to_owned() },
-        auth: AuthData { native: Some([1; 20]), sha2_slow: Some("$A$".to_owned()) },
+        auth: AuthData {
+            native: Some([1; 20]),
+            sha2_slow: Some("$A$".to_owned()),
+            ..AuthData::default()
+        },
         grants: vec![
             grant(GrantObject::Server, Privilege::Select),
             grant(GrantObject::Database(database.clone()), Privilege::Insert),
@@ -366,6 +370,9 @@ fn user() {
         "010a01751201251a14010101010101010101010101010101010101010122032441242a050a002201012a\
          061201642201022a0b1a060a0164120174220110",
     );
+    let account = Account::anywhere("u");
+    let auth = AuthData { tls: TlsRequirement::X509, ..AuthData::default() };
+    has_bytes(&User::new(account, auth), "010a01751201253003");
 }
 
 #[test]

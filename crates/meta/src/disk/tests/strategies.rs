@@ -22,7 +22,7 @@ use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
     LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, Truncate, User,
+    SegmentMeta, TermRecord, TlsRequirement, Truncate, User,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -347,11 +347,12 @@ pub(super) fn user() -> impl Strategy<Value = User> {
         object,
         privileges: privileges.into_iter().collect(),
     });
-    let hashes = (option::of(any::<[u8; 20]>()), option::of(text()));
-    (text(), text(), hashes, vec(grant, 0..4)).prop_map(
-        |(name, host, (native, sha2_slow), grants)| User {
+    let tls = select(vec![TlsRequirement::None, TlsRequirement::Ssl, TlsRequirement::X509]);
+    let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls);
+    (text(), text(), auth, vec(grant, 0..4)).prop_map(
+        |(name, host, (native, sha2_slow, tls), grants)| User {
             account: Account { name, host },
-            auth: AuthData { native, sha2_slow },
+            auth: AuthData { native, sha2_slow, tls },
             grants,
         },
     )

@@ -1,0 +1,239 @@
+//! A connection, encrypted or not.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustls::ProtocolVersion;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How a client is connected, as far as accounts ask for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Transport {
+    /// Whether the connection is encrypted.
+    pub encrypted: bool,
+    /// Whether the client has shown a certificate that the server trusts.
+    pub certified: bool,
+}
+
+/// The protocol version and cipher of an encrypted connection, in the names of OpenSSL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsInfo {
+    pub version: &'static str,
+    pub cipher: String,
+}
+
+/// A connection of a client.
+pub enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<Replayed>>),
+    /// Between the two: its handshake runs, or has failed.
+    Closed,
+}
+
+/// A socket of which some bytes have been received already.
+pub struct Replayed {
+    received: Vec<u8>,
+    taken: usize,
+    socket: TcpStream,
+}
+
+impl Stream {
+    /// Switches to TLS. `received` is what came behind the plain packets: the beginning of the
+    /// handshake, and never a command.
+    ///
+    /// # Errors
+    /// When the handshake fails; the connection is closed then.
+    pub async fn encrypt(&mut self, received: Vec<u8>, by: &TlsAcceptor) -> std::io::Result<()> {
+        let Self::Plain(socket) = std::mem::replace(self, Self::Closed) else {
+            return Err(closed());
+        };
+        let socket = Replayed { received, taken: 0, socket };
+        *self = Self::Tls(Box::new(by.accept(socket).await?));
+        Ok(())
+    }
+
+    /// How its client is connected.
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::Tls(stream) => {
+                let certified = stream.get_ref().1.peer_certificates().is_some();
+                Transport { encrypted: true, certified }
+            }
+            Self::Plain(_) | Self::Closed => Transport::default(),
+        }
+    }
+
+    /// Version and cipher; `None` for a plain connection.
+    pub fn tls_info(&self) -> Option<TlsInfo> {
+        let Self::Tls(stream) = self else { return None };
+        let session = stream.get_ref().1;
+        let version = match session.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "unknown",
+        };
+        let suite = session.negotiated_cipher_suite()?.suite();
+        Some(TlsInfo { version, cipher: openssl_name(suite.as_str().unwrap_or_default()) })
+    }
+
+    /// Sends what the socket takes at once; `WouldBlock` if it takes nothing, and always under TLS,
+    /// where bytes are to be encrypted first.
+    ///
+    /// # Errors
+    /// When the connection has failed.
+    pub fn try_write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.try_write(bytes),
+            Self::Tls(_) | Self::Closed => Err(std::io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+/// The name that OpenSSL, and so MySQL, has for a suite: `ECDHE-RSA-AES256-GCM-SHA384` is
+/// `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`; those of TLS 1.3 have one name everywhere.
+fn openssl_name(suite: &str) -> String {
+    let Some((exchange, cipher)) = suite.split_once("_WITH_") else {
+        return suite.replace("TLS13_", "TLS_");
+    };
+    let exchange = exchange.trim_start_matches("TLS_").replace('_', "-");
+    let cipher = cipher.replace("AES_", "AES").replace("POLY1305_SHA256", "POLY1305");
+    format!("{exchange}-{}", cipher.replace('_', "-"))
+}
+
+fn closed() -> std::io::Error {
+    std::io::ErrorKind::NotConnected.into()
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(context, parts),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(socket) => socket.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+            Self::Closed => false,
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Closed => Poll::Ready(Err(closed())),
+        }
+    }
+}
+
+impl AsyncRead for Replayed {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let this = self.get_mut();
+        let left = &this.received[this.taken..];
+        if left.is_empty() {
+            return Pin::new(&mut this.socket).poll_read(context, buffer);
+        }
+        let count = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..count]);
+        this.taken += count;
+        if this.taken == this.received.len() {
+            (this.received, this.taken) = (Vec::new(), 0);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Replayed {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::openssl_name;
+
+    #[test]
+    fn suites_have_the_names_of_openssl() {
+        for (suite, name) in [
+            ("TLS13_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+            ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+            ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        ] {
+            assert_eq!(openssl_name(suite), name);
+        }
+    }
+}
