@@ -190,6 +190,8 @@ codes! {
     TooDeep = 1436 "HY000" 400;
     /// The result of a date function is outside the years 0 to 9999.
     DateOverflow = 1441 "22008" 400;
+    /// As many prepared statements as a connection may have.
+    TooManyStatements = 1461 "42000" 503;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     /// A function called with the wrong number of arguments.

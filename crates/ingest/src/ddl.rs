@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
-use freshet_meta::{Created, Database, Definition, MetaEvent, SchemaChange, TableSpec, UserAdmin};
+use freshet_meta::{
+    Created, Database, Definition, MetaEvent, Renaming, SchemaChange, TableSpec, UserAdmin,
+};
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
 use freshet_wal::Room;
@@ -77,7 +79,7 @@ impl Ddl {
         let created = self.new_table(database, spec, if_not_exists).await?;
         if !created.existed {
             let table = &created.object;
-            self.settler.define(table.id, None, MetaEvent::Create(Arc::clone(table)), room).await?;
+            self.settler.create(Arc::clone(table), room).await?;
         }
         Ok(created)
     }
@@ -139,23 +141,24 @@ impl Ddl {
         self.settler.events_settled(&state).await;
         let (properties, warnings) = self.store.meta().catalog().properties_with(id, &pairs)?;
         let change = Definition::Properties(properties);
-        self.settler
-            .define(id, Some(&state), MetaEvent::Define { table: id, change }, room)
-            .await?;
+        let event = MetaEvent::Define { table: id, change };
+        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
         Ok(warnings)
     }
 
-    /// Renames a table inside its database.
+    /// Renames tables inside their databases, all or none of them.
     ///
     /// # Errors
     /// Those of metadata, and those of the log.
-    pub async fn rename_table(&self, id: TableId, name: String) -> Result<()> {
+    pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
-        let state = self.states_of(&[id])?.remove(0);
-        self.store.meta().catalog().check_name(id, &name)?;
-        let change = Definition::Name(name);
-        self.settler.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await
+        let renamed = self.store.meta().catalog().renamed(pairs)?;
+        if renamed.is_empty() {
+            return Ok(());
+        }
+        let states = self.states_of(&renamed.iter().map(|(id, _)| *id).collect::<Vec<_>>())?;
+        self.settler.define_tables(&states, MetaEvent::Rename(renamed), room).await
     }
 
     /// Changes users in metadata, on a thread that may block.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
 use freshet_meta::{IdEnds, MetaEvent, disk};
+use freshet_schema::Table;
 use freshet_storage::fold::{Barrier, Event};
 use freshet_wal::Room;
 use futures::channel::oneshot;
@@ -132,29 +133,46 @@ impl Settler {
         Ok(self.settled(unsettled).await)
     }
 
-    /// Appends a definition and waits until it has settled. The caller sees to it that nobody else
-    /// decides about the same name or the same definition meanwhile. `state` is that of the table,
-    /// if it exists already.
+    /// Appends the definition of a new table and waits until it has settled. The caller sees to it
+    /// that nobody else decides about its name meanwhile.
     ///
     /// # Errors
-    /// `NoSuchTable` when the table was dropped meanwhile.
-    pub async fn define(
+    /// When a large definition cannot be written to its file.
+    pub async fn create(&self, table: Arc<Table>, room: Room) -> Result<()> {
+        let id = table.id;
+        self.define(&[id], &[], MetaEvent::Create(table), room).await
+    }
+
+    /// Appends a change of the definitions of tables and waits until it has settled. The caller
+    /// sees to it that nobody else decides about the same names or definitions meanwhile.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when a table was dropped meanwhile.
+    pub async fn define_tables(
         &self,
-        table: TableId,
-        state: Option<&TableState>,
+        tables: &[Arc<TableState>],
+        event: MetaEvent,
+        room: Room,
+    ) -> Result<()> {
+        let ids = tables.iter().map(|state| state.id).collect::<Vec<_>>();
+        self.define(&ids, tables, event, room).await
+    }
+
+    async fn define(
+        &self,
+        ids: &[TableId],
+        states: &[Arc<TableState>],
         event: MetaEvent,
         room: Room,
     ) -> Result<()> {
         let (payload, room, file) = self.payload_of(&event, room).await?;
         let kind = Kind::Metadata as u8;
         let (_, unsettled) = self.store.wal.append(kind, &payload[..], room, |lsn, stamp| {
-            if let Some(state) = state {
-                if state.is_dropped() {
-                    bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
-                }
-                state.note_event(lsn);
+            if let Some(state) = states.iter().find(|state| state.is_dropped()) {
+                bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
             }
-            record::write_metadata_stamp(stamp, table);
+            states.iter().for_each(|state| state.note_event(lsn));
+            ids.iter().for_each(|id| record::write_metadata_stamp(stamp, *id));
             Ok(self.settle_later(lsn, event, None, file))
         })?;
         self.settled_as_told(unsettled).await
@@ -326,6 +344,10 @@ impl Settler {
             MetaEvent::Create(table) => self.store.tables.add(table),
             MetaEvent::Define { table, .. } => {
                 self.store.tables.show(lsn, lsn, vec![(*table, Event::Define)]);
+            }
+            MetaEvent::Rename(tables) => {
+                let events = tables.iter().map(|(table, _)| (*table, Event::Define));
+                self.store.tables.show(lsn, lsn, events.collect());
             }
             MetaEvent::Truncate(tables) => {
                 let event = |truncate: &freshet_meta::Truncate| {

@@ -363,6 +363,7 @@ pub fn metadata_payload(body: MetadataBody<'_>) -> Vec<u8> {
     }
 }
 
+/// Writes the table of a metadata record, or one of its tables.
 pub fn write_metadata_stamp(stamp: &mut Vec<u8>, table: TableId) {
     stamp.extend_from_slice(&table.get().to_le_bytes());
 }
@@ -376,10 +377,11 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
     let mut stamp = Reader(stamp);
     let mut tables = Vec::new();
     let rest = match Kind::from_stored(kind) {
-        Ok(Kind::GroupEnd | Kind::Metadata) => {
+        Ok(Kind::GroupEnd) => return stamp.u64().ok().map(TableId).into_iter().collect(),
+        Ok(Kind::Metadata) => {
+            let ids = std::iter::from_fn(|| stamp.u64().ok());
             // A reservation of ids is of no table.
-            let table = stamp.u64().ok().filter(|id| *id > 0);
-            return table.map(TableId).into_iter().collect();
+            return ids.filter(|id| *id > 0).map(TableId).collect();
         }
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,

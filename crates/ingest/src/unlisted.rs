@@ -49,7 +49,7 @@ impl UnpublishedTable {
         let state = self.ddl.states_of(&[table])?.remove(0);
         self.ddl.store.meta().catalog().check_name(table, name)?;
         let event = MetaEvent::Define { table, change: Definition::Listed };
-        self.ddl.settler.define(table, Some(&state), event, room).await?;
+        self.ddl.settler.define_tables(&[state], event, room).await?;
         let catalog = self.ddl.store.meta().catalog();
         let is_listed = catalog.table_by_id(table).is_some_and(|table| !table.unlisted);
         assert!(is_listed, "a table has its name when its record has settled");
@@ -112,7 +112,7 @@ impl Ddl {
             return Ok(CreateOutcome::Exists);
         }
         let table = Arc::new(Table { unlisted: true, ..Table::clone(&table) });
-        self.settler.define(table.id, None, MetaEvent::Create(Arc::clone(&table)), room).await?;
+        self.settler.create(Arc::clone(&table), room).await?;
         let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
         let unlisted = UnpublishedTable { ddl: Arc::clone(self), target, listed: false };

@@ -4,6 +4,7 @@
 //! statement decides about the same name or the same definition. CREATE DATABASE is no record: it
 //! is committed at once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail, err};
@@ -29,6 +30,15 @@ pub struct Created<T> {
     pub existed: bool,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+/// A pair of RENAME TABLE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Renaming {
+    /// The database of both names.
+    pub database: String,
+    pub from: String,
+    pub to: String,
 }
 
 impl Meta {
@@ -155,6 +165,35 @@ impl Catalog {
             bail!(TableExists, "Table '{name}' already exists");
         }
         Ok(())
+    }
+
+    /// The tables that a RENAME TABLE gives other names, and those names. Its pairs are taken from
+    /// left to right, so that `a TO x, b TO a, x TO b` exchanges two tables.
+    ///
+    /// # Errors
+    /// 1049 and 1146 for what does not exist, 1050 if a name is taken, 1103 if it is invalid.
+    pub fn renamed(&self, pairs: &[Renaming]) -> Result<Vec<(TableId, String)>> {
+        let mut names: BTreeMap<(&str, &str), Option<&Arc<Table>>> = BTreeMap::new();
+        for Renaming { database, from, to } in pairs {
+            let home = self.require_database(database)?;
+            let known = |names: &BTreeMap<_, _>, name: &str| match names.get(&(&**database, name)) {
+                Some(table) => *table,
+                None => home.tables.get(name),
+            };
+            let table = known(&names, from)
+                .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{from}' doesn't exist"))?;
+            names::check_table(to, table.form)?;
+            if known(&names, to).is_some() {
+                bail!(TableExists, "Table '{to}' already exists");
+            }
+            names.insert((database, from), None);
+            names.insert((database, to), Some(table));
+        }
+        let moved = |((_, name), table): ((&str, &str), Option<&Arc<Table>>)| {
+            let table = table.filter(|table| table.name != name)?;
+            Some((table.id, name.to_owned()))
+        };
+        Ok(names.into_iter().filter_map(moved).collect())
     }
 
     /// The properties of a table after ALTER TABLE .. SET, with warnings.

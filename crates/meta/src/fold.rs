@@ -5,6 +5,7 @@
 //! the same value. The store contains a checkpoint of it (`checkpoint.rs`), its value at one LSN.
 //! Newer changes follow from the log.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId};
@@ -129,6 +130,8 @@ pub enum MetaEvent {
         table: TableId,
         change: Definition,
     },
+    /// RENAME of tables inside their databases: the names that they have behind all of it.
+    Rename(Vec<(TableId, String)>),
     /// TRUNCATE of several tables at one position.
     Truncate(Vec<Truncate>),
     /// DROP TABLE.
@@ -379,6 +382,7 @@ impl Fold {
             MetaEvent::Replace(replacement) => self.replace(replacement),
             MetaEvent::Create(table) => self.create(table),
             MetaEvent::Define { table, change } => self.define(*table, change),
+            MetaEvent::Rename(tables) => self.rename(tables),
             MetaEvent::Truncate(tables) => {
                 tables.iter().filter(|table| self.truncate(lsn, table)).count() > 0
             }
@@ -417,13 +421,7 @@ impl Fold {
         let Some(table) = self.catalog.table_by_id(id) else { return false };
         let mut next = Table::clone(table);
         match change {
-            Definition::Name(name) if self.is_free(table.db, name) => {
-                // The single partition has the name of its table.
-                for partition in &mut next.partitions {
-                    name.clone_into(&mut partition.name);
-                }
-                name.clone_into(&mut next.name);
-            }
+            Definition::Name(name) if self.is_free(table.db, name) => next = renamed(table, name),
             Definition::Listed if self.is_free(table.db, &table.name) => next.unlisted = false,
             Definition::Name(_) | Definition::Listed => return false,
             Definition::Properties(properties) => next.properties = properties.clone(),
@@ -438,6 +436,32 @@ impl Fold {
         }
         self.put_table(Arc::new(next));
         true
+    }
+
+    /// Gives tables other names, all or none of them: a table may take the name of another one that
+    /// is renamed too.
+    fn rename(&mut self, tables: &[(TableId, String)]) -> bool {
+        let next = tables.iter().map(|(id, name)| {
+            self.catalog.table_by_id(*id).map(|table| Arc::new(renamed(table, name)))
+        });
+        let Some(next) = next.collect::<Option<Vec<_>>>() else { return false };
+        let names = next.iter().map(|table| (table.db, &table.name)).collect::<HashSet<_>>();
+        if names.len() < next.len() || !self.in_the_way(tables).is_empty() {
+            return false;
+        }
+        // All of them first: one may take the name of another.
+        let catalog = Arc::make_mut(&mut self.catalog);
+        next.iter().for_each(|table| catalog.remove_table(table.id));
+        next.into_iter().for_each(|table| self.put_table(table));
+        true
+    }
+
+    /// The listed tables that have one of these names and are not renamed themselves.
+    fn in_the_way(&self, renamed: &[(TableId, String)]) -> Vec<Arc<Table>> {
+        let holder =
+            |(id, name): &(TableId, String)| self.holder(self.catalog.table_by_id(*id)?.db, name);
+        let stays = |table: &Arc<Table>| renamed.iter().all(|(id, _)| *id != table.id);
+        renamed.iter().filter_map(holder).filter(stays).collect()
     }
 
     /// Leaves out schema versions up to `lost` of a table.
@@ -476,27 +500,51 @@ impl Fold {
         true
     }
 
-    /// Gives another name to the table that stands in the way of `event`, since the record that
-    /// removed or renamed it was given up with a hole in the log. Returns its names before and
+    /// Gives other names to the tables that stand in the way of `event`, since the records that
+    /// removed or renamed them were given up with a hole in the log. Returns their names before and
     /// after.
-    pub(crate) fn make_way(&mut self, event: &MetaEvent) -> Option<(String, String)> {
-        let (db, name) = match event {
-            MetaEvent::Create(table) if !table.unlisted => (table.db, table.name.clone()),
+    pub(crate) fn make_way(&mut self, event: &MetaEvent) -> Vec<(String, String)> {
+        let others = match event {
+            MetaEvent::Create(table) if !table.unlisted => self.holder(table.db, &table.name),
             MetaEvent::Define { table, change } => {
-                let table = self.catalog.table_by_id(*table)?;
-                match change {
-                    Definition::Name(name) => (table.db, name.clone()),
-                    Definition::Listed => (table.db, table.name.clone()),
-                    Definition::Properties(_) | Definition::Schema(_) => return None,
-                }
+                let table = self.catalog.table_by_id(*table);
+                table.and_then(|table| match change {
+                    Definition::Name(name) => self.holder(table.db, name),
+                    Definition::Listed => self.holder(table.db, &table.name),
+                    Definition::Properties(_) | Definition::Schema(_) => None,
+                })
             }
-            _ => return None,
+            MetaEvent::Rename(tables) => return self.rename_others(self.in_the_way(tables)),
+            _ => None,
         };
-        let other = self.catalog.database_by_id(db)?.tables.get(&name)?.id;
-        let renamed = names::similar(&name).find(|name| self.is_free(db, name))?;
-        self.define(other, &Definition::Name(renamed.clone()));
-        Some((name, renamed))
+        self.rename_others(others.into_iter().collect())
     }
+
+    /// The listed table of a name.
+    fn holder(&self, database: DbId, name: &str) -> Option<Arc<Table>> {
+        self.catalog.database_by_id(database)?.tables.get(name).cloned()
+    }
+
+    fn rename_others(&mut self, others: Vec<Arc<Table>>) -> Vec<(String, String)> {
+        let mut renamed = Vec::new();
+        for other in others {
+            let mut names = names::similar(&other.name);
+            let Some(name) = names.find(|name| self.is_free(other.db, name)) else { continue };
+            self.define(other.id, &Definition::Name(name.clone()));
+            renamed.push((other.name.clone(), name));
+        }
+        renamed
+    }
+}
+
+fn renamed(table: &Table, name: &str) -> Table {
+    let mut next = Table::clone(table);
+    // The single partition has the name of its table.
+    for partition in &mut next.partitions {
+        name.clone_into(&mut partition.name);
+    }
+    name.clone_into(&mut next.name);
+    next
 }
 
 #[cfg(test)]

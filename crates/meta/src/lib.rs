@@ -53,7 +53,7 @@ pub use catalog::{
     Catalog, Database, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
 };
 pub use create::Planned;
-pub use ddl::Created;
+pub use ddl::{Created, Renaming};
 pub use fold::{
     Definition, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, StoredTable, Truncate,
 };

@@ -126,7 +126,7 @@ impl Meta {
     /// Like [`Self::settle`], for a start with an accepted hole in the log: a table whose name the
     /// event needs gets another one, since the record that freed that name was given up.
     pub fn settle_behind_hole(&self, lsn: Lsn, event: &MetaEvent) {
-        if let Some((name, renamed)) = self.edit(|fold| fold.make_way(event)) {
+        for (name, renamed) in self.edit(|fold| fold.make_way(event)) {
             tracing::warn!(%lsn, table = name, renamed, "a lost record would have freed a name");
         }
         self.settle(lsn, event);

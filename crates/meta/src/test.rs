@@ -12,8 +12,8 @@ use freshet_schema::{ColumnType, Table, TableForm, TableSchema};
 
 use crate::{
     BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MarkFileMeta, MemStore, Meta,
-    MetaEvent, MetaStore, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec,
-    TermRecord, Truncate,
+    MetaEvent, MetaStore, Publish, Renaming, Replacement, RowsetMeta, SchemaChange, SegmentMeta,
+    TableSpec, TermRecord, Truncate,
 };
 
 /// A clock that only advances when a test says so.
@@ -138,8 +138,12 @@ impl Meta {
     }
 
     pub(crate) fn rename_table(&self, id: TableId, name: &str) -> Result<()> {
-        self.catalog().check_name(id, name)?;
-        self.define(id, Definition::Name(name.to_owned()));
+        let catalog = self.catalog();
+        let table = catalog.require(id)?;
+        let database = catalog.database_name(table).to_string();
+        let (from, to) = (table.name.clone(), name.to_owned());
+        let renamed = catalog.renamed(&[Renaming { database, from, to }])?;
+        assert!(renamed.is_empty() || self.settle_next(&MetaEvent::Rename(renamed)));
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod cursor;
 mod depth;
 mod dialect;
 mod insert;
+mod prepare;
 mod set;
 mod show;
 mod size;
@@ -28,6 +29,7 @@ pub use cursor::TableName;
 use cursor::{Cursor, Source, refuse};
 use dialect::MySql;
 pub use insert::{Insert, InsertSource, OnDuplicate};
+pub use prepare::PreparedText;
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
 pub use size::TextSize;
@@ -73,6 +75,8 @@ pub enum Statement {
     },
     Truncate(TableName),
     AlterTable(TableName, AlterAction),
+    /// RENAME TABLE: old and new names.
+    RenameTables(Vec<(TableName, TableName)>),
     Use(String),
     Set(Vec<Assignment>),
     Begin {
@@ -107,6 +111,19 @@ pub enum Statement {
     },
     Grant(GrantStatement),
     Revoke(GrantStatement),
+    /// PREPARE of a statement by name.
+    Prepare {
+        name: String,
+        from: PreparedText,
+    },
+    /// EXECUTE of a statement that PREPARE has named.
+    Execute {
+        name: String,
+        /// User variables, in lower case.
+        using: Vec<String>,
+    },
+    /// DEALLOCATE PREPARE.
+    Deallocate(String),
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// FLUSH TABLES of these tables, or of all if empty.
@@ -116,6 +133,18 @@ pub enum Statement {
     SideEffects(Select),
     /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
     Nothing(&'static str),
+}
+
+impl Statement {
+    /// Whether it cannot be prepared because it is about prepared statements itself.
+    pub fn is_about_prepared(&self) -> bool {
+        matches!(self, Self::Prepare { .. } | Self::Execute { .. } | Self::Deallocate(_))
+    }
+
+    /// Whether it may change the current database.
+    pub fn moves_session(&self) -> bool {
+        matches!(self, Self::Use(_) | Self::DropDatabase { .. })
+    }
 }
 
 /// A statement and its text.
@@ -324,9 +353,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
         "LOAD" => return Err(load_refused(cursor)),
-        "MERGE" | "CALL" | "HANDLER" | "PREPARE" | "EXECUTE" | "DEALLOCATE" | "SAVEPOINT"
-        | "RELEASE" | "RENAME" | "XA" | "RECOVER" | "EXPORT" | "BACKUP" | "RESTORE" | "CANCEL"
-        | "ADMIN" => return Err(refuse(&word)),
+        "MERGE" | "CALL" | "HANDLER" | "SAVEPOINT" | "RELEASE" | "XA" | "RECOVER" | "EXPORT"
+        | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
         _ => {}
     }
     cursor.parser.advance_token();
@@ -348,11 +376,24 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
             Ok(Statement::Truncate(table))
         }
         "ALTER" => alter(cursor),
+        "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "USE" => cursor.name_or_text().map(Statement::Use),
         "SET" => set::set(cursor).map(Statement::Set),
         "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
         "GRANT" => users::granting(cursor, "TO").map(Statement::Grant),
         "REVOKE" => users::granting(cursor, "FROM").map(Statement::Revoke),
+        "PREPARE" => {
+            let (name, from) = prepare::prepare(cursor)?;
+            Ok(Statement::Prepare { name, from })
+        }
+        "EXECUTE" => {
+            let (name, using) = prepare::execute(cursor)?;
+            Ok(Statement::Execute { name, using })
+        }
+        "DEALLOCATE" => {
+            cursor.expect_words("PREPARE")?;
+            cursor.name().map(Statement::Deallocate)
+        }
         "KILL" => {
             let query_only = cursor.words("QUERY");
             cursor.words("CONNECTION");
@@ -440,6 +481,9 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let name = cursor.name()?;
         cursor.words("FORCE");
         return Ok(Statement::DropDatabase { name, if_exists });
+    }
+    if cursor.words("PREPARE") {
+        return cursor.name().map(Statement::Deallocate);
     }
     let temporary = cursor.words("TEMPORARY");
     if cursor.words("TABLE") || cursor.words("TABLES") {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use freshet_base::{Error, Lsn, Result, TableId, TxnId, err};
 use freshet_ingest::{LoadBuffer, Loaded, names};
 use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, require_visible};
+use freshet_query::parser::Parsed;
 use freshet_query::session::Value;
 use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
@@ -44,6 +45,15 @@ pub struct Client {
     pub collation: Collation,
     /// How its connection is encrypted, if it is.
     pub tls: Option<TlsInfo>,
+}
+
+/// A statement of PREPARE.
+pub struct NamedStatement {
+    pub parsed: Parsed,
+    /// The current database when it was prepared, to which unqualified names keep referring.
+    pub database: Option<Arc<str>>,
+    /// The memory of its tree.
+    pub memory: SessionMemory,
 }
 
 /// A condition that SHOW WARNINGS lists.
@@ -170,6 +180,8 @@ pub struct Session {
     pub settings: Settings,
     /// `@x`, by lower-case name.
     pub user_variables: Arc<HashMap<String, Value>>,
+    /// Statements of PREPARE, by lower-case name.
+    pub named: HashMap<String, NamedStatement>,
     /// The memory of `user_variables`.
     user_variables_kept: SessionMemory,
     /// Named locks (GET_LOCK).
@@ -215,6 +227,7 @@ impl Session {
             variables,
             settings,
             user_variables: Arc::default(),
+            named: HashMap::new(),
             diagnostics: Diagnostics::default(),
             last_insert: None,
             filtered: 0,
@@ -236,6 +249,7 @@ impl Session {
         self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.user_variables = Arc::default();
+        self.named = HashMap::new();
         self.user_variables_kept = SessionMemory::new(&self.usage);
         self.diagnostics.clear();
         self.last_insert = None;

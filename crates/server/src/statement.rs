@@ -7,6 +7,7 @@ mod change;
 mod ddl;
 mod duplicate;
 mod insert;
+mod named;
 mod query;
 mod set;
 mod users;
@@ -189,7 +190,13 @@ async fn texts(
     for statement in statements {
         left -= 1;
         let more = left > 0;
-        match one(session, &statement, Vec::new(), Encoding::Text, more, output).await? {
+        let done = match &statement.statement {
+            Statement::Execute { name, using } => {
+                named::execute(session, name, using, more, output).await?
+            }
+            _ => one(session, &statement, Vec::new(), Encoding::Text, more, output).await?,
+        };
+        match done {
             Ok(()) => {}
             Err(error) => {
                 failed(session, output, &error);
@@ -432,6 +439,8 @@ async fn reply(
         Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
         Statement::ReloadTls => reload_tls(session).await,
+        Statement::Prepare { name, from } => named::prepare(session, name, from).await,
+        Statement::Deallocate(name) => named::deallocate(session, name),
         Statement::CreateUser { .. }
         | Statement::AlterUser { .. }
         | Statement::DropUser { .. }

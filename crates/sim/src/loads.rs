@@ -9,7 +9,7 @@ use std::time::Duration;
 use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, WaitLimit};
-use freshet_meta::{Claim, ClaimOutcome, LabelKind, SchemaChange};
+use freshet_meta::{Claim, ClaimOutcome, LabelKind, Renaming, SchemaChange};
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::snapshot::Snapshot;
 use freshet_testkit::SimFs;
@@ -246,8 +246,8 @@ impl Client {
 
     pub async fn rename(&self, table: &str, name: &str) -> Outcome {
         let outcome = async {
-            let id = self.engine.target("d", table)?.id();
-            self.engine.ddl().rename_table(id, name.to_owned()).await
+            let [database, from, to] = ["d", table, name].map(str::to_owned);
+            self.engine.ddl().rename_tables(&[Renaming { database, from, to }]).await
         };
         self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }

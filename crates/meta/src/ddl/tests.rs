@@ -1,7 +1,7 @@
 use freshet_base::{Lsn, SchemaVersion, Version};
 
 use super::*;
-use crate::fold::{NewMarks, Publish};
+use crate::fold::{MetaEvent, NewMarks, Publish};
 use crate::test::{mark_file, meta, rowset, spec};
 
 #[test]
@@ -104,4 +104,46 @@ fn renames_and_properties_change_the_definition_only() {
     meta.checkpoint().unwrap();
     assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
     assert_eq!(meta.rename_table(TableId(999), "x").unwrap_err().code().errno(), 1146);
+}
+
+fn renaming(from: &str, to: &str) -> Renaming {
+    Renaming { database: "d".to_owned(), from: from.to_owned(), to: to.to_owned() }
+}
+
+#[test]
+fn a_rename_of_several_tables_happens_whole_or_not_at_all() {
+    let meta = meta();
+    meta.create_database("d", false).unwrap();
+    let [t, u] = ["t", "u"].map(|name| meta.create_table("d", &spec(name)).unwrap().id);
+    let id = |name: &str| meta.catalog().table("d", name).map(|table| table.id);
+    // An exchange, in which `x` is no name that a table has behind it.
+    let pairs = [renaming("t", "x"), renaming("u", "t"), renaming("x", "u")];
+    let renamed = meta.catalog().renamed(&pairs).unwrap();
+    assert_eq!(renamed, [(u, "t".to_owned()), (t, "u".to_owned())]);
+    assert!(meta.settle_next(&MetaEvent::Rename(renamed)));
+    assert_eq!((id("t"), id("u"), id("x")), (Some(u), Some(t), None));
+    meta.checkpoint().unwrap();
+    assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
+    // There and back is no change.
+    let pairs = [renaming("t", "x"), renaming("x", "t")];
+    assert_eq!(meta.catalog().renamed(&pairs).unwrap(), []);
+    let errno = |pairs: &[Renaming]| meta.catalog().renamed(pairs).unwrap_err().code().errno();
+    assert_eq!(errno(&[renaming("t", "x"), renaming("t", "y")]), 1146, "t has gone");
+    assert_eq!(errno(&[renaming("t", "x"), renaming("u", "x")]), 1050, "x has come");
+    assert_eq!(errno(&[renaming("t", "t")]), 1050);
+    assert_eq!(errno(&[renaming("t", "a/b")]), 1103);
+    // What does not fit changes nothing, also of the tables that it would fit.
+    let before = meta.catalog();
+    for tables in [
+        vec![(t, "new".to_owned()), (TableId(999), "x".to_owned())],
+        vec![(t, "new".to_owned()), (u, "new".to_owned())],
+        vec![(u, "u".to_owned())],
+    ] {
+        assert!(!meta.settle_next(&MetaEvent::Rename(tables.clone())), "{tables:?}");
+        assert_eq!(*meta.catalog(), *before);
+    }
+    // Behind a hole in the log the table in the way gets another name.
+    meta.settle_behind_hole(meta.settled().next(), &MetaEvent::Rename(vec![(u, "u".to_owned())]));
+    assert_eq!(id("u"), Some(u));
+    assert!(meta.catalog().table_by_id(t).unwrap().name != "u");
 }

@@ -17,7 +17,7 @@ use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EventForm {
-    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 20")]
     kind: Option<EventKind>,
 }
 
@@ -41,6 +41,22 @@ pub enum EventKind {
     Reserve(ReserveForm),
     #[prost(message, tag = "9")]
     Term(TermForm),
+    #[prost(message, tag = "20")]
+    Rename(RenamesForm),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RenamesForm {
+    #[prost(message, repeated, tag = "1")]
+    tables: Vec<RenameForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RenameForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(string, tag = "2")]
+    name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -131,6 +147,13 @@ impl OnDisk for MetaEvent {
             Self::Define { table, change } => {
                 EventKind::Define(DefineForm { table: table.get(), change: Some(change.form()) })
             }
+            Self::Rename(tables) => {
+                let form = |(id, name): &(TableId, String)| RenameForm {
+                    table: id.get(),
+                    name: name.clone(),
+                };
+                EventKind::Rename(RenamesForm { tables: tables.iter().map(form).collect() })
+            }
             Self::Truncate(tables) => EventKind::Truncate(TruncatesForm { tables: forms(tables) }),
             Self::Drop(tables) => {
                 EventKind::Drop(DropForm { tables: tables.iter().map(|id| id.get()).collect() })
@@ -150,6 +173,10 @@ impl OnDisk for MetaEvent {
             Some(EventKind::Define(form)) => {
                 let change = required::<Definition>(form.change, "change")?;
                 Ok(Self::Define { table: TableId(form.table), change })
+            }
+            Some(EventKind::Rename(form)) => {
+                let pair = |form: RenameForm| (TableId(form.table), form.name);
+                Ok(Self::Rename(form.tables.into_iter().map(pair).collect()))
             }
             Some(EventKind::Truncate(form)) => from_forms(form.tables).map(Self::Truncate),
             Some(EventKind::Drop(form)) => {

@@ -31,6 +31,21 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     Ok((table, AlterAction::Columns(changes)))
 }
 
+/// Parses the part after RENAME: pairs of old and new names.
+pub fn rename_tables(cursor: &mut Cursor<'_>) -> Result<Vec<(TableName, TableName)>> {
+    if cursor.words("USER") {
+        return Err(refuse("RENAME USER"));
+    }
+    if !cursor.words("TABLES") {
+        cursor.expect_words("TABLE")?;
+    }
+    cursor.list(|cursor| {
+        let from = cursor.table()?;
+        cursor.expect_words("TO")?;
+        Ok((from, cursor.table()?))
+    })
+}
+
 fn change(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>) -> Result<()> {
     if cursor.words("ADD") {
         return add(cursor, changes);

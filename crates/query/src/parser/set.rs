@@ -3,6 +3,7 @@ use sqlparser::ast::{Expr, Value, ValueWithSpan};
 use sqlparser::tokenizer::{Span, Token};
 
 use super::cursor::{Cursor, refuse};
+use super::prepare::user_variable;
 use super::users::{Account, account};
 use crate::session::Scope;
 use crate::syntax::Scalar;
@@ -97,9 +98,8 @@ fn or_default(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
 
 /// Parses `x`, `@@x`, `@@session.x`, `@@global.x` or `@x`.
 fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> {
-    // A quoted name of a user variable is a separate token.
-    if cursor.token(&Token::AtSign) {
-        return Ok(SetTarget::User(cursor.name_or_text()?.to_lowercase()));
+    if let Some(name) = user_variable(cursor)? {
+        return Ok(SetTarget::User(name));
     }
     let name = cursor.name()?.to_lowercase();
     if let Some(system) = name.strip_prefix("@@") {
@@ -109,9 +109,6 @@ fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> 
             _ => (Scope::Session, system.to_owned()),
         };
         return Ok(SetTarget::System { scope, name: name.to_lowercase() });
-    }
-    if let Some(user) = name.strip_prefix('@') {
-        return Ok(SetTarget::User(user.to_owned()));
     }
     Ok(SetTarget::System { scope: scope.unwrap_or(Scope::Session), name })
 }

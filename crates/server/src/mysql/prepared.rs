@@ -11,7 +11,7 @@ use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
 use freshet_query::DataType;
 use freshet_query::engine::Plan;
 use freshet_query::evaluation::Memory;
-use freshet_query::parser::{Parsed, Statement};
+use freshet_query::parser::Parsed;
 use freshet_query::result::ResultColumn;
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
@@ -28,11 +28,11 @@ const STATEMENT_BYTES: usize = 4 << 10;
 /// The memory of a parameter: its type, in two forms.
 const PARAMETER_BYTES: usize = 8;
 /// The approximate memory of a statement's tree and plan per byte of text.
-const TREE_BYTES_PER_BYTE: usize = 64;
+pub const TREE_BYTES_PER_BYTE: usize = 64;
 /// Larger scratch buffers are freed after use.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
-/// Prepared statements per connection.
-const STATEMENTS_MAX: usize = 16_382;
+/// Prepared statements per connection, of the protocol and of PREPARE each.
+pub const STATEMENTS_MAX: usize = 16_382;
 
 pub struct Prepared {
     pub sql: String,
@@ -69,7 +69,7 @@ impl Kind {
     /// Whether it may change the current database.
     pub fn moves_session(&self) -> bool {
         let Self::Other(prepared) = self else { return false };
-        matches!(prepared.parsed.statement, Statement::Use(_) | Statement::DropDatabase { .. })
+        prepared.parsed.statement.moves_session()
     }
 }
 
@@ -285,11 +285,11 @@ impl Statements {
     /// Stores a statement and returns its id.
     ///
     /// # Errors
-    /// 1041 when there are too many.
+    /// 1461 when there are too many.
     pub fn add(&mut self, prepared: Prepared) -> Result<u32> {
         if self.all.len() >= STATEMENTS_MAX {
             bail!(
-                OutOfRoom,
+                TooManyStatements,
                 "Can't create more than max_prepared_stmt_count statements (current value: \
                  {STATEMENTS_MAX}); close some"
             );

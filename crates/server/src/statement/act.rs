@@ -120,7 +120,8 @@ fn seconds(value: &Value) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(FOR_EVER).min(FOR_EVER))
 }
 
-fn text(value: &Value) -> String {
+/// A value as text, and NULL as none.
+pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Int(value) => value.to_string(),

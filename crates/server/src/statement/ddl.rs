@@ -6,7 +6,8 @@ use freshet_base::{Result, TableId, bail};
 use freshet_ingest::CreateOutcome;
 use freshet_ingest::OnExisting;
 use freshet_meta::{
-    ColumnSpec, DefaultSpec, Object, Privilege, SchemaChange, TableSpec, show_create_table,
+    ColumnSpec, DefaultSpec, Object, Privilege, Renaming, SchemaChange, TableSpec,
+    show_create_table,
 };
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
@@ -60,7 +61,14 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             shield(session, async move { engine.ddl().truncate(&[id]).await }).await?;
             Ok(Reply::done())
         }
+        Statement::AlterTable(table, AlterAction::Rename(name)) => {
+            // The new name is in the database of the table, and not in the current one.
+            let database = name.database.clone().or_else(|| table.database.clone());
+            let name = TableName { database, table: name.table.clone() };
+            rename(session, &[(table.clone(), name)]).await
+        }
         Statement::AlterTable(table, action) => alter(session, table, action).await,
+        Statement::RenameTables(pairs) => rename(session, pairs).await,
         Statement::FlushTables(tables) => flush(session, tables).await,
         _ => bail!(NotSupported, "This statement is not supported here"),
     }
@@ -243,30 +251,37 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
-        AlterAction::Rename(name) => {
-            let name = authorized_new_name(session, table, name)?;
-            shield(session, async move { engine.ddl().rename_table(id, name).await }).await?;
-        }
+        AlterAction::Rename(_) => unreachable!("a rename is carried out as RENAME TABLE is"),
     }
+    Ok(Reply::done())
+}
+
+/// RENAME TABLE, and ALTER TABLE .. RENAME as one pair of it.
+async fn rename(session: &Session, pairs: &[(TableName, TableName)]) -> Result<Reply> {
+    let pairs = pairs.iter().map(|(from, to)| authorized_renaming(session, from, to));
+    let (pairs, engine) = (pairs.collect::<Result<Vec<_>>>()?, Arc::clone(&session.shared.engine));
+    shield(session, async move { engine.ddl().rename_tables(&pairs).await }).await?;
     Ok(Reply::done())
 }
 
 /// Checks the privileges for a rename: those to drop the old name and to create the new one. With
 /// ALTER alone a user could give a table a name under which they may SELECT.
-fn authorized_new_name(session: &Session, from: &TableName, to: &TableName) -> Result<String> {
+fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> Result<Renaming> {
     let database = session.database_of(from.database.as_deref())?;
-    let new_database = to.database.as_deref().unwrap_or(database);
+    let new_database = session.database_of(to.database.as_deref())?;
+    session.authorize(Privilege::Alter, Object::Table(database, &from.table))?;
     session.authorize(Privilege::Drop, Object::Table(database, &from.table))?;
     session.authorize(Privilege::Create, Object::Table(new_database, &to.table))?;
     session.authorize(Privilege::Insert, Object::Table(new_database, &to.table))?;
     if new_database != database {
         bail!(
             NotSupported,
-            "This version of Freshet doesn't yet support 'ALTER TABLE ... RENAME to another \
-             database'; the table is in '{database}'"
+            "This version of Freshet doesn't yet support 'RENAME to another database'; the table \
+             is in '{database}'"
         );
     }
-    Ok(to.table.clone())
+    let (database, from, to) = (database.to_owned(), from.table.clone(), to.table.clone());
+    Ok(Renaming { database, from, to })
 }
 
 /// Replaces a default that depends on the clock by the current time for existing rows, which all

@@ -379,7 +379,7 @@ pub const ALL: &[Variable] = &[
         "max_prepared_stmt_count",
         Kind::Int { min: 0, max: 4194304 },
         "16382",
-        "The maximum number of prepared statements per connection.",
+        "The maximum number of prepared statements per connection, by the protocol and by PREPARE.",
     ),
     global(
         "max_select_columns",

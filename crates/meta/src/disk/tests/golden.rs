@@ -307,6 +307,8 @@ fn definitions() {
     };
     has_bytes(&MetaEvent::Truncate(vec![truncate]), "012a0c0a0a08071004180222020a0b");
     has_bytes(&MetaEvent::Drop(vec![TableId(7)]), "01 3203 0a0107");
+    let renamed = vec![(TableId(7), "u".to_owned()), (TableId(8), "t".to_owned())];
+    has_bytes(&MetaEvent::Rename(renamed), "01 a2010e 0a050807120175 0a050808120174");
     has_bytes(&MetaEvent::DropDatabase(DbId(3)), "01 3803");
     let ends = IdKind::ALL.into_iter().zip(101..);
     let ends = ends.fold(IdEnds::default(), |ends, (kind, end)| ends.with(kind, end));

@@ -280,6 +280,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         table().prop_map(|table| MetaEvent::Create(Arc::new(table))),
         (any::<u64>(), change)
             .prop_map(|(table, change)| MetaEvent::Define { table: TableId(table), change }),
+        vec((any::<u64>().prop_map(TableId), text()), 0..3).prop_map(MetaEvent::Rename),
         vec(truncate, 0..3).prop_map(MetaEvent::Truncate),
         ids().prop_map(|ids| MetaEvent::Drop(ids.into_iter().map(TableId).collect())),
         any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),
