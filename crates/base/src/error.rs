@@ -171,6 +171,12 @@ codes! {
     Interrupted = 1317 "70100" 499;
     /// A view where a table is required.
     WrongObject = 1347 "HY000" 400;
+    /// A view whose query has variables or parameters.
+    ViewHasVariable = 1351 "HY000" 400;
+    /// A list of columns that is longer or shorter than what it names.
+    ViewColumns = 1353 "HY000" 400;
+    /// A view whose query no longer fits its tables, or the rights of its definer.
+    ViewInvalid = 1356 "HY000" 400;
     /// The column has no default and was given no value.
     NoDefault = 1364 "HY000" 400;
     /// Division by zero while storing, in strict mode.
@@ -192,6 +198,8 @@ codes! {
     DateOverflow = 1441 "22008" 400;
     /// As many prepared statements as a connection may have.
     TooManyStatements = 1461 "42000" 503;
+    /// A view that reads itself.
+    ViewRecursion = 1462 "HY000" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     /// A function called with the wrong number of arguments.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
 use freshet_meta::{
-    Created, Database, Definition, MetaEvent, Renaming, SchemaChange, TableSpec, UserAdmin,
+    Created, Database, Definition, Meta, MetaEvent, Renaming, SchemaChange, TableSpec, UserAdmin,
+    View,
 };
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
@@ -159,6 +160,38 @@ impl Ddl {
         }
         let states = self.states_of(&renamed.iter().map(|(id, _)| *id).collect::<Vec<_>>())?;
         self.settler.define_tables(&states, MetaEvent::Rename(renamed), room).await
+    }
+
+    /// Creates a view.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn create_view(&self, database: String, view: View, or_replace: bool) -> Result<()> {
+        self.change_views(move |meta| meta.create_view(&database, view, or_replace)).await
+    }
+
+    /// Drops views, given by database and name; returns those that did not exist.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn drop_views(
+        &self,
+        views: Vec<(String, String)>,
+        if_exists: bool,
+    ) -> Result<Vec<(String, String)>> {
+        self.change_views(move |meta| meta.drop_views(&views, if_exists)).await
+    }
+
+    async fn change_views<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Meta) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.term.begun().await?;
+        let _names = self.lock_names().await;
+        let store = Arc::clone(&self.store);
+        let changed = task::run(self.store.pool(), move || change(store.meta())).await?;
+        self.settler.show_catalog();
+        Ok(changed)
     }
 
     /// Changes users in metadata, on a thread that may block.

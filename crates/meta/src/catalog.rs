@@ -1,4 +1,4 @@
-//! The catalog of databases, tables and users, an immutable value shared by all readers.
+//! The catalog of databases, tables, views and users, an immutable value shared by all readers.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use imbl::ordmap::DiffItem;
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 use crate::user::{Account, User};
+use crate::view::View;
 
 /// The database with tables that describe the server.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
@@ -34,13 +35,16 @@ pub struct Database {
     pub tables: OrdMap<String, Arc<Table>>,
 }
 
-/// Databases, tables and users at one point in time. Immutable once shared, and cheap to clone.
+/// Databases, tables, views and users at one point in time. Immutable once shared, and cheap to
+/// clone.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Catalog {
     databases: OrdMap<String, Arc<Database>>,
     database_names: OrdMap<DbId, String>,
     tables: OrdMap<TableId, Arc<Table>>,
     users: OrdMap<Account, Arc<User>>,
+    /// By database and name.
+    views: OrdMap<(DbId, String), Arc<View>>,
 }
 
 impl Catalog {
@@ -64,6 +68,9 @@ impl Catalog {
         }
         for (key, bytes) in store.scan(keys::USERS)? {
             catalog.put_user(keys::decode(&key, &bytes)?);
+        }
+        for (key, bytes) in store.scan(keys::VIEWS)? {
+            catalog.put_view(Arc::new(keys::decode(&key, &bytes)?));
         }
         Ok(catalog)
     }
@@ -89,6 +96,15 @@ impl Catalog {
                     batch.put.push((keys::user(account), keys::encode(&**user)));
                 }
                 DiffItem::Remove(account, _) => batch.delete.push(keys::user(account)),
+            }
+        }
+        for item in old.views.diff(&self.views) {
+            match item {
+                DiffItem::Add((db, name), view)
+                | DiffItem::Update { new: ((db, name), view), .. } => {
+                    batch.put.push((keys::view(*db, name), keys::encode(&**view)));
+                }
+                DiffItem::Remove((db, name), _) => batch.delete.push(keys::view(*db, name)),
             }
         }
         // By id, since a database may have replaced a dropped one of the same name.
@@ -153,12 +169,13 @@ impl Catalog {
     /// The table with this name.
     ///
     /// # Errors
-    /// 1049 if the database does not exist, 1146 if the table does not.
+    /// 1049 if the database does not exist, 1146 if the table does not, 1347 for a view.
     pub fn require_table(&self, database: &str, table: &str) -> Result<&Arc<Table>> {
-        let tables = &self.require_database(database)?.tables;
-        tables
-            .get(table)
-            .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{table}' doesn't exist"))
+        let home = self.require_database(database)?;
+        home.tables.get(table).ok_or_else(|| match self.view(database, table) {
+            Some(_) => err!(WrongObject, "'{database}.{table}' is not BASE TABLE"),
+            None => err!(NoSuchTable, "Table '{database}.{table}' doesn't exist"),
+        })
     }
 
     /// The table with this name, for DROP TABLE; `None` if it does not exist and `if_exists` is
@@ -179,6 +196,20 @@ impl Catalog {
             )),
             found => Ok(found),
         }
+    }
+
+    /// The view with this name.
+    pub fn view(&self, database: &str, name: &str) -> Option<&Arc<View>> {
+        // Most catalogs have none, and every query asks.
+        if self.views.is_empty() {
+            return None;
+        }
+        self.views.get(&(self.database(database)?.id, name.to_owned()))
+    }
+
+    /// All views, ordered by database and name.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
     }
 
     /// The account with exactly this name and host pattern.
@@ -207,6 +238,10 @@ impl Catalog {
 
     pub(crate) fn remove_database(&mut self, database: &Database) {
         self.database_names.remove(&database.id);
+        let of_it = self.views.keys().filter(|(db, _)| *db == database.id);
+        for key in of_it.cloned().collect::<Vec<_>>() {
+            self.views.remove(&key);
+        }
         self.databases.remove(&database.name);
     }
 
@@ -226,6 +261,15 @@ impl Catalog {
         {
             self.database_mut(table.db).tables.remove(&table.name);
         }
+    }
+
+    /// Inserts a view, replacing the one of its name.
+    pub(crate) fn put_view(&mut self, view: Arc<View>) {
+        self.views.insert((view.db, view.name.clone()), view);
+    }
+
+    pub(crate) fn remove_view(&mut self, db: DbId, name: &str) {
+        self.views.remove(&(db, name.to_owned()));
     }
 
     pub(crate) fn put_user(&mut self, user: User) {

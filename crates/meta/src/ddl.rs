@@ -96,6 +96,9 @@ impl Meta {
             let object = table.clone();
             return Ok(Created { object, existed: true, warnings: vec![exists] });
         }
+        if catalog.view(database, &spec.name).is_some() {
+            bail!(TableExists, "Table '{}' already exists", spec.name);
+        }
         let mut planned = Planned::check(spec)?;
         if catalog.tables().count() >= TABLES_MAX {
             bail!(Unknown, "there are {TABLES_MAX} tables, which is the limit");
@@ -161,7 +164,7 @@ impl Catalog {
         let table = self.require(id)?;
         names::check_table(name, table.form)?;
         let home = self.database_by_id(table.db).expect("a table has a database");
-        if home.tables.contains_key(name) {
+        if home.tables.contains_key(name) || self.view(&home.name, name).is_some() {
             bail!(TableExists, "Table '{name}' already exists");
         }
         Ok(())
@@ -180,10 +183,16 @@ impl Catalog {
                 Some(table) => *table,
                 None => home.tables.get(name),
             };
+            if self.view(database, from).is_some() {
+                bail!(
+                    NotSupported,
+                    "This version of Freshet doesn't yet support 'RENAME of a view'"
+                );
+            }
             let table = known(&names, from)
                 .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{from}' doesn't exist"))?;
             names::check_table(to, table.form)?;
-            if known(&names, to).is_some() {
+            if known(&names, to).is_some() || self.view(database, to).is_some() {
                 bail!(TableExists, "Table '{to}' already exists");
             }
             names.insert((database, from), None);

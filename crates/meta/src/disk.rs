@@ -18,6 +18,7 @@ mod rowset;
 mod table;
 mod term;
 mod user;
+mod view;
 
 use prost::Message;
 

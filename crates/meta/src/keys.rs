@@ -19,6 +19,7 @@ pub(crate) const LABELS: &str = "/label/";
 pub(crate) const LABEL_CLOCK: &str = "/label-clock";
 pub(crate) const LABEL_LIMITS: &str = "/label-limits";
 pub(crate) const USERS: &str = "/user/";
+pub(crate) const VIEWS: &str = "/view/";
 
 pub(crate) fn database(id: DbId) -> String {
     format!("{DATABASES}{id}")
@@ -61,6 +62,10 @@ pub(crate) fn ids(kind: &str) -> String {
 
 pub(crate) fn user(account: &Account) -> String {
     format!("{USERS}{}@{}", account.name, account.host)
+}
+
+pub(crate) fn view(db: DbId, name: &str) -> String {
+    format!("{VIEWS}{db}/{name}")
 }
 
 /// Decodes the value at `key`.

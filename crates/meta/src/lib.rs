@@ -45,6 +45,8 @@ mod term;
 mod test;
 mod user;
 mod user_admin;
+mod view;
+mod view_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
 pub use authorize::{Object, authorize, may_see_database, may_see_table, require_visible};
@@ -76,3 +78,4 @@ pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
 pub use user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
 pub use user_admin::UserAdmin;
+pub use view::{TextMode, View};

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
-use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference};
 use datafusion::config::ConfigOptions;
+use datafusion::datasource::ViewTable;
 use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -19,13 +19,15 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
 };
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
 use freshet_base::{Error, Result, err};
+use freshet_meta::{Account, View};
 use sqlparser::ast::Statement;
 
 use crate::checked;
@@ -36,6 +38,7 @@ use crate::grouping;
 use crate::interrupt::{self, Cancellation};
 use crate::limits;
 use crate::losses::Planning;
+use crate::parser;
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;
@@ -45,6 +48,7 @@ use crate::snapshot;
 use crate::syntax::Select;
 use crate::tables::Tables;
 use crate::threads::{PlanSize, Rows, Threads};
+use crate::views;
 
 /// Memory reserved per sort for merging its spilled runs.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
@@ -121,7 +125,7 @@ impl Plan {
     /// # Errors
     /// When the plan cannot be rewritten.
     pub fn unbound(self) -> Result<Self> {
-        let logical = on_tables(self.logical, |provider| Ok(snapshot::unbound(provider)));
+        let logical = snapshot::on_tables(self.logical, |provider| Ok(snapshot::unbound(provider)));
         Ok(Self { logical: logical.map_err(mapped)?, ..self })
     }
 
@@ -132,7 +136,7 @@ impl Plan {
     /// When a table does not exist or the session may not access it.
     pub fn bound(&self, tables: &dyn Tables) -> Result<Option<Self>> {
         let fits = Cell::new(true);
-        let logical = on_tables(self.logical.clone(), |provider| {
+        let logical = snapshot::on_tables(self.logical.clone(), |provider| {
             let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
             let table = tables.table(&database, &name).map_err(external)?.0;
             fits.set(fits.get() && table.schema() == provider.schema());
@@ -292,9 +296,16 @@ impl Planner {
         let _planning = Planning::of(losses);
         let session = origin.session();
         let rewritten = rewrite::query(&mut query.0, &texts, &session)?;
-        let relations = [Arc::new(SetOperations) as Arc<dyn RelationPlanner>];
-        let (tables, database) = (&*origin, session.database);
-        let context = Context { state: &self.state, relations, tables, database };
+        let reads_view = Cell::new(false);
+        let context = Context {
+            planner: self,
+            relations: [Arc::new(SetOperations) as Arc<dyn RelationPlanner>],
+            tables: &*origin,
+            database: session.database,
+            reader: None,
+            within: Vec::new(),
+            reads_view: &reads_view,
+        };
         let planner = SqlToRel::new_with_options(&context, options());
         let mut types = planner_context(&parameters);
         let logical = planner
@@ -310,8 +321,41 @@ impl Planner {
             true => logical,
             false => self.state_of(&evaluation).optimize(&logical).map_err(mapped)?,
         };
-        let (of_session, warnings) = (rewritten.of_session, evaluation.warnings());
+        // A view has rights and values of its own, so its plan is made anew each time.
+        let of_session = rewritten.of_session || reads_view.get();
+        let warnings = evaluation.warnings();
         Ok(Plan { logical, untyped, size, columns, of_session, bounds, losses, warnings })
+    }
+
+    /// The plan of a view's query, with the columns of the view.
+    fn view(&self, view: &View, around: &Context<'_>) -> Result<LogicalPlan> {
+        let mut parsed = parser::parse(&view.query, views::mode_of(view))?.remove(0);
+        let parser::Statement::Query(query) = &mut parsed.statement else {
+            return Err(err!(Unknown, "the text of view '{}' is no query", view.name));
+        };
+        let definer = (!view.invoker).then_some(&view.definer);
+        let current = format!("{}@{}", view.definer.name, view.definer.host);
+        let mut session = around.tables.session();
+        session.database = view.database.as_deref();
+        session.mode = views::mode_of(view);
+        session.current_user = if view.invoker { session.current_user } else { &current };
+        limits::measure(&query.0, &session.limits)?;
+        let rewritten = rewrite::query(&mut query.0, &parsed.items, &session)?;
+        let context = Context {
+            planner: self,
+            relations: around.relations.clone(),
+            tables: around.tables,
+            database: session.database,
+            reader: definer.or(around.reader),
+            within: around.within.iter().copied().chain([view]).collect(),
+            reads_view: around.reads_view,
+        };
+        let plan = SqlToRel::new_with_options(&context, options())
+            .sql_statement_to_plan(Statement::Query(query.0.clone()))
+            .map_err(mapped)?;
+        let columns = result::columns(plan.schema(), &rewritten.names);
+        let named = views::columns(view, &plan, &columns)?;
+        LogicalPlanBuilder::from(plan).project(named).and_then(|plan| plan.build()).map_err(mapped)
     }
 
     /// Starts the execution of a plan with `values` for its placeholders.
@@ -429,28 +473,31 @@ fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
         .map(|transformed| transformed.data)
 }
 
-/// Replaces the tables of a plan by those that `change` returns.
-fn on_tables(
-    plan: LogicalPlan,
-    change: impl Fn(&dyn TableProvider) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError>,
-) -> Result<LogicalPlan, DataFusionError> {
-    plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
-        let provider = source_as_provider(&scan.source)?;
-        let Some(other) = change(provider.as_ref())? else {
-            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
-        };
-        scan.source = provider_as_source(other);
-        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
-    })
-    .map(|transformed| transformed.data)
-}
-
 struct Context<'a> {
-    state: &'a SessionState,
+    planner: &'a Planner,
     relations: [Arc<dyn RelationPlanner>; 1],
     tables: &'a dyn StatementContext,
     database: Option<&'a str>,
+    /// The account with whose rights tables are read; `None` for the session's.
+    reader: Option<&'a Account>,
+    /// The views around the query.
+    within: Vec<&'a View>,
+    /// Set when a view is read.
+    reads_view: &'a Cell<bool>,
+}
+
+impl Context<'_> {
+    /// What a view stands for.
+    fn view(&self, database: &str, view: &View) -> Result<Arc<dyn TableSource>> {
+        self.reads_view.set(true);
+        let name = &view.name;
+        if self.within.iter().any(|outer| outer.db == view.db && outer.name == *name) {
+            return Err(err!(ViewRecursion, "`{database}`.`{name}` contains view recursion"));
+        }
+        let plan = self.planner.view(view, self);
+        let plan = plan.map_err(|error| views::hidden(error, database, view))?;
+        Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
+    }
 }
 
 impl ContextProvider for Context<'_> {
@@ -463,8 +510,15 @@ impl ContextProvider for Context<'_> {
             (Some(database), _) | (None, Some(database)) => database,
             (None, None) => return Err(external(no_database())),
         };
-        let provider = self.tables.table(database, name.table()).map_err(external)?;
-        Ok(provider_as_source(provider.0))
+        let found = self.tables.view(self.reader, database, name.table()).map_err(external)?;
+        if let Some(view) = found {
+            return self.view(database, &view).map_err(external);
+        }
+        let provider = match self.reader {
+            Some(reader) => self.tables.table_of(reader, database, name.table()),
+            None => self.tables.table(database, name.table()),
+        };
+        Ok(provider_as_source(provider.map_err(external)?.0))
     }
 
     fn create_cte_work_table(
@@ -476,7 +530,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.state.expr_planners()
+        self.planner.state.expr_planners()
     }
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
@@ -492,11 +546,12 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        functions::aggregate(name).or_else(|| self.state.aggregate_functions().get(name).cloned())
+        functions::aggregate(name)
+            .or_else(|| self.planner.state.aggregate_functions().get(name).cloned())
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.state.window_functions().get(name).cloned()
+        self.planner.state.window_functions().get(name).cloned()
     }
 
     fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
@@ -504,7 +559,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn options(&self) -> &ConfigOptions {
-        self.state.config_options()
+        self.planner.state.config_options()
     }
 
     fn udf_names(&self) -> Vec<String> {
@@ -516,11 +571,11 @@ impl ContextProvider for Context<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.state.aggregate_functions().keys().cloned().collect()
+        self.planner.state.aggregate_functions().keys().cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        self.state.window_functions().keys().cloned().collect()
+        self.planner.state.window_functions().keys().cloned().collect()
     }
 }
 

@@ -52,6 +52,7 @@ pub mod tables;
 pub mod temporal;
 mod threads;
 mod top_rows;
+mod views;
 mod wide;
 mod yielding;
 

@@ -14,6 +14,7 @@ mod show;
 mod size;
 mod types;
 mod users;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
 pub use size::TextSize;
 pub use users::{Authentication, GrantStatement, GrantTarget};
+pub use view::CreateView;
 
 use crate::actions;
 use crate::change::Change;
@@ -71,6 +73,11 @@ pub enum Statement {
     CreateTable(Box<CreateTable>),
     DropTable {
         tables: Vec<TableName>,
+        if_exists: bool,
+    },
+    CreateView(Box<CreateView>),
+    DropViews {
+        views: Vec<TableName>,
         if_exists: bool,
     },
     Truncate(TableName),
@@ -449,8 +456,10 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let (users, tls) = users::identified_accounts(cursor)?;
         return Ok(Statement::CreateUser { users, tls, if_not_exists });
     }
+    if let Some(view) = view::create_view(cursor)? {
+        return Ok(Statement::CreateView(Box::new(view)));
+    }
     let known = [
-        "VIEW",
         "INDEX",
         "UNIQUE INDEX",
         "FULLTEXT INDEX",
@@ -460,12 +469,8 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "TRIGGER",
         "EVENT",
         "ROLE",
-        "OR REPLACE",
         "MATERIALIZED VIEW",
         "CATALOG",
-        "ALGORITHM",
-        "DEFINER",
-        "SQL",
         "RESOURCE",
         "ROUTINE",
     ];
@@ -497,7 +502,11 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let users = cursor.list(users::account)?;
         return Ok(Statement::DropUser { users, if_exists });
     }
-    let known = ["VIEW", "INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "ROLE", "PREPARE"];
+    if cursor.words("VIEW") {
+        let (views, if_exists) = view::drop_views(cursor)?;
+        return Ok(Statement::DropViews { views, if_exists });
+    }
+    let known = ["INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "ROLE"];
     match cursor.one_of(&known) {
         Some(what) => Err(refuse(&format!("DROP {what}"))),
         None => Err(cursor.error()),

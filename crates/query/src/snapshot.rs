@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
+use datafusion::common::DataFusionError;
+use datafusion::common::tree_node::Transformed;
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::LogicalPlan;
 use freshet_base::{Result, err};
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
@@ -46,4 +50,24 @@ pub fn place(provider: &dyn TableProvider) -> Option<(String, String)> {
 pub fn unbound(provider: &dyn TableProvider) -> Option<Arc<dyn TableProvider>> {
     let table = provider.downcast_ref::<StoredTable>()?;
     Some(Arc::new(UnboundTable::new(table)))
+}
+
+/// Replaces the tables of a plan by those that `change` returns.
+///
+/// # Errors
+/// Those of `change`.
+pub fn on_tables(
+    plan: LogicalPlan,
+    change: impl Fn(&dyn TableProvider) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError>,
+) -> Result<LogicalPlan, DataFusionError> {
+    plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+        let provider = source_as_provider(&scan.source)?;
+        let Some(other) = change(provider.as_ref())? else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        scan.source = provider_as_source(other);
+        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+    })
+    .map(|transformed| transformed.data)
 }

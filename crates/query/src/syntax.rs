@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use freshet_schema::bytes_of_hex;
 use sqlparser::ast::{
     self, Expr, GroupByExpr, Query, SelectFlavor, SelectItem, SetExpr, UnaryOperator, Visit,
-    helpers::attached_token::AttachedToken, visit_relations,
+    helpers::attached_token::AttachedToken, visit_expressions, visit_relations,
 };
 
 /// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
@@ -41,6 +41,38 @@ impl Select {
     /// Whether any table is named in it.
     pub fn reads_tables(&self) -> bool {
         reads_tables(&self.0)
+    }
+
+    /// Whether it has user variables, system variables or parameters.
+    pub fn has_variables(&self) -> bool {
+        let is_one = |expr: &Expr| match expr {
+            Expr::Identifier(name) => name.value.starts_with('@') && name.quote_style.is_none(),
+            Expr::CompoundIdentifier(names) => names[0].value.starts_with("@@"),
+            Expr::Value(value) => matches!(value.value, ast::Value::Placeholder(_)),
+            _ => false,
+        };
+        visit_expressions(&self.0, |expr: &Expr| match is_one(expr) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+        .is_break()
+    }
+
+    /// Whether its select list has a `*`.
+    pub fn has_wildcard(&self) -> bool {
+        has_wildcard(&self.0.body)
+    }
+}
+
+fn has_wildcard(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.projection.iter().any(|item| {
+            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+        }),
+        SetExpr::Query(query) => has_wildcard(&query.body),
+        SetExpr::SetOperation { left, right, .. } => has_wildcard(left) || has_wildcard(right),
+        SetExpr::Table(_) => true,
+        _ => false,
     }
 }
 

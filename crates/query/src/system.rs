@@ -93,6 +93,9 @@ pub trait SystemSource: Send + Sync {
     fn may_see(&self, database: &str) -> bool;
 
     fn may_see_table(&self, database: &str, table: &str) -> bool;
+
+    /// Whether the user may see what a view selects.
+    fn may_show_view(&self, database: &str, view: &str) -> bool;
 }
 
 /// The system tables for a snapshot.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use freshet_base::Result;
+use freshet_meta::{Account, View};
 
 /// A table that a query reads, as the planner takes it.
 pub struct Table(pub(crate) Arc<dyn TableProvider>);
@@ -22,10 +23,34 @@ impl Table {
 }
 
 /// Resolves table names for a statement: all its tables come from the same snapshot.
+///
+/// Views are read with the rights of an account of their own: `reader` is that account, and `None`
+/// stands for the session's.
 pub trait Tables: Send + Sync {
     /// The table of this name.
     ///
     /// # Errors
     /// 1049 for an unknown database, 1146 for an unknown table.
     fn table(&self, database: &str, name: &str) -> Result<Table>;
+
+    /// As [`Self::table`], with the rights of `reader`.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    fn table_of(&self, _reader: &Account, database: &str, name: &str) -> Result<Table> {
+        self.table(database, name)
+    }
+
+    /// The view of this name; `None` if there is none.
+    ///
+    /// # Errors
+    /// When `reader` may not read it.
+    fn view(
+        &self,
+        _reader: Option<&Account>,
+        _database: &str,
+        _name: &str,
+    ) -> Result<Option<Arc<View>>> {
+        Ok(None)
+    }
 }

@@ -47,6 +47,10 @@ impl SystemSource for Source {
         true
     }
 
+    fn may_show_view(&self, _database: &str, _view: &str) -> bool {
+        true
+    }
+
     fn may_see_table(&self, _database: &str, _table: &str) -> bool {
         true
     }

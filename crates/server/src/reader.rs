@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::OwnRows;
-use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
+use freshet_meta::{Account, Catalog, Object, Privilege, View, authorize};
 use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
@@ -35,6 +35,8 @@ pub struct Reader {
     own: Option<OwnRows>,
     /// Rows that stand in place of a table.
     given: Option<GivenRows>,
+    /// Database and name of the view that the statement defines.
+    defining: Option<(String, String)>,
     variables: SessionVariables,
     account: Account,
     catalog: Arc<Catalog>,
@@ -86,6 +88,17 @@ impl Reader {
         Ok(Arc::new(reader))
     }
 
+    /// As [`Self::new`], for the query of a view that the statement defines.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn defining(session: &mut Session, database: &str, view: &str) -> Result<Arc<Self>> {
+        session.before_read().await?;
+        let mut reader = Self::captured(session);
+        reader.defining = Some((database.to_owned(), view.to_owned()));
+        Ok(Arc::new(reader))
+    }
+
     fn at_once(session: &Session) -> Arc<Self> {
         Arc::new(Self::captured(session))
     }
@@ -109,6 +122,7 @@ impl Reader {
         };
         Self {
             given: None,
+            defining: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
             account: account.clone(),
             catalog: engine.catalog(),
@@ -186,7 +200,26 @@ impl StatementContext for Reader {
 
 impl Tables for Reader {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
-        authorize(&self.catalog, &self.account, Privilege::Select, Object::Table(database, name))?;
+        self.table_of(&self.account, database, name)
+    }
+
+    fn view(
+        &self,
+        reader: Option<&Account>,
+        database: &str,
+        name: &str,
+    ) -> Result<Option<Arc<View>>> {
+        let Some(view) = self.snapshot.catalog.view(database, name) else { return Ok(None) };
+        let (reader, object) = (reader.unwrap_or(&self.account), Object::Table(database, name));
+        authorize(&self.catalog, reader, Privilege::Select, object)?;
+        if self.defining.as_ref().is_some_and(|(db, view)| db == database && view == name) {
+            bail!(ViewRecursion, "`{database}`.`{name}` contains view recursion");
+        }
+        Ok(Some(Arc::clone(view)))
+    }
+
+    fn table_of(&self, reader: &Account, database: &str, name: &str) -> Result<Table> {
+        authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
         let overlay = |table| self.overlaid(table);
         let (snapshot, zone) = (&self.snapshot, self.zone);
         let system = SystemTables { snapshot, source: &self.server, zone };

@@ -95,6 +95,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Columns { full, table } => catalog::columns(session, table, *full),
         ShowWhat::Index(table) => catalog::index(session, table),
         ShowWhat::CreateTable(table) => catalog::create_table(session, table),
+        ShowWhat::CreateView(view) => catalog::create_view_of(session, view),
         ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),
         ShowWhat::Partitions(table) => catalog::partitions(session, table),
         ShowWhat::Tablets(table) => catalog::tablets(session, table),

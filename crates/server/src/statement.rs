@@ -11,6 +11,7 @@ mod named;
 mod query;
 mod set;
 mod users;
+mod views;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -448,6 +449,14 @@ async fn reply(
         | Statement::Revoke(_) => {
             commit_first(session).await?;
             users::change(session, &parsed.statement).await
+        }
+        Statement::CreateView(create) => {
+            commit_first(session).await?;
+            views::create(session, create).await
+        }
+        Statement::DropViews { views, if_exists } => {
+            commit_first(session).await?;
+            views::drop(session, views, *if_exists).await
         }
         _ => {
             commit_first(session).await?;

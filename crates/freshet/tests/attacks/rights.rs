@@ -27,6 +27,8 @@ const fn guarded(
 
 const T: &str = "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT)";
 const U: &str = "DROP TABLE IF EXISTS d.u";
+const VIEW: &str = "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT); \
+    CREATE OR REPLACE VIEW d.seen AS SELECT * FROM d.t";
 const VICTIM: &str = "CREATE USER IF NOT EXISTS victim";
 
 const STATEMENTS: &[Guarded] = &[
@@ -73,6 +75,20 @@ const STATEMENTS: &[Guarded] = &[
         "RENAME TABLE d.shut TO d.open",
         &["ALTER ON d.shut", "DROP ON d.shut", "CREATE ON d.open", "INSERT ON d.open"],
     ),
+    guarded(
+        "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT); DROP VIEW IF EXISTS d.seen",
+        "CREATE VIEW d.seen AS SELECT * FROM d.t",
+        &["CREATE VIEW ON d.seen", "SELECT ON d.t"],
+    ),
+    guarded(
+        "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT)",
+        "CREATE OR REPLACE VIEW d.seen AS SELECT a FROM d.t",
+        &["CREATE VIEW ON d.seen", "DROP ON d.seen", "SELECT ON d.t"],
+    ),
+    guarded(VIEW, "SELECT * FROM d.seen", &["SELECT ON d.seen"]),
+    guarded(VIEW, "DESCRIBE d.seen", &["SELECT ON d.seen"]),
+    guarded(VIEW, "SHOW CREATE VIEW d.seen", &["SELECT ON d.seen", "SHOW VIEW ON d.seen"]),
+    guarded(VIEW, "DROP VIEW d.seen", &["DROP ON d.seen"]),
     guarded("", "ALTER INSTANCE RELOAD TLS", &["SUPER ON *.*"]),
     guarded(T, "FLUSH TABLES", &["RELOAD ON *.*"]),
     guarded(T, "FLUSH TABLES d.t", &["RELOAD ON *.*"]),

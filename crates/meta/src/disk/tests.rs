@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::test::rowset;
 use crate::{
-    Database, Flushed, KeyPartMeta, LabelRecord, LogState, MetaEvent, RowsetMeta, User, keys,
+    Database, Flushed, KeyPartMeta, LabelRecord, LogState, MetaEvent, RowsetMeta, User, View, keys,
 };
 
 fn comes_back<T>(value: &T)
@@ -63,8 +63,10 @@ proptest! {
         user in strategies::user(),
         database in strategies::database(),
         label in strategies::label(),
+        view in strategies::view(),
     ) {
         comes_back(&user);
+        comes_back(&view);
         comes_back(&database);
         comes_back(&label);
     }
@@ -99,6 +101,7 @@ fn any_form_is_read_or_refused(bytes: &[u8]) {
     is_read_or_refused::<User>(bytes);
     is_read_or_refused::<Database>(bytes);
     is_read_or_refused::<LabelRecord>(bytes);
+    is_read_or_refused::<View>(bytes);
 }
 
 fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
@@ -128,12 +131,14 @@ proptest! {
         event in strategies::event(),
         state in strategies::log_state(),
         user in strategies::user(),
+        view in strategies::view(),
         damage in vec(damage(), 1..3),
     ) {
         is_read_or_refused::<Table>(&with_damage(encode(&table), &damage));
         is_read_or_refused::<MetaEvent>(&with_damage(encode(&event), &damage));
         is_read_or_refused::<LogState>(&with_damage(encode(&state), &damage));
         is_read_or_refused::<User>(&with_damage(encode(&user), &damage));
+        is_read_or_refused::<View>(&with_damage(encode(&view), &damage));
     }
 }
 
@@ -167,6 +172,7 @@ fn what_is_missing_or_wrong_is_named() {
     let number = [18, 7, 48, 9, 56, 1, 130, 1, 0];
     assert_eq!(refusal::<TableSchema>(&number[..]), "9 is no Collation");
     assert_eq!(refusal::<User>(&[26, 1, 0]), "a hash is not of 20 bytes");
+    assert_eq!(refusal::<View>(&[]), "a view has no columns");
     assert_eq!(refusal::<User>(&[42, 0]), "the object of a grant is missing");
     assert_eq!(refusal::<User>(&[42, 5, 10, 0, 34, 1, 77]), "77 is no Privilege");
 }

@@ -243,6 +243,11 @@ impl<'a> Cursor<'a> {
         parsed.map(Select).map_err(|error| self.refused(&error))
     }
 
+    /// The text from a position to the last token that was parsed.
+    pub fn text_since(&self, from: Location) -> String {
+        self.source.between(from, self.parser.get_current_token().span.end).to_owned()
+    }
+
     /// Parses `("key" = "value", ...)`.
     pub fn properties(&mut self) -> Result<Vec<(String, String)>> {
         self.in_parens(|cursor| {

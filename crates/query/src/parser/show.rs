@@ -36,8 +36,9 @@ pub enum ShowWhat {
     },
     /// INDEX, INDEXES or KEYS.
     Index(TableName),
-    /// CREATE TABLE or CREATE VIEW.
+    /// CREATE TABLE; of a view as CREATE VIEW.
     CreateTable(TableName),
+    CreateView(TableName),
     CreateDatabase(String),
     Variables(Scope),
     Status(Scope),
@@ -202,7 +203,8 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
             ShowWhat::OpenTables
         }
         "INDEX" | "INDEXES" | "KEYS" => ShowWhat::Index(from_table(cursor)?),
-        "CREATE TABLE" | "CREATE VIEW" => ShowWhat::CreateTable(cursor.table()?),
+        "CREATE TABLE" => ShowWhat::CreateTable(cursor.table()?),
+        "CREATE VIEW" => ShowWhat::CreateView(cursor.table()?),
         "CREATE DATABASE" | "CREATE SCHEMA" => {
             cursor.words("IF NOT EXISTS");
             ShowWhat::CreateDatabase(cursor.name()?)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES};
+use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES, View};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, KeyModel, LengthUnit, Table,
@@ -36,6 +36,38 @@ fn stored<'a>(
     databases(system)
         .flat_map(|database| database.tables.values().map(move |table| (database, table)))
         .filter(|(database, table)| system.source.may_see_table(&database.name, &table.name))
+}
+
+/// The views that the user may see, with their databases.
+fn visible_views<'a>(
+    system: &'a SystemTables<'_>,
+) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<View>)> {
+    let catalog = &system.snapshot.catalog;
+    let with_database =
+        |view: &'a Arc<View>| catalog.database_by_id(view.db).map(|database| (database, view));
+    catalog
+        .views()
+        .filter_map(with_database)
+        .filter(|(database, view)| system.source.may_see_table(&database.name, &view.name))
+}
+
+pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let row = |(database, view): (&Arc<Database>, &Arc<View>)| {
+        let shown = system.source.may_show_view(&database.name, &view.name);
+        vec![
+            CATALOG.into(),
+            database.name.as_str().into(),
+            view.name.as_str().into(),
+            (if shown { view.query.as_str() } else { "" }).into(),
+            "NONE".into(),
+            "NO".into(),
+            format!("{}@{}", view.definer.name, view.definer.host).into(),
+            (if view.invoker { "INVOKER" } else { "DEFINER" }).into(),
+            "utf8mb4".into(),
+            "utf8mb4_bin".into(),
+        ]
+    };
+    visible_views(system).map(row).collect()
 }
 
 pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
@@ -91,6 +123,16 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             "".into(),
             table.comment.as_str().into(),
         ]);
+    }
+    for (database, view) in visible_views(system) {
+        let mut row = vec![Cell::Null; 21];
+        row[0] = CATALOG.into();
+        row[1] = database.name.as_str().into();
+        row[2] = view.name.as_str().into();
+        row[3] = "VIEW".into();
+        row[14] = Cell::Time(view.created_micros);
+        row[20] = "VIEW".into();
+        rows.push(row);
     }
     rows
 }
@@ -165,13 +207,24 @@ pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
         for (at, column) in table.schema().columns.iter().enumerate() {
-            rows.push(column_row(&database.name, table, column, at));
+            let key = column_key(table, column, at);
+            rows.push(column_row([&database.name, &table.name], column, at, key));
+        }
+    }
+    for (database, view) in visible_views(system) {
+        for (at, column) in view.columns.iter().enumerate() {
+            rows.push(column_row([&database.name, &view.name], column, at, ""));
         }
     }
     rows
 }
 
-fn column_row(database: &str, table: &Table, column: &Column, at: usize) -> Vec<Cell> {
+fn column_row(
+    [database, table]: [&str; 2],
+    column: &Column,
+    at: usize,
+    key: &'static str,
+) -> Vec<Cell> {
     let (characters, bytes) = lengths(column);
     let (precision, scale) = digits(column.ty);
     let fsp = match column.ty {
@@ -186,7 +239,7 @@ fn column_row(database: &str, table: &Table, column: &Column, at: usize) -> Vec<
     vec![
         CATALOG.into(),
         database.into(),
-        table.name.as_str().into(),
+        table.into(),
         column.name.as_str().into(),
         (at as u64 + 1).into(),
         default(column),
@@ -200,7 +253,7 @@ fn column_row(database: &str, table: &Table, column: &Column, at: usize) -> Vec<
         text.then_some("utf8mb4").into(),
         text.then_some(collation).into(),
         column.type_text().into(),
-        column_key(table, column, at).into(),
+        key.into(),
         "".into(),
         "select,insert,references".into(),
         column.comment.as_str().into(),

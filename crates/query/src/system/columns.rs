@@ -193,7 +193,7 @@ pub const TABLES: &[SystemTable] = &[
     ),
     table!(
         "views",
-        Rows::None,
+        Rows::Catalog(catalog::views),
         TABLE_CATALOG,
         TABLE_SCHEMA,
         TABLE_NAME,

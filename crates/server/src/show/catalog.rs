@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use freshet_base::Result;
+use freshet_base::{Result, err};
 use freshet_meta::{
-    Object, Privilege, RESERVED_DATABASES, is_reserved_database, may_see_database, may_see_table,
-    require_visible, show_create_table,
+    Object, Privilege, RESERVED_DATABASES, View, is_reserved_database, may_see_database,
+    may_see_table, require_visible, show_create_table,
 };
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
@@ -45,6 +45,15 @@ fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     Ok(tables.filter(|table| may_see_table(&catalog, account, database, &table.name)).collect())
 }
 
+/// The views of a database that the user may see.
+fn visible_views(session: &Session, database: &str) -> Vec<Arc<View>> {
+    let catalog = session.shared.engine.catalog();
+    let Some(home) = catalog.database(database) else { return Vec::new() };
+    let account = &session.client.account;
+    let views = catalog.views().filter(|view| view.db == home.id);
+    views.filter(|view| may_see_table(&catalog, account, database, &view.name)).cloned().collect()
+}
+
 /// SHOW TABLES.
 pub fn tables(session: &Session, full: bool, database: Option<&str>) -> Result<Listing> {
     let database = session.database_of(database)?;
@@ -57,7 +66,11 @@ pub fn tables(session: &Session, full: bool, database: Option<&str>) -> Result<L
     let system = system.map(|name| (name.to_uppercase(), "SYSTEM VIEW"));
     let stored = visible(session, database)?;
     let stored = stored.iter().map(|table| (table.name.clone(), "BASE TABLE"));
-    for (name, kind) in system.chain(stored) {
+    let views = visible_views(session, database);
+    let views = views.iter().map(|view| (view.name.clone(), "VIEW"));
+    let mut named = stored.chain(views).collect::<Vec<_>>();
+    named.sort();
+    for (name, kind) in system.chain(named) {
         match full {
             true => listing.add([&name, kind]),
             false => listing.add([&name]),
@@ -115,6 +128,13 @@ pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing
             some(&table.comment),
         ]);
     }
+    for view in visible_views(session, database) {
+        let mut row = [const { None }; 18];
+        row[0] = some(&view.name);
+        row[11] = some(instant(view.created_micros));
+        row[17] = some("VIEW");
+        listing.push(row);
+    }
     Ok(listing)
 }
 
@@ -133,6 +153,61 @@ fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
     session.authorize(Privilege::Select, Object::Table(database, &name.table))?;
     let catalog = session.shared.engine.catalog();
     Ok(Arc::clone(catalog.require_table(database, &name.table)?))
+}
+
+/// The view of this name, if there is one and the user may read it.
+fn view(session: &Session, name: &TableName) -> Result<Option<Arc<View>>> {
+    let database = session.database_of(name.database.as_deref())?;
+    let catalog = session.shared.engine.catalog();
+    let Some(view) = catalog.view(database, &name.table) else { return Ok(None) };
+    session.authorize(Privilege::Select, Object::Table(database, &name.table))?;
+    Ok(Some(Arc::clone(view)))
+}
+
+fn view_columns(view: &View, full: bool, mut listing: Listing) -> Listing {
+    for column in &view.columns {
+        let name = some(&column.name);
+        let (ty, null) =
+            (some(column.type_text()), some(if column.nullable { "YES" } else { "NO" }));
+        let (key, extra) = (some(""), some(""));
+        let collation = column.ty.is_text().then(|| COLLATION.to_owned());
+        match full {
+            false => listing.push([name, ty, null, key, None, extra]),
+            true => listing.push([
+                name,
+                ty,
+                collation,
+                null,
+                key,
+                None,
+                extra,
+                some("select,references"),
+                some(""),
+            ]),
+        }
+    }
+    listing
+}
+
+/// SHOW CREATE VIEW.
+pub fn create_view_of(session: &Session, name: &TableName) -> Result<Listing> {
+    if let Some(listing) = create_view(session, name)? {
+        return Ok(listing);
+    }
+    let table = stored(session, name)?;
+    let database = session.database_of(name.database.as_deref())?;
+    Err(err!(WrongObject, "'{database}.{}' is not VIEW", table.name))
+}
+
+/// SHOW CREATE VIEW; `None` where there is none of that name.
+fn create_view(session: &Session, name: &TableName) -> Result<Option<Listing>> {
+    let Some(view) = view(session, name)? else { return Ok(None) };
+    let database = session.database_of(name.database.as_deref())?;
+    session.authorize(Privilege::ShowView, Object::Table(database, &name.table))?;
+    let headings = ["View", "Create View", "character_set_client", "collation_connection"];
+    let mut listing = Listing::new(&headings);
+    listing.add([&*view.name, &view.show_create(), "utf8mb4", COLLATION]);
+    Ok(Some(listing))
 }
 
 /// SHOW COLUMNS and DESCRIBE.
@@ -154,6 +229,9 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
     let database = session.database_of(name.database.as_deref())?;
     if is_reserved_database(database) {
         return system_columns(session, database, &name.table, full, listing);
+    }
+    if let Some(view) = view(session, name)? {
+        return Ok(view_columns(&view, full, listing));
     }
     let table = stored(session, name)?;
     for (at, column) in table.schema().columns.iter().enumerate() {
@@ -281,16 +359,18 @@ pub fn field_columns(
         let column = |name: &String| (ResultColumn::text(name.to_uppercase()), None);
         return Ok(schema.fields().iter().map(|field| column(field.name())).collect());
     }
-    let table = stored(session, name)?;
     let column = |column: &Column| {
         let mut shown = ResultColumn::text(&column.name);
         shown.org_name.clone_from(&column.name);
-        shown.table.clone_from(&table.name);
-        shown.org_table.clone_from(&table.name);
+        shown.table.clone_from(&name.table);
+        shown.org_table.clone_from(&name.table);
         shown.database = database.to_owned();
         (shown, default_of(column))
     };
-    Ok(table.schema().columns.iter().map(column).collect())
+    if let Some(view) = view(session, name)? {
+        return Ok(view.columns.iter().map(column).collect());
+    }
+    Ok(stored(session, name)?.schema().columns.iter().map(column).collect())
 }
 
 /// SHOW INDEX.
@@ -312,6 +392,9 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
     ]);
     let database = session.database_of(name.database.as_deref())?;
     if is_reserved_database(database) {
+        return Ok(listing);
+    }
+    if view(session, name)?.is_some() {
         return Ok(listing);
     }
     let table = stored(session, name)?;
@@ -343,6 +426,9 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
 
 /// SHOW CREATE TABLE.
 pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
+    if let Some(listing) = create_view(session, name)? {
+        return Ok(listing);
+    }
     let table = stored(session, name)?;
     let mut listing = Listing::new(&["Table", "Create Table"]);
     listing.add([&table.name, &show_create_table(&table)]);

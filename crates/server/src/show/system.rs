@@ -189,6 +189,10 @@ impl SystemSource for ServerView {
         may_see_database(&self.shared.engine.catalog(), &self.account, database)
     }
 
+    fn may_show_view(&self, database: &str, view: &str) -> bool {
+        self.authorize(Privilege::ShowView, Object::Table(database, view)).is_ok()
+    }
+
     fn may_see_table(&self, database: &str, table: &str) -> bool {
         may_see_table(&self.shared.engine.catalog(), &self.account, database, table)
     }

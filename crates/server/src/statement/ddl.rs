@@ -173,7 +173,8 @@ async fn create_as(
     Ok(loaded)
 }
 
-fn column_spec(column: &ResultColumn) -> ColumnSpec {
+/// The column of a table or view that has the values of a result column.
+pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
     use freshet_query::origin::flags;
     use freshet_query::result::ResultType;
     let unsigned = column.flags & flags::UNSIGNED != 0;

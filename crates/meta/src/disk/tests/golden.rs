@@ -22,7 +22,7 @@ use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
     LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, TlsRequirement, Truncate, User,
+    SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -375,6 +375,27 @@ fn user() {
     let account = Account::anywhere("u");
     let auth = AuthData { tls: TlsRequirement::X509, ..AuthData::default() };
     has_bytes(&User::new(account, auth), "010a01751201253003");
+}
+
+#[test]
+fn view() {
+    let view = View {
+        db: DbId(3),
+        name: "v".to_owned(),
+        query: "SELECT 1".to_owned(),
+        text_mode: TextMode { ansi_quotes: true, ..TextMode::default() },
+        database: Some("d".to_owned()),
+        definer: Account::anywhere("u"),
+        invoker: true,
+        columns: vec![Column::new(ColumnId(1), "a", ColumnType::Date)],
+        sources: vec!["A".to_owned()],
+        created_micros: 9,
+    };
+    has_bytes(
+        &view,
+        "01 0803 120176 1a0853454c4543542031 2801 3a0164 420175 4a0125 5001 5a0e \
+         0801120161200130013801d20100 620141 6809",
+    );
 }
 
 #[test]

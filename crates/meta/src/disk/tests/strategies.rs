@@ -22,7 +22,7 @@ use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
     LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, TlsRequirement, Truncate, User,
+    SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -355,6 +355,33 @@ pub(super) fn user() -> impl Strategy<Value = User> {
             account: Account { name, host },
             auth: AuthData { native, sha2_slow, tls },
             grants,
+        },
+    )
+}
+
+pub(super) fn view() -> impl Strategy<Value = View> {
+    let modes =
+        any::<[bool; 3]>().prop_map(|[pipes_as_concat, ansi_quotes, no_backslash_escapes]| {
+            TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes }
+        });
+    let texts = (text(), text(), text(), text(), option::of(text()));
+    let columns = vec((column(), text()), 1..4);
+    (texts, modes, columns, any::<(u64, bool, bool, i64)>()).prop_map(
+        |((name, query, user, host, database), text_mode, columns, numbers)| {
+            let (db, invoker, by_name, created_micros) = numbers;
+            let (columns, sources): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+            View {
+                db: DbId(db),
+                name,
+                query,
+                text_mode,
+                database,
+                definer: Account { name: user, host },
+                invoker,
+                columns,
+                sources: if by_name { sources } else { Vec::new() },
+                created_micros,
+            }
         },
     )
 }

@@ -1,0 +1,85 @@
+//! Views.
+
+use freshet_base::DbId;
+use prost::Message;
+
+use super::column::ColumnForm;
+use super::{OnDisk, Unreadable, ensure, forms, from_forms};
+use crate::user::Account;
+use crate::view::{TextMode, View};
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ViewForm {
+    #[prost(uint64, tag = "1")]
+    db: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, tag = "3")]
+    query: String,
+    #[prost(bool, tag = "4")]
+    pipes_as_concat: bool,
+    #[prost(bool, tag = "5")]
+    ansi_quotes: bool,
+    #[prost(bool, tag = "6")]
+    no_backslash_escapes: bool,
+    #[prost(string, optional, tag = "7")]
+    database: Option<String>,
+    #[prost(string, tag = "8")]
+    definer_name: String,
+    #[prost(string, tag = "9")]
+    definer_host: String,
+    #[prost(bool, tag = "10")]
+    invoker: bool,
+    #[prost(message, repeated, tag = "11")]
+    columns: Vec<ColumnForm>,
+    #[prost(string, repeated, tag = "12")]
+    sources: Vec<String>,
+    #[prost(int64, tag = "13")]
+    created_micros: i64,
+}
+
+impl OnDisk for View {
+    type Form = ViewForm;
+
+    fn form(&self) -> ViewForm {
+        let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes } = self.text_mode;
+        ViewForm {
+            db: self.db.get(),
+            name: self.name.clone(),
+            query: self.query.clone(),
+            pipes_as_concat,
+            ansi_quotes,
+            no_backslash_escapes,
+            database: self.database.clone(),
+            definer_name: self.definer.name.clone(),
+            definer_host: self.definer.host.clone(),
+            invoker: self.invoker,
+            columns: forms(&self.columns),
+            sources: self.sources.clone(),
+            created_micros: self.created_micros,
+        }
+    }
+
+    fn from_form(form: ViewForm) -> Result<Self, Unreadable> {
+        let columns = form.columns.len();
+        ensure(columns > 0, "a view has no columns")?;
+        let sources = form.sources.len();
+        ensure(
+            sources == 0 || sources == columns,
+            "a view has a column that is none of its query",
+        )?;
+        let ViewForm { pipes_as_concat, ansi_quotes, no_backslash_escapes, .. } = form;
+        Ok(Self {
+            db: DbId(form.db),
+            name: form.name,
+            query: form.query,
+            text_mode: TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes },
+            database: form.database,
+            definer: Account { name: form.definer_name, host: form.definer_host },
+            invoker: form.invoker,
+            columns: from_forms(form.columns)?,
+            sources: form.sources,
+            created_micros: form.created_micros,
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! CREATE VIEW and DROP VIEW.
+
+use std::sync::Arc;
+
+use freshet_base::{ColumnId, DbId, Result, bail};
+use freshet_meta::{Object, Privilege, TextMode, View};
+use freshet_query::engine::PlanRequest;
+use freshet_query::evaluation::Losses;
+use freshet_query::parser::{CreateView, TableName};
+use freshet_query::result::ResultColumn;
+use freshet_query::{actions, parser};
+use freshet_schema::Column;
+
+use super::{ddl, shield};
+use crate::reader::Reader;
+use crate::reply::{Reply, bounded};
+use crate::session::Session;
+
+/// CREATE VIEW: the query is planned, so that it has only what its creator may read.
+///
+/// # Errors
+/// Missing privileges, taken names, and those of the query.
+pub async fn create(session: &mut Session, create: &CreateView) -> Result<Reply> {
+    let database = session.database_of(create.name.database.as_deref())?.to_owned();
+    let name = create.name.table.clone();
+    session.authorize(Privilege::CreateView, Object::Table(&database, &name))?;
+    if create.or_replace {
+        session.authorize(Privilege::Drop, Object::Table(&database, &name))?;
+    }
+    let own = session.client.account.clone();
+    let definer = create.definer.clone().unwrap_or_else(|| own.clone());
+    if definer != own {
+        session.authorize(Privilege::Super, Object::Server)?;
+    }
+    if create.query.has_variables() {
+        bail!(ViewHasVariable, "View's SELECT contains a variable or parameter");
+    }
+    if actions::has_side_effects(&create.query) {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'SLEEP and locks in views'"
+        );
+    }
+    let columns = columns_of(session, create, &database).await?;
+    let (columns, sources) = named(create, columns)?;
+    let engine = Arc::clone(&session.shared.engine);
+    let mode = session.settings.mode;
+    let view = View {
+        db: DbId(0),
+        name,
+        query: create.text.clone(),
+        text_mode: TextMode {
+            pipes_as_concat: mode.pipes_as_concat,
+            ansi_quotes: mode.ansi_quotes,
+            no_backslash_escapes: mode.no_backslash_escapes,
+        },
+        database: session.database.as_deref().map(str::to_owned),
+        definer,
+        invoker: create.invoker,
+        columns,
+        sources,
+        created_micros: engine.clock().wall_micros(),
+    };
+    let or_replace = create.or_replace;
+    let created = async move { engine.ddl().create_view(database, view, or_replace).await };
+    shield(session, created).await?;
+    Ok(Reply::done())
+}
+
+/// The columns of the query, as its text says.
+async fn columns_of(
+    session: &mut Session,
+    create: &CreateView,
+    database: &str,
+) -> Result<Vec<ResultColumn>> {
+    let parsed = parser::parse(&create.text, session.settings.mode)?.remove(0);
+    let origin = Reader::defining(session, database, &create.name.table).await?;
+    let query = create.query.clone();
+    let (texts, parameters, losses) = (parsed.items, Vec::new(), Losses::default());
+    let asked = PlanRequest { query, texts, parameters, origin, losses };
+    let plan = bounded(session, session.shared.query.plan(asked)).await?;
+    // A transaction opened by planning has a snapshot without the view.
+    session.transactions.roll_back();
+    Ok(plan.columns)
+}
+
+/// The columns of the view, and the names that they have in a query with `*`.
+fn named(create: &CreateView, columns: Vec<ResultColumn>) -> Result<(Vec<Column>, Vec<String>)> {
+    if !create.columns.is_empty() && create.columns.len() != columns.len() {
+        bail!(
+            ViewColumns,
+            "In definition of view, derived table or common table expression, SELECT list and \
+             column names list have different column counts"
+        );
+    }
+    let sources = columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+    let names = if create.columns.is_empty() { &sources } else { &create.columns };
+    let by_name = create.query.has_wildcard();
+    for list in if by_name { vec![names, &sources] } else { vec![names] } {
+        for (at, name) in list.iter().enumerate() {
+            if list[..at].iter().any(|before| before.eq_ignore_ascii_case(name)) {
+                bail!(DuplicateColumn, "Duplicate column name '{name}'");
+            }
+        }
+    }
+    let column = |((id, column), name): ((u32, &ResultColumn), &String)| {
+        let spec = ddl::column_spec(column);
+        let nullable = spec.nullable;
+        Column { nullable, ..Column::new(ColumnId(id), name, spec.ty) }
+    };
+    let made = (1..).zip(&columns).zip(names).map(column).collect();
+    Ok((made, if by_name { sources } else { Vec::new() }))
+}
+
+/// DROP VIEW.
+///
+/// # Errors
+/// 1051, 1347, missing privileges.
+pub async fn drop(session: &mut Session, views: &[TableName], if_exists: bool) -> Result<Reply> {
+    let place = |view: &TableName| {
+        let database = session.database_of(view.database.as_deref())?;
+        session.authorize(Privilege::Drop, Object::Table(database, &view.table))?;
+        Ok((database.to_owned(), view.table.clone()))
+    };
+    let views = views.iter().map(place).collect::<Result<Vec<_>>>()?;
+    let engine = Arc::clone(&session.shared.engine);
+    let dropped = async move { engine.ddl().drop_views(views, if_exists).await };
+    for (database, view) in shield(session, dropped).await? {
+        session.diagnostics.push("Note", 1051, format!("Unknown table '{database}.{view}'"));
+    }
+    Ok(Reply::done())
+}
