@@ -100,9 +100,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Partitions(table) => catalog::partitions(session, table),
         ShowWhat::Tablets(table) => catalog::tablets(session, table),
         ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),
-        ShowWhat::Status(_) => {
-            Ok(server::status_rows(&session.shared, session.client.tls.as_ref()))
-        }
+        ShowWhat::Status(_) => Ok(server::status_rows(&session.shared, &session.client)),
         ShowWhat::Warnings { errors_only, count } => {
             Ok(server::warnings(session, *errors_only, *count))
         }

@@ -1,4 +1,4 @@
-"""TLS: PyMySQL, mysql-connector-python, the mariadb command line and curl, with the keys that the
+"""TLS and compression: PyMySQL, mysql-connector-python, the mariadb command line and curl, with the keys that the
 server has generated. The first argument is the data directory, the second the server's process."""
 
 import os
@@ -70,6 +70,22 @@ for version in "TLSv1.2", "TLSv1.3":
     assert status.returncode == 0 and "Cipher in use" in line[0], status
 status = mariadb("--ssl", "-N", "-e", "SELECT REPEAT('x', 100000)")
 assert len(status.stdout.strip()) == 100000, status.stderr
+
+# Compressed, with TLS and without.
+large = "SELECT REPEAT('x', 3000000), MD5('noise')"
+for tls in "--ssl", "--skip-ssl":
+    status = mariadb("-C", tls, "-N", "-e", "SHOW STATUS LIKE 'Compression'; SELECT REPEAT('ab', 9)")
+    assert status.stdout.split() == ["Compression", "ON", "ab" * 9], status
+    assert len(mariadb("-C", tls, "-N", "--raw", "-e", large).stdout) > 3000000
+small = mysql.connector.connect(host=HOST, port=MYSQL_PORT, user="root", use_pure=True,
+                                compress=True)
+cursor = small.cursor()
+for text in "x", "y" * 3000000, "z" * 100:
+    cursor.execute("SELECT %s", (text,))
+    assert cursor.fetchone() == (text,)
+cursor.execute("SHOW STATUS LIKE 'Compression'")
+assert cursor.fetchone() == ("Compression", "ON")
+small.close()
 
 health = f"https://localhost:{HTTP_PORT}/api/health"
 assert run("curl", "-sS", "--cacert", CA, health).returncode == 0

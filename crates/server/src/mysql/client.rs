@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use freshet_wire::handshake::LOGIN_BYTES_MAX;
-use freshet_wire::{OkPacket, PacketReader, PacketWriter};
+use freshet_wire::{Capabilities, OkPacket, PacketReader, PacketWriter};
 use tokio::net::TcpStream;
 
 use crate::Shared;
@@ -75,6 +75,12 @@ async fn log_in(
             reader.set_payload_bytes_max(session.settings.packet_bytes_max);
             let status = session.status();
             writer.ok(&OkPacket { status, ..OkPacket::default() });
+            if writer.capabilities().contains(Capabilities::COMPRESS) {
+                // The login ends as it began.
+                send(&mut socket, writer.bytes(), SEND_TIMEOUT).await.ok()?;
+                writer.clear();
+                socket.compress();
+            }
             let held = Held { registration, slot };
             Some(Connection::new(socket, reader, writer, session, acks, held))
         }

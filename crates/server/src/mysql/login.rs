@@ -23,8 +23,8 @@ use crate::tls::Stream;
 /// How long a client may take to read a packet before its login is complete.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The capabilities for compression by zlib and zstd.
-const COMPRESSION: u32 = Capabilities::COMPRESS.bits() | Capabilities::ZSTD.bits();
+/// What clients may ask for, besides TLS.
+const OFFERED: Capabilities = Capabilities::SERVER.with(Capabilities::COMPRESS);
 
 /// A connection without a session yet.
 pub struct Channel<'a> {
@@ -103,7 +103,7 @@ pub async fn greet(
         version: &shared.settings.version,
         connection_id: registration.process.id,
         scramble,
-        capabilities: Capabilities::SERVER.set(Capabilities::SSL, shared.tls.is_some()),
+        capabilities: OFFERED.set(Capabilities::SSL, shared.tls.is_some()),
         collation: Collation::UTF8MB4_0900_AI_CI,
         status: StatusFlags::AUTOCOMMIT,
         plugin: AuthPlugin::Native,
@@ -125,14 +125,14 @@ pub async fn greet(
     else {
         return Err(Refused::Error(err!(HandshakeFailed, "Bad handshake: TLS twice")));
     };
-    if request.hello.capabilities.bits() & COMPRESSION != 0 {
+    if request.hello.capabilities.contains(Capabilities::ZSTD) {
         // The client would compress all packets from here on, although the server did not offer it.
         return Err(Refused::Error(err!(
             HandshakeFailed,
-            "Bad handshake: the server does not offer compression; connect without it"
+            "Bad handshake: the server offers compression by zlib, and not by zstd"
         )));
     }
-    channel.writer.set_capabilities(request.hello.capabilities & Capabilities::SERVER);
+    channel.writer.set_capabilities(request.hello.capabilities & OFFERED);
     let claim = LoginClaim { user: request.user, peer, plugin: request.plugin };
     let account =
         authenticate(&mut channel, shared, &claim, scramble, Some(request.auth_response)).await?;

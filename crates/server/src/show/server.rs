@@ -3,12 +3,12 @@
 use freshet_base::Result;
 use freshet_meta::{LabelState, Object, Privilege, require_visible};
 use freshet_query::session::Scope;
+use freshet_wire::Capabilities;
 
 use super::listing::{Listing, instant, some};
 use crate::Shared;
 use crate::process::Process;
-use crate::session::Session;
-use crate::tls::TlsInfo;
+use crate::session::{Client, Session};
 use crate::variables::{self, ALIASES, ALL, Reach, Values};
 
 /// Characters of a statement in SHOW PROCESSLIST without FULL.
@@ -35,12 +35,15 @@ pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
     listing
 }
 
-/// SHOW STATUS, for a session whose connection is encrypted so.
-pub fn status_rows(shared: &Shared, tls: Option<&TlsInfo>) -> Listing {
+/// SHOW STATUS, as this client may see it.
+pub fn status_rows(shared: &Shared, connection: &Client) -> Listing {
+    let tls = connection.tls.as_ref();
+    let compressed = connection.capabilities.contains(Capabilities::COMPRESS);
     let metrics = shared.metrics();
     let wal = shared.engine.log_stats();
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
     let pairs = [
+        ("Compression", if compressed { "ON" } else { "OFF" }.to_owned()),
         ("Delta_bytes", metrics.delta_bytes.get().to_string()),
         ("Groups_open", shared.engine.open_groups().to_string()),
         ("Innodb_buffer_pool_pages_total", "0".to_owned()),

@@ -12,8 +12,7 @@ use super::listing::Listing;
 use super::server;
 use crate::Shared;
 use crate::process::Process;
-use crate::session::Session;
-use crate::tls::TlsInfo;
+use crate::session::{Client, Session};
 use crate::variables::Values;
 
 const MICROS_OF_MILLI: i64 = 1000;
@@ -21,9 +20,8 @@ const MICROS_OF_MILLI: i64 = 1000;
 /// The server's state as one session may see it.
 pub struct ServerView {
     shared: Arc<Shared>,
-    account: Account,
     variables: Values,
-    tls: Option<TlsInfo>,
+    client: Client,
     processes: Vec<Arc<Process>>,
 }
 
@@ -31,15 +29,14 @@ impl ServerView {
     pub fn new(session: &Session) -> Self {
         Self {
             shared: Arc::clone(&session.shared),
-            account: session.client.account.clone(),
             variables: Arc::clone(&session.variables),
-            tls: session.client.tls.clone(),
+            client: session.client.clone(),
             processes: server::visible(session),
         }
     }
 
     fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
-        authorize(&self.shared.engine.catalog(), &self.account, privilege, object)
+        authorize(&self.shared.engine.catalog(), &self.client.account, privilege, object)
     }
 
     fn processlist(&self) -> Vec<Vec<Cell>> {
@@ -174,19 +171,17 @@ impl SystemSource for ServerView {
             ServerTable::SessionVariables => {
                 cells(server::variable_rows(&self.variables, &self.shared.globals.load()))
             }
-            ServerTable::GlobalStatus => {
-                cells(server::status_rows(&self.shared, self.tls.as_ref()))
-            }
+            ServerTable::GlobalStatus => cells(server::status_rows(&self.shared, &self.client)),
         })
     }
 
     fn may_see_account(&self, account: &Account) -> bool {
         let accounts = Object::Table("mysql", "user");
-        *account == self.account || self.authorize(Privilege::Select, accounts).is_ok()
+        *account == self.client.account || self.authorize(Privilege::Select, accounts).is_ok()
     }
 
     fn may_see(&self, database: &str) -> bool {
-        may_see_database(&self.shared.engine.catalog(), &self.account, database)
+        may_see_database(&self.shared.engine.catalog(), &self.client.account, database)
     }
 
     fn may_show_view(&self, database: &str, view: &str) -> bool {
@@ -194,6 +189,6 @@ impl SystemSource for ServerView {
     }
 
     fn may_see_table(&self, database: &str, table: &str) -> bool {
-        may_see_table(&self.shared.engine.catalog(), &self.account, database, table)
+        may_see_table(&self.shared.engine.catalog(), &self.client.account, database, table)
     }
 }

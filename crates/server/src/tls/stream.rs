@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::compressed::Compressed;
+
 /// How a client is connected, as far as accounts ask for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Transport {
@@ -29,6 +31,8 @@ pub struct TlsInfo {
 pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<Replayed>>),
+    /// One of the others, in compressed frames.
+    Compressed(Box<Compressed<Self>>),
     /// Between the two: its handshake runs, or has failed.
     Closed,
 }
@@ -55,6 +59,12 @@ impl Stream {
         Ok(())
     }
 
+    /// Switches to compressed frames, behind a login.
+    pub fn compress(&mut self) {
+        let inner = std::mem::replace(self, Self::Closed);
+        *self = Self::Compressed(Box::new(Compressed::new(inner)));
+    }
+
     /// How its client is connected.
     pub fn transport(&self) -> Transport {
         match self {
@@ -62,6 +72,7 @@ impl Stream {
                 let certified = stream.get_ref().1.peer_certificates().is_some();
                 Transport { encrypted: true, certified }
             }
+            Self::Compressed(stream) => stream.inner().transport(),
             Self::Plain(_) | Self::Closed => Transport::default(),
         }
     }
@@ -79,15 +90,17 @@ impl Stream {
         Some(TlsInfo { version, cipher: openssl_name(suite.as_str().unwrap_or_default()) })
     }
 
-    /// Sends what the socket takes at once; `WouldBlock` if it takes nothing, and always under TLS,
-    /// where bytes are to be encrypted first.
+    /// Sends what the socket takes at once; `WouldBlock` if it takes nothing, and always where
+    /// bytes are to be encrypted or compressed first.
     ///
     /// # Errors
     /// When the connection has failed.
     pub fn try_write(&self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_write(bytes),
-            Self::Tls(_) | Self::Closed => Err(std::io::ErrorKind::WouldBlock.into()),
+            Self::Tls(_) | Self::Compressed(_) | Self::Closed => {
+                Err(std::io::ErrorKind::WouldBlock.into())
+            }
         }
     }
 }
@@ -116,6 +129,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Compressed(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Closed => Poll::Ready(Err(closed())),
         }
     }
@@ -130,6 +144,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Compressed(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Closed => Poll::Ready(Err(closed())),
         }
     }
@@ -142,6 +157,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write_vectored(context, parts),
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
+            Self::Compressed(stream) => Pin::new(stream).poll_write_vectored(context, parts),
             Self::Closed => Poll::Ready(Err(closed())),
         }
     }
@@ -150,7 +166,7 @@ impl AsyncWrite for Stream {
         match self {
             Self::Plain(socket) => socket.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
-            Self::Closed => false,
+            Self::Compressed(_) | Self::Closed => false,
         }
     }
 
@@ -158,6 +174,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_flush(context),
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+            Self::Compressed(stream) => Pin::new(stream).poll_flush(context),
             Self::Closed => Poll::Ready(Err(closed())),
         }
     }
@@ -166,6 +183,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Compressed(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Closed => Poll::Ready(Err(closed())),
         }
     }
