@@ -113,6 +113,8 @@ codes! {
     WrongColumnName = 1166 "42000" 400;
     /// A key of a text without length.
     BlobKey = 1170 "42000" 400;
+    /// A SELECT INTO with more than one row.
+    TooManyRows = 1172 "42000" 400;
     UnknownVariable = 1193 "HY000" 400;
     /// The statement waited too long for a lock or for its place in a queue.
     LockWaitTimeout = 1205 "HY000" 503;

@@ -8,6 +8,8 @@ mod cursor;
 mod depth;
 mod dialect;
 mod insert;
+mod into;
+mod items;
 mod prepare;
 mod set;
 mod show;
@@ -30,6 +32,7 @@ pub use cursor::TableName;
 use cursor::{Cursor, Source, refuse};
 use dialect::MySql;
 pub use insert::{Insert, InsertSource, OnDuplicate};
+use items::items;
 pub use prepare::PreparedText;
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
@@ -52,6 +55,11 @@ const STATEMENTS_MAX: usize = 10_000;
 pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH, and set operations of them.
     Query(Select),
+    /// SELECT .. INTO of user variables, in lower case.
+    SelectInto {
+        query: Select,
+        variables: Vec<String>,
+    },
     Explain {
         statement: Box<Statement>,
         /// ANALYZE: executes the statement and displays the metrics of each operator.
@@ -186,19 +194,28 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         }
         check_reserved(piece, &source)?;
         depth::check(piece)?;
-        let tokens = numbered(unlocked(piece));
+        let into = into::taken(piece);
+        let (read, variables) = match &into {
+            Some((rest, variables)) => (&rest[..], Some(variables)),
+            None => (piece, None),
+        };
+        let tokens = numbered(unlocked(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)
             .with_recursion_limit(NESTING_MAX)
             .with_tokens_with_locations(tokens);
         let mut cursor = Cursor::new(parser, &source);
-        let statement = statement(&mut cursor)?;
+        let mut statement = statement(&mut cursor)?;
         cursor.expect_end()?;
+        if let Some(variables) = variables {
+            let Statement::Query(query) = statement else { return Err(refuse("INTO here")) };
+            statement = Statement::SelectInto { query, variables: variables.clone() };
+        }
         statements.push(Parsed {
             statement,
             text: source.between(first, last).to_owned(),
             parameters,
-            items: items(piece, &source),
+            items: items(read, &source),
         });
     }
     if statements.is_empty() {
@@ -268,74 +285,6 @@ fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         _ => token.clone(),
     };
     tokens.iter().map(number).collect()
-}
-
-/// The text of each item in the outermost select list.
-fn items(tokens: &[TokenWithSpan], source: &Source<'_>) -> Vec<String> {
-    const MODIFIERS: [&str; 12] = [
-        "ALL",
-        "DISTINCT",
-        "DISTINCTROW",
-        "HIGH_PRIORITY",
-        "STRAIGHT_JOIN",
-        "SQL_SMALL_RESULT",
-        "SQL_BIG_RESULT",
-        "SQL_BUFFER_RESULT",
-        "SQL_NO_CACHE",
-        "SQL_CACHE",
-        "SQL_CALC_FOUND_ROWS",
-        "SELECT",
-    ];
-    const ENDS: [&str; 12] = [
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "FOR",
-        "INTO",
-        "WINDOW",
-    ];
-    let mut depth = 0_usize;
-    let mut open: Option<(Location, Location)> = None;
-    let mut found = Vec::new();
-    let mut inside = false;
-    for token in tokens {
-        match &token.token {
-            Token::Whitespace(_) => continue,
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        let word = match &token.token {
-            Token::Word(word) if word.quote_style.is_none() && depth == 0 => {
-                word.value.to_uppercase()
-            }
-            _ => String::new(),
-        };
-        if !inside {
-            inside = word == "SELECT";
-            continue;
-        }
-        if open.is_none() && MODIFIERS.contains(&word.as_str()) {
-            continue;
-        }
-        let ends = token.token == Token::EOF || ENDS.contains(&word.as_str());
-        if ends || (depth == 0 && token.token == Token::Comma) {
-            found.extend(open.take().map(|(from, to)| source.between(from, to).to_owned()));
-            if ends {
-                return found;
-            }
-            continue;
-        }
-        open = Some((open.map_or(token.span.start, |(from, _)| from), token.span.end));
-    }
-    found.extend(open.map(|(from, to)| source.between(from, to).to_owned()));
-    found
 }
 
 /// The error for LOAD DATA; for LOCAL it has the number by which clients know that a local file is

@@ -315,7 +315,10 @@ fn observe(session: &Session, began: Option<Duration>) {
 
 fn count(session: &Session, statement: &Statement) {
     let kind = match statement {
-        Statement::Query(_) | Statement::SideEffects(_) | Statement::Explain { .. } => "query",
+        Statement::Query(_)
+        | Statement::SelectInto { .. }
+        | Statement::SideEffects(_)
+        | Statement::Explain { .. } => "query",
         Statement::Insert(_) => "insert",
         Statement::Change(_) => "change",
         Statement::Show(_) | Statement::Describe(..) => "show",
@@ -404,6 +407,9 @@ async fn reply(
 ) -> Result<Reply> {
     match &parsed.statement {
         Statement::Query(select) => query::select(session, select, &parsed.items, parameters).await,
+        Statement::SelectInto { query, variables } => {
+            query::select_into(session, parsed, query, variables, parameters).await
+        }
         Statement::Explain { statement, analyze } => {
             query::explain(session, statement, *analyze, parameters).await
         }

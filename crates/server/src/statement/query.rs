@@ -72,6 +72,50 @@ pub async fn select(
     Ok(Reply::Stream(columns, rows))
 }
 
+/// SELECT .. INTO of user variables.
+///
+/// # Errors
+/// Those of the query; 1222 for another number of columns, 1172 for more than one row.
+pub async fn select_into(
+    session: &mut Session,
+    parsed: &Parsed,
+    query: &Select,
+    variables: &[String],
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let origin = Reader::of(session, query.reads_tables()).await?;
+    let asked = asked(origin, query.clone(), &parameters);
+    let asked = PlanRequest { texts: parsed.items.clone(), ..asked };
+    let (columns, mut rows) = begun(session, asked, parameters).await?;
+    if columns.len() != variables.len() {
+        bail!(
+            SetColumns,
+            "The used SELECT statements have a different number of columns: {} for {} variables",
+            columns.len(),
+            variables.len()
+        );
+    }
+    let mut found = None;
+    while let Some(batch) = bounded(session, rows.next()).await? {
+        if batch.num_rows() > 1 || (batch.num_rows() > 0 && found.is_some()) {
+            bail!(TooManyRows, "Result consisted of more than one row");
+        }
+        if batch.num_rows() > 0 {
+            found = Some(batch);
+        }
+    }
+    session.diagnostics.evaluated(rows.warnings());
+    let Some(batch) = found else {
+        let message = "No data - zero rows fetched, selected, or processed";
+        session.diagnostics.push("Warning", 1329, message.to_owned());
+        return Ok(Reply::done());
+    };
+    for (name, cells) in variables.iter().zip(Cells::of(&batch, &columns)?) {
+        session.set_user_variable(name, cell_value(&cells, 0))?;
+    }
+    Ok(Reply::Done { affected: 1 })
+}
+
 /// Plans a query whose rows are stored and starts it.
 ///
 /// # Errors
