@@ -20,7 +20,7 @@ pub fn scanner_agrees_with_parser(data: &[u8]) {
     let mut out = Vec::new();
     let Ok(scanned) = scan_rows(data, &plan, &rules, Dialect::default(), &mut out) else { return };
     let Some(parsed) = parse(&text[..scanned.consumed]) else { return };
-    assert_eq!(parsed.len(), scanned.rows, "both see as many rows");
+    assert_eq!(parsed.len(), scanned.encoded.rows, "both see as many rows");
     let stored = stored(&out);
     for (at, (stored, parsed)) in stored.iter().zip(parsed.iter().flatten()).enumerate() {
         match parsed {

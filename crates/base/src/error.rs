@@ -71,8 +71,12 @@ codes! {
     /// A default that the column cannot hold.
     InvalidDefault = 1067 "42000" 400;
     MultiplePrimaryKeys = 1068 "42000" 400;
+    /// A type or attributes that a column cannot have.
+    WrongColumn = 1063 "42000" 400;
     KeyTooLong = 1071 "42000" 400;
     KeyColumnMissing = 1072 "42000" 400;
+    /// AUTO_INCREMENT of a column that is not a key, or of two.
+    WrongAutoKey = 1075 "42000" 400;
     /// The declared length is above the type's maximum.
     TooLongColumn = 1074 "42000" 400;
     /// A statement that changes the table that it reads in a subquery.
@@ -202,6 +206,8 @@ codes! {
     TooManyStatements = 1461 "42000" 503;
     /// A view that reads itself.
     ViewRecursion = 1462 "HY000" 400;
+    /// An AUTO_INCREMENT column holds no further id.
+    NoMoreIds = 1467 "HY000" 409;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     /// A function called with the wrong number of arguments.

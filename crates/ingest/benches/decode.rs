@@ -173,7 +173,7 @@ fn prepared(
         out.clear();
         let params = Params::parse(count, &block, &mut types, &[]).expect("a whole block");
         let scanned = statement.rows(params, &plan, &rules, &mut out).expect("good values");
-        assert_eq!(scanned.rows, rows.len());
+        assert_eq!(scanned.encoded.rows, rows.len());
     });
 }
 

@@ -21,8 +21,10 @@ use freshet_wal as wal;
 
 use crate::admit::{Admission, Admitted};
 use crate::buffer::LoadBuffer;
+use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
+use crate::metadata::Settler;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
@@ -49,6 +51,7 @@ pub(crate) struct Appender {
     pub store: Arc<Store>,
     pub admission: Arc<Admission>,
     pub history: Arc<History>,
+    pub settler: Arc<Settler>,
 }
 
 /// Result of an appended load.
@@ -109,6 +112,8 @@ pub struct PartLoad {
     pub body: PartBody,
     /// In tables with a primary key, unless its rows are in files.
     pub looked_up: Option<LookedUp>,
+    /// In the AUTO_INCREMENT column.
+    pub ids: Option<UsedIds>,
 }
 
 impl Appender {
@@ -132,6 +137,7 @@ impl Appender {
         admitted: Admitted,
     ) -> Result<(Appended, Lsn)> {
         self.check_flushable(load.table)?;
+        let _entered = self.enter_ids(load.table, buffer.ids())?;
         let (rows, removals) = (buffer.rows(), buffer.removals());
         let rows_end = buffer.payload.len();
         assert!(rows_end >= PART_HEAD_BYTES, "rows follow the head of their part");
@@ -218,6 +224,12 @@ impl Appender {
         for part in &parts {
             self.check_flushable(&part.table)?;
         }
+        // In one order, so that nobody waits in a circle.
+        let ids = parts.iter().map(|part| (Arc::clone(&part.table), part.ids));
+        let mut ids = ids.collect::<Vec<_>>();
+        ids.sort_unstable_by_key(|(table, _)| table.id);
+        let entered = ids.iter().map(|(table, ids)| self.enter_ids(table, *ids));
+        let _entered = entered.collect::<Result<Vec<_>>>()?;
         let mut payload = encode_parts(&parts);
         if let Some(label) = &mut label {
             write_label(label, &mut payload);
@@ -262,6 +274,16 @@ impl Appender {
         Ok((Appended { lsn, txn }, cuts))
     }
 
+    /// Lets ids into the log that are in rows of a load, as long as the answer is held.
+    pub fn enter_ids<'t>(
+        &self,
+        table: &'t TableState,
+        ids: Option<UsedIds>,
+    ) -> Result<Option<EnteredIds<'t>>> {
+        let Some((counter, ids)) = table.counter.as_ref().zip(ids) else { return Ok(None) };
+        counter.enter(&ids, &|table, end| self.settler.count(table, end)).map(Some)
+    }
+
     /// Reserves log space for a record of these parts.
     ///
     /// # Errors
@@ -272,7 +294,7 @@ impl Appender {
     }
 
     fn enter_part_load(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Joined {
-        let PartLoad { table, schema, began_in, rows, removals, body, looked_up: _ } = part;
+        let PartLoad { table, schema, began_in, rows, removals, body, .. } = part;
         let mut group = table.lock();
         let joined = group.alone(txn, || self.store.clock().wall_micros());
         // Held until the delta refers to the files, so that the sweep does not delete them.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use freshet_base::{Result, err};
 
+use crate::counter::UsedIds;
 use crate::record::PART_HEAD_BYTES;
 
 /// Above this capacity an idle buffer is deallocated.
@@ -17,13 +18,15 @@ pub struct LoadBuffer {
     rows: u32,
     /// How many of the rows, the first ones, only remove their key.
     removals: u32,
+    /// The ids in the rows, of an AUTO_INCREMENT column.
+    ids: Option<UsedIds>,
 }
 
 impl LoadBuffer {
     /// Empties the buffer and returns it to append rows to. It already contains space for the head,
     /// which the caller must not modify; the caller also counts the rows.
     pub fn begin(&mut self) -> &mut Vec<u8> {
-        (self.rows, self.removals) = (0, 0);
+        (self.rows, self.removals, self.ids) = (0, 0, None);
         self.payload.clear();
         self.payload.resize(PART_HEAD_BYTES, 0);
         &mut self.payload
@@ -47,6 +50,27 @@ impl LoadBuffer {
         Ok(())
     }
 
+    /// Says which ids further rows have.
+    pub fn use_ids(&mut self, ids: Option<UsedIds>) {
+        self.ids = UsedIds::join(self.ids, ids);
+    }
+
+    /// The encoded rows, to write other ids of the same size.
+    pub(crate) fn rows_mut(&mut self) -> &mut [u8] {
+        let head = PART_HEAD_BYTES.min(self.payload.len());
+        &mut self.payload[head..]
+    }
+
+    /// Says that the rows have these ids instead.
+    pub(crate) fn replace_ids(&mut self, ids: UsedIds) {
+        self.ids = Some(ids);
+    }
+
+    /// The ids in the rows.
+    pub fn ids(&self) -> Option<UsedIds> {
+        self.ids
+    }
+
     /// Says that the rows so far only remove their key (keys.md K24).
     pub fn removes_so_far(&mut self) {
         self.removals = self.rows;
@@ -59,7 +83,7 @@ impl LoadBuffer {
 
     /// Empties the buffer and frees its memory if it is unusually large.
     pub fn rest(&mut self) {
-        (self.rows, self.removals) = (0, 0);
+        (self.rows, self.removals, self.ids) = (0, 0, None);
         self.payload.clear();
         if self.payload.capacity() > BUFFER_BYTES_KEPT {
             self.payload = Vec::new();

@@ -13,6 +13,7 @@ use freshet_storage::resolver::{KeyedRows, Place};
 use crate::admit::WaitLimit;
 use crate::append::SmallLoad;
 use crate::buffer::LoadBuffer;
+use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::keyed::{KeyRules, KeyedLoad, OnExisting, duplicate_entry, keys_of, resolver, seen};
 use crate::locks::LockOwner;
@@ -126,10 +127,19 @@ impl Change<'_> {
             Some(own) => {
                 let seen = (self.seen, self.end.expect("a change has looked"));
                 let (target, engine, patience) = (self.target, self.engine, self.patience);
-                own.change(engine, target, (new, &rows), &removed, seen, patience).await
+                let reserved = own.use_ids(engine, target, self.ids_of(new))?;
+                let changed = own.change(engine, target, (new, &rows), &removed, seen, patience);
+                let loaded = changed.await?;
+                Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded })
             }
             None => self.append(new, &removed).await,
         }
+    }
+
+    /// The ids in rows, which also an UPDATE may have raised.
+    fn ids_of(&self, rows: &LoadBuffer) -> Option<UsedIds> {
+        let (counter, schema) = (self.target.counter()?, self.target.schema());
+        counter.of_rows(schema, rows.row_bytes(), rows.rows())
     }
 
     async fn append(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
@@ -145,6 +155,7 @@ impl Change<'_> {
         buffer.removes_so_far();
         buffer.resume().extend_from_slice(new.row_bytes());
         buffer.count(new.rows() as usize)?;
+        buffer.use_ids(self.ids_of(new));
         if !engine.appender.takes_record_of(buffer.payload_bytes()) {
             bail!(
                 OutOfRoom,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
+use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
     Created, Database, Definition, Meta, MetaEvent, Renaming, SchemaChange, TableSpec, UserAdmin,
     View,
@@ -18,9 +18,10 @@ use freshet_wal::Room;
 use futures::lock::MutexGuard;
 
 use crate::admit::Admission;
+use crate::counter::{Counter, StoppedCounter};
 use crate::group::EndedGroup;
 use crate::history::History;
-use crate::metadata::{SMALL_EVENT_BYTES, Settler};
+use crate::metadata::{SMALL_EVENT_BYTES, Settler, Unsettled};
 use crate::record::{self, BarrierBody, BarrierStamp, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::store::Store;
@@ -104,14 +105,42 @@ impl Ddl {
     /// `NoSuchTable`, and those of the log.
     pub async fn truncate(&self, ids: &[TableId]) -> Result<()> {
         self.term.begun().await?;
-        let states = self.states_of(ids)?;
+        let body = BarrierBody::Truncate(self.new_tablets(ids).await?);
+        self.barrier(body, &self.states_of(ids)?).await
+    }
+
+    /// Deletes all rows of a table as TRUNCATE does, except that generated ids go on.
+    ///
+    /// # Errors
+    /// Those of [`Self::truncate`].
+    pub async fn delete_all(&self, id: TableId) -> Result<()> {
+        self.term.begun().await?;
+        let body = BarrierBody::Empty(self.new_tablets(&[id]).await?);
+        self.barrier(body, &self.states_of(&[id])?).await
+    }
+
+    async fn new_tablets(&self, ids: &[TableId]) -> Result<Vec<Vec<TabletId>>> {
         let (store, ids) = (Arc::clone(&self.store), ids.to_vec());
-        let tablets = task::run(self.store.pool(), move || {
+        task::run(self.store.pool(), move || {
             let catalog = store.tables.catalog();
             let tables = ids.iter().map(|id| catalog.require(*id));
             tables.map(|table| store.meta().new_tablets(table?)).collect::<Result<_>>()
-        });
-        self.barrier(BarrierBody::Truncate(tablets.await?), &states).await
+        })
+        .await
+    }
+
+    /// Moves the generated ids of a table: the next one is at least `next` (ALTER TABLE ..
+    /// AUTO_INCREMENT). They never go back.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, and those of the log.
+    pub async fn move_counter(&self, id: TableId, next: u64) -> Result<()> {
+        self.term.begun().await?;
+        let state = self.states_of(&[id])?.remove(0);
+        let Some(counter) = &state.counter else { return Ok(()) };
+        let lsn = counter.move_to(next, &|table, end| self.settler.count(table, end))?;
+        self.store.horizon().wait(lsn).await;
+        Ok(())
     }
 
     /// Adds, drops or renames columns. Existing rows are converted when they are read.
@@ -240,17 +269,38 @@ impl Ddl {
         let room = match body {
             BarrierBody::Alter(_) => self.admission.room_soon(bytes).await?,
             // These free room.
-            BarrierBody::Truncate(_) | BarrierBody::Drop => self.room_of_removal(bytes)?,
+            BarrierBody::Truncate(_) | BarrierBody::Empty(_) | BarrierBody::Drop => {
+                self.room_of_removal(bytes)?
+            }
         };
+        let unsettled = self.append_barrier(body, &payload, states, room)?;
+        self.settler.settled_as_told(unsettled).await
+    }
+
+    fn append_barrier(
+        &self,
+        body: BarrierBody,
+        payload: &[u8],
+        states: &[Arc<TableState>],
+        room: Room,
+    ) -> Result<Unsettled> {
         let now = self.store.clock().wall_micros();
+        // No row with an id from before gets between the record and the first new id.
+        let counters = match &body {
+            BarrierBody::Truncate(_) => {
+                Counter::stop(states.iter().filter_map(|state| state.counter.as_deref()))
+            }
+            _ => Vec::new(),
+        };
         let (_, (unsettled, ended)) =
-            self.store.wal.append(Kind::Barrier as u8, &payload[..], room, |lsn, stamp| {
+            self.store.wal.append(Kind::Barrier as u8, payload, room, |lsn, stamp| {
                 let (stamps, ended) = stamp_barrier(&body, states, lsn, now, stamp)?;
                 let event = body.event(&stamps);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
+        counters.iter().for_each(StoppedCounter::restart);
         ended.into_iter().for_each(|group| self.history.push(group));
-        self.settler.settled_as_told(unsettled).await
+        Ok(unsettled)
     }
 
     /// Reserves log space for a record that removes rows, from what is kept for that.
@@ -281,7 +331,7 @@ fn stamp_barrier(
     for state in states {
         let mut table = state.lock();
         let barrier = match body {
-            BarrierBody::Truncate(_) => {
+            BarrierBody::Truncate(_) | BarrierBody::Empty(_) => {
                 state.note_truncate(lsn);
                 Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }

@@ -179,6 +179,11 @@ impl Engine {
         self.store.tables.state(id)
     }
 
+    /// The next generated id of a table; `None` without an AUTO_INCREMENT column.
+    pub fn next_id(&self, id: TableId) -> Option<u64> {
+        self.table_state(id)?.counter.as_ref().map(|counter| counter.next())
+    }
+
     /// All tables, by id.
     pub fn table_states(&self) -> Vec<Arc<TableState>> {
         self.store.tables.states()
@@ -277,6 +282,11 @@ impl Engine {
             self.appender.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
         };
         let ended = states.iter().map(end).fold(Ok(()), Result::and);
+        for counter in states.iter().filter_map(|state| state.counter.as_ref()) {
+            if let Err(error) = counter.park(&|table, end| self.settler.count(table, end)) {
+                tracing::warn!(%error, "the next start leaves out generated ids");
+            }
+        }
         self.halt().await;
         let (store, settler) = (Arc::clone(&self.store), Arc::clone(&self.settler));
         let saved = task::run(self.store.pool(), move || {

@@ -154,6 +154,7 @@ impl KeyedLoad<'_> {
             true => buffer,
             false => {
                 choose(buffer, &decided.kept, self.target.schema(), &mut chosen)?;
+                chosen.use_ids(buffer.ids());
                 looked.choose(&decided.kept, &chosen, self.target);
                 &mut chosen
             }

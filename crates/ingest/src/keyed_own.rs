@@ -173,6 +173,7 @@ impl KeyedTable {
             rows: buffer.rows(),
             removals: buffer.removals(),
             body: PartBody::Rows { bytes: Bytes::copy_from_slice(buffer.row_bytes()), permit },
+            ids: None,
             looked_up: end.map(|end| LookedUp { end, is_derived: true }),
         };
         Ok(Some((part, self.target, keyed)))

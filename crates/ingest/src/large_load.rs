@@ -93,6 +93,7 @@ impl LargeLoad {
             began_in: self.incarnation,
             rows: self.rows,
             removals: 0,
+            ids: None,
             looked_up: None,
             body: PartBody::Rowsets { metas: rowsets, in_flight: self.in_flight },
         })

@@ -13,8 +13,9 @@ use freshet_meta::Claim;
 use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, SmallLoad};
+use crate::append::{Appended, PartLoad, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
+use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::keyed::{KeyRules, KeyedLoad};
 use crate::keyed_files::KeyedFiles;
@@ -50,6 +51,8 @@ pub struct Load<'a> {
     files: Option<Box<LargeLoad>>,
     /// Memory reserved for rows in the buffer.
     held: Option<Permit>,
+    /// The ids in pushed rows.
+    ids: Option<UsedIds>,
 }
 
 impl Load<'_> {
@@ -58,6 +61,16 @@ impl Load<'_> {
     pub fn with_keys(mut self, rules: KeyRules) -> Self {
         self.key_rules = rules;
         self
+    }
+
+    /// Says which ids pushed rows have, of an AUTO_INCREMENT column.
+    pub fn use_ids(&mut self, ids: Option<UsedIds>) {
+        self.ids = UsedIds::join(self.ids, ids);
+    }
+
+    /// The ids in pushed rows.
+    pub fn ids(&self) -> Option<UsedIds> {
+        self.ids
     }
 
     /// Adds rows with memory reserved by the caller; not for transactions. If the load becomes too
@@ -139,7 +152,10 @@ impl Load<'_> {
         // A request without rows may never have begun its buffer, which then lacks space for the
         // head.
         let buffer = match self.pieces.is_empty() && buffer.payload_bytes() > 0 {
-            true => buffer,
+            true => {
+                buffer.use_ids(self.ids);
+                buffer
+            }
             false => {
                 self.join(buffer, &mut whole)?;
                 &mut whole
@@ -181,6 +197,7 @@ impl Load<'_> {
         if buffer.rows() == 0 {
             return Ok(());
         }
+        self.use_ids(buffer.ids());
         self.hold(buffer.row_bytes().len()).await?;
         let memory = self.held.take().expect("rows have bytes, and their memory is held");
         let is_paid = memory.bytes() >= buffer.row_bytes().len() as u64;
@@ -213,6 +230,7 @@ impl Load<'_> {
         whole.resume().extend_from_slice(last.row_bytes());
         let bytes = self.pieces_bytes + last.row_bytes().len();
         assert_eq!(whole.row_bytes().len(), bytes, "the pieces of a load are its rows");
+        whole.use_ids(UsedIds::join(self.ids, last.ids()));
         whole.count(last.rows() as usize)
     }
 
@@ -222,7 +240,7 @@ impl Load<'_> {
         let engine = self.engine;
         let deadline = self.patience.late(&engine.admission);
         let files = self.files.expect("a large load has gone to files");
-        let parts = vec![files.finish().await?];
+        let parts = vec![PartLoad { ids: self.ids, ..files.finish().await? }];
         if self.target.table().key_model == KeyModel::Primary {
             let large = KeyedFiles { engine, target: self.target, rules: self.key_rules };
             return large.append(parts, label, deadline).await;
@@ -250,6 +268,7 @@ impl Engine {
             pieces_bytes: 0,
             files: None,
             held: None,
+            ids: None,
         }
     }
 }

@@ -198,6 +198,24 @@ impl Settler {
         Ok(())
     }
 
+    /// Appends that generated ids of a table below `end` may be given, without waiting: a record
+    /// with such ids stands behind it in the log.
+    ///
+    /// # Errors
+    /// `OutOfRoom` while the part of the log for such records is full; `NoSuchTable` when the table
+    /// was dropped.
+    pub fn count(&self, table: TableId, end: u64) -> Result<Lsn> {
+        let (room, event) = (self.room()?, MetaEvent::Counter { table, end });
+        let encoded = disk::encode(&event);
+        let payload = record::metadata_payload(MetadataBody::Inline(&encoded));
+        let kind = Kind::Metadata as u8;
+        let (lsn, _) = self.store.wal.append(kind, &payload[..], room, |lsn, stamp| {
+            record::write_metadata_stamp(stamp, table);
+            Ok::<_, Error>(self.settle_later(lsn, event, None, None))
+        })?;
+        Ok(lsn)
+    }
+
     /// Adds a record to those that settle once they are durable; called under the append lock.
     pub fn settle_later(
         &self,
@@ -366,7 +384,7 @@ impl Settler {
                 self.store.tables.remove(lsn, &tables);
             }
             // Readers see no reservations.
-            MetaEvent::Reserve(_) | MetaEvent::Term(_) => {}
+            MetaEvent::Reserve(_) | MetaEvent::Term(_) | MetaEvent::Counter { .. } => {}
         }
     }
 

@@ -125,6 +125,7 @@ impl Engine {
             store: Arc::clone(&store),
             admission: Arc::clone(&admission),
             history: Arc::clone(&history),
+            settler: Arc::clone(&settler),
         });
         let flusher = Arc::new(Flusher {
             store: Arc::clone(&store),
@@ -220,10 +221,12 @@ fn stored_tables(
     let catalog = meta.catalog();
     let mut views = HashMap::new();
     let mut states = HashMap::new();
-    for table in meta.fold().tables() {
+    let fold = meta.fold();
+    for table in fold.tables() {
         let view = table_view(files, &table)?.with_resolver(&memory);
         let db = catalog.database_name(&table.table);
-        let state = TableState::new(&view, db, table.flushed.version_lsn);
+        let next_id = fold.counter(&table.table);
+        let state = TableState::new(&view, db, table.flushed.version_lsn, next_id);
         let before = states.insert(table.table.id, Arc::new(state));
         assert!(before.is_none(), "metadata has a table once");
         views.insert(table.table.id, Arc::new(view));

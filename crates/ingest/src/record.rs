@@ -17,7 +17,8 @@
 //!                    schema version u32 (current from here on), txn u64 (of the group it ended;
 //!                    0: none was open), version u64 (of the table from here on)
 //!           payload  u8 1 (truncate), then per table: tablets u32, ids u64;
-//!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop)
+//!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop);
+//!                    u8 4 (empty: a truncate that lets generated ids go on), as u8 1
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64 (0: ids are reserved)
@@ -213,8 +214,11 @@ pub struct EndStamp {
 /// What a barrier does, as known before it is appended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BarrierBody {
-    /// All earlier rows are removed. The new tablets of each table, in stamp order.
+    /// All earlier rows are removed, and generated ids begin again. The new tablets of each table,
+    /// in stamp order.
     Truncate(Vec<Vec<TabletId>>),
+    /// A DELETE of all rows: like a TRUNCATE, but generated ids go on.
+    Empty(Vec<Vec<TabletId>>),
     /// The table has this schema from here on.
     Alter(Arc<TableSchema>),
     /// The tables are dropped.
@@ -239,8 +243,8 @@ impl BarrierBody {
     /// The payload of the record.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Truncate(tables) => {
-                let mut payload = vec![1];
+            Self::Truncate(tables) | Self::Empty(tables) => {
+                let mut payload = vec![if matches!(self, Self::Empty(_)) { 4 } else { 1 }];
                 for tablets in tables {
                     let count = u32::try_from(tablets.len()).expect("a table has few tablets");
                     payload.extend_from_slice(&count.to_le_bytes());
@@ -255,14 +259,16 @@ impl BarrierBody {
 
     /// The effect of the record on metadata.
     pub fn event(self, tables: &[BarrierStamp]) -> MetaEvent {
+        let keeps_counter = matches!(self, Self::Empty(_));
         match self {
-            Self::Truncate(tablets) => {
+            Self::Truncate(tablets) | Self::Empty(tablets) => {
                 assert_eq!(tables.len(), tablets.len(), "a TRUNCATE has tablets for each table");
                 let tables = tables.iter().zip(tablets).map(|(stamp, tablets)| Truncate {
                     table: stamp.table,
                     version: stamp.version,
                     incarnation: stamp.incarnation,
                     tablets,
+                    keeps_counter,
                 });
                 MetaEvent::Truncate(tables.collect())
             }
@@ -457,9 +463,9 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
         tables.push(BarrierStamp { table, incarnation, schema_version, ended, version });
     }
     let body = match payload.u8()? {
-        1 => {
-            let tablets = (0..count).map(|_| payload.tablets());
-            BarrierBody::Truncate(tablets.collect::<Result<_>>()?)
+        kind @ (1 | 4) => {
+            let tablets = (0..count).map(|_| payload.tablets()).collect::<Result<_>>()?;
+            if kind == 1 { BarrierBody::Truncate(tablets) } else { BarrierBody::Empty(tablets) }
         }
         2 if count == 1 => {
             let schema = disk::decode(payload.0).map_err(|error| {

@@ -219,7 +219,7 @@ impl<'a> Replay<'a> {
     fn barrier(&self, body: &BarrierBody, stamp: &BarrierStamp, lsn: Lsn) {
         let Some(state) = self.store.tables.state(stamp.table) else { return };
         let barrier = match body {
-            BarrierBody::Truncate(_) => {
+            BarrierBody::Truncate(_) | BarrierBody::Empty(_) => {
                 state.note_truncate(lsn);
                 Barrier::Truncate { incarnation: stamp.incarnation }
             }
@@ -263,7 +263,10 @@ pub(crate) async fn truncate_lost(store: &Arc<Store>) -> Result<()> {
         task::run(store.pool(), move || {
             let meta = own.meta();
             let tablets = meta.new_tablets(meta.catalog().require(id)?)?;
-            meta.truncate_lost(at, Truncate { table: id, version, incarnation, tablets })
+            // What it did to generated ids is unknown: they go on.
+            let keeps_counter = true;
+            let truncate = Truncate { table: id, version, incarnation, tablets, keeps_counter };
+            meta.truncate_lost(at, truncate)
         })
         .await?;
         let barrier = Barrier::Truncate { incarnation };

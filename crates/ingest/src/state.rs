@@ -14,6 +14,7 @@ use freshet_storage::view::TableView;
 use futures::channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::counter::Counter;
 use crate::group::{GroupCommit, GroupLimits, OpenGroup};
 use crate::job::Job;
 
@@ -35,6 +36,8 @@ pub struct TableState {
     pub resolver: Option<Arc<Resolver>>,
     /// Its run in the background.
     pub(crate) resolving: Job,
+    /// The ids of its AUTO_INCREMENT column.
+    pub counter: Option<Arc<Counter>>,
     /// Held while its rows are written to files or to the side file.
     pub flushing: futures::lock::Mutex<()>,
     /// Held by a statement that changes its definition, from reading the current one until the new
@@ -54,8 +57,9 @@ pub struct TableState {
 }
 
 impl TableState {
-    /// The state of the table in `view`, whose versions are counted up to the LSN `counted`.
-    pub fn new(view: &TableView, db_name: &str, counted: Lsn) -> Self {
+    /// The state of the table in `view`, whose versions are counted up to the LSN `counted`, and
+    /// whose generated ids go on with `next_id`.
+    pub fn new(view: &TableView, db_name: &str, counted: Lsn, next_id: Option<u64>) -> Self {
         let (table, delta) = (&*view.table, Arc::clone(&view.delta));
         let partition = table.partition();
         assert_eq!(delta.table(), table.id, "a table has a delta of its own");
@@ -76,6 +80,7 @@ impl TableState {
             log: Mutex::new(log),
             resolver: view.resolver.clone(),
             resolving: Job::default(),
+            counter: next_id.map(|next| Arc::new(Counter::new(table.id, next))),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
             name: Mutex::new(String::new()),

@@ -88,7 +88,8 @@ impl Tables {
         let view = TableView::created(table).with_resolver(&self.key_memory);
         let catalog = self.meta.catalog();
         let db = catalog.database_name(table);
-        let state = Arc::new(TableState::new(&view, db, view.flushed));
+        let next_id = self.meta.fold().counter(table);
+        let state = Arc::new(TableState::new(&view, db, view.flushed, next_id));
         let before = self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
         assert!(!before.contains_key(&state.id), "a table is created once");
         self.views.add(view, || self.meta.catalog());

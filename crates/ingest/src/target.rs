@@ -5,6 +5,7 @@ use std::sync::Arc;
 use freshet_base::{DbId, Lsn, Result, TableId, TxnId, err};
 use freshet_schema::{GroupCommitMode, Table, TableSchema};
 
+use crate::counter::Counter;
 use crate::names;
 use crate::state::TableState;
 use crate::tables::Tables;
@@ -46,6 +47,11 @@ impl LoadTarget {
     /// Its definition when it was resolved.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    /// Where the ids of its AUTO_INCREMENT column come from.
+    pub fn counter(&self) -> Option<&Arc<Counter>> {
+        self.state.counter.as_ref()
     }
 
     /// The schema to encode rows with. If the table is altered meanwhile, readers convert the rows.

@@ -1,6 +1,7 @@
 //! The rows of a transaction before COMMIT: buffered in the session, visible only to it, and
 //! committed as one log record.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 use crate::admit::{HeldMemory, WaitLimit};
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
+use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::keyed::{KeyRules, keys_of, resolver};
 use crate::keyed_own::{KeyedTable, Step};
@@ -56,6 +58,8 @@ struct Own {
     keyed: Mutex<Vec<KeyedTable>>,
     /// Holds the keys of these until the end, once there are any.
     owner: OnceLock<LockOwner>,
+    /// Ids of AUTO_INCREMENT columns in the rows of each table.
+    ids: Mutex<BTreeMap<TableId, UsedIds>>,
 }
 
 struct TableRows {
@@ -163,13 +167,32 @@ impl OwnRows {
         self.check_room(engine, buffer)?;
         // Ids are given out once the term has begun; nobody waits for that while holding memory.
         engine.begun().await?;
+        let reserved = self.use_ids(engine, target, buffer.ids())?;
         if target.table().key_model == KeyModel::Primary {
-            return self.insert(engine, target, buffer, patience, key_rules).await;
+            let loaded = self.insert(engine, target, buffer, patience, key_rules).await?;
+            return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
         }
         let bytes = buffer.row_bytes().len() as u64;
         let held = engine.admission.hold(bytes, patience.soon(&engine.admission)).await?;
         self.add(target, buffer, held);
-        self.loaded(engine, Lsn::ZERO, KeyOutcome::default())
+        self.loaded(engine, reserved, KeyOutcome::default())
+    }
+
+    /// Reserves the ids of rows, which the client is told before they are in the log. Returns the
+    /// position that its reply waits for.
+    pub(crate) fn use_ids(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        ids: Option<UsedIds>,
+    ) -> Result<Lsn> {
+        let Some(entered) = engine.appender.enter_ids(&target.state, ids)? else {
+            return Ok(Lsn::ZERO);
+        };
+        let mut all = self.0.ids.lock();
+        let joined = UsedIds::join(all.remove(&target.id()), ids);
+        all.extend(joined.map(|ids| (target.id(), ids)));
+        Ok(entered.reserved)
     }
 
     /// What a statement of it tells.
@@ -332,8 +355,8 @@ impl Engine {
     pub fn begin_transaction(&self, claim: Option<Claim>) -> Transaction {
         let given = claim.as_ref().map(|claim| Arc::from(claim.label()));
         let label = given.map_or_else(OnceLock::new, OnceLock::from);
-        let (parts, keyed, owner) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let own = Own { label, parts, keyed, owner };
+        let (parts, keyed, ids) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let own = Own { label, parts, keyed, owner: OnceLock::new(), ids };
         Transaction { own: OwnRows(Arc::new(own)), claim }
     }
 
@@ -368,6 +391,7 @@ impl Engine {
             });
         }
         let plain = parts.len();
+        let ids = std::mem::take(&mut *own.0.ids.lock());
         let mut looked = Vec::with_capacity(keyed.len());
         for (part, target, rows) in keyed {
             looked.push((target, rows, part.removals));
@@ -379,6 +403,9 @@ impl Engine {
             let mut latch = resolver(target).latch().await?;
             let places = latch.find(rows).await?;
             latches.push((latch, places));
+        }
+        for part in &mut parts {
+            part.ids = ids.get(&part.table.id).copied();
         }
         let (appended, cuts) = self.appender.append_parts(parts, claim, room)?;
         for (((_, rows, removals), (latch, places)), cut) in
@@ -410,6 +437,7 @@ impl TableRows {
             rows: self.rows,
             removals: 0,
             looked_up: None,
+            ids: None,
             body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
         }
     }

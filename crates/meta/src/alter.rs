@@ -97,6 +97,13 @@ fn add(
     if columns.len() >= COLUMNS_MAX {
         bail!(Unknown, "Too many columns: table '{}' has {COLUMNS_MAX}, the limit", table.name);
     }
+    if written.auto_increment {
+        bail!(
+            NotSupported,
+            "ALTER TABLE ... ADD COLUMN with AUTO_INCREMENT is not supported: rows that are there \
+             would need ids; create a table with it and copy them by INSERT .. SELECT"
+        );
+    }
     let new = column(written, id, table.form)?;
     if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::asks_clock) {
         bail!(

@@ -72,6 +72,14 @@ fn difference(old: &Fold, new: &Fold, store: &dyn MetaStore) -> Result<Batch> {
             DiffItem::Remove(id, _) => batch.delete.push(keys::flushed(*id)),
         }
     }
+    for item in old.counters.diff(&new.counters) {
+        match item {
+            DiffItem::Add(id, value) | DiffItem::Update { new: (id, value), .. } => {
+                batch.put.push((keys::counter(*id), keys::encode(value)));
+            }
+            DiffItem::Remove(id, _) => batch.delete.push(keys::counter(*id)),
+        }
+    }
     for item in old.rowsets.diff(&new.rowsets) {
         match item {
             DiffItem::Add(_, rowset) => {

@@ -109,7 +109,39 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>> {
         columns.push(column(written, id, spec.form)?);
     }
     set_primary_not_null(spec, &mut columns)?;
+    check_auto_increment(spec, &mut columns)?;
     Ok(columns)
+}
+
+/// At most one column generates ids, in MySQL syntax the first one of a key, and begins where the
+/// table option says.
+fn check_auto_increment(spec: &TableSpec, columns: &mut [Column]) -> Result<()> {
+    let mut generated = columns.iter_mut().filter(|column| column.auto_increment.is_some());
+    let (Some(column), second) = (generated.next(), generated.next()) else { return Ok(()) };
+    let leads = |key: &DeclaredKeySpec| {
+        key.columns.first().is_some_and(|first| first.eq_ignore_ascii_case(&column.name))
+    };
+    let is_key = spec.form == TableForm::Olap || spec.declared_keys.iter().any(leads);
+    if second.is_some() || !is_key {
+        bail!(
+            WrongAutoKey,
+            "Incorrect table definition; there can be only one auto column and it must be defined \
+             as a key: column '{}'",
+            second.as_ref().map_or(&column.name, |second| &second.name)
+        );
+    }
+    if column.nullable && spec.form == TableForm::Olap {
+        bail!(
+            WrongColumn,
+            "Incorrect column specifier for column '{}': AUTO_INCREMENT must be NOT NULL",
+            column.name
+        );
+    }
+    column.nullable = false;
+    if let Some(start) = spec.auto_increment {
+        column.auto_increment = Some(start.max(1));
+    }
+    Ok(())
 }
 
 /// Columns of a primary key are NOT NULL, whether or not this was written.

@@ -102,6 +102,8 @@ pub struct Truncate {
     pub incarnation: Incarnation,
     /// The new tablets of all partitions, in the order of the old ones.
     pub tablets: Vec<TabletId>,
+    /// Whether generated ids go on: it is a DELETE of all rows.
+    pub keeps_counter: bool,
 }
 
 /// A change of a table's definition that leaves its rows alone.
@@ -141,6 +143,11 @@ pub enum MetaEvent {
     Reserve(IdEnds),
     /// A term begins.
     Term(TermRecord),
+    /// Generated ids of a table below `end` may have been given from here on.
+    Counter {
+        table: TableId,
+        end: u64,
+    },
 }
 
 /// The metadata of a table.
@@ -170,6 +177,8 @@ pub struct Fold {
     pub(crate) marks: OrdMap<(TableId, RowsetId), MarkFileMeta>,
     /// The ends of the reserved ids.
     pub(crate) ids: IdEnds,
+    /// The ends of generated ids (AUTO_INCREMENT), of tables where they have moved.
+    pub(crate) counters: OrdMap<TableId, u64>,
 }
 
 impl Fold {
@@ -192,6 +201,10 @@ impl Fold {
                 err!(Corruption, "metadata of table '{}' lacks its flushed LSN", table.name)
             })?;
             fold.flushed.insert(table.id, keys::decode(&key, &bytes)?);
+            let key = keys::counter(table.id);
+            if let Some(bytes) = store.get(&key)? {
+                fold.counters.insert(table.id, keys::decode(&key, &bytes)?);
+            }
         }
         for (key, bytes) in store.scan(keys::ROWSETS)? {
             fold.add(keys::decode(&key, &bytes)?);
@@ -234,6 +247,22 @@ impl Fold {
     pub fn marks(&self, table: TableId) -> impl Iterator<Item = MarkFileMeta> {
         let of_table = (table, RowsetId(0))..=(table, RowsetId(u64::MAX));
         self.marks.range(of_table).map(|(_, file)| *file)
+    }
+
+    /// The first generated id of a table that was never given.
+    pub fn counter(&self, table: &Table) -> Option<u64> {
+        let schema = table.schema();
+        let start = schema.columns[schema.auto_increment()?].auto_increment;
+        self.counters.get(&table.id).copied().or(start)
+    }
+
+    fn set_counter(&mut self, table: TableId, end: u64) -> bool {
+        let is_known = self.catalog.table_by_id(table).is_some();
+        if is_known {
+            self.changes += 1;
+            self.counters.insert(table, end);
+        }
+        is_known
     }
 
     fn add_marks(&mut self, table: TableId, file: MarkFileMeta) {
@@ -284,6 +313,7 @@ impl Fold {
         self.remove_rowsets(table.tablets());
         self.remove_marks(id);
         self.flushed.remove(&id);
+        self.counters.remove(&id);
         Arc::make_mut(&mut self.catalog).remove_table(id);
         true
     }
@@ -393,6 +423,7 @@ impl Fold {
             MetaEvent::Reserve(ends) => self.reserve(*ends),
             // The ends of its groups, and what it says of labels, enter with rows and labels.
             MetaEvent::Term(term) => self.reserve(term.ids),
+            MetaEvent::Counter { table, end } => self.set_counter(*table, *end),
         }
     }
 
@@ -483,7 +514,7 @@ impl Fold {
     /// # Panics
     /// When their number differs, or the incarnation is not newer.
     pub(crate) fn truncate(&mut self, at: Lsn, truncate: &Truncate) -> bool {
-        let Truncate { table: id, version, incarnation, ref tablets } = *truncate;
+        let Truncate { table: id, version, incarnation, ref tablets, keeps_counter } = *truncate;
         let Some(table) = self.catalog.table_by_id(id).cloned() else { return false };
         assert_eq!(tablets.len(), table.tablets().count(), "a TRUNCATE numbers all tablets");
         let mut next = Table::clone(&table);
@@ -497,6 +528,9 @@ impl Fold {
         self.remove_marks(id);
         self.set_flushed(id, self.flushed[&id].flushed_to(at, version));
         self.put_table(Arc::new(next));
+        if !keeps_counter && table.schema().auto_increment().is_some() {
+            self.set_counter(id, 1);
+        }
         true
     }
 

@@ -33,6 +33,11 @@ pub(crate) fn flushed(id: TableId) -> String {
     format!("/flushed/{id}")
 }
 
+/// The end of the generated ids of a table.
+pub(crate) fn counter(id: TableId) -> String {
+    format!("/counter/{id}")
+}
+
 /// Numbers have a fixed width, so that a scan returns the rowsets of a tablet in LSN order.
 pub(crate) fn rowset(rowset: &RowsetMeta) -> String {
     let RowsetMeta { id, tablet, lsn_first, lsn_last, .. } = rowset;

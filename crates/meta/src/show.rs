@@ -13,17 +13,17 @@ use crate::properties;
 /// remains valid in MySQL.
 const NOT_ENFORCED: &str = " COMMENT 'not enforced'";
 
-/// The statement that creates `table`. It has one column per line, indented by two spaces, and
-/// Doris's clauses after the closing parenthesis, so that tools that parse it by line find the
-/// columns.
-pub fn show_create_table(table: &Table) -> String {
+/// The statement that creates `table`, whose next generated id is `next_id`. It has one column per
+/// line, indented by two spaces, and Doris's clauses after the closing parenthesis, so that tools
+/// that parse it by line find the columns.
+pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
     let mut lines = table.schema().columns.iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
     let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
     let head = format!("CREATE TABLE {} (\n{lines}\n)", quoted(&table.name));
     match table.form {
         TableForm::Olap => head + &olap_tail(table),
-        TableForm::MySql => head + &mysql_tail(table),
+        TableForm::MySql => head + &mysql_tail(table, next_id),
     }
 }
 
@@ -37,6 +37,9 @@ fn column(column: &Column, table: &Table) -> String {
             line.push_str(" NULL");
         }
         (true, TableForm::MySql) => {}
+    }
+    if column.auto_increment.is_some() {
+        line.push_str(" AUTO_INCREMENT");
     }
     match &column.default {
         Some(value) => write!(line, " DEFAULT {}", default(value, column.ty)),
@@ -116,8 +119,12 @@ fn olap_tail(table: &Table) -> String {
     tail
 }
 
-fn mysql_tail(table: &Table) -> String {
-    let mut tail = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin".to_owned();
+fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
+    let mut tail = " ENGINE=InnoDB".to_owned();
+    if let Some(next) = next_id.filter(|next| *next > 1) {
+        tail += &format!(" AUTO_INCREMENT={next}");
+    }
+    tail += " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin";
     if !table.comment.is_empty() {
         tail += &format!(" COMMENT={}", text(&table.comment));
     }

@@ -31,6 +31,7 @@ pub struct ColumnSpec {
     pub default: DefaultSpec,
     /// The COMMENT; empty if none was given.
     pub comment: String,
+    pub auto_increment: bool,
 }
 
 impl ColumnSpec {
@@ -38,7 +39,8 @@ impl ColumnSpec {
     pub fn new(name: impl Into<String>, ty: ColumnType) -> Self {
         let (name, comment) = (name.into(), String::new());
         let default = DefaultSpec::Unset;
-        Self { name, ty, non_negative: false, nullable: true, default, comment }
+        let (non_negative, nullable, auto_increment) = (false, true, false);
+        Self { name, ty, non_negative, nullable, default, comment, auto_increment }
     }
 }
 
@@ -104,6 +106,8 @@ pub struct TableSpec {
     pub comment: String,
     /// The ENGINE, if given.
     pub engine: Option<String>,
+    /// The first generated id, if given.
+    pub auto_increment: Option<u64>,
 }
 
 impl TableSpec {
@@ -120,6 +124,7 @@ impl TableSpec {
             properties: Vec::new(),
             comment: String::new(),
             engine: None,
+            auto_increment: None,
         }
     }
 }

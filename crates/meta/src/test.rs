@@ -168,7 +168,8 @@ impl Meta {
     pub(crate) fn truncate(&self, table: &Table, version: Version) -> Truncate {
         let incarnation = table.partitions[0].incarnation.next();
         let tablets = self.new_tablets(table).unwrap();
-        let truncate = Truncate { table: table.id, version, incarnation, tablets };
+        let truncate =
+            Truncate { table: table.id, version, incarnation, tablets, keeps_counter: false };
         let at = self.settled().max(self.flushed(table.id).unwrap().lsn).next();
         assert!(self.settle(at, &MetaEvent::Truncate(vec![truncate.clone()])));
         truncate

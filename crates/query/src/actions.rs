@@ -26,16 +26,19 @@ pub enum Action {
     IsFreeLock,
     /// `IS_USED_LOCK(name)`: the id of the connection that holds it, or NULL.
     IsUsedLock,
+    /// `LAST_INSERT_ID(value)`: the value, which LAST_INSERT_ID() returns from then on.
+    SetLastInsertId,
 }
 
 /// Each action with its function name and number of arguments.
-const ACTIONS: [(Action, &str, usize); 6] = [
+const ACTIONS: [(Action, &str, usize); 7] = [
     (Action::Sleep, "sleep", 1),
     (Action::GetLock, "get_lock", 2),
     (Action::ReleaseLock, "release_lock", 1),
     (Action::ReleaseAllLocks, "release_all_locks", 0),
     (Action::IsFreeLock, "is_free_lock", 1),
     (Action::IsUsedLock, "is_used_lock", 1),
+    (Action::SetLastInsertId, "last_insert_id", 1),
 ];
 
 /// A call of one of these functions.
@@ -98,6 +101,11 @@ fn action_of(expr: &Expr) -> Option<(Action, usize, &Function)> {
     let [name] = &function.name.0[..] else { return None };
     let name = &name.as_ident()?.value;
     let (action, _, width) = ACTIONS.iter().find(|(_, of, _)| name.eq_ignore_ascii_case(of))?;
+    // Without an argument it has no side effect.
+    let is_empty = matches!(&function.args, FunctionArguments::List(list) if list.args.is_empty());
+    if *action == Action::SetLastInsertId && is_empty {
+        return None;
+    }
     Some((*action, *width, function))
 }
 

@@ -18,6 +18,7 @@ pub mod flags {
     pub const UNSIGNED: u16 = 32;
     /// Binary collation.
     pub const BINARY: u16 = 128;
+    pub const AUTO_INCREMENT: u16 = 512;
     /// Numeric.
     pub const NUMBER: u16 = 32_768;
 }
@@ -42,6 +43,9 @@ impl ColumnOrigin {
     pub fn of(database: &str, table: &Table, schema: &TableSchema, at: usize) -> Self {
         let column = &schema.columns[at];
         let mut set = if column.nullable { 0 } else { flags::NOT_NULL };
+        if column.auto_increment.is_some() {
+            set |= flags::AUTO_INCREMENT;
+        }
         for key in table.declared_keys.iter().filter(|key| key.columns.contains(&column.id)) {
             set |= match key.kind {
                 DeclaredKeyKind::Primary => flags::PRIMARY_KEY,

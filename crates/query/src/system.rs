@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow::datatypes::{Field, Schema};
 use datafusion::datasource::MemTable;
-use freshet_base::{Result, err};
+use freshet_base::{Result, TableId, err};
 use freshet_meta::Account;
 use freshet_schema::ColumnType;
 use freshet_storage::snapshot::Snapshot;
@@ -86,6 +86,9 @@ pub trait SystemSource: Send + Sync {
     /// # Errors
     /// 1227 if the user may not see them.
     fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>>;
+
+    /// The next generated id of a table; `None` without an AUTO_INCREMENT column.
+    fn next_id(&self, table: TableId) -> Option<u64>;
 
     /// Whether the user may see this account and its grants.
     fn may_see_account(&self, account: &Account) -> bool;

@@ -39,6 +39,10 @@ impl SystemSource for Source {
         })
     }
 
+    fn next_id(&self, _: freshet_base::TableId) -> Option<u64> {
+        None
+    }
+
     fn may_see_account(&self, _account: &Account) -> bool {
         true
     }

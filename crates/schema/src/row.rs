@@ -106,6 +106,22 @@ impl<'a> RowWriter<'a> {
         self.column += 1;
     }
 
+    /// The bytes so far: where the next cell begins.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.out.len()
+    }
+
+    /// The bytes from `offset` on.
+    pub fn bytes_from(&self, offset: usize) -> &[u8] {
+        &self.out[offset..]
+    }
+
+    /// Overwrites bytes of a cell.
+    pub fn patch(&mut self, offset: usize, bytes: &[u8]) {
+        self.out[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
     /// The index of the next cell in its row.
     #[inline]
     pub fn column(&self) -> usize {

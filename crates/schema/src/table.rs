@@ -77,6 +77,8 @@ pub struct Column {
     pub length_unit: LengthUnit,
     /// The literal that rows older than the column show, set where the default is not constant.
     pub before: Option<String>,
+    /// AUTO_INCREMENT: its values are generated, from this one on in a new table.
+    pub auto_increment: Option<u64>,
 }
 
 impl Column {
@@ -93,6 +95,7 @@ impl Column {
             collation: Collation::Binary,
             length_unit: LengthUnit::Bytes,
             before: None,
+            auto_increment: None,
         }
     }
 
@@ -135,6 +138,11 @@ impl TableSchema {
     /// The index of the column with this name, compared case-insensitively.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The index of the AUTO_INCREMENT column, if there is one.
+    pub fn auto_increment(&self) -> Option<usize> {
+        self.columns.iter().position(|column| column.auto_increment.is_some())
     }
 
     /// The index of the column with this id.

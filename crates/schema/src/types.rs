@@ -174,6 +174,23 @@ impl ColumnType {
         )
     }
 
+    /// The highest id that AUTO_INCREMENT may generate for a column of this type, and the bytes of
+    /// its cell; `None` for types that take no generated ids.
+    pub const fn generated_ids(self) -> Option<(u64, usize)> {
+        let (bits, unsigned, bytes) = match self {
+            Self::TinyInt { unsigned } => (8, unsigned, 1),
+            Self::SmallInt { unsigned } => (16, unsigned, 2),
+            Self::MediumInt { unsigned } => (24, unsigned, 4),
+            Self::Int { unsigned } => (32, unsigned, 4),
+            // As in MySQL, the highest 64-bit number is never generated.
+            Self::BigInt { unsigned: true } => return Some((u64::MAX - 1, 8)),
+            Self::BigInt { unsigned: false } => (64, false, 8),
+            _ => return None,
+        };
+        let bits = if unsigned { bits } else { bits - 1 };
+        Some(((1 << bits) - 1, bytes))
+    }
+
     /// DATE, DATETIME, TIMESTAMP.
     pub const fn is_temporal(self) -> bool {
         matches!(self, Self::Date | Self::DateTime { .. } | Self::Timestamp { .. })

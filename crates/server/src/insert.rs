@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::decode::values::{NoRows, Scanned, parse_head, scan_rows};
-use freshet_ingest::decode::{InsertPlan, Warnings};
+use freshet_ingest::decode::{Encoded, InsertPlan, Warnings};
 use freshet_ingest::{
-    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit,
+    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OwnRows, UsedIds, WaitLimit,
 };
 use freshet_meta::{Claim, LabelKind, Object, Privilege};
 use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
@@ -67,6 +67,7 @@ impl Target {
         let filter_ratio = settings.filter_ratio(table.form);
         let plan = InsertPlan::new(into.schema(), columns, engine.clock().wall_micros(), &rules)?;
         let plan = plan.filtering(filter_ratio.is_some());
+        let plan = plan.generating(into.counter(), settings.id_rules);
         let heavy = |(name, value): &(String, String)| {
             name == "light_schema_change" && value.eq_ignore_ascii_case("false")
         };
@@ -80,11 +81,13 @@ impl Target {
         self.generation == engine.catalog_generation() && self.settings == settings.version
     }
 
-    /// Sets the current time for defaults that depend on it.
-    pub fn begin_statement(&mut self, engine: &Engine) {
+    /// Sets what differs from statement to statement: the current time for defaults that depend on
+    /// it, and an id that the session has set.
+    pub fn begin_statement(&mut self, session: &Session) {
         if self.plan.depends_on_now() {
-            self.plan.set_now(engine.clock().wall_micros(), &self.rules);
+            self.plan.set_now(session.shared.engine.clock().wall_micros(), &self.rules);
         }
+        self.plan.force_id(session.forced_id);
     }
 }
 
@@ -227,15 +230,15 @@ async fn values(
 ) -> Result<Option<Done>> {
     let text = &sql[values_at..];
     session.diagnostics.clear();
-    target.begin_statement(&session.shared.engine);
+    target.begin_statement(session);
     let (dialect, out) = (session.settings.dialect, session.buffer.begin());
-    let Scanned { rows, consumed, warnings } =
+    let Scanned { encoded: done, consumed } =
         match scan_rows(text, &target.plan, &target.rules, dialect, out) {
             Ok(scanned) if multi || text[scanned.consumed..].trim_ascii().is_empty() => scanned,
             Ok(_) | Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
-    encoded(session, target, rows, warnings)?;
+    encoded(session, target, done)?;
     let grouping = match label {
         None => Grouping::Shared,
         Some(label) => Grouping::labelled(session, target, label).await?,
@@ -250,18 +253,15 @@ async fn values(
 ///
 /// # Errors
 /// 1048 for that, and those of [`warn`].
-pub fn encoded(
-    session: &mut Session,
-    target: &Target,
-    rows: usize,
-    warnings: Warnings,
-) -> Result<()> {
+pub fn encoded(session: &mut Session, target: &Target, done: Encoded) -> Result<()> {
+    let Encoded { rows, warnings, ids } = done;
     const NOT_NULL: u16 = ErrorCode::NotNull.errno();
     let null = warnings.first.iter().find(|(errno, _)| *errno == NOT_NULL);
     if let (1, 0, Some((_, message))) = (rows, warnings.filtered, null) {
         bail!(NotNull, "{message}");
     }
     session.buffer.count(rows)?;
+    session.buffer.use_ids(ids);
     session.filtered = warnings.filtered;
     if warnings.count == 0 {
         return Ok(());
@@ -326,6 +326,15 @@ impl Grouping {
         Ok(Self::Labelled(claimed.or_refuse()?))
     }
 
+    /// That of a load that is tried again; `None` where it has used up a label.
+    fn again(&self) -> Option<Self> {
+        match self {
+            Self::Shared => Some(Self::Shared),
+            Self::Alone => Some(Self::Alone),
+            Self::Labelled(_) | Self::CreateTableAs => None,
+        }
+    }
+
     /// The destination of the rows, in a transaction or without one.
     ///
     /// # Errors
@@ -363,8 +372,32 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     if rows == 0 {
         return Ok(nothing(session));
     }
+    let again = grouping.again();
     let destination = grouping.destination(own.as_ref(), settings, target)?;
+    let mut loaded = commit(session, &engine, target, destination).await;
+    while let (Err(error), Some(again)) = (&loaded, &again) {
+        // A TRUNCATE came between the ids of the rows and the rows.
+        if error.code() != ErrorCode::Deadlock || !target.plan.renew_ids(&mut session.buffer)? {
+            break;
+        }
+        let destination = again.again().expect("it is tried again");
+        let destination = destination.destination(own.as_ref(), &session.settings, target)?;
+        loaded = commit(session, &engine, target, destination).await;
+    }
+    let (ids, loaded) = loaded?;
+    Ok(report(session, target, loaded, (rows, ids)).await)
+}
+
+/// Commits the rows in the session's buffer; returns their ids, too.
+async fn commit(
+    session: &mut Session,
+    engine: &Engine,
+    target: &Target,
+    destination: Destination<'_>,
+) -> Result<(Option<UsedIds>, Loaded)> {
+    let settings = &session.settings;
     let patience = WaitLimit::For(settings.insert_timeout.time());
+    let ids = session.buffer.ids();
     let load = engine.load(&target.into, destination, patience);
     let load = load.with_keys(key_rules(settings, target.on_existing));
     let loaded = if target.into.table().key_model == KeyModel::Primary {
@@ -376,7 +409,7 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     } else {
         load.commit(&mut session.buffer).await?
     };
-    Ok(report(session, target, loaded, rows).await)
+    Ok((ids, loaded))
 }
 
 /// How a statement of the session treats rows whose key exists.
@@ -392,7 +425,12 @@ pub fn nothing(session: &mut Session) -> u64 {
 }
 
 /// Records the result of a load for its reply and for SHOW LAST INSERT.
-pub async fn report(session: &mut Session, target: &Target, mut loaded: Loaded, rows: u64) -> u64 {
+pub async fn report(
+    session: &mut Session,
+    target: &Target,
+    mut loaded: Loaded,
+    (rows, ids): (u64, Option<UsedIds>),
+) -> u64 {
     let keys = std::mem::take(&mut loaded.keys);
     let told = keys.messages.len() as u64;
     for message in keys.messages {
@@ -401,6 +439,9 @@ pub async fn report(session: &mut Session, target: &Target, mut loaded: Loaded, 
     session.diagnostics.count += keys.skipped - told;
     let rows = rows - keys.skipped;
     let affected = rows + keys.replaced;
+    if affected > 0 {
+        session.note_ids(ids);
+    }
     let is_published = session.settings.freshness == Freshness::Published;
     if loaded.mode == GroupCommitMode::Sync && is_published {
         loaded.lsn = session.shared.engine.end_of_group(&target.into, &loaded).await;

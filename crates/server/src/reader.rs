@@ -48,6 +48,7 @@ pub struct Reader {
     version: String,
     connection_id: u64,
     row_count: i64,
+    last_insert_id: u64,
     found_rows: u64,
     now_micros: i64,
     zone_name: String,
@@ -114,6 +115,8 @@ impl Reader {
             globals: shared.globals.load(),
             users: Arc::clone(&session.user_variables),
             warnings: session.diagnostics.count,
+            last_insert_id: session.last_insert_id,
+            forced_id: session.forced_id.unwrap_or(0),
             now_micros: engine.clock().wall_micros(),
         };
         let zone_name = match variables.system(Scope::Session, "time_zone") {
@@ -134,6 +137,7 @@ impl Reader {
             version: shared.settings.version.clone(),
             connection_id: u64::from(session.process.id),
             row_count: session.row_count,
+            last_insert_id: session.last_insert_id,
             found_rows: session.found_rows,
             now_micros: variables.now_micros,
             zone_name,
@@ -185,7 +189,7 @@ impl StatementContext for Reader {
             current_user: &self.current_user,
             version: &self.version,
             connection_id: self.connection_id,
-            last_insert_id: 0,
+            last_insert_id: self.last_insert_id,
             row_count: self.row_count,
             found_rows: self.found_rows,
             now_micros: self.now_micros,
@@ -233,15 +237,19 @@ struct SessionVariables {
     globals: Values,
     users: Arc<HashMap<String, Value>>,
     warnings: u64,
+    last_insert_id: u64,
+    /// `insert_id`, or 0.
+    forced_id: u64,
     now_micros: i64,
 }
 
 impl Variables for SessionVariables {
     fn system(&self, scope: Scope, name: &str) -> Option<Value> {
-        let count = |count: u64| Some(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)));
+        let count = |count: u64| Some(i64::try_from(count).map_or(Value::UInt(count), Value::Int));
         match name.to_ascii_lowercase().as_str() {
             "warning_count" | "error_count" => return count(self.warnings),
-            "last_insert_id" | "identity" | "insert_id" => return count(0),
+            "last_insert_id" | "identity" => return count(self.last_insert_id),
+            "insert_id" => return count(self.forced_id),
             "timestamp" => return Some(Value::Double(self.now_micros as f64 / 1e6)),
             _ => {}
         }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TxnId, err};
-use freshet_ingest::{LoadBuffer, Loaded, names};
+use freshet_ingest::{LoadBuffer, Loaded, UsedIds, names};
 use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, require_visible};
 use freshet_query::parser::Parsed;
 use freshet_query::session::Value;
@@ -198,6 +198,12 @@ pub struct Session {
     pub row_count: i64,
     /// FOUND_ROWS().
     pub found_rows: u64,
+    /// LAST_INSERT_ID().
+    pub last_insert_id: u64,
+    /// The id that the next OK packet tells.
+    pub insert_id: u64,
+    /// `insert_id`: the first id that the next INSERT generates.
+    pub forced_id: Option<u64>,
     /// Encoded rows of the running load.
     pub buffer: LoadBuffer,
     /// The text of the next OK packet.
@@ -234,6 +240,9 @@ impl Session {
             statement_deadline,
             row_count: -1,
             found_rows: 0,
+            last_insert_id: 0,
+            insert_id: 0,
+            forced_id: None,
             buffer: LoadBuffer::default(),
             info: Info::default(),
             moved_to: None,
@@ -256,6 +265,7 @@ impl Session {
         self.transactions.next = NextTransaction::default();
         self.row_count = -1;
         self.found_rows = 0;
+        (self.last_insert_id, self.insert_id, self.forced_id) = (0, 0, None);
         self.adopt_client();
     }
 
@@ -314,6 +324,16 @@ impl Session {
         self.settings = Settings::of(&self.variables, self.settings.version + 1);
         self.process
             .set_idle_timeouts(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
+    }
+
+    /// Notes the ids in rows that a statement has inserted.
+    pub fn note_ids(&mut self, ids: Option<UsedIds>) {
+        let Some(ids) = ids else { return };
+        if let Some(first) = ids.generated {
+            self.last_insert_id = first;
+            self.forced_id = None;
+        }
+        self.insert_id = ids.generated.or(ids.explicit).unwrap_or(0);
     }
 
     /// The status flags of OK and EOF packets.

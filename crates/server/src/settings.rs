@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
+use freshet_ingest::Steps;
+use freshet_ingest::decode::IdRules;
 use freshet_ingest::decode::values::Dialect;
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::parser::Statement;
@@ -64,6 +66,8 @@ pub struct Settings {
     pub rules_olap: Rules,
     /// How values are converted for tables in MySQL syntax.
     pub rules_mysql: Rules,
+    /// How ids are generated.
+    pub id_rules: IdRules,
     /// The fraction of an INSERT's rows that may be filtered out of OLAP tables; `None`: none.
     pub filter_ratio: Option<f64>,
     /// INSERT into a unique-key table sets only the columns that it names: refused there.
@@ -144,6 +148,7 @@ impl Settings {
             },
             rules_olap: rules(on("enable_insert_strict"), OnBad::Null),
             rules_mysql: rules(strict, OnBad::Clamp),
+            id_rules: id_rules(number, has("NO_AUTO_VALUE_ON_ZERO")),
             filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
             partial_update: on("enable_unique_key_partial_update"),
             insert_timeout: limit("insert_timeout", false),
@@ -187,6 +192,11 @@ impl Settings {
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
     }
+}
+
+fn id_rules(number: impl Fn(&str) -> u64, zero_is_value: bool) -> IdRules {
+    let (increment, offset) = ("auto_increment_increment", "auto_increment_offset");
+    IdRules { steps: Steps::new(number(increment), number(offset)), zero_is_value }
 }
 
 /// Whether transactions of this isolation level read one snapshot.

@@ -346,6 +346,7 @@ async fn answer(
             let moved_to = session.moved_to.take();
             output.writer.ok(&OkPacket {
                 affected_rows: affected,
+                last_insert_id: std::mem::take(&mut session.insert_id),
                 status: session.status() | flag,
                 warnings: session.diagnostics.count_u16(),
                 info: session.info.text(),

@@ -9,6 +9,7 @@ use freshet_schema::value::{Encoding, put_text};
 use freshet_schema::{Literal, Rules};
 
 use super::{Fault, RowEncoder, SourcePlan, Warnings};
+use crate::counter::UsedIds;
 use crate::rejects::{Rejects, reason};
 use record::{Cut, Record};
 
@@ -103,6 +104,7 @@ pub struct CsvDecoder {
     rows: usize,
     rejects: Rejects,
     warnings: Warnings,
+    ids: Option<UsedIds>,
 }
 
 impl CsvDecoder {
@@ -122,6 +124,7 @@ impl CsvDecoder {
             rows: 0,
             rejects: Rejects::default(),
             warnings: Warnings::default(),
+            ids: None,
         }
     }
 
@@ -176,6 +179,11 @@ impl CsvDecoder {
     /// Number of rows seen, accepted or rejected.
     pub fn lines(&self) -> u64 {
         self.lines
+    }
+
+    /// The ids in the rows so far.
+    pub fn ids(&self) -> Option<UsedIds> {
+        self.ids
     }
 
     /// The rejected rows, and the warnings about adjusted values.
@@ -271,8 +279,10 @@ impl CsvDecoder {
                 });
             }
         }
-        self.rows += encoder.rows();
-        self.warnings.append(encoder.into_warnings());
+        let encoded = encoder.finish()?;
+        self.rows += encoded.rows;
+        self.warnings.append(encoded.warnings);
+        self.ids = UsedIds::join(self.ids, encoded.ids);
         Ok((at, valid.saturating_sub(at)))
     }
 }

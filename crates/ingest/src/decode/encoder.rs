@@ -1,11 +1,13 @@
 //! Encodes values in statement order as rows in column order.
 
-use freshet_base::{Error, err};
+use freshet_base::{Error, Result as EndResult, err};
 use freshet_schema::row::{Put, RowWriter};
 use freshet_schema::value::{adjust, put_null};
 use freshet_schema::{BadValue, Column, Literal, Rules};
 
+use super::ids::{RowId, RowIds};
 use super::plan::{Filler, InsertPlan};
+use crate::counter::UsedIds;
 
 /// Maximum length of the value quoted in an error or warning.
 const VALUE_BYTES_MAX: usize = 256;
@@ -87,6 +89,17 @@ impl Warnings {
     }
 }
 
+/// The result of encoding rows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Encoded {
+    /// Number of rows appended.
+    pub rows: usize,
+    /// Warnings about adjusted values and omitted rows.
+    pub warnings: Warnings,
+    /// The ids in these rows.
+    pub ids: Option<UsedIds>,
+}
+
 /// A cell of a row whose values are not in column order.
 #[derive(Clone, Copy)]
 enum Slot {
@@ -111,6 +124,9 @@ pub struct RowEncoder<'a> {
     row_first: u64,
     /// Why the current row will be omitted.
     fault: Option<Box<Fault>>,
+    /// The column of generated ids, or none of the columns.
+    id_column: usize,
+    ids: RowIds,
 }
 
 impl<'a> RowEncoder<'a> {
@@ -144,6 +160,8 @@ impl<'a> RowEncoder<'a> {
             warnings: Warnings::default(),
             row_first: 1,
             fault: None,
+            id_column: plan.ids.as_ref().map_or(usize::MAX, |ids| ids.column),
+            ids: RowIds::new(),
         }
     }
 
@@ -164,7 +182,19 @@ impl<'a> RowEncoder<'a> {
         self.row_first + self.rows() as u64 + self.warnings.filtered
     }
 
-    /// Warnings about adjusted values and omitted rows.
+    /// Ends the encoding: the rows get their generated ids.
+    ///
+    /// # Errors
+    /// 1467 when there are not as many.
+    pub fn finish(mut self) -> EndResult<Encoded> {
+        let ids = match &self.plan.ids {
+            Some(plan) => self.ids.fill(plan, &mut self.writer)?,
+            None => None,
+        };
+        Ok(Encoded { rows: self.writer.rows(), warnings: self.warnings, ids })
+    }
+
+    /// Warnings about adjusted values and omitted rows, of a plan that generates no ids.
     pub fn into_warnings(self) -> Warnings {
         self.warnings
     }
@@ -172,6 +202,7 @@ impl<'a> RowEncoder<'a> {
     #[inline]
     pub fn begin_row(&mut self) {
         self.position = 0;
+        self.ids.row = RowId::None;
         if self.scattered {
             self.scratch.clear();
             self.slots.fill(Slot::Empty);
@@ -212,8 +243,77 @@ impl<'a> RowEncoder<'a> {
         if self.fault.is_some() {
             return Ok(());
         }
-        let written = self.put_at(at, literal, write);
+        let written = match at == self.id_column {
+            false => self.put_at(at, literal, write),
+            true => self.put_id(at, literal, write),
+        };
         self.filter(written)
+    }
+
+    /// Writes a value of the AUTO_INCREMENT column, or leaves a place for a generated one.
+    #[inline(never)]
+    fn put_id(
+        &mut self,
+        at: usize,
+        literal: Literal<'_>,
+        write: impl FnOnce(&Column, &Rules, &mut Vec<u8>) -> Result<Put, BadValue>,
+    ) -> Result<(), Box<Fault>> {
+        let plan = self.plan;
+        if matches!(literal, Literal::Null) {
+            return self.leave_place(at);
+        }
+        if !self.scattered {
+            self.fill_up_to(at)?;
+        }
+        let start = if self.scattered { self.scratch.len() } else { self.writer.offset() };
+        self.put_at(at, literal, write)?;
+        let Some(ids) = &plan.ids else { return Ok(()) };
+        let cell = match self.scattered {
+            true => &self.scratch[start..],
+            false => self.writer.bytes_from(start),
+        };
+        self.ids.row = match ids.explicit(cell) {
+            RowId::Wanted if self.scattered => {
+                self.slots[at] = Slot::Empty;
+                RowId::None
+            }
+            RowId::Wanted => RowId::Place(start),
+            id => id,
+        };
+        Ok(())
+    }
+
+    fn leave_place(&mut self, at: usize) -> Result<(), Box<Fault>> {
+        if self.scattered {
+            self.slots[at] = Slot::Empty;
+            return Ok(());
+        }
+        self.fill_up_to(at + 1)
+    }
+
+    /// Writes the defaults of the columns in front of `end`.
+    #[inline]
+    fn fill_up_to(&mut self, end: usize) -> Result<(), Box<Fault>> {
+        while self.writer.column() < end {
+            self.fill()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the default of the next column.
+    #[inline]
+    fn fill(&mut self) -> Result<(), Box<Fault>> {
+        let (plan, at) = (self.plan, self.writer.column());
+        match (&plan.fillers[at], &plan.ids) {
+            (Filler::Cell(cell), _) => self.writer.put_encoded(cell),
+            (Filler::Null, _) => self.writer.put_null(),
+            (Filler::Id, Some(ids)) => {
+                self.ids.row = RowId::Place(self.writer.offset());
+                self.writer.put_encoded(ids.place());
+            }
+            (filler, _) => return Err(Box::new(no_filler(filler, at))),
+        }
+        Ok(())
     }
 
     #[inline]
@@ -223,6 +323,9 @@ impl<'a> RowEncoder<'a> {
         literal: Literal<'_>,
         write: impl FnOnce(&Column, &Rules, &mut Vec<u8>) -> Result<Put, BadValue>,
     ) -> Result<(), Box<Fault>> {
+        if !self.scattered {
+            self.fill_up_to(at)?;
+        }
         let plan = self.plan;
         let column = &plan.schema().columns[at];
         let row = self.row_number();
@@ -241,9 +344,6 @@ impl<'a> RowEncoder<'a> {
                 Put::Null => Slot::Null,
             };
             return Ok(());
-        }
-        while self.writer.column() < at {
-            fill(plan, &mut self.writer)?;
         }
         self.writer.cell(write)
     }
@@ -274,7 +374,8 @@ impl<'a> RowEncoder<'a> {
                 out.extend_from_slice(cell);
                 Ok(Put::Value)
             }),
-            Filler::Null => self.put_null(),
+            // Of the AUTO_INCREMENT column it stands for the next id.
+            Filler::Null | Filler::Id => self.put_null(),
             filler => {
                 self.position += 1;
                 self.filter(Err(Box::new(no_filler(filler, at))))
@@ -299,7 +400,10 @@ impl<'a> RowEncoder<'a> {
             self.filter(completed)?;
         }
         match self.fault.take() {
-            None => self.writer.end_row(),
+            None => {
+                self.writer.end_row();
+                self.ids.end_row();
+            }
             Some(fault) => self.leave_out(&fault),
         }
         Ok(())
@@ -311,10 +415,7 @@ impl<'a> RowEncoder<'a> {
         if self.scattered {
             return self.gather();
         }
-        while self.writer.column() < self.plan.fillers.len() {
-            fill(self.plan, &mut self.writer)?;
-        }
-        Ok(())
+        self.fill_up_to(self.plan.fillers.len())
     }
 
     #[cold]
@@ -327,10 +428,10 @@ impl<'a> RowEncoder<'a> {
     /// Writes the cells of a scattered row in column order.
     fn gather(&mut self) -> Result<(), Box<Fault>> {
         self.writer.begin_row();
-        for slot in &self.slots {
-            match *slot {
+        for at in 0..self.slots.len() {
+            match self.slots[at] {
                 Slot::Empty => {
-                    if let Err(fault) = fill(self.plan, &mut self.writer) {
+                    if let Err(fault) = self.fill() {
                         self.writer.abort_row();
                         return Err(fault);
                     }
@@ -350,18 +451,6 @@ impl<'a> RowEncoder<'a> {
             self.writer.abort_row();
         }
     }
-}
-
-/// Writes the default of the next column.
-#[inline]
-fn fill(plan: &InsertPlan, writer: &mut RowWriter<'_>) -> Result<(), Box<Fault>> {
-    let at = writer.column();
-    match &plan.fillers[at] {
-        Filler::Cell(cell) => writer.put_encoded(cell),
-        Filler::Null => writer.put_null(),
-        filler => return Err(Box::new(no_filler(filler, at))),
-    }
-    Ok(())
 }
 
 fn no_filler(filler: &Filler, column: usize) -> Fault {

@@ -30,7 +30,7 @@ pub fn values(bytes: &[u8]) {
             match scan_rows(bytes, &plan, rules, dialect, &mut out) {
                 Ok(scanned) => {
                     assert!(scanned.consumed <= bytes.len(), "no more is read than there is");
-                    check(&plan, &out, scanned.rows);
+                    check(&plan, &out, scanned.encoded.rows);
                 }
                 Err(_) => assert!(out.is_empty(), "a refused statement leaves no rows"),
             }
@@ -50,7 +50,7 @@ pub fn params(bytes: &[u8]) {
             let mut out = Vec::new();
             let rows = PreparedRows::new(text, Dialect::default());
             match rows.rows(params, &plan, rules, &mut out) {
-                Ok(scanned) => check(&plan, &out, scanned.rows),
+                Ok(scanned) => check(&plan, &out, scanned.encoded.rows),
                 Err(_) => assert!(out.is_empty(), "refused parameters leave no rows"),
             }
         }

@@ -11,6 +11,7 @@ use freshet_schema::Rules;
 use serde_json::value::RawValue;
 
 use super::{RowEncoder, SourcePlan, Warnings, Work};
+use crate::counter::UsedIds;
 use crate::rejects::Rejects;
 use array::{ArrayCut, Piece};
 use object::ObjectReader;
@@ -53,6 +54,7 @@ pub struct JsonDecoder {
     rows: usize,
     rejects: Rejects,
     warnings: Warnings,
+    ids: Option<UsedIds>,
 }
 
 impl JsonDecoder {
@@ -70,6 +72,7 @@ impl JsonDecoder {
             rows: 0,
             rejects: Rejects::default(),
             warnings: Warnings::default(),
+            ids: None,
         }
     }
 
@@ -89,7 +92,8 @@ impl JsonDecoder {
             self.keep(&bytes[..end])?;
             bytes = &bytes[end..];
             let mut tail = std::mem::take(&mut self.tail);
-            let taken = self.decode(out, |decoder, encoder| decoder.lines(&tail, false, encoder));
+            let taken =
+                self.decode(out, |decoder, encoder| decoder.lines(&tail, false, encoder))?;
             tail.drain(..taken);
             self.tail = tail;
             // The line is still incomplete, so all of its new bytes were consumed.
@@ -97,7 +101,7 @@ impl JsonDecoder {
                 return self.keep(bytes);
             }
         }
-        let taken = self.decode(out, |decoder, encoder| decoder.lines(bytes, false, encoder));
+        let taken = self.decode(out, |decoder, encoder| decoder.lines(bytes, false, encoder))?;
         self.keep(&bytes[taken..])
     }
 
@@ -105,9 +109,9 @@ impl JsonDecoder {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let tail = std::mem::take(&mut self.tail);
         if self.by_line() {
-            self.decode(out, |decoder, encoder| decoder.lines(&tail, true, encoder));
+            self.decode(out, |decoder, encoder| decoder.lines(&tail, true, encoder))?;
         } else if self.is_whole() {
-            self.decode(out, |decoder, encoder| decoder.document(&tail, encoder));
+            self.decode(out, |decoder, encoder| decoder.document(&tail, encoder))?;
         } else if !self.array.is_complete() || !tail.is_empty() {
             self.reject(&tail, || "Parse json data failed: the array does not end".to_owned());
         }
@@ -120,7 +124,7 @@ impl JsonDecoder {
             return Ok(());
         }
         let mut tail = std::mem::take(&mut self.tail);
-        let taken = self.decode(out, |decoder, encoder| decoder.elements(&tail, encoder));
+        let taken = self.decode(out, |decoder, encoder| decoder.elements(&tail, encoder))?;
         tail.drain(..taken);
         self.tail = tail;
         Ok(())
@@ -139,6 +143,11 @@ impl JsonDecoder {
     /// Number of objects seen, accepted or rejected.
     pub fn objects(&self) -> u64 {
         self.objects
+    }
+
+    /// The ids in the rows so far.
+    pub fn ids(&self) -> Option<UsedIds> {
+        self.ids
     }
 
     /// The rejected rows, and the warnings about adjusted values.
@@ -178,14 +187,16 @@ impl JsonDecoder {
         &mut self,
         out: &mut Vec<u8>,
         decode: impl FnOnce(&mut Self, &mut RowEncoder<'_>) -> T,
-    ) -> T {
+    ) -> Result<T> {
         let (source, rules) = (self.source.clone(), self.rules);
         let encoder = RowEncoder::scattered(&source.plan, &rules, out);
         let mut encoder = encoder.counting_from(self.rows as u64 + 1);
         let decoded = decode(self, &mut encoder);
-        self.rows += encoder.rows();
-        self.warnings.append(encoder.into_warnings());
-        decoded
+        let encoded = encoder.finish()?;
+        self.rows += encoded.rows;
+        self.warnings.append(encoded.warnings);
+        self.ids = UsedIds::join(self.ids, encoded.ids);
+        Ok(decoded)
     }
 
     /// Decodes the complete lines at the start of `bytes` and returns their length.

@@ -6,13 +6,15 @@
 pub mod csv;
 mod encoder;
 pub mod fuzz;
+mod ids;
 pub mod json;
 pub mod params;
 mod plan;
 pub mod prepared;
 pub mod values;
 
-pub use encoder::{Fault, RowEncoder, Warnings};
+pub use encoder::{Encoded, Fault, RowEncoder, Warnings};
+pub use ids::IdRules;
 pub use plan::{InsertPlan, SourcePlan};
 
 #[cfg(test)]

@@ -7,12 +7,18 @@ use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{BadValue, Column, DefaultValue, OnBad, Rules, TableSchema};
 
+use super::ids::{IdPlan, IdRules};
+use crate::buffer::LoadBuffer;
+use crate::counter::Counter;
+
 /// The value of a column that a row omits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Filler {
     /// An encoded default.
     Cell(Vec<u8>),
     Null,
+    /// A generated id.
+    Id,
     /// An error, since the column has no default and is NOT NULL.
     Missing,
     /// An error, since the default does not fit the column.
@@ -33,6 +39,8 @@ pub struct InsertPlan {
     pub(super) in_order: bool,
     /// Whether rows with unacceptable values are omitted instead of failing the statement.
     pub(super) filters: bool,
+    /// Where generated ids come from, if there is an AUTO_INCREMENT column.
+    pub(super) ids: Option<IdPlan>,
 }
 
 impl InsertPlan {
@@ -68,7 +76,8 @@ impl InsertPlan {
         columns.iter().for_each(|&at| given[at] = true);
         let in_order = columns.is_sorted();
         let fillers = schema.columns.iter().map(|column| filler(column, now, rules)).collect();
-        Ok(Self { schema: Arc::clone(schema), columns, given, fillers, in_order, filters: false })
+        let (schema, filters, ids) = (Arc::clone(schema), false, None);
+        Ok(Self { schema, columns, given, fillers, in_order, filters, ids })
     }
 
     /// Sets whether a row with an unacceptable value is omitted and counted, instead of failing the
@@ -77,6 +86,34 @@ impl InsertPlan {
     pub fn filtering(mut self, filters: bool) -> Self {
         self.filters = filters;
         self
+    }
+
+    /// Takes the ids of the AUTO_INCREMENT column from a counter.
+    #[must_use]
+    pub fn generating(mut self, counter: Option<&Arc<Counter>>, rules: IdRules) -> Self {
+        self.ids = counter.and_then(|counter| IdPlan::new(&self.schema, counter, rules));
+        self
+    }
+
+    /// Gives the rows of a load other ids, if the table was truncated since they got theirs: the
+    /// load was refused for it, and can be tried again. Returns `false` where that is not so.
+    ///
+    /// # Errors
+    /// 1467 when there are not as many.
+    pub fn renew_ids(&self, buffer: &mut LoadBuffer) -> Result<bool> {
+        let Some((ids, used)) = self.ids.as_ref().zip(buffer.ids()) else { return Ok(false) };
+        let Some(renewed) = ids.renew(&self.schema, &used, buffer.rows_mut())? else {
+            return Ok(false);
+        };
+        buffer.replace_ids(renewed);
+        Ok(true)
+    }
+
+    /// Sets the first generated id of the next statement, instead of the counter's.
+    pub fn force_id(&mut self, id: Option<u64>) {
+        if let Some(ids) = &mut self.ids {
+            ids.forced = id;
+        }
     }
 
     /// Reevaluates defaults like CURRENT_TIMESTAMP at another time.
@@ -116,7 +153,7 @@ impl InsertPlan {
                     bail!(NoDefault, "Field '{}' doesn't have a default value", column.name)
                 }
                 Filler::Bad(bad) => return Err(bad.error(column, b"DEFAULT", 1)),
-                Filler::Cell(_) | Filler::Null => {}
+                Filler::Cell(_) | Filler::Null | Filler::Id => {}
             }
         }
         Ok(())
@@ -176,6 +213,9 @@ fn positions<N: AsRef<str>>(schema: &TableSchema, names: &[N]) -> Result<Vec<usi
 }
 
 fn filler(column: &Column, now: i64, rules: &Rules) -> Filler {
+    if column.auto_increment.is_some() {
+        return Filler::Id;
+    }
     let mut cell = Vec::new();
     match put_default(column, now, rules, &mut cell) {
         Ok(Put::Value) => Filler::Cell(cell),

@@ -11,7 +11,7 @@ use freshet_schema::Rules;
 use freshet_schema::value::Encoding;
 
 use super::params::ParamReader;
-use super::{Fault, InsertPlan, RowEncoder, Warnings};
+use super::{Encoded, Fault, InsertPlan, RowEncoder};
 
 pub use head::{Head, parse_head};
 
@@ -27,12 +27,9 @@ pub struct Dialect {
 /// The result of a scan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scanned {
-    /// Number of rows appended.
-    pub rows: usize,
+    pub encoded: Encoded,
     /// Number of bytes of the statement, including its semicolon.
     pub consumed: usize,
-    /// Warnings about values that a lax SQL mode adjusted.
-    pub warnings: Warnings,
 }
 
 /// Why a scan appended no rows.
@@ -80,11 +77,10 @@ pub(super) fn scan(
     let mut encoder = RowEncoder::new(plan, rules, out);
     let mut scanner = Scanner::new(text, dialect, params);
     let scanned = match scanner.statement(&mut encoder) {
-        Ok(()) => Ok(Scanned {
-            rows: encoder.rows(),
-            consumed: scanner.at,
-            warnings: encoder.into_warnings(),
-        }),
+        Ok(()) => encoder
+            .finish()
+            .map(|encoded| Scanned { encoded, consumed: scanner.at })
+            .map_err(NoRows::Bad),
         Err(Stop::NotLiteral) => Err(NoRows::NotLiteral),
         Err(Stop::Fault(fault)) => Err(NoRows::Bad(fault.error(plan, encoder.row_number()))),
     };

@@ -69,8 +69,12 @@ fn ends_and_barriers_come_back() {
     let column = Column::new(ColumnId(1), "a", ColumnType::Text);
     let schema = TableSchema::new(SchemaVersion(5), vec![column], Vec::new());
     let tablets = vec![vec![TabletId(8), TabletId(9)]];
-    let bodies =
-        [BarrierBody::Truncate(tablets), BarrierBody::Alter(Arc::new(schema)), BarrierBody::Drop];
+    let bodies = [
+        BarrierBody::Truncate(tablets.clone()),
+        BarrierBody::Empty(tablets),
+        BarrierBody::Alter(Arc::new(schema)),
+        BarrierBody::Drop,
+    ];
     for body in bodies {
         let payload = body.encode();
         let expected = Record::Barrier { body, tables: vec![barrier] };

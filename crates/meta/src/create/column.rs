@@ -26,10 +26,29 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
         ..Column::new(id, &written.name, written.ty)
     };
     column.default = default(written, &column)?;
+    if written.auto_increment {
+        check_generated(written)?;
+        column.auto_increment = Some(1);
+    }
     if let DefaultSpec::Clock { before, .. } = &written.default {
         column.before = Some(before.clone());
     }
     Ok(column)
+}
+
+fn check_generated(written: &ColumnSpec) -> Result<()> {
+    let ColumnSpec { name, ty, .. } = written;
+    if ty.generated_ids().is_none() {
+        bail!(
+            WrongColumn,
+            "Incorrect column specifier for column '{name}': AUTO_INCREMENT is of integers up to \
+             BIGINT, and not of {ty}"
+        );
+    }
+    if written.default != DefaultSpec::Unset {
+        bail!(InvalidDefault, "Invalid default value for '{name}': its values are generated");
+    }
+    Ok(())
 }
 
 fn check_type(name: &str, ty: ColumnType) -> Result<()> {

@@ -29,6 +29,8 @@ pub struct ColumnForm {
     before: Option<String>,
     #[prost(oneof = "DefaultForm", tags = "9, 10, 11, 12")]
     default: Option<DefaultForm>,
+    #[prost(uint64, optional, tag = "13")]
+    auto_increment: Option<u64>,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34"
@@ -116,6 +118,7 @@ impl OnDisk for Column {
             collation: self.collation.form(),
             length_unit: self.length_unit.form(),
             before: self.before.clone(),
+            auto_increment: self.auto_increment,
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
@@ -133,6 +136,7 @@ impl OnDisk for Column {
             collation: Collation::from_form(form.collation)?,
             length_unit: LengthUnit::from_form(form.length_unit)?,
             before: form.before,
+            auto_increment: form.auto_increment,
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EventForm {
-    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 20")]
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20")]
     kind: Option<EventKind>,
 }
 
@@ -41,6 +41,8 @@ pub enum EventKind {
     Reserve(ReserveForm),
     #[prost(message, tag = "9")]
     Term(TermForm),
+    #[prost(message, tag = "10")]
+    Counter(CounterForm),
     #[prost(message, tag = "20")]
     Rename(RenamesForm),
 }
@@ -57,6 +59,14 @@ pub struct RenameForm {
     table: u64,
     #[prost(string, tag = "2")]
     name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CounterForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(uint64, tag = "2")]
+    end: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -95,6 +105,8 @@ pub struct TruncateForm {
     incarnation: u32,
     #[prost(uint64, repeated, tag = "4")]
     tablets: Vec<u64>,
+    #[prost(bool, tag = "5")]
+    keeps_counter: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -161,6 +173,9 @@ impl OnDisk for MetaEvent {
             Self::DropDatabase(id) => EventKind::DropDatabase(id.get()),
             Self::Reserve(ends) => EventKind::Reserve(ends.form()),
             Self::Term(term) => EventKind::Term(term.form()),
+            Self::Counter { table, end } => {
+                EventKind::Counter(CounterForm { table: table.get(), end: *end })
+            }
         };
         EventForm { kind: Some(kind) }
     }
@@ -185,6 +200,9 @@ impl OnDisk for MetaEvent {
             Some(EventKind::DropDatabase(id)) => Ok(Self::DropDatabase(DbId(id))),
             Some(EventKind::Reserve(form)) => IdEnds::from_form(form).map(Self::Reserve),
             Some(EventKind::Term(form)) => TermRecord::from_form(form).map(Self::Term),
+            Some(EventKind::Counter(CounterForm { table, end })) => {
+                Ok(Self::Counter { table: TableId(table), end })
+            }
             None => Err(Unreadable("its kind is missing".to_owned())),
         }
     }
@@ -226,6 +244,7 @@ impl OnDisk for Truncate {
             version: self.version.get(),
             incarnation: self.incarnation.get(),
             tablets: self.tablets.iter().map(|tablet| tablet.get()).collect(),
+            keeps_counter: self.keeps_counter,
         }
     }
 
@@ -235,6 +254,7 @@ impl OnDisk for Truncate {
             version: Version(form.version),
             incarnation: Incarnation(form.incarnation),
             tablets: form.tablets.into_iter().map(TabletId).collect(),
+            keeps_counter: form.keeps_counter,
         })
     }
 }

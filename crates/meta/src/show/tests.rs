@@ -35,7 +35,7 @@ PROPERTIES (
 \"group_commit_data_bytes\" = \"67108864\",
 \"group_commit_mode\" = \"off_mode\"
 )";
-    assert_eq!(show_create_table(&table), expected);
+    assert_eq!(show_create_table(&table, None), expected);
 }
 
 #[test]
@@ -80,5 +80,5 @@ CREATE TABLE `a``b` (
   UNIQUE KEY `u` (`name`) COMMENT 'not enforced',
   KEY `score` (`score`)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='c'";
-    assert_eq!(show_create_table(&table), expected);
+    assert_eq!(show_create_table(&table, None), expected);
 }

@@ -13,6 +13,8 @@ pub enum AlterAction {
     /// SET ("key" = "value").
     Set(Vec<(String, String)>),
     Rename(TableName),
+    /// AUTO_INCREMENT: the next generated id.
+    Counter(u64),
 }
 
 /// Parses the part after ALTER TABLE.
@@ -25,6 +27,10 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if !column_next && cursor.words("RENAME") {
         let _ = cursor.words("TO") || cursor.words("AS");
         return Ok((table, AlterAction::Rename(cursor.table()?)));
+    }
+    if cursor.words("AUTO_INCREMENT") {
+        cursor.token(&Token::Eq);
+        return Ok((table, AlterAction::Counter(cursor.number()?)));
     }
     let mut changes = Vec::new();
     cursor.list(|cursor| change(cursor, &mut changes))?;

@@ -179,6 +179,8 @@ pub fn column(
             declared.push(key(DeclaredKeyKind::Unique));
         } else if cursor.words("KEY") {
             keys.push(column.name.clone());
+        } else if cursor.words("AUTO_INCREMENT") {
+            column.auto_increment = true;
         } else if cursor.words("DEFAULT") {
             column.default = default(cursor)?;
         } else if cursor.words("COMMENT") {
@@ -207,17 +209,8 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     if let Some(function) = cursor.one_of(&AGGREGATES) {
         return Some(refuse(&format!("AGGREGATE KEY tables (column function {function})")));
     }
-    let others = [
-        "AUTO_INCREMENT",
-        "ON UPDATE",
-        "GENERATED",
-        "AS",
-        "REFERENCES",
-        "CHECK",
-        "INVISIBLE",
-        "STORED",
-        "VIRTUAL",
-    ];
+    let others =
+        ["ON UPDATE", "GENERATED", "AS", "REFERENCES", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
     cursor.one_of(&others).map(refuse)
 }
 
@@ -315,6 +308,9 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
                 spec.form = TableForm::Olap;
             }
             spec.engine = Some(engine);
+        } else if cursor.words("AUTO_INCREMENT") {
+            cursor.token(&Token::Eq);
+            spec.auto_increment = Some(cursor.number()?);
         } else if cursor.words("COMMENT") {
             cursor.token(&Token::Eq);
             spec.comment = cursor.text()?;
@@ -347,7 +343,7 @@ fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
 
 /// Skips a table option of MySQL that has no effect here; false if the next token is none.
 fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
-    const OPTIONS: [&str; 16] = [
+    const OPTIONS: [&str; 15] = [
         "DEFAULT CHARSET",
         "DEFAULT CHARACTER SET",
         "DEFAULT COLLATE",
@@ -355,7 +351,6 @@ fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
         "CHARACTER SET",
         "COLLATE",
         "ROW_FORMAT",
-        "AUTO_INCREMENT",
         "STATS_PERSISTENT",
         "KEY_BLOCK_SIZE",
         "MAX_ROWS",

@@ -48,6 +48,14 @@ impl RowCells {
         Some(&bytes[self.start(bytes, column)..self.start(bytes, column + 1)])
     }
 
+    /// Where the cell of a column begins in the row at the front of `bytes`.
+    ///
+    /// # Panics
+    /// As [`Self::cell`].
+    pub fn offset(&self, bytes: &[u8], column: usize) -> usize {
+        self.start(bytes, column)
+    }
+
     /// The length of the row at the front of `bytes`.
     ///
     /// # Panics

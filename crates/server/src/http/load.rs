@@ -14,9 +14,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
-use freshet_ingest::decode::SourcePlan;
+use freshet_ingest::decode::{IdRules, SourcePlan};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Destination, Engine, WaitLimit, names};
+use freshet_ingest::{Destination, Engine, LoadTarget, WaitLimit, names};
 use freshet_meta::{ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
 use freshet_schema::{Distribution, GroupCommitMode, OnBad, Rules, Table, Zone};
 use http_body_util::Full;
@@ -118,13 +118,14 @@ impl Load<'_> {
                 }
             }
         };
-        let source = source_of(engine, &headers, target.table())?;
+        let source = source_of(engine, &headers, &target)?;
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         self.report.planned = Some(http.clock().now());
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
         let bounds = Bounds { size, limit, deadline };
         let summary = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
+        sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
         let loaded = sink.commit().await?;
         let from = http.clock().now();
@@ -136,7 +137,7 @@ impl Load<'_> {
     /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of
     /// them.
     async fn check_rejects(&mut self, summary: BodySummary, max_filter_ratio: f64) -> Result<()> {
-        let BodySummary { rows, rejects } = summary;
+        let BodySummary { rows, rejects, .. } = summary;
         self.report.rows_total = rows;
         self.report.rows_filtered = rejects.count();
         if rejects.count() == 0 {
@@ -186,12 +187,14 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
     Ok(())
 }
 
-fn source_of(engine: &Engine, headers: &LoadHeaders, table: &Table) -> Result<Source> {
+fn source_of(engine: &Engine, headers: &LoadHeaders, target: &LoadTarget) -> Result<Source> {
+    let table = target.table();
     let on_bad = if headers.strict { OnBad::Refuse } else { OnBad::Null };
     let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
     let now = engine.clock().wall_micros();
     let names = headers.columns.as_deref();
-    let plan = SourcePlan::new(table.schema(), names, now, &rules)?;
+    let mut plan = SourcePlan::new(table.schema(), names, now, &rules)?;
+    plan.plan = plan.plan.generating(target.counter(), IdRules::default());
     if let LoadFormat::Json(json) = &headers.format
         && !json.paths.is_empty()
         && json.paths.len() != plan.names.len()

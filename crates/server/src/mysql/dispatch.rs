@@ -224,6 +224,7 @@ impl Dispatcher<'_> {
     fn loaded(&mut self, rows: u64, more: StatusFlags) {
         self.writer.ok(&OkPacket {
             affected_rows: rows,
+            last_insert_id: std::mem::take(&mut self.session.insert_id),
             status: self.session.status() | more,
             warnings: self.session.diagnostics.count_u16(),
             info: self.session.info.text(),

@@ -223,7 +223,7 @@ impl Prepared {
         let Kind::Insert(prepared) = &mut self.kind else { return Ok(None) };
         session.diagnostics.clear();
         let count = usize::from(self.parameters);
-        prepared.refresh(session)?.begin_statement(&session.shared.engine);
+        prepared.refresh(session)?.begin_statement(session);
         let pieces = match self.long_data.is_empty() {
             true => Vec::new(),
             false => self.long_data.pieces(count).map_err(protocol)?,
@@ -237,7 +237,7 @@ impl Prepared {
             Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
-        insert::encoded(session, target, scanned.rows, scanned.warnings)?;
+        insert::encoded(session, target, scanned.encoded)?;
         let grouping = match &prepared.label {
             Some(label) => Grouping::labelled(session, target, label).await?,
             None => Grouping::Shared,

@@ -118,7 +118,7 @@ pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing
             some(0),
             some(0),
             some(0),
-            None,
+            session.shared.engine.next_id(table.id).and_then(some),
             some(instant(table.created_micros)),
             None,
             None,
@@ -331,6 +331,9 @@ fn key_of(table: &Table, at: usize) -> &'static str {
 
 /// The `Extra` column, where Doris shows the aggregation.
 fn extra_of(table: &Table, at: usize, column: &Column) -> &'static str {
+    if column.auto_increment.is_some() {
+        return "auto_increment";
+    }
     match (table.form, &column.default) {
         (TableForm::Olap, _) if at < table.key_columns => "",
         (TableForm::Olap, _) => "NONE",
@@ -431,7 +434,7 @@ pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
     }
     let table = stored(session, name)?;
     let mut listing = Listing::new(&["Table", "Create Table"]);
-    listing.add([&table.name, &show_create_table(&table)]);
+    listing.add([&table.name, &show_create_table(&table, session.shared.engine.next_id(table.id))]);
     Ok(listing)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::Result;
+use freshet_base::{Result, TableId};
 use freshet_ingest::{EndedGroup, FlushTimes, names};
 use freshet_meta::{Account, Object, Privilege, authorize, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
@@ -173,6 +173,10 @@ impl SystemSource for ServerView {
             }
             ServerTable::GlobalStatus => cells(server::status_rows(&self.shared, &self.client)),
         })
+    }
+
+    fn next_id(&self, table: TableId) -> Option<u64> {
+        self.shared.engine.next_id(table)
     }
 
     fn may_see_account(&self, account: &Account) -> bool {

@@ -78,6 +78,11 @@ async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Res
         Action::ReleaseAllLocks => Some(locks.release_all()),
         Action::IsFreeLock => Some(locks.holder(&name())?.is_none().into()),
         Action::IsUsedLock => locks.holder(&name())?.map(u64::from),
+        Action::SetLastInsertId => {
+            let id = id_of(&arguments[0]);
+            session.last_insert_id = id.unwrap_or(0);
+            id
+        }
     })
 }
 
@@ -103,6 +108,19 @@ async fn get_lock(session: &Session, name: &str, timeout: &Value) -> Result<bool
     };
     let deadline = Deadline::after(&**clock, timeout);
     bounded(session, session.locks.get(name, clock, deadline)).await
+}
+
+/// A number as an id, by its bits as in MySQL; `None` for NULL.
+pub fn id_of(value: &Value) -> Option<u64> {
+    match value {
+        Value::Null => None,
+        Value::Int(number) => Some(*number as u64),
+        Value::UInt(number) => Some(*number),
+        Value::Double(number) => Some(number.round() as i64 as u64),
+        Value::Text(text) => {
+            Some(text.trim().parse::<f64>().map_or(0, |n| n.round() as i64 as u64))
+        }
+    }
 }
 
 /// Converts a number of seconds.

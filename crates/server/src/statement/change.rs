@@ -91,7 +91,7 @@ async fn delete_all(session: &mut Session, target: &LoadTarget) -> Result<Reply>
     session.wait_durable().await;
     let rows = query::live_rows(session, id).await?;
     if rows > 0 {
-        shield(session, async move { engine.ddl().truncate(&[id]).await }).await?;
+        shield(session, async move { engine.ddl().delete_all(id).await }).await?;
     }
     Ok(Reply::Done { affected: rows })
 }

@@ -124,7 +124,7 @@ fn spec_like(session: &Session, like: &TableName) -> Result<TableSpec> {
     let database = session.database_of(like.database.as_deref())?;
     session.authorize(Privilege::Select, Object::Table(database, &like.table))?;
     let catalog = session.shared.engine.catalog();
-    let sql = show_create_table(catalog.require_table(database, &like.table)?);
+    let sql = show_create_table(catalog.require_table(database, &like.table)?, None);
     match parse(&sql, Default::default())?.remove(0).statement {
         Statement::CreateTable(create) => Ok(create.spec),
         _ => bail!(Unknown, "table '{}' cannot be described", like.table),
@@ -253,6 +253,10 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             warn(session, warnings);
         }
         AlterAction::Rename(_) => unreachable!("a rename is carried out as RENAME TABLE is"),
+        AlterAction::Counter(next) => {
+            let next = *next;
+            shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
+        }
     }
     Ok(Reply::done())
 }

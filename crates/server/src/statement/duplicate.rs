@@ -92,6 +92,16 @@ pub async fn insert_or_update(
     written.count(changed().count())?;
     let loaded = bounded(session, change.write(&old, &mut written)).await?;
     session.acked = session.acked.max(loaded.lsn);
+    if counts.inserted > 0 {
+        session.note_ids(buffer.ids());
+    } else if let (1, Some(counter)) = (buffer.rows(), target.into.counter()) {
+        // As in MySQL, the id of the row that was there.
+        let current = groups.first().and_then(|group| group.current.as_deref());
+        let id =
+            current.and_then(|row| counter.of_rows(schema, row, 1)).and_then(|ids| ids.explicit);
+        session.last_insert_id = id.unwrap_or(session.last_insert_id);
+        session.insert_id = id.unwrap_or(0);
+    }
     Ok(report(session, u64::from(buffer.rows()), &counts))
 }
 

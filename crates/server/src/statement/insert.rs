@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
-use freshet_ingest::{OnExisting, WaitLimit};
+use freshet_ingest::decode::{Encoded, Fault, RowEncoder, Warnings};
+use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
 use freshet_query::change::Assignments;
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate, TableName};
 use freshet_query::result::{Cells, ResultColumn};
@@ -129,7 +129,7 @@ async fn values(
     let on_existing = on_existing(&insert.on_duplicate);
     let columns = insert.columns.as_deref();
     let mut target = target(session, &insert.table, columns, on_existing)?;
-    target.begin_statement(&session.shared.engine);
+    target.begin_statement(session);
     let mut exprs = Vec::new();
     let values =
         rows.iter().map(|row| row.iter().map(|value| row_value(value, &mut exprs)).collect());
@@ -146,16 +146,16 @@ async fn values(
             cells
         }
     };
-    let (rows, warnings) = {
+    let done = {
         let out = session.buffer.begin();
         let mut encoder = RowEncoder::new(&target.plan, &target.rules, out);
         for row in &values {
             encode_row(&mut encoder, row, &cells)
                 .map_err(|fault| fault.error(&target.plan, encoder.row_number()))?;
         }
-        (encoder.rows(), encoder.into_warnings())
+        encoder.finish()?
     };
-    encoded(session, &target, rows, warnings)?;
+    encoded(session, &target, done)?;
     if let Some(set) = set {
         return insert_or_update(session, &target, &insert.table, set, parameters).await;
     }
@@ -258,7 +258,7 @@ pub async fn from_rows(
     result: Vec<ResultColumn>,
     mut rows: Rows,
 ) -> Result<Reply> {
-    target.begin_statement(&session.shared.engine);
+    target.begin_statement(session);
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
@@ -275,11 +275,12 @@ pub async fn from_rows(
     session.buffer.begin();
     while let Some(batch) = bounded(session, rows.next()).await? {
         let out = session.buffer.resume();
-        let (count, more) = encode_batch(&target, &batch, &result, seen, out)?;
-        session.buffer.count(count)?;
+        let done = encode_batch(&target, &batch, &result, seen, out)?;
+        session.buffer.count(done.rows)?;
+        session.buffer.use_ids(done.ids);
         seen += batch.num_rows() as u64;
-        taken += count as u64;
-        warnings.append(more);
+        taken += done.rows as u64;
+        warnings.append(done.warnings);
         load.reserve_for(&mut session.buffer).await?;
     }
     note(session, &target.rules, rows.warnings())?;
@@ -287,8 +288,9 @@ pub async fn from_rows(
     let affected = match taken {
         0 => nothing(session),
         _ => {
+            let ids = UsedIds::join(load.ids(), session.buffer.ids());
             let loaded = load.commit(&mut session.buffer).await?;
-            report(session, &target, loaded, taken).await
+            report(session, &target, loaded, (taken, ids)).await
         }
     };
     Ok(Reply::Done { affected })
@@ -301,7 +303,7 @@ async fn collect(
     result: &[ResultColumn],
     mut rows: Rows,
 ) -> Result<Target> {
-    target.begin_statement(&session.shared.engine);
+    target.begin_statement(session);
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
@@ -310,11 +312,12 @@ async fn collect(
     session.buffer.begin();
     while let Some(batch) = bounded(session, rows.next()).await? {
         let out = session.buffer.resume();
-        let (count, more) = encode_batch(&target, &batch, result, seen, out)?;
-        session.buffer.count(count)?;
+        let done = encode_batch(&target, &batch, result, seen, out)?;
+        session.buffer.count(done.rows)?;
+        session.buffer.use_ids(done.ids);
         seen += batch.num_rows() as u64;
-        taken += count as u64;
-        warnings.append(more);
+        taken += done.rows as u64;
+        warnings.append(done.warnings);
         if session.buffer.payload_bytes() as u64 > limit.bytes() {
             bail!(
                 OutOfRoom,
@@ -328,14 +331,14 @@ async fn collect(
     Ok(target)
 }
 
-/// Encodes the rows of a batch; returns how many were accepted.
+/// Encodes the rows of a batch.
 fn encode_batch(
     target: &Target,
     batch: &RecordBatch,
     result: &[ResultColumn],
     rows_before: u64,
     out: &mut Vec<u8>,
-) -> Result<(usize, Warnings)> {
+) -> Result<Encoded> {
     let cells = Cells::of(batch, result)?;
     let mut text = Vec::new();
     let mut encoder =
@@ -349,5 +352,5 @@ fn encode_batch(
         encode()
             .map_err(|fault: Box<Fault>| fault.error(&target.plan, rows_before + row as u64 + 1))?;
     }
-    Ok((encoder.rows(), encoder.into_warnings()))
+    encoder.finish()
 }

@@ -8,6 +8,7 @@ use freshet_query::parser::{Assignment, SetTarget};
 use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
 
+use super::act::id_of;
 use super::query;
 use crate::auth;
 use crate::reply::Reply;
@@ -69,12 +70,45 @@ async fn system(
     name: &str,
     value: Option<&Scalar>,
 ) -> Result<()> {
+    let lower = name.to_ascii_lowercase();
+    if matches!(lower.as_str(), "last_insert_id" | "identity" | "insert_id") {
+        return set_id(session, scope, &lower, value).await;
+    }
     let id = variables::require(name)?;
     let value = match value {
         Some(expr) => Some(query::value(session, expr, Vec::new()).await?),
         None => None,
     };
     put(session, scope, id, value.as_ref())
+}
+
+/// SET of a variable that is an id of the session.
+async fn set_id(
+    session: &mut Session,
+    scope: Scope,
+    name: &str,
+    value: Option<&Scalar>,
+) -> Result<()> {
+    if scope == Scope::Global {
+        bail!(
+            VariableScope,
+            "Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL"
+        );
+    }
+    let id = match value {
+        None => 0,
+        Some(expr) => match query::value(session, expr, Vec::new()).await? {
+            Value::Text(_) | Value::Double(_) | Value::Null => {
+                bail!(VariableType, "Incorrect argument type to variable '{name}'")
+            }
+            value => id_of(&value).unwrap_or(0),
+        },
+    };
+    match name {
+        "insert_id" => session.forced_id = (id > 0).then_some(id),
+        _ => session.last_insert_id = id,
+    }
+    Ok(())
 }
 
 fn put(

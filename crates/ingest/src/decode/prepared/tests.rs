@@ -31,7 +31,7 @@ fn rows_of(
     let params = Params::parse(params.len(), &block, &mut types, long_data).unwrap();
     let prepared = PreparedRows::new(text.as_bytes(), Dialect::default());
     match prepared.rows(params, &plan, &rules, &mut out) {
-        Ok(scanned) => Ok(show(schema, &out, scanned.rows)),
+        Ok(scanned) => Ok(show(schema, &out, scanned.encoded.rows)),
         Err(NoRows::Bad(error)) => Err(format!("{} {error}", error.code().errno())),
         Err(NoRows::NotLiteral) => Err("not literal".into()),
     }

@@ -28,7 +28,7 @@ fn scan_with(
     let plan = InsertPlan::new(schema, names, 0, &rules).unwrap();
     let mut out = Vec::new();
     let scanned = scan_rows(text.as_bytes(), &plan, &rules, dialect, &mut out)?;
-    Ok(show(schema, &out, scanned.rows))
+    Ok(show(schema, &out, scanned.encoded.rows))
 }
 
 fn scan_text(text: &str) -> Result<Vec<String>, NoRows> {
@@ -187,8 +187,8 @@ fn lax_modes_warn() {
     let text = b"(1,2,'x',NULL),('7x',2,'x',NULL)";
     let scanned = scan_rows(text, &plan, &rules, Dialect::default(), &mut out).unwrap();
     assert_eq!(show(&schema, &out, 2)[1], "7|2.00|x|-");
-    assert_eq!((scanned.warnings.count, scanned.warnings.first[0].0), (1, 1265));
-    assert!(scanned.warnings.first[0].1.contains("at row 2"));
+    assert_eq!((scanned.encoded.warnings.count, scanned.encoded.warnings.first[0].0), (1, 1265));
+    assert!(scanned.encoded.warnings.first[0].1.contains("at row 2"));
 }
 
 #[test]

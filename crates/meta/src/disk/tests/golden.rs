@@ -304,8 +304,12 @@ fn definitions() {
         version: Version(4),
         incarnation: Incarnation(2),
         tablets: vec![TabletId(10), TabletId(11)],
+        keeps_counter: false,
     };
-    has_bytes(&MetaEvent::Truncate(vec![truncate]), "012a0c0a0a08071004180222020a0b");
+    has_bytes(&MetaEvent::Truncate(vec![truncate.clone()]), "012a0c0a0a08071004180222020a0b");
+    let emptied = Truncate { keeps_counter: true, ..truncate };
+    has_bytes(&MetaEvent::Truncate(vec![emptied]), "012a0e0a0c08071004180222020a0b 2801");
+    has_bytes(&MetaEvent::Counter { table: TableId(7), end: 300 }, "01 5205 0807 10ac02");
     has_bytes(&MetaEvent::Drop(vec![TableId(7)]), "01 3203 0a0107");
     let renamed = vec![(TableId(7), "u".to_owned()), (TableId(8), "t".to_owned())];
     has_bytes(&MetaEvent::Rename(renamed), "01 a2010e 0a050807120175 0a050808120174");

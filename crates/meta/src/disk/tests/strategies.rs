@@ -65,10 +65,10 @@ fn column() -> impl Strategy<Value = Column> {
     let collation = select(vec![Collation::Binary, Collation::Utf8mb4Bin]);
     let length_unit = select(vec![LengthUnit::Bytes, LengthUnit::Characters]);
     let flags = (any::<bool>(), any::<bool>(), collation, length_unit);
-    let texts = (text(), text(), option::of(default), option::of(text()));
+    let texts = (text(), text(), option::of(default), option::of(text()), option::of(any::<u64>()));
     (any::<u32>(), column_type(), flags, texts).prop_map(|(id, ty, flags, texts)| {
         let (non_negative, nullable, collation, length_unit) = flags;
-        let (name, comment, default, before) = texts;
+        let (name, comment, default, before, auto_increment) = texts;
         Column {
             nullable,
             default,
@@ -77,6 +77,7 @@ fn column() -> impl Strategy<Value = Column> {
             non_negative,
             collation,
             length_unit,
+            auto_increment,
             ..Column::new(ColumnId(id), name, ty)
         }
     })
@@ -273,6 +274,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         version: Version(version),
         incarnation: Incarnation(incarnation),
         tablets: tablets.into_iter().map(TabletId).collect(),
+        keeps_counter: table % 2 == 0,
     });
     prop_oneof![
         publish().prop_map(MetaEvent::Publish),
@@ -286,6 +288,8 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),
         id_ends().prop_map(MetaEvent::Reserve),
         term().prop_map(MetaEvent::Term),
+        any::<(u64, u64)>()
+            .prop_map(|(table, end)| MetaEvent::Counter { table: TableId(table), end }),
     ]
 }
 

@@ -12,7 +12,7 @@ use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, LINE_BYTES_MAX, split_at_line};
 use freshet_ingest::decode::json::{self, JsonDecoder};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Engine, LoadBuffer};
+use freshet_ingest::{Engine, LoadBuffer, UsedIds};
 use freshet_schema::Rules;
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
@@ -55,6 +55,8 @@ pub(super) struct BodySummary {
     /// All rows, rejected ones included.
     pub rows: u64,
     pub rejects: Rejects,
+    /// The ids in accepted rows, of an AUTO_INCREMENT column.
+    pub ids: Option<UsedIds>,
 }
 
 /// Decodes a whole body into `sink`.
@@ -467,6 +469,7 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
             piece.await.expect("a job of the pool ends by returning")?;
         all.rejects.append(summary.rejects, all.rows);
         all.rows += summary.rows;
+        all.ids = UsedIds::join(all.ids, summary.ids);
         if count > 0 {
             sink.push(rows.into(), count, permit).await?;
         }
@@ -523,10 +526,14 @@ impl Decoder {
     }
 
     fn into_summary(self) -> BodySummary {
+        let ids = match &self {
+            Self::Csv(decoder) => decoder.ids(),
+            Self::Json(decoder) => decoder.ids(),
+        };
         let (rows, (rejects, _)) = match self {
             Self::Csv(decoder) => (decoder.lines(), decoder.into_rejects()),
             Self::Json(decoder) => (decoder.objects(), decoder.into_rejects()),
         };
-        BodySummary { rows, rejects }
+        BodySummary { rows, rejects, ids }
     }
 }

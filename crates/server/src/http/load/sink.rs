@@ -6,7 +6,7 @@ use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
 use freshet_base::{Result, err};
-use freshet_ingest::{Engine, Load, LoadBuffer, Loaded};
+use freshet_ingest::{Engine, Load, LoadBuffer, Loaded, UsedIds};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::accounts::{AccountUsage, RequestMemory};
@@ -105,6 +105,11 @@ impl<'a> Sink<'a> {
     pub(super) async fn push(&mut self, rows: Bytes, count: usize, memory: Permit) -> Result<()> {
         self.become_large().await?;
         self.load.push(rows, count, memory).await
+    }
+
+    /// Says which ids all rows have, of an AUTO_INCREMENT column.
+    pub(super) fn use_ids(&mut self, ids: Option<UsedIds>) {
+        self.load.use_ids(ids);
     }
 
     /// Sets the last rows, in a buffer that can be written to the log without copying.

@@ -1,0 +1,152 @@
+//! Generated ids are given once, through crashes and TRUNCATEs.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use freshet_torture::client::{Client, Failure};
+use freshet_torture::server::Setup;
+use freshet_wire::client::Outcome;
+
+const WRITERS: u64 = 4;
+const CRASHES: usize = 6;
+
+/// The first id of a statement, as its OK packet says.
+fn insert(client: &mut Client, sql: &str) -> Result<u64, Failure> {
+    match client.outcome(sql)? {
+        Outcome::Ok { last_insert_id, .. } => Ok(last_insert_id),
+        other => panic!("an INSERT has no {other:?}"),
+    }
+}
+
+/// Inserts until the server dies; returns the acknowledged ids.
+fn write(port: u16, writer: u64, stop: &AtomicBool) -> Vec<u64> {
+    let mut ids = Vec::new();
+    let Ok(mut client) = Client::connect(port) else { return ids };
+    for round in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let rows = 1 + (round + writer) % 700;
+        let values = vec!["(1)"; rows as usize].join(",");
+        let in_transaction = round % 5 == 4;
+        let sql = format!("INSERT INTO d.t (v) VALUES {values}");
+        let first = match in_transaction {
+            false => insert(&mut client, &sql),
+            true => client
+                .query("BEGIN")
+                .and_then(|_| insert(&mut client, &sql))
+                .and_then(|first| client.query("COMMIT").map(|_| first)),
+        };
+        match first {
+            Ok(first) => ids.extend(first..first + rows),
+            Err(Failure::Refused { errno, message }) => panic!("{errno} {message}"),
+            Err(_) => break,
+        }
+    }
+    ids
+}
+
+#[test]
+fn ids_are_given_once_through_crashes() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE d").unwrap();
+    client.query("CREATE TABLE d.t (id BIGINT AUTO_INCREMENT, v INT, KEY (id))").unwrap();
+    let mut given = BTreeSet::new();
+    let mut last = 0;
+    for round in 0..CRASHES {
+        let (port, stop) = (server.mysql_port, Arc::new(AtomicBool::new(false)));
+        let writers = (0..WRITERS).map(|writer| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || write(port, writer, &stop))
+        });
+        let writers = writers.collect::<Vec<_>>();
+        thread::sleep(Duration::from_millis(300 + 100 * round as u64));
+        if round == 1 {
+            let mut client = Client::connect(port).unwrap();
+            client.query("INSERT INTO d.t VALUES (1000000, 0)").unwrap();
+            assert!(given.insert(1_000_000), "nobody had this id");
+        }
+        server.kill();
+        stop.store(true, Ordering::Relaxed);
+        for id in writers.into_iter().flat_map(|writer| writer.join().unwrap()) {
+            assert!(given.insert(id), "id {id} was given twice");
+        }
+        server = setup.start().unwrap();
+        let mut client = Client::connect(server.mysql_port).unwrap();
+        let doubled = client.number("SELECT COUNT(*) - COUNT(DISTINCT id) FROM d.t").unwrap();
+        assert_eq!(doubled, 0, "after crash {round}");
+        let lost = client.query("SELECT id FROM d.t").unwrap();
+        let stored = lost.iter().map(|row| row[0].parse::<u64>().unwrap()).collect::<BTreeSet<_>>();
+        assert!(given.is_subset(&stored), "what was acknowledged is there");
+        let next = insert(&mut client, "INSERT INTO d.t (v) VALUES (2)").unwrap();
+        assert!(next > stored.last().copied().unwrap_or(0).max(last), "{next} is a new one");
+        given.insert(next);
+        last = next;
+    }
+}
+
+#[test]
+fn a_clean_stop_leaves_no_gap_and_a_truncate_begins_again_durably() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE d").unwrap();
+    let create = "CREATE TABLE d.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT) AUTO_INCREMENT = 10";
+    client.query(create).unwrap();
+    assert_eq!(insert(&mut client, "INSERT INTO d.t (v) VALUES (1), (2)").unwrap(), 10);
+    server.stop().unwrap();
+    server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert_eq!(insert(&mut client, "INSERT INTO d.t (v) VALUES (3)").unwrap(), 12);
+    client.query("TRUNCATE TABLE d.t").unwrap();
+    server.kill();
+    server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert_eq!(insert(&mut client, "INSERT INTO d.t (v) VALUES (4)").unwrap(), 1);
+    client.query("DELETE FROM d.t").unwrap();
+    server.kill();
+    server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    let next = insert(&mut client, "INSERT INTO d.t (v) VALUES (5)").unwrap();
+    assert!(next > 1, "a DELETE does not begin again");
+    server.kill();
+}
+
+#[test]
+fn truncates_beside_writers_double_no_id_and_fail_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE d").unwrap();
+    client.query("CREATE TABLE d.t (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT)").unwrap();
+    let (port, stop) = (server.mysql_port, Arc::new(AtomicBool::new(false)));
+    let writers = (0..WRITERS).map(|_| {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || {
+            let mut client = Client::connect(port).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                insert(&mut client, "INSERT INTO d.t (v) VALUES (1), (1)").unwrap();
+            }
+        })
+    });
+    let writers = writers.collect::<Vec<_>>();
+    for _ in 0..40 {
+        thread::sleep(Duration::from_millis(40));
+        client.query("TRUNCATE TABLE d.t").unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    let doubled = client.number("SELECT COUNT(*) - COUNT(DISTINCT id) FROM d.t").unwrap();
+    assert_eq!(doubled, 0);
+    server.kill();
+}
