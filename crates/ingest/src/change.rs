@@ -1,5 +1,5 @@
-//! Statements that compute rows from stored ones: UPDATE, DELETE, INSERT .. ON DUPLICATE KEY UPDATE,
-//! SELECT .. FOR UPDATE (keys.md K1, K3, K23).
+//! Statements that compute rows from stored ones: UPDATE, DELETE, INSERT .. ON DUPLICATE KEY
+//! UPDATE, SELECT .. FOR UPDATE (keys.md K1, K3, K23).
 //!
 //! Such a statement locks keys, reads their rows at the end of the log, computes, and writes.
 
@@ -35,24 +35,21 @@ pub struct Change<'a> {
     end: Option<Lsn>,
 }
 
-impl Engine {
-    /// Begins a statement that changes rows of `target`, in a transaction or for itself.
-    pub fn change<'a>(
-        &'a self,
+impl<'a> Change<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
         target: &'a LoadTarget,
         own: Option<OwnRows>,
         rules: KeyRules,
         patience: WaitLimit,
-    ) -> Change<'a> {
-        let statement = LockOwner::new(self.locks());
+    ) -> Self {
+        let statement = LockOwner::new(engine.locks());
         let (seen, end) = (Lsn::ZERO, None);
-        Change { engine: self, target, own, rules, patience, statement, seen, end }
+        Self { engine, target, own, rules, patience, statement, seen, end }
     }
-}
 
-impl Change<'_> {
-    /// Locks the keys of these rows, and returns the row that each has now, encoded with the columns
-    /// of the target; of several rows with one key, that of the first.
+    /// Locks the keys of these rows, and returns the row that each has now, encoded with the
+    /// columns of the target; of several rows with one key, that of the first.
     ///
     /// # Errors
     /// 1205, 1206 and 1213 for keys that others hold; files that cannot be read.
@@ -103,8 +100,8 @@ impl Change<'_> {
         Ok(Some((places, latch)))
     }
 
-    /// Writes the rows in `new` in place of those with the keys in `old`, which are locked and exist:
-    /// old keys that no new row has are removed.
+    /// Writes the rows in `new` in place of those with the keys in `old`, which are locked and
+    /// exist: old keys that no new row has are removed.
     ///
     /// # Errors
     /// 1062 when two new rows have one key, or a key that another row has; those of locking and of

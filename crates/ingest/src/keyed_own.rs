@@ -181,7 +181,8 @@ impl KeyedTable {
 }
 
 impl Step {
-    /// What INSERT, INSERT IGNORE or REPLACE of the rows in `buffer` changes, whose keys are locked;
+    /// What INSERT, INSERT IGNORE or REPLACE of the rows in `buffer` changes, whose keys are
+    /// locked;
     /// `own` says whether a key exists that the transaction has changed.
     ///
     /// # Errors
@@ -212,8 +213,8 @@ impl Step {
         Ok(Self::new(changes.collect(), outcome, (seen, end)))
     }
 
-    /// What a statement changes that writes the rows in `buffer` and removes keys; `in_base` says of
-    /// the removed keys and then of the rows whether a stored row has the key.
+    /// What a statement changes that writes the rows in `buffer` and removes keys; `in_base` says
+    /// of the removed keys and then of the rows whether a stored row has the key.
     pub fn change(
         target: &LoadTarget,
         (buffer, rows): (&LoadBuffer, &KeyedRows),

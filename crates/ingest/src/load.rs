@@ -15,6 +15,7 @@ use freshet_schema::{GroupCommitMode, KeyModel};
 use crate::admit::WaitLimit;
 use crate::append::{Appended, PartLoad, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
+use crate::change::Change;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::keyed::{KeyRules, KeyedLoad};
@@ -270,5 +271,16 @@ impl Engine {
             held: None,
             ids: None,
         }
+    }
+
+    /// Begins a statement that changes rows of `target`, in a transaction or for itself.
+    pub fn change<'a>(
+        &'a self,
+        target: &'a LoadTarget,
+        own: Option<OwnRows>,
+        rules: KeyRules,
+        patience: WaitLimit,
+    ) -> Change<'a> {
+        Change::new(self, target, own, rules, patience)
     }
 }

@@ -106,8 +106,8 @@ impl OwnRows {
         Some(adapted)
     }
 
-    /// The keys of a table whose stored rows the session does not see any more, since it has changed
-    /// them.
+    /// The keys of a table whose stored rows the session does not see any more, since it has
+    /// changed them.
     pub fn hidden(&self, table: TableId) -> Vec<Box<[u8]>> {
         let keyed = self.0.keyed.lock();
         let keyed = keyed.iter().find(|keyed| keyed.id() == table);

@@ -13,8 +13,7 @@ use sqlparser::ast::{
     Value, visit_expressions_mut, visit_relations,
 };
 
-use crate::parser::TableName;
-use crate::syntax::{Scalar, Select, select_of};
+use crate::syntax::{Scalar, Select, TableName, select_of};
 
 /// The name of the column with the number of a row among those that are computed from.
 pub const ROW: &str = "\u{1}row";
@@ -87,8 +86,8 @@ impl Change {
     /// The query of [`ROW`] and new values over current rows, for those that are still to be
     /// changed.
     ///
-    /// # Errors
-    /// 1093 when the statement reads the table that it changes in a subquery, or joins it to itself.
+    /// # Errors 1093 when the statement reads the table that it changes in a subquery, or joins it
+    /// to itself.
     pub fn computed(&self, values: &[Scalar]) -> Result<Select> {
         let row = self.column(ROW);
         let values = values.iter().map(|value| value.0.clone());
@@ -156,8 +155,9 @@ pub fn in_order(set: &Assignments) -> Assignments {
     done
 }
 
-/// An expression of ON DUPLICATE KEY UPDATE over rows that also have the columns [`NEW`]: VALUES(c),
-/// and columns of the `alias` of the new row or those in `aliased` with what they stand for.
+/// An expression of ON DUPLICATE KEY UPDATE over rows that also have the columns [`NEW`]:
+/// VALUES(c), and columns of the `alias` of the new row or those in `aliased` with what they stand
+/// for.
 pub(crate) fn new_value(
     mut value: Scalar,
     table: &str,

@@ -28,7 +28,6 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 pub use alter::AlterAction;
 pub use create::CreateTable;
-pub use cursor::TableName;
 use cursor::{Cursor, Source, refuse};
 use dialect::MySql;
 pub use insert::{Insert, InsertSource, OnDuplicate};
@@ -44,6 +43,7 @@ use crate::actions;
 use crate::change::Change;
 use crate::session::SqlMode;
 use crate::syntax::Select;
+pub use crate::syntax::TableName;
 
 /// Maximum nesting of a statement in `sqlparser`.
 const NESTING_MAX: usize = 200;

@@ -18,6 +18,13 @@ pub struct Select(pub(crate) Box<Query>);
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scalar(pub(crate) Expr);
 
+/// A table name, optionally qualified by its database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableName {
+    pub database: Option<String>,
+    pub table: String,
+}
+
 /// The value of an expression that needs no evaluation.
 #[derive(PartialEq, Debug)]
 pub enum Constant<'a> {

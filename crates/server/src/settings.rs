@@ -109,6 +109,9 @@ impl Settings {
         let on = |name: &str| number(name) != 0;
         let modes = text("sql_mode");
         let has = |mode: &str| modes.split(',').any(|one| one == mode);
+        let ansi_quotes = has("ANSI_QUOTES");
+        let pipes_as_concat = has("PIPES_AS_CONCAT");
+        let no_backslash_escapes = has("NO_BACKSLASH_ESCAPES");
         let zone = variables::zone_of(text("time_zone"));
         let rules = |strict, lax| Rules { on_bad: if strict { OnBad::Refuse } else { lax }, zone };
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
@@ -130,15 +133,8 @@ impl Settings {
             },
             repeatable_read: keeps_snapshot(text("transaction_isolation")),
             read_only: on("transaction_read_only"),
-            dialect: Dialect {
-                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
-                ansi_quotes: has("ANSI_QUOTES"),
-            },
-            mode: SqlMode {
-                pipes_as_concat: has("PIPES_AS_CONCAT"),
-                ansi_quotes: has("ANSI_QUOTES"),
-                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
-            },
+            dialect: Dialect { no_backslash_escapes, ansi_quotes },
+            mode: SqlMode { pipes_as_concat, ansi_quotes, no_backslash_escapes },
             losses_mysql: Losses {
                 values: on_loss,
                 divisions: match has("ERROR_FOR_DIVISION_BY_ZERO") {

@@ -3,6 +3,7 @@
 
 mod act;
 mod assigned;
+mod cells;
 mod change;
 mod ddl;
 mod duplicate;

@@ -1,5 +1,5 @@
-//! Statements that change rows of tables with primary keys. What they have seen must be what the log
-//! says before their record: nobody else has written meanwhile (keys.md K1).
+//! Statements that change rows of tables with primary keys. What they have seen must be what the
+//! log says before their record: nobody else has written meanwhile (keys.md K1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -3,7 +3,8 @@ use freshet_meta::{ColumnPlace, SchemaChange};
 use sqlparser::tokenizer::Token;
 
 use super::create::column;
-use super::cursor::{Cursor, TableName, refuse};
+use super::cursor::{Cursor, refuse};
+use crate::syntax::TableName;
 
 /// The action of an ALTER TABLE.
 #[derive(Clone, PartialEq, Debug)]

@@ -5,9 +5,9 @@ use sqlparser::ast::{TableFactor, TableWithJoins};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
-use super::cursor::{Cursor, TableName, refuse};
+use super::cursor::{Cursor, refuse};
 use crate::change::{Change, ChangeKind, Rows};
-use crate::syntax::Scalar;
+use crate::syntax::{Scalar, TableName};
 
 /// Parses what follows UPDATE.
 pub fn update(cursor: &mut Cursor<'_>) -> Result<Change> {

@@ -8,9 +8,9 @@ use freshet_meta::{
 use freshet_schema::{DeclaredKeyKind, DefaultValue, TableForm};
 use sqlparser::tokenizer::Token;
 
-use super::cursor::{Cursor, TableName, refuse};
+use super::cursor::{Cursor, refuse};
 use super::types::column_type;
-use crate::syntax::{Select, hex_of_bits};
+use crate::syntax::{Select, TableName, hex_of_bits};
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateTable {

@@ -4,17 +4,10 @@ use freshet_base::{Error, ErrorCode, Result, err};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
-use crate::syntax::{Scalar, Select};
+use crate::syntax::{Scalar, Select, TableName};
 
 /// Maximum number of characters of a statement quoted by an error.
 const NEAR_CHARACTERS_MAX: usize = 80;
-
-/// A table name, optionally qualified by its database.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TableName {
-    pub database: Option<String>,
-    pub table: String,
-}
 
 pub struct Cursor<'a> {
     pub parser: Parser<'a>,

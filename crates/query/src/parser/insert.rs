@@ -1,9 +1,9 @@
 use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
-use super::cursor::{Cursor, TableName, refuse};
+use super::cursor::{Cursor, refuse};
 use crate::change::{Assignments, new_value};
-use crate::syntax::{Scalar, Select};
+use crate::syntax::{Scalar, Select, TableName};
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Insert {

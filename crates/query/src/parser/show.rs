@@ -1,10 +1,10 @@
 use freshet_base::Result;
 use freshet_meta::Account;
 
-use super::cursor::{Cursor, TableName, refuse};
+use super::cursor::{Cursor, refuse};
 use super::users::account;
 use crate::session::Scope;
-use crate::syntax::Scalar;
+use crate::syntax::{Scalar, TableName};
 
 /// Restricts the rows of SHOW.
 #[allow(clippy::large_enum_variant)] // only one exists at a time, while its statement runs

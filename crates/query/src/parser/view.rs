@@ -4,9 +4,9 @@ use freshet_base::Result;
 use freshet_meta::Account;
 use sqlparser::tokenizer::Token;
 
-use super::cursor::{Cursor, TableName, refuse};
+use super::cursor::{Cursor, refuse};
 use super::users::account;
-use crate::syntax::Select;
+use crate::syntax::{Select, TableName};
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateView {

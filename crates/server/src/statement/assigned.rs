@@ -16,7 +16,7 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::{Column, ColumnType, Rules, TableSchema};
 
-use super::insert::put_cell;
+use super::cells::put_cell;
 use super::query;
 use crate::reader::GivenRows;
 use crate::session::Session;

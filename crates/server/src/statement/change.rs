@@ -1,6 +1,6 @@
-//! UPDATE and DELETE (keys.md K3): the planner finds the keys of the rows, these are locked and read
-//! at the end of the log, new values are computed over what they are now, and all is written as one
-//! load.
+//! UPDATE and DELETE (keys.md K3): the planner finds the keys of the rows, these are locked and
+//! read at the end of the log, new values are computed over what they are now, and all is written
+//! as one load.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use freshet_storage::resolver::KeyedRows;
 use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, given, note, row_numbers, rules};
-use super::insert::put_cell;
+use super::cells::put_cell;
 use super::{query, shield};
 use crate::insert::key_rules;
 use crate::reply::{Reply, bounded};

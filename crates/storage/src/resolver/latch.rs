@@ -126,8 +126,8 @@ impl Latch {
         }
     }
 
-    /// What the rows in files of a large load meet first: keys that exist, where it `refuses` these,
-    /// and keys that others hold.
+    /// What the rows in files of a large load meet first: keys that exist, where it `refuses`
+    /// these, and keys that others hold.
     ///
     /// # Errors
     /// Those of [`Self::find`].
