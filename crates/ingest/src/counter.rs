@@ -7,7 +7,7 @@
 //!
 //! A TRUNCATE begins a new *epoch* of the ids while nobody is between entering and appending.
 
-use freshet_base::{Lsn, Result, TableId, bail};
+use freshet_base::{Error, Lsn, Result, TableId, err};
 use freshet_schema::TableSchema;
 use freshet_schema::row::RowCells;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -164,7 +164,7 @@ impl Counter {
         put: impl FnMut(usize, u64),
     ) -> Result<UsedIds> {
         let exhausted = |next: u64| {
-            freshet_base::err!(
+            err!(
                 NoMoreIds,
                 "Failed to read auto-increment value from storage engine: column '{column}' holds \
                  ids up to {}, the next one is {next} and the statement needs {}",
@@ -216,6 +216,18 @@ impl Counter {
         self.state.lock().epoch == used.epoch
     }
 
+    /// Checks that ids have not begun again since these were generated: a row that has one of them
+    /// now would be another one's.
+    ///
+    /// # Errors
+    /// 1213 when they have.
+    pub(crate) fn check(&self, used: &UsedIds) -> Result<()> {
+        match used.generated {
+            Some(_) if !self.is_current(used) => Err(begun_again()),
+            _ => Ok(()),
+        }
+    }
+
     /// Lets rows with these ids into the log, as long as the answer is held: the ids are reserved
     /// by a record that stands there already.
     ///
@@ -226,11 +238,7 @@ impl Counter {
         let gate = self.gate.read();
         let mut state = self.state.lock();
         if used.epoch != state.epoch && used.generated.is_some_and(|first| first < state.next) {
-            bail!(
-                Deadlock,
-                "Deadlock found when trying to get lock; try restarting transaction: the table was \
-                 truncated after ids had been generated for these rows"
-            );
+            return Err(begun_again());
         }
         state.next = state.next.max(used.max.saturating_add(1));
         self.reserve(&mut state, count)?;
@@ -290,6 +298,14 @@ impl Counter {
         counters.sort_unstable_by_key(|counter| counter.table);
         counters.into_iter().map(StoppedCounter::new).collect()
     }
+}
+
+fn begun_again() -> Error {
+    err!(
+        Deadlock,
+        "Deadlock found when trying to get lock; try restarting transaction: the table was \
+         truncated after ids had been generated for these rows"
+    )
 }
 
 /// The id in an encoded cell; `None` where it is negative.

@@ -134,6 +134,9 @@ impl KeyedLoad<'_> {
         // Locks are released after the marks, whatever happens.
         let waiting = LockOwner::new(self.engine.locks());
         let (admitted, mut looked) = self.look(buffer, held, &waiting).await?;
+        if let (Some(counter), Some(ids)) = (&self.target.state.counter, buffer.ids()) {
+            counter.check(&ids)?;
+        }
         let rules = self.rules;
         let decided =
             decide(&looked.rows, |at| looked.places[at as usize].is_some(), rules.on_existing);

@@ -14,7 +14,7 @@ use crate::layout::{LOCK_FILE, META_FILE, STORE_FILE, TERM_FILE};
 use crate::world::World;
 
 /// All entries of a store's directory.
-const OF_A_STORE: [&str; 11] = [
+const OF_A_STORE: [&str; 12] = [
     META_FILE,
     TERM_FILE,
     LOCK_FILE,
@@ -26,6 +26,7 @@ const OF_A_STORE: [&str; 11] = [
     "wal",
     "spill",
     "error_log",
+    "tls",
 ];
 
 /// Makes the directories of a store and of its log private, with all their contents.
