@@ -242,6 +242,8 @@ codes! {
     NoSecureTransport = 3160 "HY000" 400;
     /// More elements (values, expressions, ...) than a statement may have.
     TooLarge = 3170 "HY000" 400;
+    /// A lock that another transaction holds, of a statement that does not wait.
+    LockNoWait = 3572 "HY000" 409;
     /// A window function in HAVING.
     WindowNotHere = 3593 "HY000" 400;
     /// The alias of a window function in HAVING.

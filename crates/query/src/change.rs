@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause, ObjectName,
-    ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor, TableWithJoins,
-    Value, visit_expressions_mut, visit_relations,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
+    NonBlock, ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr,
+    TableFactor, TableWithJoins, Value, visit_expressions_mut, visit_relations,
 };
 
 use crate::syntax::{Scalar, Select, TableName, select_of};
@@ -38,8 +38,15 @@ pub struct Change {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum ChangeKind {
-    Update { set: Assignments },
+    Update {
+        set: Assignments,
+    },
     Delete,
+    /// SELECT .. FOR UPDATE or FOR SHARE, which locks and changes nothing.
+    Lock {
+        /// NOWAIT.
+        is_impatient: bool,
+    },
 }
 
 /// Which rows.
@@ -51,7 +58,52 @@ pub(crate) struct Rows {
     pub limit: Option<Expr>,
 }
 
+impl Select {
+    /// Whether it has FOR UPDATE or FOR SHARE.
+    pub fn locks(&self) -> bool {
+        !self.0.locks.is_empty()
+    }
+}
+
 impl Change {
+    /// The locking of rows by a SELECT .. FOR UPDATE or FOR SHARE.
+    ///
+    /// # Errors
+    /// `NotSupported` for what is not a query of rows of one table, and for SKIP LOCKED.
+    pub fn locking(select: &Select) -> Result<Self> {
+        let query = &select.0;
+        let nonblock = query.locks.iter().filter_map(|lock| lock.nonblock).next();
+        if nonblock == Some(NonBlock::SkipLocked) {
+            bail!(NotSupported, "SKIP LOCKED is not supported; use NOWAIT, or wait");
+        }
+        let SetExpr::Select(body) = &*query.body else {
+            bail!(NotSupported, "FOR UPDATE is supported for a SELECT of one table alone");
+        };
+        let (Some((target, name)), None) = (single(&body.from), &query.with) else {
+            bail!(NotSupported, "FOR UPDATE is supported for a SELECT of one table alone");
+        };
+        let order = match &query.order_by {
+            Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) => order.clone(),
+            _ => Vec::new(),
+        };
+        // Without OFFSET and groups, rows behind the limit are none of the result.
+        let is_plain = body.distinct.is_none()
+            && body.having.is_none()
+            && matches!(&body.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+        let limit = match &query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset: None, .. }) if is_plain => limit.clone(),
+            _ => None,
+        };
+        let rows = Rows {
+            from: body.from.clone(),
+            selection: body.selection.clone(),
+            order: if limit.is_some() { order } else { Vec::new() },
+            limit,
+        };
+        let kind = ChangeKind::Lock { is_impatient: nonblock.is_some() };
+        Ok(Self { kind, target, name, ignores: false, rows })
+    }
+
     /// Whether it is of all rows of one table.
     pub fn is_whole(&self) -> bool {
         let Rows { from, selection, limit, .. } = &self.rows;
@@ -122,6 +174,27 @@ impl Change {
     fn column(&self, name: &str) -> Expr {
         Expr::CompoundIdentifier(vec![quoted(&self.name), quoted(name)])
     }
+}
+
+/// The only table of a query, and the name by which expressions refer to it.
+fn single(from: &[TableWithJoins]) -> Option<(TableName, String)> {
+    let [one] = from else { return None };
+    if !one.joins.is_empty() {
+        return None;
+    }
+    table_of(&one.relation)
+}
+
+/// A named table, and the name by which expressions refer to it.
+pub(crate) fn table_of(factor: &TableFactor) -> Option<(TableName, String)> {
+    let TableFactor::Table { name, alias, .. } = factor else { return None };
+    let mut parts = name.0.iter().filter_map(|part| part.as_ident()).map(|id| id.value.clone());
+    let mut table = TableName { database: None, table: parts.next()? };
+    if let Some(second) = parts.next() {
+        table.database = Some(std::mem::replace(&mut table.table, second));
+    }
+    let name = alias.as_ref().map_or_else(|| table.table.clone(), |alias| alias.name.value.clone());
+    Some((table, name))
 }
 
 fn quoted(name: &str) -> Ident {

@@ -8,6 +8,7 @@ mod change;
 mod ddl;
 mod duplicate;
 mod insert;
+mod lock;
 mod named;
 mod query;
 mod set;
@@ -408,6 +409,9 @@ async fn reply(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     match &parsed.statement {
+        Statement::Query(select) if select.locks() => {
+            lock::select(session, select, &parsed.items, parameters).await
+        }
         Statement::Query(select) => query::select(session, select, &parsed.items, parameters).await,
         Statement::SelectInto { query, variables } => {
             query::select_into(session, parsed, query, variables, parameters).await

@@ -6,7 +6,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
-use crate::change::{Change, ChangeKind, Rows};
+use crate::change::{Change, ChangeKind, Rows, table_of};
 use crate::syntax::{Scalar, TableName};
 
 /// Parses what follows UPDATE.
@@ -116,16 +116,10 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
 type Target = (TableName, String);
 
 fn of_factor(factor: &TableFactor) -> Result<Target> {
-    let TableFactor::Table { name, alias, .. } = factor else {
-        bail!(NonUpdatableTable, "The target table of the statement is not updatable");
-    };
-    let mut parts = name.0.iter().filter_map(|part| part.as_ident()).map(|id| id.value.clone());
-    let mut table = TableName { database: None, table: parts.next().unwrap_or_default() };
-    if let Some(second) = parts.next() {
-        table.database = Some(std::mem::replace(&mut table.table, second));
+    match table_of(factor) {
+        Some(target) => Ok(target),
+        None => bail!(NonUpdatableTable, "The target table of the statement is not updatable"),
     }
-    let name = alias.as_ref().map_or_else(|| table.table.clone(), |alias| alias.name.value.clone());
-    Ok((table, name))
 }
 
 fn single(from: &[TableWithJoins]) -> Result<Target> {

@@ -43,7 +43,7 @@ pub async fn change(
         return Err(refused(change, &target));
     }
     let plan = match &change.kind {
-        ChangeKind::Delete => None,
+        ChangeKind::Delete | ChangeKind::Lock { .. } => None,
         ChangeKind::Update { set } => Some(Assigned::new(session, &target, set, change.ignores)?),
     };
     let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
@@ -54,10 +54,13 @@ pub async fn change(
 }
 
 /// The target, which the session may change.
-fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
+///
+/// # Errors
+/// Names and privileges.
+pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
     let database = session.database_of(change.target.database.as_deref())?;
     let privilege = match change.kind {
-        ChangeKind::Update { .. } => Privilege::Update,
+        ChangeKind::Update { .. } | ChangeKind::Lock { .. } => Privilege::Update,
         ChangeKind::Delete => Privilege::Delete,
     };
     session.authorize(privilege, Object::Table(database, &change.target.table))?;
@@ -68,11 +71,13 @@ fn is_whole_delete(change: &Change) -> bool {
     change.kind == ChangeKind::Delete && change.is_whole()
 }
 
-fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
+/// Why rows of a table cannot be changed or locked.
+pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
     let (word, instead) = match &change.kind {
         ChangeKind::Update { .. } => ("UPDATE", "INSERT"),
         ChangeKind::Delete if change.is_whole() => ("DELETE in a transaction", "TRUNCATE"),
         ChangeKind::Delete => ("DELETE with WHERE or LIMIT", "TRUNCATE"),
+        ChangeKind::Lock { .. } => ("FOR UPDATE", "a SELECT without it"),
     };
     let name = &target.table().name;
     let (has, hint) = match target.table().key_model {
@@ -97,7 +102,10 @@ async fn delete_all(session: &mut Session, target: &LoadTarget) -> Result<Reply>
 }
 
 /// The keys of the rows that the statement would change if it ran now.
-async fn candidates(
+///
+/// # Errors
+/// Those of planning and executing.
+pub async fn candidates(
     session: &mut Session,
     change: &Change,
     target: &LoadTarget,

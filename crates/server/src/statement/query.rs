@@ -116,6 +116,24 @@ pub async fn select_into(
     Ok(Reply::Done { affected: 1 })
 }
 
+/// As [`select`], with given rows in place of those of a table.
+///
+/// # Errors
+/// As [`select`].
+pub async fn select_over(
+    session: &mut Session,
+    query: &Select,
+    items: &[String],
+    given: GivenRows,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let origin = Reader::over(session, given).await?;
+    let asked = asked(origin, query.clone(), &parameters);
+    let asked = PlanRequest { texts: items.to_vec(), ..asked };
+    let (columns, rows) = begun(session, asked, parameters).await?;
+    Ok(Reply::Stream(columns, rows))
+}
+
 /// Plans a query whose rows are stored and starts it.
 ///
 /// # Errors
@@ -457,7 +475,7 @@ async fn execute_in(
         Kind::Other(prepared) => {
             prepared.cursor = None;
             match &prepared.parsed.statement {
-                query @ Statement::Query(_) => {
+                query @ Statement::Query(select) if !select.locks() => {
                     super::count(session, query);
                     let began = super::began(session, query);
                     let done = execute_query(session, prepared, parameters, cursor, output).await;
