@@ -118,7 +118,7 @@ fn values(
     measure(criterion, name, rows, || {
         out.clear();
         let scanned = scan_rows(text.as_bytes(), &plan, &rules, Dialect::default(), &mut out);
-        assert_eq!(scanned.expect("literals").rows, rows);
+        assert_eq!(scanned.expect("literals").encoded.rows, rows);
     });
     out
 }

@@ -23,6 +23,7 @@ use freshet_meta::{Object, Privilege};
 use freshet_query::Parameter;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Parsed, ShowWhat, Statement, TextSize, parse};
+use freshet_query::syntax::Select;
 use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
 use futures::FutureExt;
 
@@ -353,7 +354,6 @@ async fn answer(
                 warnings: session.diagnostics.count_u16(),
                 info: session.info.text(),
                 changes: moved_to.as_deref().map(StateChange::Schema).as_slice(),
-                ..OkPacket::default()
             });
             Ok(Ok(()))
         }
@@ -409,10 +409,7 @@ async fn reply(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     match &parsed.statement {
-        Statement::Query(select) if select.locks() => {
-            lock::select(session, select, &parsed.items, parameters).await
-        }
-        Statement::Query(select) => query::select(session, select, &parsed.items, parameters).await,
+        Statement::Query(query) => select(session, query, &parsed.items, parameters).await,
         Statement::SelectInto { query, variables } => {
             query::select_into(session, parsed, query, variables, parameters).await
         }
@@ -474,6 +471,18 @@ async fn reply(
             commit_first(session).await?;
             ddl::define(session, &parsed.statement).await
         }
+    }
+}
+
+async fn select(
+    session: &mut Session,
+    query: &Select,
+    items: &[String],
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    match query.locks() {
+        true => lock::select(session, query, items, parameters).await,
+        false => query::select(session, query, items, parameters).await,
     }
 }
 

@@ -142,12 +142,29 @@ impl Model {
         seen: &[(i64, Option<Row>)],
         lsn: Lsn,
     ) {
-        let mut before = Expected::at(&self.events, Lsn(lsn.get() - 1));
-        let rows = before.tables.remove(&table).map(|table| table.rows(schema, |_| true));
-        let rows = rows.unwrap_or_default();
-        for (key, row) in seen {
-            let was = rows.iter().find(|row| row.id == *key);
-            assert_eq!(row.as_ref(), was, "key {key} of {table} before {lsn}");
+        let mut open =
+            seen.iter().map(|(key, row)| (*key, row.as_ref())).collect::<BTreeMap<_, _>>();
+        for (at, event) in self.events.range(..lsn).rev() {
+            let parts = match event {
+                _ if open.is_empty() => break,
+                Event::Truncate(tables) if tables.contains(&table) => break,
+                Event::Load(parts, _) => parts.iter().filter(|part| part.table == table),
+                _ => continue,
+            };
+            for part in parts.rev() {
+                for id in part.ids.clone().rev() {
+                    let key = rows::key_of(id);
+                    let Some(row) = open.remove(&key) else { continue };
+                    let mut was = Vec::new();
+                    if part.kind == RowKind::Version {
+                        rows::expect((id..id + 1, part.kind), &part.schema, schema, &mut was);
+                    }
+                    assert_eq!(row, was.first(), "key {key} of {table} before {lsn}, by {at}");
+                }
+            }
+        }
+        for (key, row) in open {
+            assert_eq!(row, None, "key {key} of {table} before {lsn}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! SELECT .. FOR UPDATE and FOR SHARE in a transaction (keys.md K6): the keys of the rows are locked
-//! until its end, and the query reads what these rows are now.
+//! SELECT .. FOR UPDATE and FOR SHARE in a transaction (keys.md K6): the keys of the rows are
+//! locked until its end, and the query reads what these rows are now.
 
 use std::sync::Arc;
 use std::time::Duration;
