@@ -72,6 +72,8 @@ pub struct LookedUp {
     /// Whether rows were computed, left out or counted because of stored ones. A TRUNCATE since
     /// then makes them void (keys.md K8).
     pub is_derived: bool,
+    /// Whether nothing at all may have entered the table since, of whatever key.
+    pub is_last: bool,
 }
 
 /// A small load: rows of one table, encoded in a [`LoadBuffer`].
@@ -187,6 +189,7 @@ impl Appender {
                 );
                 let mut group = load.table.lock();
                 check_cut(load.table, load.looked_up)?;
+                check_last(load.table, load.looked_up)?;
                 let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
                 stamp.extend_from_slice(&1u16.to_le_bytes());
                 let SmallLoad { schema_version, .. } = load;
@@ -414,10 +417,23 @@ impl Appender {
 /// Refuses rows that were computed from others which a TRUNCATE has removed since.
 fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
     match looked_up {
-        Some(LookedUp { end, is_derived: true }) if table.delta.truncated() > end => Err(err!(
+        Some(LookedUp { end, is_derived: true, .. }) if table.delta.truncated() > end => Err(err!(
             Deadlock,
             "table '{}' was truncated while the statement changed its rows; try restarting \
              transaction",
+            table.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Called under the lock of the table.
+fn check_last(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
+    match looked_up {
+        Some(LookedUp { end, is_last: true, .. }) if table.delta.last() > end => Err(err!(
+            Deadlock,
+            "rows were written to table '{}' all the time while the statement changed its rows; \
+             try restarting transaction",
             table.name()
         )),
         _ => Ok(()),

@@ -3,24 +3,33 @@
 //!
 //! Such a statement locks keys, reads their rows at the end of the log, computes, and writes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use freshet_base::{Lsn, Result, bail, err};
-use freshet_schema::GroupCommitMode;
 use freshet_schema::key::KeyCodec;
+use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
 use crate::admit::WaitLimit;
-use crate::append::SmallLoad;
+use crate::append::{Appended, LookedUp, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::keyed::{KeyRules, KeyedLoad, OnExisting, duplicate_entry, keys_of, resolver, seen};
+use crate::keyed_own::Step;
 use crate::locks::LockOwner;
-use crate::target::{LoadTarget, Loaded};
+use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::transaction::OwnRows;
 
-/// A statement that changes stored rows of a table with a primary key.
+/// What became of a change.
+pub enum Written {
+    Done(Loaded),
+    /// Somebody else has written one of the rows since it looked, which only happens where nobody
+    /// locks them, in a table with a UNIQUE KEY: it may look again.
+    Overtaken,
+}
+
+/// A statement that changes stored rows of a table with keys.
 pub struct Change<'a> {
     engine: &'a Engine,
     target: &'a LoadTarget,
@@ -33,6 +42,8 @@ pub struct Change<'a> {
     seen: Lsn,
     /// The end of the log when it first looked.
     end: Option<Lsn>,
+    /// Where it has found the stored row of each key when it first looked.
+    looked: BTreeMap<Vec<u8>, Option<Place>>,
 }
 
 impl<'a> Change<'a> {
@@ -45,7 +56,8 @@ impl<'a> Change<'a> {
     ) -> Self {
         let statement = LockOwner::new(engine.locks());
         let (seen, end) = (Lsn::ZERO, None);
-        Self { engine, target, own, rules, patience, statement, seen, end }
+        let looked = BTreeMap::new();
+        Self { engine, target, own, rules, patience, statement, seen, end, looked }
     }
 
     /// Locks the keys of these rows, and returns the row that each has now, encoded with the
@@ -90,14 +102,24 @@ impl<'a> Change<'a> {
         let deadline = self.rules.deadline(engine);
         let clock = engine.store.clock();
         match &self.own {
+            _ if self.is_unlocked() => {}
             Some(own) => own.owner(engine).lock(table, rows, clock, deadline).await?,
             None => self.statement.lock(table, rows, clock, deadline).await?,
         }
         let mut latch = resolver(self.target).latch().await?;
         let places = latch.find(rows).await?;
+        for (at, place) in (0..rows.len()).zip(&places) {
+            // What the first look has found counts, even if a TRUNCATE has removed it since.
+            self.looked.entry(rows.key(at).to_vec()).or_insert_with(|| place.clone());
+        }
         self.end.get_or_insert(latch.end());
         self.seen = self.seen.max(seen(&latch, &places));
         Ok(Some((places, latch)))
+    }
+
+    /// Whether nobody locks keys of the table: who writes there does not look (keys.md K13).
+    fn is_unlocked(&self) -> bool {
+        self.target.table().key_model == KeyModel::Unique
     }
 
     /// Writes the rows in `new` in place of those with the keys in `old`, which are locked and
@@ -106,10 +128,10 @@ impl<'a> Change<'a> {
     /// # Errors
     /// 1062 when two new rows have one key, or a key that another row has; those of locking and of
     /// appending. Nothing was changed then.
-    pub async fn write(mut self, old: &BTreeSet<Vec<u8>>, new: &mut LoadBuffer) -> Result<Loaded> {
+    pub async fn write(mut self, old: &BTreeSet<Vec<u8>>, new: &LoadBuffer) -> Result<Written> {
         let rows = keys_of(self.target, new);
         if old.is_empty() && rows.is_empty() {
-            return Ok(Loaded::looked_only(self.seen));
+            return Ok(Written::Done(Loaded::looked_only(self.seen)));
         }
         if let Some(twice) = rows.groups().find(|group| group.len() > 1) {
             return Err(self.duplicate(rows.key(twice[0])).await);
@@ -125,11 +147,18 @@ impl<'a> Change<'a> {
                 let seen = (self.seen, self.end.expect("a change has looked"));
                 let (target, engine, patience) = (self.target, self.engine, self.patience);
                 let reserved = own.use_ids(engine, target, self.ids_of(new))?;
-                let changed = own.change(engine, target, (new, &rows), &removed, seen, patience);
-                let loaded = changed.await?;
-                Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded })
+                let keys = (0..rows.len()).map(|at| rows.key(at));
+                let in_base = removed.iter().copied().chain(keys).map(|key| {
+                    let looked = self.looked.get(key).expect("a key was looked up");
+                    looked.is_some()
+                });
+                let in_base = in_base.collect::<Vec<_>>();
+                let step = Step::change(target, (new, &rows), &removed, &in_base, seen);
+                let loaded = own.apply(engine, target, step, patience).await?;
+                Ok(Written::Done(Loaded { lsn: loaded.lsn.max(reserved), ..loaded }))
             }
-            None => self.append(new, &removed).await,
+            None if self.is_unlocked() => self.append_if_unchanged(new, &removed).await,
+            None => self.append(new, &removed).await.map(Written::Done),
         }
     }
 
@@ -139,8 +168,9 @@ impl<'a> Change<'a> {
         counter.of_rows(schema, rows.row_bytes(), rows.rows())
     }
 
-    async fn append(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
-        let (engine, target, schema) = (self.engine, self.target, self.target.schema());
+    /// The rows of a record: keys that are removed, then new rows.
+    fn encoded(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<LoadBuffer> {
+        let (engine, schema) = (self.engine, self.target.schema());
         let codec = KeyCodec::of_sort_key(schema);
         let mut buffer = LoadBuffer::default();
         buffer.begin();
@@ -162,13 +192,56 @@ impl<'a> Change<'a> {
                 engine.config().wal_load_bytes_max
             );
         }
-        let load = SmallLoad {
-            table: &target.state,
-            schema_version: schema.version,
+        Ok(buffer)
+    }
+
+    fn load(&self, looked_up: Option<LookedUp>) -> SmallLoad<'_> {
+        SmallLoad {
+            table: &self.target.state,
+            schema_version: self.target.schema().version,
             mode: GroupCommitMode::Off,
             label: None,
-            looked_up: None,
-        };
+            looked_up,
+        }
+    }
+
+    /// Appends a record unless one of its rows was written since they were looked at. Nobody locks
+    /// these, so nothing at all may come between the last look and the record.
+    async fn append_if_unchanged(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Written> {
+        let (engine, target) = (self.engine, self.target);
+        let deadline = self.rules.deadline(engine);
+        loop {
+            let mut buffer = self.encoded(new, removed)?;
+            let rows = keys_of(target, &buffer);
+            let bytes = buffer.payload_bytes();
+            let admitted = engine.admission.admit(bytes, None, self.patience).await?;
+            let mut latch = resolver(target).latch().await?;
+            let places = latch.find(&rows).await?;
+            let mut all = places.iter().zip(0..);
+            if !all.all(|(place, at)| self.looked.get(rows.key(at)) == Some(place)) {
+                return Ok(Written::Overtaken);
+            }
+            let end = latch.end();
+            let looked_up = LookedUp { end, is_derived: true, is_last: true };
+            match engine.appender.append_rows(self.load(Some(looked_up)), &mut buffer, admitted) {
+                Ok((Appended { lsn, txn }, _)) => {
+                    let (mode, keys) = (GroupCommitMode::Off, KeyOutcome::default());
+                    let lsn = lsn.max(self.seen);
+                    let loaded = Loaded { lsn, txn: Some(txn), mode, given: None, keys };
+                    return Ok(Written::Done(loaded));
+                }
+                Err(_)
+                    if target.state.delta.last() > end
+                        && !deadline.left(engine.store.clock()).is_zero() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn append(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
+        let (engine, target) = (self.engine, self.target);
+        let mut buffer = self.encoded(new, removed)?;
+        let load = self.load(None);
         let rules = KeyRules { on_existing: OnExisting::Replace, ..self.rules };
         let computed = Some((&self.statement, self.end.expect("a change has looked")));
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };

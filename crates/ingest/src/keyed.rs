@@ -165,7 +165,8 @@ impl KeyedLoad<'_> {
         let end = self.computed.map_or(looked.latch.end(), |(_, end)| end);
         let is_derived = self.computed.is_some() || !decided.skipped.is_empty();
         let mode = load.mode;
-        let load = SmallLoad { looked_up: Some(LookedUp { end, is_derived }), ..load };
+        let load =
+            SmallLoad { looked_up: Some(LookedUp { end, is_derived, is_last: false }), ..load };
         let given = load.label.as_ref().map(|label| label.label().into());
         let Appended { lsn, txn } = self.append(load, buffer, admitted, looked)?;
         let lsn = if keys.skipped > 0 { lsn.max(seen) } else { lsn };

@@ -109,12 +109,11 @@ impl KeyedTable {
             Some(before) => before.merge(held),
             none => *none = Some(held),
         }
-        for (key, change) in step.changes {
-            if change.in_base {
-                self.looked_from.get_or_insert(step.end);
-            }
-            self.changes.insert(key, change);
+        // What was left out because of a stored row is derived from it as well (keys.md K8).
+        if step.outcome.skipped > 0 || step.changes.iter().any(|(_, change)| change.in_base) {
+            self.looked_from.get_or_insert(step.end);
         }
+        self.changes.extend(step.changes);
     }
 
     /// Converts its rows to newer columns of the table.
@@ -174,7 +173,7 @@ impl KeyedTable {
             removals: buffer.removals(),
             body: PartBody::Rows { bytes: Bytes::copy_from_slice(buffer.row_bytes()), permit },
             ids: None,
-            looked_up: end.map(|end| LookedUp { end, is_derived: true }),
+            looked_up: end.map(|end| LookedUp { end, is_derived: true, is_last: false }),
         };
         Ok(Some((part, self.target, keyed)))
     }

@@ -75,7 +75,7 @@ mod world;
 
 pub use admit::WaitLimit;
 pub use buffer::LoadBuffer;
-pub use change::Change;
+pub use change::{Change, Written};
 pub use config::EngineConfig;
 pub use counter::{Counter, Steps, UsedIds};
 pub use ddl::Ddl;

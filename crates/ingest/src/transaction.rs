@@ -10,7 +10,6 @@ use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
 use freshet_meta::Claim;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
-use freshet_storage::resolver::KeyedRows;
 use parking_lot::Mutex;
 
 use crate::admit::{HeldMemory, WaitLimit};
@@ -226,28 +225,11 @@ impl OwnRows {
         self.apply(engine, target, step, patience).await
     }
 
-    /// Writes new rows in place of others, as [`crate::Change::write`] does.
-    pub(crate) async fn change(
-        &self,
-        engine: &Engine,
-        target: &LoadTarget,
-        new: (&LoadBuffer, &KeyedRows),
-        removed: &[&[u8]],
-        seen: (Lsn, Lsn),
-        patience: WaitLimit,
-    ) -> Result<Loaded> {
-        let (_, rows) = new;
-        let keys = removed.iter().copied().chain((0..rows.len()).map(|at| rows.key(at)));
-        let looked_up = KeyedRows::of_keys(keys);
-        let mut latch = resolver(target).latch().await?;
-        let places = latch.find(&looked_up).await?;
-        drop(latch);
-        let in_base = places.iter().map(Option::is_some).collect::<Vec<_>>();
-        let step = Step::change(target, new, removed, &in_base, seen);
-        self.apply(engine, target, step, patience).await
-    }
-
-    async fn apply(
+    /// Adds what a statement changes, whose keys are locked.
+    ///
+    /// # Errors
+    /// `OutOfRoom`; nothing was added then.
+    pub(crate) async fn apply(
         &self,
         engine: &Engine,
         target: &LoadTarget,

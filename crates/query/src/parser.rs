@@ -88,7 +88,8 @@ pub enum Statement {
         views: Vec<TableName>,
         if_exists: bool,
     },
-    Truncate(TableName),
+    /// TRUNCATE of tables, all at once.
+    Truncate(Vec<TableName>),
     AlterTable(TableName, AlterAction),
     /// RENAME TABLE: old and new names.
     RenameTables(Vec<(TableName, TableName)>),
@@ -324,12 +325,12 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "DROP" => drop(cursor),
         "TRUNCATE" => {
             cursor.words("TABLE");
-            let table = cursor.table()?;
+            let tables = cursor.list(Cursor::table)?;
             if cursor.words("PARTITION") {
                 return Err(refuse("TRUNCATE ... PARTITION"));
             }
             cursor.words("FORCE");
-            Ok(Statement::Truncate(table))
+            Ok(Statement::Truncate(tables))
         }
         "ALTER" => alter(cursor),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),

@@ -332,6 +332,7 @@ async fn change(mut actor: Actor) {
         match actor.chance.random_range(0..4) {
             0 => actor.client.insert_new(tables[0], rows).await,
             1 => actor.client.move_rows(tables, rows).await,
+            2 => actor.client.change("k0", rows).await,
             _ => actor.client.change(tables[0], rows).await,
         };
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{Lsn, Result, TxnId};
-use freshet_ingest::{Destination, KeyRules, LoadBuffer, LoadTarget, OnExisting, OwnRows};
+use freshet_ingest::{
+    Destination, KeyRules, LoadBuffer, LoadTarget, Loaded, OnExisting, OwnRows, Written,
+};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::resolver::KeyedRows;
 
@@ -17,6 +19,8 @@ use crate::rows::{self, Row, RowKind};
 
 /// How long statements wait for keys.
 const LOCK_WAIT: Duration = Duration::from_secs(3);
+
+const LOCKED: &str = "nobody writes rows that are locked";
 
 /// What a statement has seen and done.
 struct Changed {
@@ -58,7 +62,10 @@ impl Client {
         let step = self.step(table, ids, None, |key, row| {
             row.map(|_| if key % 2 == 0 { RowKind::Version } else { RowKind::Removal })
         });
-        let changed = step.await?;
+        let Some(changed) = step.await? else {
+            self.model.lock().counts.refused += 1;
+            return Ok(Outcome::Refused);
+        };
         let lsn = changed.lsn;
         if !changed.parts.is_empty() {
             self.changed(vec![changed], lsn);
@@ -78,11 +85,11 @@ impl Client {
         let transaction = engine.begin_transaction(None);
         let own = transaction.own_rows();
         let gone = |_, row: Option<&Row>| row.map(|_| RowKind::Removal);
-        let from = self.step(tables[0], ids.clone(), Some(own), gone).await?;
+        let from = self.step(tables[0], ids.clone(), Some(own), gone).await?.expect(LOCKED);
         let moved = from.seen.iter().filter(|(_, row)| row.is_some()).map(|(key, _)| *key);
         let moved = moved.collect::<BTreeSet<_>>();
         let come = |key, _: Option<&Row>| moved.contains(&key).then_some(RowKind::Version);
-        let to = self.step(tables[1], ids, Some(own), come).await?;
+        let to = self.step(tables[1], ids, Some(own), come).await?.expect(LOCKED);
         match engine.commit(transaction, self.patience()).await? {
             None => Ok(Outcome::Acknowledged(Lsn::ZERO)),
             Some(loaded) => {
@@ -93,14 +100,15 @@ impl Client {
         }
     }
 
-    /// Locks the keys of these rows and writes what `decide` says for the row of each.
+    /// Locks the keys of these rows and writes what `decide` says for the row of each; `None` if
+    /// nobody locks keys there and others have written them.
     async fn step(
         &self,
         table: &str,
         ids: Range<i64>,
         own: Option<&OwnRows>,
         decide: impl Fn(i64, Option<&Row>) -> Option<RowKind>,
-    ) -> Result<Changed> {
+    ) -> Result<Option<Changed>> {
         let engine = &self.engine;
         let target = engine.target("d", table)?;
         let schema = Arc::clone(target.schema());
@@ -114,7 +122,7 @@ impl Client {
         let keys = KeyedRows::of_encoded(&all, count, target.table(), &schema);
         let current = change.lock(&keys).await?;
         let current = current.iter().map(|row| row.as_ref().map(|row| rows::decode(row, &schema)));
-        let seen = by_key.keys().copied().zip(current).collect::<Vec<_>>();
+        let mut seen = by_key.keys().copied().zip(current).collect::<Vec<_>>();
         let (mut old, mut new, mut parts) = (BTreeSet::new(), LoadBuffer::default(), Vec::new());
         new.begin();
         for (at, (key, row)) in seen.iter().enumerate() {
@@ -131,8 +139,14 @@ impl Client {
             let (table, txn) = (target.id(), TxnId::default());
             parts.push(Part { table, ids: id..id + 1, kind, schema, txn, grouped: false });
         }
-        let loaded = change.write(&old, &mut new).await?;
-        Ok(Changed { target, seen, parts, lsn: loaded.lsn })
+        // A TRUNCATE waits for nobody, and only those fail that computed from what it removed.
+        seen.retain(|(key, row)| {
+            row.is_none() || parts.iter().any(|part| part.ids.start == by_key[key])
+        });
+        match change.write(&old, &new).await? {
+            Written::Done(Loaded { lsn, .. }) => Ok(Some(Changed { target, seen, parts, lsn })),
+            Written::Overtaken => Ok(None),
+        }
     }
 
     /// Informs the model of a record, in the same step in which it was appended to the log.

@@ -69,6 +69,8 @@ pub(crate) struct State {
     node: Arc<Node>,
     /// All marks up to here are made.
     resolved: Lsn,
+    /// The last TRUNCATE up to there: no key is found below it.
+    cut: Lsn,
     shared: Arc<AtomicU64>,
     distribution: Distribution,
     buckets: u32,
@@ -95,6 +97,7 @@ impl Resolver {
             delta: Arc::clone(delta),
             node: delta.head(),
             resolved: flushed,
+            cut: Lsn::ZERO,
             shared: Arc::clone(&resolved),
             distribution: table.distribution.clone(),
             buckets: u32::try_from(table.partition().tablets.len()).expect("buckets are bounded"),
@@ -209,11 +212,12 @@ impl State {
         }
     }
 
-    /// Nothing before `lsn` exists for those who see it.
+    /// Nothing before `lsn` exists for those who see it. Others may still read what came before,
+    /// so marks that belong to files which a flush is writing stay.
     fn cut(&mut self, lsn: Lsn) {
         self.keys = KeyTable::default();
         self.runs.clear();
-        self.made.clear();
+        self.cut = lsn;
         self.advance(lsn);
     }
 

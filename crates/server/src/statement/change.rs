@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
-use freshet_ingest::{LoadBuffer, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit};
+use freshet_ingest::{LoadBuffer, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit, Written};
 use freshet_meta::{Object, Privilege};
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
@@ -24,6 +24,9 @@ use crate::insert::key_rules;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
+/// How often a statement begins again where nobody locks rows, and others write them meanwhile.
+const TRIES_MAX: u32 = 100;
+
 /// Runs UPDATE or DELETE.
 ///
 /// # Errors
@@ -39,7 +42,8 @@ pub async fn change(
     if is_whole_delete(change) && own.is_none() {
         return delete_all(session, &target).await;
     }
-    if target.table().key_model != KeyModel::Primary {
+    let is_unlocked = target.table().key_model == KeyModel::Unique && own.is_none();
+    if target.table().key_model != KeyModel::Primary && !is_unlocked {
         return Err(refused(change, &target));
     }
     let plan = match &change.kind {
@@ -47,10 +51,29 @@ pub async fn change(
         ChangeKind::Update { set } => Some(Assigned::new(session, &target, set, change.ignores)?),
     };
     let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
+    if is_unlocked && plan.as_ref().is_some_and(Assigned::sets_key) {
+        bail!(
+            NotSupported,
+            "UPDATE of a column of the UNIQUE KEY of table '{}' is not supported: DELETE the row \
+             and INSERT another one",
+            target.table().name
+        );
+    }
     let computed = change.computed(&exprs)?;
-    let keys = candidates(session, change, &target, &parameters).await?;
-    let found = Found { target: &target, own, keys, plan, computed };
-    found.change(session, change, parameters).await
+    for _ in 0..TRIES_MAX {
+        let keys = candidates(session, change, &target, &parameters).await?;
+        let (plan, computed) = (plan.as_ref(), &computed);
+        let found = Found { target: &target, own: own.clone(), keys, plan, computed };
+        if let Some(reply) = found.change(session, change, parameters.clone()).await? {
+            return Ok(reply);
+        }
+    }
+    bail!(
+        Deadlock,
+        "others wrote the same rows of table '{}' {TRIES_MAX} times while they were changed; try \
+         restarting transaction",
+        target.table().name
+    )
 }
 
 /// The target, which the session may change.
@@ -73,15 +96,22 @@ fn is_whole_delete(change: &Change) -> bool {
 
 /// Why rows of a table cannot be changed or locked.
 pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
+    let is_unique = target.table().key_model == KeyModel::Unique;
     let (word, instead) = match &change.kind {
+        ChangeKind::Update { .. } if is_unique => ("UPDATE in a transaction", "INSERT"),
         ChangeKind::Update { .. } => ("UPDATE", "INSERT"),
-        ChangeKind::Delete if change.is_whole() => ("DELETE in a transaction", "TRUNCATE"),
+        ChangeKind::Delete if is_unique || change.is_whole() => {
+            ("DELETE in a transaction", "TRUNCATE")
+        }
         ChangeKind::Delete => ("DELETE with WHERE or LIMIT", "TRUNCATE"),
         ChangeKind::Lock { .. } => ("FOR UPDATE", "a SELECT without it"),
     };
     let name = &target.table().name;
     let (has, hint) = match target.table().key_model {
-        KeyModel::Unique => ("has a UNIQUE KEY", "load the rows that replace others instead"),
+        KeyModel::Unique => (
+            "has a UNIQUE KEY, whose rows nobody locks",
+            "do it outside of a transaction, or load the rows that replace others",
+        ),
         _ => ("has no PRIMARY KEY", "create it with one, or use the other statement"),
     };
     freshet_base::err!(
@@ -151,18 +181,19 @@ struct Found<'a> {
     own: Option<OwnRows>,
     keys: KeyedRows,
     /// The values of an UPDATE.
-    plan: Option<Assigned>,
+    plan: Option<&'a Assigned>,
     /// The query of the rows that are still to be changed, with their values.
-    computed: Select,
+    computed: &'a Select,
 }
 
 impl Found<'_> {
+    /// Changes the rows; `None` if others wrote them meanwhile.
     async fn change(
         self,
         session: &mut Session,
         change: &Change,
         parameters: Vec<Parameter>,
-    ) -> Result<Reply> {
+    ) -> Result<Option<Reply>> {
         let engine = Arc::clone(&session.shared.engine);
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let key_rules = key_rules(&session.settings, OnExisting::Replace);
@@ -179,7 +210,7 @@ impl Found<'_> {
             let changed = self.decide(session, change, given, parameters).await?;
             for (at, values) in changed {
                 matched += 1;
-                let differs = match (&self.plan, values) {
+                let differs = match (self.plan, values) {
                     (Some(plan), Some(values)) => {
                         let before = out.len();
                         let differs = plan.apply(old[at], &values, out);
@@ -198,8 +229,12 @@ impl Found<'_> {
         }
         new.count(written)?;
         let changed = gone.len() as u64;
-        let loaded = bounded(session, changing.write(&gone, &mut new)).await?;
-        Ok(report(session, &change.kind, &loaded, matched, changed))
+        match bounded(session, changing.write(&gone, &new)).await? {
+            Written::Done(loaded) => {
+                Ok(Some(report(session, &change.kind, &loaded, matched, changed)))
+            }
+            Written::Overtaken => Ok(None),
+        }
     }
 
     /// The rows that are still to be changed, by number, with their values.
@@ -211,8 +246,8 @@ impl Found<'_> {
         parameters: Vec<Parameter>,
     ) -> Result<Vec<(usize, Option<Vec<u8>>)>> {
         let count = given.1;
-        if let Some(plan) = &self.plan {
-            let new = plan.compute(session, &self.computed, given, parameters).await?;
+        if let Some(plan) = self.plan {
+            let new = plan.compute(session, self.computed, given, parameters).await?;
             let rows = (0..count).filter_map(|at| Some((at, Some(new.of(at)?.to_vec()))));
             let rows = rows.collect();
             crate::insert::told(session, new.warnings);
@@ -220,7 +255,7 @@ impl Found<'_> {
         }
         let rules = rules(session, self.target, change.ignores);
         let losses = session.settings.losses(self.target.table().form);
-        let over = query::over(session, &self.computed, given.0, parameters, losses).await?;
+        let over = query::over(session, self.computed, given.0, parameters, losses).await?;
         note(session, &rules, over.warnings)?;
         let mut rows = BTreeSet::new();
         for batch in &over.batches {

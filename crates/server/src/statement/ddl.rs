@@ -56,9 +56,12 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         Statement::DropTable { tables, if_exists } => {
             drop_tables(session, tables, *if_exists).await
         }
-        Statement::Truncate(table) => {
-            let id = table_id(session, table, Privilege::Drop)?;
-            shield(session, async move { engine.ddl().truncate(&[id]).await }).await?;
+        Statement::Truncate(tables) => {
+            let ids = tables.iter().map(|table| table_id(session, table, Privilege::Drop));
+            let mut ids = ids.collect::<Result<Vec<_>>>()?;
+            ids.sort_unstable();
+            ids.dedup();
+            shield(session, async move { engine.ddl().truncate(&ids).await }).await?;
             Ok(Reply::done())
         }
         Statement::AlterTable(table, AlterAction::Rename(name)) => {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_ingest::{LoadBuffer, OnExisting, WaitLimit};
+use freshet_ingest::{LoadBuffer, OnExisting, WaitLimit, Written};
 use freshet_meta::{Object, Privilege};
 use freshet_query::Parameter;
 use freshet_query::change::{Assignments, over_rows};
@@ -90,7 +90,9 @@ pub async fn insert_or_update(
     let out = written.begin();
     changed().filter_map(|group| group.current.as_ref()).for_each(|row| out.extend(row));
     written.count(changed().count())?;
-    let loaded = bounded(session, change.write(&old, &mut written)).await?;
+    let Written::Done(loaded) = bounded(session, change.write(&old, &written)).await? else {
+        bail!(Internal, "the statement has locked its rows, and others have written them");
+    };
     session.acked = session.acked.max(loaded.lsn);
     if counts.inserted > 0 {
         session.note_ids(buffer.ids());

@@ -24,6 +24,18 @@ pub enum Place {
     File { segment: Arc<Segment>, marks: Arc<SegmentMarks>, row: u32 },
 }
 
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Delta(a), Self::Delta(b)) => a == b,
+            (Self::File { segment: a, row: i, .. }, Self::File { segment: b, row: k, .. }) => {
+                Arc::ptr_eq(a, b) && i == k
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What the files of a large load meet.
 pub enum Met {
     /// A key that exists, or that two rows of the load have, and the LSN up to which that is so.

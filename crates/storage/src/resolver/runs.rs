@@ -123,6 +123,11 @@ impl Runs {
         self.runs.retain(|run| run.last < lsn);
     }
 
+    /// Forgets the files of a view up to `flushed`.
+    pub fn forget_to(&mut self, flushed: Lsn) {
+        self.runs.retain(|run| run.last > flushed);
+    }
+
     /// Forgets the runs behind the first `len`.
     pub fn truncate(&mut self, len: usize) {
         self.runs.truncate(len);

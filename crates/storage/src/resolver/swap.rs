@@ -56,6 +56,10 @@ impl Swap {
     fn finish(mut self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) {
         let state = &mut *self.state;
         state.runs.renew(tablets, flushed);
+        if state.cut > flushed {
+            // The view does not know of the TRUNCATE yet.
+            state.runs.forget_to(flushed);
+        }
         state.keys.keep_from(first_row);
         state.marks.forget_before(first_row);
         state.made.retain(|mark| mark.row >= first_row);

@@ -410,19 +410,19 @@ fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
             Act::Check(at) => pins.get(at).into_iter().for_each(|pin| store.check(pin)),
             Act::Resolve => store.resolve(store.lsn),
             Act::Flush if flushing.is_none() && !is_cut => flushing = store.flush(),
-            Act::ShowFlush(keys) if !is_cut => {
+            Act::ShowFlush(keys) => {
                 pins.extend(flushing.take().map(|flushing| store.show_flush(flushing, &keys)));
             }
             Act::Merge(tablet) if merging.is_none() && !is_cut => merging = store.merge(tablet),
             // Between flushes (K28).
-            Act::ShowMerge(keys) if flushing.is_none() && !is_cut => {
+            Act::ShowMerge(keys) if flushing.is_none() => {
                 pins.extend(merging.take().map(|merging| store.show_merge(merging, &keys)));
             }
             Act::Truncate if !is_cut => {
                 store.truncate();
                 is_cut = true;
             }
-            Act::Flush | Act::ShowFlush(_) | Act::Merge(_) | Act::ShowMerge(_) | Act::Truncate => {}
+            Act::Flush | Act::Merge(_) | Act::ShowMerge(_) | Act::Truncate => {}
         }
     }
     pins.push(store.pin(store.lsn, Freshness::Committed));

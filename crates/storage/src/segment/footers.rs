@@ -6,7 +6,6 @@ use std::sync::Arc;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::metrics::Metrics;
 use futures::channel::oneshot;
-use futures::executor::block_on;
 use parking_lot::Mutex;
 
 use super::source::Open;
@@ -21,18 +20,8 @@ pub enum WaitMode {
     Blocking,
 }
 
-impl WaitMode {
-    /// Waits until the other side is dropped.
-    pub async fn until_dropped(self, other: oneshot::Receiver<()>) {
-        // Nothing is ever sent.
-        let _ = match self {
-            Self::Awaiting => other.await,
-            Self::Blocking => block_on(other),
-        };
-    }
-}
-
-/// The cache of footers. Concurrent requests for a footer wait for a single read.
+/// The cache of footers. Concurrent requests for a footer wait for a single read, except for those
+/// that block a thread: the task that reads may need that very thread to go on.
 pub(super) struct Footers {
     memory: Budget,
     state: Mutex<State>,
@@ -113,7 +102,14 @@ impl Footers {
                     self.metrics.footer_hits.inc();
                     return Ok(footer);
                 }
-                Found::Read(ended) => wait_mode.until_dropped(ended).await,
+                Found::Read(ended) if wait_mode == WaitMode::Awaiting => {
+                    // Nothing is ever sent; the sender is dropped.
+                    let _ = ended.await;
+                }
+                Found::Read(_) => {
+                    self.metrics.footer_misses.inc();
+                    return Ok(self.counted(read.await?));
+                }
                 Found::Missing(reading) => {
                     self.metrics.footer_misses.inc();
                     return Ok(reading.keep(read.await?));
@@ -139,6 +135,12 @@ impl Footers {
         }
         drop(state);
         drop(slot);
+    }
+
+    /// Accounts for a footer beyond the limit, since it is already in memory.
+    fn counted(&self, open: Open) -> Arc<CachedFooter> {
+        let memory = self.memory.acquire_over(open.memory_bytes());
+        Arc::new(CachedFooter { open, memory })
     }
 
     fn find(&self, number: u64) -> Found<'_> {
@@ -169,8 +171,7 @@ impl Footers {
 impl Reading<'_> {
     /// Caches a footer, and evicts others if the budget is exceeded.
     fn keep(mut self, open: Open) -> Arc<CachedFooter> {
-        let memory = self.footers.memory.acquire_over(open.memory_bytes());
-        let footer = Arc::new(CachedFooter { open, memory });
+        let footer = self.footers.counted(open);
         let mut gone = Vec::new();
         let mut state = self.footers.state.lock();
         state.uses += 1;

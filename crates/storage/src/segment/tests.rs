@@ -453,6 +453,11 @@ fn a_footer_without_room_is_read_by_one_at_a_time() {
     let mut late = get(never());
     assert!(late.as_mut().now_or_never().is_none());
     assert_eq!(metrics.footer_misses.get(), 2, "nobody else reads meanwhile");
+    // Who blocks a thread that the reader may need waits for nobody.
+    let own = futures::future::ready(Err(Error::corruption(&path, 0, "read by itself")));
+    let blocking = footers.get(number, WaitMode::Blocking, own).now_or_never();
+    assert!(blocking.expect("it does not wait").is_err());
+    assert_eq!(metrics.footer_misses.get(), 3, "it reads itself");
 }
 
 #[test]
