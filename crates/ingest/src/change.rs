@@ -80,7 +80,7 @@ impl<'a> Change<'a> {
         let wanted = stored.iter().filter_map(|&at| places[at].as_ref()).collect::<Vec<_>>();
         let read = latch.read(&wanted, self.target.schema()).await?;
         for (at, row) in stored.into_iter().zip(read) {
-            current[at] = Some(row);
+            current[at] = row;
         }
         Ok(current)
     }

@@ -11,24 +11,31 @@ use super::node::{Arena, Chunk};
 use super::{Delta, Entry};
 use crate::error::Result;
 
+/// Where a row is.
+enum Found {
+    /// In a sealed chunk.
+    Sealed(Arc<Chunk>),
+    /// In the open node: the row itself, with its columns.
+    Open(Vec<u8>, Arc<TableSchema>),
+}
+
 impl Delta {
-    /// The row with this number, encoded with the columns of `schema`.
+    /// The row with this number, encoded with the columns of `schema`; `None` if a TRUNCATE has
+    /// removed it, which waits for nobody.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
-    ///
-    /// # Panics
-    /// When the row is in files, or there is none.
-    pub(crate) fn encoded_row(&self, number: u64, schema: &TableSchema) -> Result<Vec<u8>> {
-        let chunk = match self.chunk_of(number) {
-            Ok(chunk) => chunk,
-            Err((encoded, from)) if from.version == schema.version => return Ok(encoded),
-            Err((encoded, from)) => {
+    pub(crate) fn encoded_row(&self, number: u64, schema: &TableSchema) -> Result<Option<Vec<u8>>> {
+        let chunk = match self.find_row(number) {
+            None => return Ok(None),
+            Some(Found::Sealed(chunk)) => chunk,
+            Some(Found::Open(row, from)) if from.version == schema.version => return Ok(Some(row)),
+            Some(Found::Open(encoded, from)) => {
                 let mut columns = freshet_schema::columns::ColumnsBuilder::new(&from, 1);
                 columns.append(&encoded, 1);
                 let mut row = Vec::new();
                 encode(&history::adapt(&columns.finish(), &from, schema), schema, &mut row);
-                return Ok(row);
+                return Ok(Some(row));
             }
         };
         let at = (number - chunk.first_row) as usize;
@@ -37,45 +44,46 @@ impl Delta {
         let (from, batch) = batches.pop().expect("a chunk has its rows");
         let mut row = Vec::new();
         encode(&history::adapt(&batch, &from, schema), schema, &mut row);
-        Ok(row)
+        Ok(Some(row))
     }
 
-    /// The LSN of the record that brought a row.
-    ///
-    /// # Panics
-    /// When the row is in files, or there is none.
-    pub(crate) fn lsn_of_row(&self, number: u64) -> Lsn {
+    /// The LSN of the record that brought a row; `None` as in [`Self::encoded_row`].
+    pub(crate) fn lsn_of_row(&self, number: u64) -> Option<Lsn> {
         let mut node = self.head();
         loop {
             if let Some(chunk) = node.chunk() {
                 if number < chunk.first_row + chunk.rows() {
-                    return entry_of(&chunk.entries, number - chunk.first_row).1.lsn;
+                    let in_chunk = number.checked_sub(chunk.first_row)?;
+                    return Some(entry_of(&chunk.entries, in_chunk).1.lsn);
                 }
                 node = Arc::clone(node.next());
                 continue;
             }
             let tail = self.tail.lock();
             if Arc::ptr_eq(&tail.node, &node) {
-                return entry_of(&tail.arena.entries, number - tail.arena.first_row).1.lsn;
+                let in_arena = number.checked_sub(tail.arena.first_row)?;
+                return Some(entry_of(&tail.arena.entries, in_arena).1.lsn);
             }
         }
     }
 
-    /// The sealed chunk that has a row, or the row itself where it is in the open node.
-    fn chunk_of(&self, number: u64) -> Result<Arc<Chunk>, (Vec<u8>, Arc<TableSchema>)> {
+    fn find_row(&self, number: u64) -> Option<Found> {
         let mut node = self.head();
         loop {
             if let Some(chunk) = node.chunk() {
-                assert!(number >= chunk.first_row, "row {number} of a delta is in files");
+                if number < chunk.first_row {
+                    return None;
+                }
                 if number < chunk.first_row + chunk.rows() {
-                    return Ok(Arc::clone(chunk));
+                    return Some(Found::Sealed(Arc::clone(chunk)));
                 }
                 node = Arc::clone(node.next());
                 continue;
             }
             let tail = self.tail.lock();
             if Arc::ptr_eq(&tail.node, &node) {
-                return Err(tail.arena.row(number));
+                let (row, schema) = tail.arena.row(number)?;
+                return Some(Found::Open(row, schema));
             }
         }
     }
@@ -83,8 +91,8 @@ impl Delta {
 
 impl Arena {
     /// A row with its columns.
-    fn row(&self, number: u64) -> (Vec<u8>, Arc<TableSchema>) {
-        let in_arena = number.checked_sub(self.first_row).expect("the row is not in files");
+    fn row(&self, number: u64) -> Option<(Vec<u8>, Arc<TableSchema>)> {
+        let in_arena = number.checked_sub(self.first_row)?;
         let (at, entry) = entry_of(&self.entries, in_arena);
         let bytes = match entry.place {
             Place::Shared { index } => &self.encoded.shared[index as usize][..],
@@ -102,7 +110,7 @@ impl Arena {
         for _ in u64::from(before)..in_arena {
             rest = &rest[cells.row_bytes(rest)..];
         }
-        (rest[..cells.row_bytes(rest)].to_vec(), Arc::clone(schema))
+        Some((rest[..cells.row_bytes(rest)].to_vec(), Arc::clone(schema)))
     }
 }
 

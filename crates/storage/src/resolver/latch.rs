@@ -99,12 +99,17 @@ impl Latch {
         Ok(places)
     }
 
-    /// The rows at these places, each encoded with the columns of `schema`.
+    /// The rows at these places, each encoded with the columns of `schema`; `None` for those that
+    /// a TRUNCATE has removed from memory since they were found.
     ///
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a segment.
-    pub async fn read(&self, places: &[&Place], schema: &Arc<TableSchema>) -> Result<Vec<Vec<u8>>> {
-        let mut rows = vec![Vec::new(); places.len()];
+    pub async fn read(
+        &self,
+        places: &[&Place],
+        schema: &Arc<TableSchema>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut rows = vec![None; places.len()];
         let mut in_files = Vec::new();
         for (at, place) in places.iter().enumerate() {
             match place {
@@ -122,7 +127,7 @@ impl Latch {
             let (cells, mut rest) = (RowCells::new(schema), encoded.as_slice());
             for (_, _, at) in of_file {
                 let (row, behind) = rest.split_at(cells.row_bytes(rest));
-                rows[*at] = row.to_vec();
+                rows[*at] = Some(row.to_vec());
                 rest = behind;
             }
             assert!(rest.is_empty(), "the rows that are asked for are read");
@@ -130,10 +135,11 @@ impl Latch {
         Ok(rows)
     }
 
-    /// The LSN of a row of the delta; `None` for a row in files, which is durable.
+    /// The LSN of a row of the delta; `None` for a row in files, which is durable, and for one that
+    /// a TRUNCATE has removed, which is durable.
     pub fn lsn_of(&self, place: &Place) -> Option<Lsn> {
         match place {
-            Place::Delta(row) => Some(self.state.delta.lsn_of_row(*row)),
+            Place::Delta(row) => self.state.delta.lsn_of_row(*row),
             Place::File { .. } => None,
         }
     }

@@ -117,7 +117,7 @@ impl Store {
         let found = places.iter().flatten().collect::<Vec<_>>();
         let read = block_on(latch.read(&found, &self.schema)).unwrap();
         let expected = all.iter().filter_map(|key| before.get(key).map(|version| (*key, *version)));
-        let expected = expected.map(|(key, version)| encoded(&[(key, version.to_string())]));
+        let expected = expected.map(|(key, version)| Some(encoded(&[(key, version.to_string())])));
         assert_eq!(read, expected.collect::<Vec<_>>(), "what is found is what is there");
         let cut = if cuts {
             self.truncate();
