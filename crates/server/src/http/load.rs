@@ -8,6 +8,7 @@ mod decode;
 pub mod headers;
 mod reply;
 mod sink;
+mod unpack;
 
 use std::sync::Arc;
 
@@ -123,6 +124,14 @@ impl Load<'_> {
         self.report.planned = Some(http.clock().now());
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
+        let size = match headers.compression {
+            Some(compression) if !size.is_empty() => {
+                self.body.unpack(compression)?;
+                // How much there is to load is not known before.
+                BodySize::Chunked
+            }
+            _ => size,
+        };
         let bounds = Bounds { size, limit, deadline };
         let summary = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
         sink.use_ids(summary.ids);

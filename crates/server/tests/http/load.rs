@@ -1,5 +1,6 @@
 //! Stream loads in all formats.
 
+use freshet_server::http::HttpConfig;
 use serde_json::json;
 
 use crate::client::ROOT;
@@ -46,6 +47,62 @@ fn one_connection_carries_many_loads() {
         assert_eq!(reply["Status"], "Success");
     }
     assert_eq!(site.rows().len(), 20);
+    site.stop();
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+    std::io::Write::write_all(&mut to, bytes).unwrap();
+    to.finish().unwrap()
+}
+
+#[test]
+fn compressed_bodies_are_unpacked() {
+    let site = Site::new();
+    let put = |headers: &[&str], body: &[u8]| {
+        let headers = [&[ROOT, "column_separator: ,"], headers].concat();
+        site.client().request("PUT", "/api/d/t/_stream_load", &headers, body).json()
+    };
+    let packed = gzip(b"1,10,x\n2,20,y\n");
+    let reply = put(&["compress_type: GZ", "group_commit: async_mode"], &packed);
+    assert_eq!((&reply["Status"], &reply["NumberLoadedRows"]), (&json!("Success"), &json!(2)));
+    assert_eq!(reply["LoadBytes"], packed.len());
+    assert_eq!(reply["GroupCommit"], true);
+    let objects = gzip(br#"{"a": 3, "b": 30, "c": "z"}"#);
+    let json = ["format: json", "read_json_by_line: true", "Content-Encoding: gzip"];
+    assert_eq!(put(&json, &objects)["NumberLoadedRows"], 1);
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y", "3,30,z"]);
+
+    // A large one in chunks, one that ends early, and one that is something else.
+    let rows = (10..300_000).map(|row| format!("{row},1,ab\n")).collect::<String>();
+    let packed = zstd::encode_all(rows.as_bytes(), 1).unwrap();
+    let mut client = site.client();
+    let lines = [ROOT, "column_separator: ,", "compress_type: zstd", "Transfer-Encoding: chunked"];
+    client.head("PUT", "/api/d/t/_stream_load", &lines);
+    packed.chunks(10_000).for_each(|part| client.chunk(part));
+    client.chunk(b"");
+    assert_eq!(client.answer().json()["NumberLoadedRows"], 299_990);
+    for body in [&packed[..packed.len() / 2], b"1,2,not packed\n"] {
+        let reply = put(&["compress_type: zstd", "label: again"], body);
+        assert_eq!(reply["Status"], "Fail");
+        let message = reply["Message"].as_str().unwrap();
+        assert!(message.contains("cannot be unpacked as zstd"), "{message}");
+    }
+    assert_eq!(put(&["compress_type: zstd", "label: again"], &packed)["Status"], "Success");
+    assert_eq!(site.rows().len(), 3 + 2 * 299_990);
+    site.stop();
+}
+
+#[test]
+fn a_body_that_unpacks_to_too_much_is_refused() {
+    let mut config = HttpConfig::default();
+    config.loads.streaming_load_max_mb = 1;
+    let site = Site::with(config);
+    let bomb = gzip(&vec![b'1'; 40 << 20]);
+    let lines = [ROOT, "compress_type: gz"];
+    let reply = site.client().request("PUT", "/api/d/t/_stream_load", &lines, &bomb).json();
+    assert!(reply["Message"].as_str().unwrap().contains("`streaming_load_max_mb`"), "{reply}");
+    assert!(site.rows().is_empty());
     site.stop();
 }
 

@@ -1,4 +1,4 @@
-//! Reading the body of a request: size limit, timeouts, end.
+//! Reading the body of a request: size limit, timeouts, unpacking, end.
 
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use hyper::HeaderMap;
 use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 
+use super::headers::Compression;
+use super::unpack::Unpacker;
 use crate::http::client::Activity;
 
 /// How much of an unneeded body is read, so that the client gets to read the reply.
@@ -87,6 +89,10 @@ pub(super) struct Body<'a> {
     ended: bool,
     received: u64,
     waited: Duration,
+    /// Of a compressed body, until its end.
+    unpacker: Option<Unpacker>,
+    /// After unpacking.
+    unpacked: u64,
 }
 
 impl<'a> Body<'a> {
@@ -105,6 +111,8 @@ impl<'a> Body<'a> {
             ended: false,
             received: 0,
             waited: Duration::ZERO,
+            unpacker: None,
+            unpacked: 0,
         }
     }
 
@@ -118,18 +126,62 @@ impl<'a> Body<'a> {
         self.waited
     }
 
-    /// The next part, or `None` at the end. A client that pauses too long loses its connection, and
-    /// the load fails: see [`Activity`].
+    /// From now on the body is unpacked.
     ///
     /// # Errors
-    /// When the client disconnects, violates HTTP, sends more than `limit`, or sends after
-    /// `deadline`.
+    /// Those of [`Unpacker::new`].
+    pub(super) fn unpack(&mut self, compression: Compression) -> Result<()> {
+        self.unpacker = Some(Unpacker::new(compression)?);
+        Ok(())
+    }
+
+    /// The next part, unpacked, or `None` at the end.
+    ///
+    /// # Errors
+    /// Those of [`Self::receive`]; when the body cannot be unpacked, or unpacks to more than
+    /// `limit`.
     pub(super) async fn next(
         &mut self,
         limit: BodyLimit,
         deadline: Deadline,
     ) -> Result<Option<Bytes>> {
+        loop {
+            let Some(unpacker) = &mut self.unpacker else {
+                return self.receive(limit, deadline).await;
+            };
+            if let Some(part) = unpacker.next()? {
+                self.unpacked += part.len() as u64;
+                limit.check(self.unpacked)?;
+                // Unpacking takes its time, which others on this thread must not wait for.
+                tokio::task::yield_now().await;
+                return Ok(Some(part));
+            }
+            let received = self.receive(limit, deadline).await?;
+            let unpacker = self.unpacker.as_mut().expect("it is there until the end");
+            match received {
+                Some(bytes) => unpacker.feed(bytes),
+                None => {
+                    let rest = unpacker.finish()?;
+                    self.unpacker = None;
+                    if !rest.is_empty() {
+                        return Ok(Some(rest));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next part as it came, or `None` at the end. A client that pauses too long loses its connection, and
+    /// the load fails: see [`Activity`].
+    ///
+    /// # Errors
+    /// When the client disconnects, violates HTTP, sends more than `limit`, or sends after
+    /// `deadline`.
+    async fn receive(&mut self, limit: BodyLimit, deadline: Deadline) -> Result<Option<Bytes>> {
         self.polled = true;
+        if self.ended {
+            return Ok(None);
+        }
         loop {
             let Some(frame) = self.frame().await else {
                 self.ended = true;

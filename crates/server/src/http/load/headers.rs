@@ -31,6 +31,8 @@ pub struct LoadHeaders {
     /// The columns of the fields; `None`: the table's columns in order.
     pub columns: Option<Vec<String>>,
     pub format: LoadFormat,
+    /// `None`: the body is as it is.
+    pub compression: Option<Compression>,
     /// `load_to_single_tablet`.
     pub to_one_tablet: bool,
 }
@@ -41,6 +43,28 @@ pub enum LoadFormat {
     Csv(CsvFormat),
     /// JSON objects, one per row.
     Json(JsonFormat),
+}
+
+/// How a body is compressed: `compress_type` or `Content-Encoding`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    Gzip,
+    /// Deflate in the wrapping of zlib.
+    Zlib,
+    Bzip2,
+    Zstd,
+}
+
+impl Compression {
+    /// Its name as a `compress_type`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gz",
+            Self::Zlib => "deflate",
+            Self::Bzip2 => "bz2",
+            Self::Zstd => "zstd",
+        }
+    }
 }
 
 impl LoadHeaders {
@@ -62,6 +86,7 @@ impl LoadHeaders {
             zone: headers.text("timezone")?.map(zone).transpose()?,
             columns: headers.text("columns")?.map(columns).transpose()?,
             format: format(&headers)?,
+            compression: compression(&headers)?,
             to_one_tablet: headers.flag("load_to_single_tablet")?,
         })
     }
@@ -108,16 +133,14 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
     }
-    const REFUSED: [&str; 9] = [
+    const REFUSED: [&str; 7] = [
         "where",
         "partitions",
         "temporary_partitions",
-        "compress_type",
         "function_column.sequence_col",
         "hidden_columns",
         "unique_key_update_mode",
         "partial_update_new_key_behavior",
-        "content-encoding",
     ];
     for name in REFUSED {
         match headers.text(name)? {
@@ -138,7 +161,6 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
 fn is_no_change(name: &str, value: &str) -> bool {
     match name {
         "unique_key_update_mode" => value.eq_ignore_ascii_case("UPSERT"),
-        "content-encoding" => value.eq_ignore_ascii_case("identity"),
         _ => false,
     }
 }
@@ -256,6 +278,29 @@ fn format(headers: &Values<'_>) -> Result<LoadFormat> {
         "json" => Ok(LoadFormat::Json(json(headers)?)),
         "parquet" | "orc" | "arrow" => Err(not_supported("format", &name)),
         _ => bail!(WrongArguments, "unknown data format, format={name}"),
+    }
+}
+
+/// `compress_type`, or `Content-Encoding` as HTTP has it.
+fn compression(headers: &Values<'_>) -> Result<Option<Compression>> {
+    const OF_LOAD: &str = "compress_type";
+    const OF_HTTP: &str = "content-encoding";
+    let of_load = headers.text(OF_LOAD)?.map(|value| (OF_LOAD, value));
+    let of_http = headers.text(OF_HTTP)?.map(|value| (OF_HTTP, value));
+    let of_http = of_http.filter(|(_, value)| !value.eq_ignore_ascii_case("identity"));
+    let Some((name, value)) = of_load.or(of_http) else { return Ok(None) };
+    if of_load.is_some() && of_http.is_some() {
+        bail!(WrongArguments, "set one of the headers compress_type and Content-Encoding");
+    }
+    match value.to_ascii_lowercase().as_str() {
+        "gz" | "gzip" => Ok(Some(Compression::Gzip)),
+        "deflate" => Ok(Some(Compression::Zlib)),
+        "bz2" | "bzip2" => Ok(Some(Compression::Bzip2)),
+        "zstd" => Ok(Some(Compression::Zstd)),
+        "lz4" | "lz4_block" | "lzo" | "lzop" | "snappy_block" | "br" => {
+            Err(not_supported(name, value))
+        }
+        _ => bail!(WrongArguments, "unknown {name}: {value}; it can be gz, deflate, bz2 or zstd"),
     }
 }
 

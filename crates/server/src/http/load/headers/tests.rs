@@ -98,11 +98,26 @@ fn bad_values_are_refused_in_the_words_of_doris() {
 }
 
 #[test]
+fn bodies_are_compressed_as_either_header_says() {
+    let of = |pairs| parse(pairs).map(|headers| headers.compression);
+    assert_eq!(of(&[]).unwrap(), None);
+    assert_eq!(of(&[("content-encoding", "identity")]).unwrap(), None);
+    assert_eq!(of(&[("compress_type", "GZ")]).unwrap(), Some(Compression::Gzip));
+    assert_eq!(of(&[("content-encoding", "gzip")]).unwrap(), Some(Compression::Gzip));
+    assert_eq!(of(&[("compress_type", "bz2")]).unwrap(), Some(Compression::Bzip2));
+    assert_eq!(of(&[("compress_type", "deflate")]).unwrap(), Some(Compression::Zlib));
+    assert_eq!(of(&[("compress_type", "zstd")]).unwrap(), Some(Compression::Zstd));
+    assert!(refusal("compress_type", "rar").contains("rar"));
+    let both = of(&[("compress_type", "gz"), ("content-encoding", "gzip")]).unwrap_err();
+    assert!(both.message().contains("set one of"));
+}
+
+#[test]
 fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
         ("where", "a > 1"),
         ("partitions", "p1"),
-        ("compress_type", "gz"),
+        ("compress_type", "lz4"),
         ("two_phase_commit", "true"),
         ("partial_columns", "true"),
         ("format", "parquet"),
