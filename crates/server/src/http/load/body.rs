@@ -171,8 +171,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The next part as it came, or `None` at the end. A client that pauses too long loses its connection, and
-    /// the load fails: see [`Activity`].
+    /// The next part as it came, or `None` at the end. A client that pauses too long loses its
+    /// connection, and the load fails: see [`Activity`].
     ///
     /// # Errors
     /// When the client disconnects, violates HTTP, sends more than `limit`, or sends after
