@@ -92,7 +92,7 @@ impl Rejects {
 }
 
 /// The reason of a fault in the format of the error log.
-pub(crate) fn reason(fault: &Fault, plan: &InsertPlan) -> String {
+pub fn reason(fault: &Fault, plan: &InsertPlan) -> String {
     let column = |at: usize| -> &Column { &plan.schema().columns[at] };
     match fault {
         Fault::Value { column: at, bad, value } => bad.reason(column(*at), value),

@@ -86,21 +86,21 @@ pub struct PlanRequest {
 
 /// Plans and executes queries on its own threads.
 pub struct QueryEngine {
-    planner: Arc<Planner>,
-    threads: Threads,
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) threads: Threads,
 }
 
 /// DataFusion's state for planning and execution.
-struct Planner {
+pub(crate) struct Planner {
     state: SessionState,
-    task: Arc<TaskContext>,
+    pub(crate) task: Arc<TaskContext>,
 }
 
 /// An optimized query plan with placeholders; it can be bound to any snapshot with the same
 /// columns.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    logical: LogicalPlan,
+    pub(crate) logical: LogicalPlan,
     /// Whether types of placeholders are unknown, so that it is only optimized once they have
     /// values.
     untyped: bool,
@@ -281,7 +281,7 @@ impl QueryEngine {
 ///
 /// # Errors
 /// 1116, 1117, 1436 and 3170 if it is too large to be planned.
-fn size_of(asked: &PlanRequest) -> Result<PlanSize> {
+pub(crate) fn size_of(asked: &PlanRequest) -> Result<PlanSize> {
     let measured = limits::measure(&asked.query.0, &asked.origin.session().limits)?;
     Ok(if measured.is_small() { PlanSize::Small } else { PlanSize::Large })
 }
@@ -291,7 +291,7 @@ fn lines(shown: String) -> Vec<String> {
 }
 
 impl Planner {
-    fn plan(&self, asked: PlanRequest, size: PlanSize) -> Result<Plan> {
+    pub(crate) fn plan(&self, asked: PlanRequest, size: PlanSize) -> Result<Plan> {
         let PlanRequest { mut query, texts, parameters, origin, losses } = asked;
         let _planning = Planning::of(losses);
         let session = origin.session();
@@ -392,7 +392,7 @@ impl Planner {
     }
 
     /// A session state for one statement, in which functions find `evaluation`.
-    fn state_of(&self, evaluation: &Evaluation) -> SessionState {
+    pub(crate) fn state_of(&self, evaluation: &Evaluation) -> SessionState {
         let mut state = self.state.clone();
         state.config_mut().options_mut().extensions.insert(evaluation.clone());
         let config = Arc::clone(state.config_options());
@@ -400,7 +400,7 @@ impl Planner {
         state
     }
 
-    fn evaluation_of(&self, plan: &Plan, stop: Cancellation) -> Evaluation {
+    pub(crate) fn evaluation_of(&self, plan: &Plan, stop: Cancellation) -> Evaluation {
         self.evaluation(plan.bounds, plan.losses, plan.warnings.clone(), stop)
     }
 
@@ -416,7 +416,10 @@ impl Planner {
     }
 }
 
-async fn physical(state: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) async fn physical(
+    state: &SessionState,
+    logical: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>> {
     state.query_planner().create_physical_plan(logical, state).await.map_err(mapped)
 }
 

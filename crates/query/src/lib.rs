@@ -16,6 +16,7 @@
 //! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` contains MySQL's results.
 
 pub mod actions;
+mod body;
 pub mod change;
 mod checked;
 mod computed;
@@ -32,6 +33,7 @@ mod join_keys;
 pub mod limits;
 pub mod listing;
 mod losses;
+pub mod mapping;
 mod membership;
 pub mod origin;
 pub mod parameters;
@@ -59,4 +61,4 @@ mod yielding;
 pub use arrow::array::RecordBatch;
 pub use arrow::datatypes::DataType;
 pub use parameters::Parameter;
-pub use threads::{Rows, STACK_BYTES, panicked};
+pub use threads::{Rows, STACK_BYTES, Task, panicked};

@@ -99,6 +99,11 @@ pub struct Passwords {
 }
 
 impl Passwords {
+    /// The values of variables that sessions start with.
+    pub fn globals(&self) -> &Arc<Globals> {
+        &self.globals
+    }
+
     /// Must be called inside the Tokio runtime for statements.
     pub fn new(globals: Arc<Globals>) -> Arc<Self> {
         Arc::new(Self {

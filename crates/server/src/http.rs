@@ -18,6 +18,7 @@ use std::time::Duration;
 use freshet_base::clock::ClockRef;
 use freshet_base::{ByteSize, Result};
 use freshet_ingest::Engine;
+use freshet_query::engine::QueryEngine;
 use tokio::sync::Semaphore;
 
 pub use connection::serve;
@@ -27,6 +28,7 @@ use crate::accounts::Accounts;
 use crate::auth::Passwords;
 use crate::slots::{ConnectionSlots, SlotLimits, share_of};
 use crate::tls::Tls;
+use crate::variables::Globals;
 
 /// The approximate memory that a large load holds until its rows are in files.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
@@ -102,6 +104,10 @@ impl Default for HttpConfig {
 /// State shared by all HTTP connections.
 pub struct Http {
     engine: Arc<Engine>,
+    /// Computes the expressions of loads.
+    query: Arc<QueryEngine>,
+    /// The values of variables that sessions start with.
+    globals: Arc<Globals>,
     passwords: Arc<Passwords>,
     accounts: Arc<Accounts>,
     config: HttpConfig,
@@ -120,7 +126,7 @@ impl Http {
     /// # Errors
     /// When the directory of error logs cannot be created or read.
     pub fn new(
-        engine: Arc<Engine>,
+        (engine, query): (Arc<Engine>, Arc<QueryEngine>),
         passwords: Arc<Passwords>,
         accounts: Arc<Accounts>,
         config: HttpConfig,
@@ -139,6 +145,8 @@ impl Http {
             loads: Semaphore::new(config.loads.loads_max),
             large: Semaphore::new(large),
             engine,
+            query,
+            globals: Arc::clone(passwords.globals()),
             passwords,
             accounts,
             config,

@@ -19,7 +19,7 @@ use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::session::Session;
 use crate::show::system::ServerView;
-use crate::variables::{self, Values};
+use crate::variables::{self, Globals, Values};
 
 /// Rows that a statement reads in place of those of a table.
 pub struct GivenRows {
@@ -232,7 +232,7 @@ impl Tables for Reader {
 }
 
 /// The values of variables when the statement began.
-struct SessionVariables {
+pub struct SessionVariables {
     values: Values,
     globals: Values,
     users: Arc<HashMap<String, Value>>,
@@ -241,6 +241,32 @@ struct SessionVariables {
     /// `insert_id`, or 0.
     forced_id: u64,
     now_micros: i64,
+}
+
+impl SessionVariables {
+    /// Those that a session starts with.
+    pub fn of_globals(globals: &Globals, now_micros: i64) -> Self {
+        let values = globals.load();
+        Self {
+            globals: Arc::clone(&values),
+            values,
+            users: Arc::default(),
+            warnings: 0,
+            last_insert_id: 0,
+            forced_id: 0,
+            now_micros,
+        }
+    }
+
+    /// The global values.
+    pub fn globals(&self) -> &Values {
+        &self.globals
+    }
+
+    /// When the statement began, in microseconds since 1970 UTC.
+    pub fn now_micros(&self) -> i64 {
+        self.now_micros
+    }
 }
 
 impl Variables for SessionVariables {
@@ -281,7 +307,7 @@ pub fn tokens_max(globals: &Values) -> usize {
 }
 
 /// The size limits of statements, as SET GLOBAL last set them.
-fn limits(globals: &Values) -> Limits {
+pub fn limits(globals: &Values) -> Limits {
     let number = |name| number(globals, name);
     Limits {
         terms: number("max_statement_terms"),

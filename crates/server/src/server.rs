@@ -140,7 +140,8 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
         ..HttpConfig::default()
     };
     let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));
-    Http::new(Arc::clone(&shared.engine), passwords, accounts, config, draw)
+    let engines = (Arc::clone(&shared.engine), Arc::clone(&shared.query));
+    Http::new(engines, passwords, accounts, config, draw)
 }
 
 fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {

@@ -3,7 +3,7 @@
 
 mod act;
 mod assigned;
-mod cells;
+pub mod cells;
 mod change;
 mod ddl;
 mod duplicate;

@@ -11,6 +11,8 @@ mod labels;
 mod large;
 #[path = "http/load.rs"]
 mod load;
+#[path = "http/mapped.rs"]
+mod mapped;
 #[path = "http/rough.rs"]
 mod rough;
 #[path = "http/site.rs"]

@@ -87,6 +87,25 @@ pub fn split_at_line(body: &[u8], near: usize, format: &CsvFormat) -> Option<usi
     Some(near + end + format.delimiter.len())
 }
 
+/// The number of fields of the first line with rows; `None` while its end has not arrived, or
+/// where there is none.
+pub fn field_count(start: &[u8], format: &CsvFormat, is_all: bool) -> Option<usize> {
+    let mut rest = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
+    let mut skipped = 0;
+    while !rest.is_empty() {
+        // A record that has not ended is examined again with more of the body.
+        let mut record = Record::new(format);
+        let Cut::Line { length, taken } = record.cut(rest, is_all) else { return None };
+        let line = &rest[..length];
+        if skipped >= format.skip_lines && !line.is_empty() {
+            return Some(record.field_count(line));
+        }
+        skipped += 1;
+        rest = &rest[taken..];
+    }
+    None
+}
+
 /// Decodes a body that arrives in pieces of any size.
 pub struct CsvDecoder {
     format: CsvFormat,

@@ -4,9 +4,15 @@
 //! acknowledgement.
 
 mod body;
+mod context;
 mod decode;
+mod decoder;
 pub mod headers;
+mod mapped;
+mod piece;
+mod plan;
 mod reply;
+mod request;
 mod sink;
 mod unpack;
 
@@ -15,39 +21,50 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
-use freshet_ingest::decode::{IdRules, SourcePlan};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Destination, Engine, LoadTarget, WaitLimit, names};
-use freshet_meta::{ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
-use freshet_schema::{Distribution, GroupCommitMode, OnBad, Rules, Table, Zone};
+use freshet_ingest::{Destination, WaitLimit, names};
+use freshet_meta::{
+    Account, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
+};
+use freshet_schema::{Distribution, GroupCommitMode, Table};
 use http_body_util::Full;
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
 
 use super::Http;
 use super::answer::{self, json_reply};
 use super::auth::authenticate;
 use super::client::Client;
 use body::{Body, BodyLimit, BodySize};
-use decode::{BodySummary, Bounds, Source, decode};
+use decode::{Bounds, decode};
 use headers::{LoadFormat, LoadHeaders};
+use piece::BodySummary;
+use plan::Planner;
 use reply::{LoadReply, Status, Times};
+use request::Request;
 use sink::Sink;
+
+/// Where a load says what it wants.
+pub(super) enum Asked<'a> {
+    /// `PUT /api/{database}/{table}/_stream_load`: in its headers.
+    StreamLoad { database: &'a str, table: &'a str },
+    /// `PUT /api/_http_stream`: in its statement.
+    HttpStream,
+}
 
 pub(super) async fn put(
     http: &Http,
     client: &Client,
-    database: &str,
-    table: &str,
-    request: Request<Incoming>,
+    asked: Asked<'_>,
+    request: hyper::Request<Incoming>,
 ) -> Response<Full<Bytes>> {
     let started = http.clock().now();
     let (head, incoming) = request.into_parts();
     let body = Body::new(&head.headers, incoming, Arc::clone(http.clock()), &client.activity);
     let mut load = Load { http, client, head: &head, body, report: Report::default() };
-    let outcome = load.run(database, table).await;
+    let outcome = load.run(&asked).await;
     let Load { body, mut report, .. } = load;
     report.body_bytes = body.received();
     report.times.read = body.waited();
@@ -73,6 +90,7 @@ struct Report {
     times: Times,
     rows_total: u64,
     rows_filtered: u64,
+    rows_unselected: u64,
     body_bytes: u64,
     error_url: Option<String>,
     first_error: Option<String>,
@@ -88,17 +106,26 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    async fn run(&mut self, database: &str, table: &str) -> Result<Outcome> {
+    async fn run(&mut self, asked: &Asked<'_>) -> Result<Outcome> {
         let http = self.http;
         let engine = &http.engine;
         let account = authenticate(http, self.client, &self.head.headers).await?;
-        let object = Object::Table(database, table);
-        authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
+        let request = match asked {
+            Asked::StreamLoad { database, table } => {
+                authorize_load(http, &account, database, table)?;
+                Request::stream_load(database, table, &self.head.headers)?
+            }
+            Asked::HttpStream => {
+                let request = Request::http_stream(&self.head.headers)?;
+                authorize_load(http, &account, &request.database, &request.table)?;
+                request
+            }
+        };
         self.client.assign_slot(http, &account)?;
         let usage = http.accounts.of(&account);
         let _slot = usage.begin_load(http.account_loads_max())?;
         let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;
-        let headers = LoadHeaders::parse(&self.head.headers)?;
+        let headers = &request.headers;
         self.report.comment.clone_from(&headers.comment);
         self.report.label.clone_from(&headers.label);
         let size = BodySize::of(&self.head.headers)?;
@@ -106,9 +133,9 @@ impl Load<'_> {
         if let BodySize::Known(bytes) = size {
             limit.check(bytes)?;
         }
-        let target = engine.target(database, table)?;
-        check_table(&headers, target.table())?;
-        let mode = mode_of(&headers, size, target.table());
+        let target = engine.target(&request.database, &request.table)?;
+        check_table(headers, target.table())?;
+        let mode = mode_of(headers, size, target.table());
         self.report.grouped = mode != GroupCommitMode::Off;
         let destination = match &headers.label {
             None => Destination::Group(mode),
@@ -119,9 +146,7 @@ impl Load<'_> {
                 }
             }
         };
-        let source = source_of(engine, &headers, &target)?;
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
-        self.report.planned = Some(http.clock().now());
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
         let size = match headers.compression {
@@ -133,6 +158,9 @@ impl Load<'_> {
             _ => size,
         };
         let bounds = Bounds { size, limit, deadline };
+        let planner = Planner { http, account: &account, target: &target, request: &request };
+        let source = planner.source(&mut self.body, bounds).await?;
+        self.report.planned = Some(http.clock().now());
         let summary = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
         sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
@@ -146,15 +174,16 @@ impl Load<'_> {
     /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of
     /// them.
     async fn check_rejects(&mut self, summary: BodySummary, max_filter_ratio: f64) -> Result<()> {
-        let BodySummary { rows, rejects, .. } = summary;
+        let BodySummary { rows, rejects, unselected, .. } = summary;
         self.report.rows_total = rows;
+        self.report.rows_unselected = unselected;
         self.report.rows_filtered = rejects.count();
         if rejects.count() == 0 {
             return Ok(());
         }
         self.http.engine.metrics().rows_rejected.inc_by(rejects.count());
         self.report.error_url = self.error_url(&rejects).await;
-        if rejects.exceed(max_filter_ratio, rows) {
+        if rejects.exceed(max_filter_ratio, rows - unselected) {
             self.report.first_error = rejects.first_reason().map(str::to_owned);
             bail!(TooManyFiltered, "too many filtered rows");
         }
@@ -196,26 +225,9 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
     Ok(())
 }
 
-fn source_of(engine: &Engine, headers: &LoadHeaders, target: &LoadTarget) -> Result<Source> {
-    let table = target.table();
-    let on_bad = if headers.strict { OnBad::Refuse } else { OnBad::Null };
-    let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
-    let now = engine.clock().wall_micros();
-    let names = headers.columns.as_deref();
-    let mut plan = SourcePlan::new(table.schema(), names, now, &rules)?;
-    plan.plan = plan.plan.generating(target.counter(), IdRules::default());
-    if let LoadFormat::Json(json) = &headers.format
-        && !json.paths.is_empty()
-        && json.paths.len() != plan.names.len()
-    {
-        bail!(
-            WrongArguments,
-            "jsonpaths has {} paths for {} columns",
-            json.paths.len(),
-            plan.names.len()
-        );
-    }
-    Ok(Source { format: headers.format.clone(), plan: Arc::new(plan), rules })
+fn authorize_load(http: &Http, account: &Account, database: &str, table: &str) -> Result<()> {
+    let object = Object::Table(database, table);
+    authorize(&http.engine.catalog(), account, Privilege::Insert, object)
 }
 
 fn answer_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Response<Full<Bytes>> {
@@ -258,7 +270,6 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> LoadReply 
         Err(error) => report.first_error.or_else(|| Some(error.message().to_owned())),
         Ok(_) => None,
     };
-    let loaded = status == Status::Success;
     let label = report.label.unwrap_or_else(|| match txn {
         Some(txn) if report.grouped => names::group_label(txn),
         Some(txn) => names::load_label(txn),
@@ -269,11 +280,15 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> LoadReply 
         label,
         comment: report.comment,
         grouped: report.grouped,
-        status,
         message,
         rows_total: report.rows_total,
         rows_filtered: report.rows_filtered,
-        rows_loaded: if loaded { report.rows_total - report.rows_filtered } else { 0 },
+        rows_unselected: report.rows_unselected,
+        rows_loaded: match status {
+            Status::Success => report.rows_total - report.rows_filtered - report.rows_unselected,
+            _ => 0,
+        },
+        status,
         body_bytes: report.body_bytes,
         times: report.times,
         error_url: report.error_url,

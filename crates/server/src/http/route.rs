@@ -22,6 +22,7 @@ enum Route {
         database: String,
         table: String,
     },
+    HttpStream,
     Health,
     Metrics,
     ErrorLog,
@@ -47,8 +48,10 @@ enum Route {
 pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incoming>) -> Answer {
     match route(request.method(), request.uri().path()) {
         Route::StreamLoad { database, table } => {
-            load::put(http, client, &database, &table, request).await
+            let asked = load::Asked::StreamLoad { database: &database, table: &table };
+            load::put(http, client, asked, request).await
         }
+        Route::HttpStream => load::put(http, client, load::Asked::HttpStream, request).await,
         Route::Health => admin::health(),
         Route::Metrics => metrics_reply(admin::metrics(http)),
         Route::ErrorLog => match error_log(http, client, &request).await {
@@ -129,6 +132,7 @@ fn route(method: &Method, path: &str) -> Route {
         ["api", "bootstrap"] => of(get, Route::Bootstrap),
         ["api", "backends"] => of(get, Route::Backends),
         ["api", "get_wal_size"] => of(get, Route::WalSize),
+        ["api", "_http_stream"] => of(method == Method::PUT, Route::HttpStream),
         ["api", "_load_error_log"] => of(get, Route::ErrorLog),
         ["api", database, "get_load_state"] => named(database, "")
             .map_or(Route::Nothing, |(database, _)| of(get, Route::LoadState { database })),
@@ -188,6 +192,7 @@ mod tests {
         assert_eq!(route(&Method::PUT, "/api/%ff/t/_stream_load"), Route::Nothing);
         assert_eq!(route(&Method::PUT, "/api/d/t/_stream_load/x"), Route::Nothing);
         assert_eq!(route(&Method::GET, "/api/health"), Route::Health);
+        assert_eq!(route(&Method::PUT, "/api/_http_stream"), Route::HttpStream);
         assert_eq!(route(&Method::GET, "/"), Route::Nothing);
         assert_eq!(route(&Method::GET, ""), Route::Nothing);
     }

@@ -16,7 +16,7 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::{Column, ColumnType, Rules, TableSchema};
 
-use super::cells::put_cell;
+use super::cells::{put_cell, row_numbers};
 use super::query;
 use crate::reader::GivenRows;
 use crate::session::Session;
@@ -195,17 +195,6 @@ pub fn note(session: &mut Session, rules: &Rules, warnings: evaluation::Warnings
             session.diagnostics.evaluated(warnings);
             Ok(())
         }
-    }
-}
-
-/// The numbers in the first column, that of [`ROW`].
-///
-/// # Errors
-/// When it is something else.
-pub fn row_numbers(cells: &[Cells]) -> Result<Vec<usize>> {
-    match cells.first() {
-        Some(Cells::Int(numbers)) => Ok(numbers.values().iter().map(|&at| at as usize).collect()),
-        _ => bail!(Internal, "the query over current rows does not number them"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Values of expressions and queries on their way into encoded rows.
 
+use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, RowEncoder};
 use freshet_query::result::Cells;
 use freshet_schema::{Literal, value};
@@ -8,7 +9,10 @@ use freshet_schema::{Literal, value};
 ///
 /// # Errors
 /// When its column does not take it.
-pub fn put(encoder: &mut RowEncoder<'_>, literal: Literal<'_>) -> Result<(), Box<Fault>> {
+pub fn put(
+    encoder: &mut RowEncoder<'_>,
+    literal: Literal<'_>,
+) -> std::result::Result<(), Box<Fault>> {
     encoder.put(literal, |column, rules, out| value::put(column, literal, rules, out))
 }
 
@@ -21,7 +25,7 @@ pub fn put_cell(
     cells: &Cells,
     row: usize,
     text: &mut Vec<u8>,
-) -> Result<(), Box<Fault>> {
+) -> std::result::Result<(), Box<Fault>> {
     if cells.is_null(row) {
         return encoder.put_null();
     }
@@ -56,4 +60,15 @@ fn digits_of(time: &[u8]) -> Vec<u8> {
     let (sign, rest) = time.split_at(usize::from(time.starts_with(b"-")));
     let digits = rest.iter().filter(|byte| byte.is_ascii_digit() || **byte == b'.');
     sign.iter().chain(digits).copied().collect()
+}
+
+/// The numbers in the first column, that of [`ROW`](freshet_query::change::ROW).
+///
+/// # Errors
+/// When it is something else.
+pub fn row_numbers(cells: &[Cells]) -> Result<Vec<usize>> {
+    match cells.first() {
+        Some(Cells::Int(numbers)) => Ok(numbers.values().iter().map(|&at| at as usize).collect()),
+        _ => bail!(Internal, "the query over current rows does not number them"),
+    }
 }

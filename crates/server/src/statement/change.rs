@@ -17,8 +17,9 @@ use freshet_schema::{KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 use freshet_wire::Capabilities;
 
-use super::assigned::{Assigned, given, note, row_numbers, rules};
+use super::assigned::{Assigned, given, note, rules};
 use super::cells::put_cell;
+use super::cells::row_numbers;
 use super::{query, shield};
 use crate::insert::key_rules;
 use crate::reply::{Reply, bounded};

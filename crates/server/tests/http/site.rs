@@ -11,6 +11,7 @@ use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::{BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec};
+use freshet_query::engine::{QueryConfig, QueryEngine};
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::Settings;
 use freshet_server::accounts::Accounts;
@@ -78,7 +79,14 @@ impl Site {
         let runtime = runtime.unwrap();
         let passwords = runtime.block_on(async { Passwords::new(Arc::new(Globals::new(&[]))) });
         let accounts = Accounts::new(&Settings::local().memory, 256 << 20);
-        let http = Http::new(Arc::clone(&engine), passwords, accounts, config, Arc::new(draw));
+        let query = QueryConfig {
+            memory_bytes: 64 << 20,
+            spill_dir: dir.path().join("spill"),
+            threads: 2,
+            plan_threads: 1,
+        };
+        let engines = (Arc::clone(&engine), Arc::new(QueryEngine::new(&query).unwrap()));
+        let http = Http::new(engines, passwords, accounts, config, Arc::new(draw));
         let http = http.unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

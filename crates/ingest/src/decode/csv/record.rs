@@ -299,6 +299,18 @@ impl Record {
         each(&line[start..], with)
     }
 
+    /// The number of fields of the line found by the last [`Self::cut`].
+    pub(super) fn field_count(&self, line: &[u8]) -> usize {
+        let mut count = 0;
+        let one = |_: &[u8], count: &mut usize| {
+            *count += 1;
+            Ok(())
+        };
+        // Counting cannot fail.
+        let _ = self.each_field(line, one, &mut count);
+        count
+    }
+
     /// The reason for rejecting a line with a wrong number of fields.
     pub(super) fn count_reason(
         &self,

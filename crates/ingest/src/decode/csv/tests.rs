@@ -218,3 +218,20 @@ proptest::proptest! {
         proptest::prop_assert_eq!(whole.rejects.log(), parts.rejects.log());
     }
 }
+
+#[test]
+fn fields_of_the_first_line_are_counted_once_it_has_come() {
+    let of =
+        |start: &str, format: &CsvFormat, is_all| field_count(start.as_bytes(), format, is_all);
+    let plain = CsvFormat { separator: b",".to_vec(), ..CsvFormat::default() };
+    assert_eq!(of("a,b,c\n1,2\n", &plain, false), Some(3));
+    assert_eq!(of("a,b", &plain, false), None);
+    assert_eq!(of("a,b", &plain, true), Some(2));
+    assert_eq!(of("", &plain, true), None);
+    assert_eq!(of("\u{feff}\n\na\n", &plain, false), Some(1));
+    let skipping = CsvFormat { skip_lines: 2, ..plain.clone() };
+    assert_eq!(of("a\nb,b\nc,c,c\n", &skipping, false), Some(3));
+    let enclosed = CsvFormat { enclose: Some(b'"'), ..plain };
+    assert_eq!(of("\"a,\nb\",c\n", &enclosed, false), Some(2));
+    assert_eq!(of("\"a,\nb", &enclosed, true), None);
+}

@@ -53,6 +53,14 @@ impl JsonPath {
         self.steps.is_empty()
     }
 
+    /// The last key in it, by which a value is called.
+    pub fn last_key(&self) -> Option<&str> {
+        let keys = self.steps.iter().rev();
+        keys.filter_map(|step| if let Step::Key(key) = step { Some(key) } else { None })
+            .map(String::as_str)
+            .next()
+    }
+
     /// Parses the header `jsonpaths`, a JSON array of paths.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         let paths: Vec<String> = serde_json::from_str(text).ok()?;

@@ -93,6 +93,8 @@ pub(super) struct Body<'a> {
     unpacker: Option<Unpacker>,
     /// After unpacking.
     unpacked: u64,
+    /// What [`Body::peek`] has read.
+    peeked: Option<Bytes>,
 }
 
 impl<'a> Body<'a> {
@@ -113,6 +115,7 @@ impl<'a> Body<'a> {
             waited: Duration::ZERO,
             unpacker: None,
             unpacked: 0,
+            peeked: None,
         }
     }
 
@@ -135,6 +138,31 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
+    /// What `find` finds in the start of the body, which is read as far as that takes, but not
+    /// much farther than `bytes_max`. `find` is told whether it sees the whole body.
+    ///
+    /// # Errors
+    /// Those of [`Self::next`].
+    pub(super) async fn peek<T>(
+        &mut self,
+        (limit, deadline): (BodyLimit, Deadline),
+        bytes_max: usize,
+        find: impl Fn(&[u8], bool) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let mut start = Vec::new();
+        let found = loop {
+            let part = self.next(limit, deadline).await?;
+            let is_all = part.is_none();
+            start.extend_from_slice(&part.unwrap_or_default());
+            let found = find(&start, is_all);
+            if found.is_some() || is_all || start.len() > bytes_max {
+                break found;
+            }
+        };
+        self.peeked = Some(start.into()).filter(|start: &Bytes| !start.is_empty());
+        Ok(found)
+    }
+
     /// The next part, unpacked, or `None` at the end.
     ///
     /// # Errors
@@ -145,6 +173,9 @@ impl<'a> Body<'a> {
         limit: BodyLimit,
         deadline: Deadline,
     ) -> Result<Option<Bytes>> {
+        if let Some(peeked) = self.peeked.take() {
+            return Ok(Some(peeked));
+        }
         loop {
             let Some(unpacker) = &mut self.unpacker else {
                 return self.receive(limit, deadline).await;
@@ -163,6 +194,8 @@ impl<'a> Body<'a> {
                 None => {
                     let rest = unpacker.finish()?;
                     self.unpacker = None;
+                    self.unpacked += rest.len() as u64;
+                    limit.check(self.unpacked)?;
                     if !rest.is_empty() {
                         return Ok(Some(rest));
                     }

@@ -8,17 +8,18 @@ use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, Lane};
 use freshet_base::{Result, bail};
-use freshet_ingest::decode::SourcePlan;
-use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, LINE_BYTES_MAX, split_at_line};
-use freshet_ingest::decode::json::{self, JsonDecoder};
-use freshet_ingest::rejects::Rejects;
+use freshet_ingest::decode::csv::{CsvFormat, LINE_BYTES_MAX, split_at_line};
+use freshet_ingest::decode::json;
 use freshet_ingest::{Engine, LoadBuffer, UsedIds};
-use freshet_schema::Rules;
+use freshet_query::Task;
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
 
 use super::body::{Body, BodyLimit, BodySize};
+use super::decoder::{Decoder, Source};
 use super::headers::LoadFormat;
+use super::mapped::Mapped;
+use super::piece::{BodySummary, Decoded};
 use super::sink::{Memory, Sink};
 
 /// Bodies up to this size are decoded on the I/O thread.
@@ -34,29 +35,11 @@ const SLICE_BYTES: usize = 32 << 10;
 /// The size at which the rows of a large body are passed on while its decoder continues.
 const STEP_BYTES: usize = 2 << 20;
 
-/// What all parts of a body have in common.
-#[derive(Clone)]
-pub(super) struct Source {
-    pub format: LoadFormat,
-    pub plan: Arc<SourcePlan>,
-    pub rules: Rules,
-}
-
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub size: BodySize,
     pub limit: BodyLimit,
     pub deadline: Deadline,
-}
-
-/// Counts and rejected rows of a body.
-#[derive(Default)]
-pub(super) struct BodySummary {
-    /// All rows, rejected ones included.
-    pub rows: u64,
-    pub rejects: Rejects,
-    /// The ids in accepted rows, of an AUTO_INCREMENT column.
-    pub ids: Option<UsedIds>,
 }
 
 /// Decodes a whole body into `sink`.
@@ -72,11 +55,11 @@ pub(super) async fn decode(
     sink: &mut Sink<'_>,
 ) -> Result<BodySummary> {
     if matches!(bounds.size, BodySize::Known(bytes) if bytes <= INLINE_BYTES_MAX) {
-        return inline(body, source, bounds, Vec::new(), sink).await;
+        return small(body, source, bounds, Vec::new(), sink).await;
     }
     let mut memory = sink.memory();
     let first = match read_start(body, bounds, &mut memory).await? {
-        BodyStart::All(parts) => return inline(body, source, bounds, parts, sink).await,
+        BodyStart::All(parts) => return small(body, source, bounds, parts, sink).await,
         BodyStart::Large(bytes) => bytes,
     };
     sink.become_large().await?;
@@ -103,6 +86,20 @@ pub(super) async fn decode(
         }
         Strategy::Document => document(engine, body, source, bounds, first, memory, sink).await,
         Strategy::Stream => stream(engine, body, source, bounds, (first, memory), sink).await,
+    }
+}
+
+/// Decodes a small body: `first`, and what follows it.
+async fn small(
+    body: &mut Body<'_>,
+    source: &Source,
+    bounds: Bounds,
+    first: Vec<Bytes>,
+    sink: &mut Sink<'_>,
+) -> Result<BodySummary> {
+    match &source.mapped {
+        Some(mapped) => computed(body, source, mapped, bounds, first, sink).await,
+        None => inline(body, source, bounds, first, sink).await,
     }
 }
 
@@ -183,6 +180,31 @@ async fn inline(
     Ok(decoder.into_summary())
 }
 
+/// Decodes and computes a small body as one piece.
+async fn computed(
+    body: &mut Body<'_>,
+    source: &Source,
+    mapped: &Arc<Mapped>,
+    bounds: Bounds,
+    first: Vec<Bytes>,
+    sink: &mut Sink<'_>,
+) -> Result<BodySummary> {
+    let mut memory = sink.memory();
+    let mut text = first.concat();
+    while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
+        // The body, its fields, and what is computed of them.
+        memory.cover(3 * (text.len() + part.len())).await?;
+        text.extend_from_slice(&part);
+    }
+    let piece = decode_piece(source, true, text, memory.take())?;
+    let Decoded { rows, count, summary, permit } = mapped.start(piece).await?;
+    let mut buffer = LoadBuffer::default();
+    buffer.begin().extend_from_slice(&rows);
+    buffer.count(count)?;
+    sink.last(buffer, permit);
+    Ok(summary)
+}
+
 /// Decodes a large body sequentially, but on the pool, to keep the I/O thread free.
 async fn stream(
     engine: &Engine,
@@ -193,6 +215,7 @@ async fn stream(
     sink: &mut Sink<'_>,
 ) -> Result<BodySummary> {
     let mut decoder = Decoder::new(source, true);
+    let mut computed = BodySummary::default();
     let mut piece = first;
     loop {
         let waiting = decoder.waiting_bytes();
@@ -217,16 +240,40 @@ async fn stream(
             if count > 0 {
                 let permit = memory.split(rows.len());
                 memory.cover_now(decoder.waiting_bytes());
-                sink.push(rows.into(), count, permit).await?;
+                let summary = BodySummary::default();
+                let step = Decoded { rows, count, summary, permit };
+                pass_on(step, source.mapped.as_ref(), &mut computed, sink).await?;
             }
             if part.is_done() {
                 break;
             }
         }
         if ended {
-            return Ok(decoder.into_summary());
+            let mut all = decoder.into_summary();
+            all.rejects.append(computed.rejects, 0);
+            all.unselected = computed.unselected;
+            all.ids = UsedIds::join(all.ids, computed.ids);
+            return Ok(all);
         }
     }
+}
+
+/// Passes decoded rows on to the load, and what is computed of them if that is so.
+async fn pass_on(
+    step: Decoded,
+    mapped: Option<&Arc<Mapped>>,
+    all: &mut BodySummary,
+    sink: &mut Sink<'_>,
+) -> Result<()> {
+    let step = match mapped {
+        Some(mapped) => mapped.start(step).await?,
+        None => step,
+    };
+    all.append(step.summary);
+    if step.count > 0 {
+        sink.push(step.rows.into(), step.count, step.permit).await?;
+    }
+    Ok(())
 }
 
 /// A piece that is decoded in steps, because its rows may be much larger than the piece.
@@ -257,15 +304,14 @@ impl PieceProgress {
     }
 }
 
-/// The rows of a decoded piece.
-struct Decoded {
-    rows: Vec<u8>,
-    count: usize,
-    summary: BodySummary,
-    permit: Permit,
+/// A piece that was decoded.
+enum Piece {
+    Rows(Decoded),
+    /// Its rows are being computed.
+    Computing(Task<Decoded>),
 }
 
-type Pending = oneshot::Receiver<Result<Decoded>>;
+type Pending = oneshot::Receiver<Result<Piece>>;
 
 /// The beginning of a body of unknown size.
 enum BodyStart {
@@ -310,10 +356,11 @@ async fn document(
         text.extend_from_slice(&part);
     }
     memory.cover(text.len() * 2).await?;
-    let (source, permit) = (source.clone(), memory.take());
+    let (source, permit, mapped) = (source.clone(), memory.take(), source.mapped.clone());
     let decode = move || decode_piece(&source, true, text, permit);
-    let Decoded { rows, count, summary, permit } = task::run(&**engine.pool(), decode).await?;
-    sink.push(rows.into(), count, permit).await?;
+    let decoded = task::run(&**engine.pool(), decode).await?;
+    let mut summary = BodySummary::default();
+    pass_on(decoded, mapped.as_ref(), &mut summary, sink).await?;
     Ok(summary)
 }
 
@@ -437,7 +484,11 @@ impl Cutter<'_> {
             Box::new(move || {
                 // If the load has failed meanwhile, its rows are not needed.
                 let decoded = decode_piece(&source, is_first, piece, permit);
-                let _ = sender.send(decoded.and_then(|decoded| goal.of(decoded)));
+                let decoded = decoded.and_then(|decoded| goal.of(decoded));
+                let _ = sender.send(decoded.map(|decoded| match &source.mapped {
+                    Some(mapped) => Piece::Computing(mapped.start(decoded)),
+                    None => Piece::Rows(decoded),
+                }));
             }),
         );
         // Fails only when the collector ended with an error, which ends this side, too.
@@ -465,75 +516,11 @@ fn decode_piece(
 async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> Result<BodySummary> {
     let mut all = BodySummary::default();
     while let Some(piece) = pending.next().await {
-        let Decoded { rows, count, summary, permit } =
-            piece.await.expect("a job of the pool ends by returning")?;
-        all.rejects.append(summary.rejects, all.rows);
-        all.rows += summary.rows;
-        all.ids = UsedIds::join(all.ids, summary.ids);
-        if count > 0 {
-            sink.push(rows.into(), count, permit).await?;
-        }
+        let piece = match piece.await.expect("a job of the pool ends by returning")? {
+            Piece::Rows(decoded) => decoded,
+            Piece::Computing(task) => task.await?,
+        };
+        pass_on(piece, None, &mut all, sink).await?;
     }
     Ok(all)
-}
-
-enum Decoder {
-    Csv(Box<CsvDecoder>),
-    Json(Box<JsonDecoder>),
-}
-
-impl Decoder {
-    fn new(source: &Source, is_first: bool) -> Self {
-        let (plan, rules) = (&source.plan, &source.rules);
-        match &source.format {
-            LoadFormat::Csv(format) => {
-                let decoder = CsvDecoder::new(format.clone(), plan, rules);
-                Self::Csv(Box::new(if is_first { decoder } else { decoder.of_later_part() }))
-            }
-            LoadFormat::Json(format) => {
-                Self::Json(Box::new(JsonDecoder::new(format.clone(), plan, rules)))
-            }
-        }
-    }
-
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Self::Csv(decoder) => decoder.feed(bytes, out),
-            Self::Json(decoder) => decoder.feed(bytes, out),
-        }
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Self::Csv(decoder) => decoder.finish(out),
-            Self::Json(decoder) => decoder.finish(out),
-        }
-    }
-
-    /// Bytes of an incomplete line or document.
-    fn waiting_bytes(&self) -> usize {
-        match self {
-            Self::Csv(decoder) => decoder.waiting_bytes(),
-            Self::Json(decoder) => decoder.waiting_bytes(),
-        }
-    }
-
-    fn rows(&self) -> usize {
-        match self {
-            Self::Csv(decoder) => decoder.rows(),
-            Self::Json(decoder) => decoder.rows(),
-        }
-    }
-
-    fn into_summary(self) -> BodySummary {
-        let ids = match &self {
-            Self::Csv(decoder) => decoder.ids(),
-            Self::Json(decoder) => decoder.ids(),
-        };
-        let (rows, (rejects, _)) = match self {
-            Self::Csv(decoder) => (decoder.lines(), decoder.into_rejects()),
-            Self::Json(decoder) => (decoder.objects(), decoder.into_rejects()),
-        };
-        BodySummary { rows, rejects, ids }
-    }
 }

@@ -10,8 +10,6 @@ use hyper::HeaderMap;
 
 /// The largest timeout a load may ask for.
 const TIMEOUT_SECONDS_MAX: u64 = 259_200;
-/// The maximum length of a column list.
-const COLUMNS_MAX: usize = 4096;
 
 /// The options of a stream load.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,8 +26,11 @@ pub struct LoadHeaders {
     pub strict: bool,
     /// The zone of TIMESTAMP literals; `None`: UTC.
     pub zone: Option<Zone>,
-    /// The columns of the fields; `None`: the table's columns in order.
-    pub columns: Option<Vec<String>>,
+    /// The columns of the fields and what is computed of them; `None`: the table's columns in
+    /// order.
+    pub columns: Option<String>,
+    /// `where`: which rows are loaded.
+    pub condition: Option<String>,
     pub format: LoadFormat,
     /// `None`: the body is as it is.
     pub compression: Option<Compression>,
@@ -84,7 +85,8 @@ impl LoadHeaders {
             timeout: timeout(&headers)?,
             strict: strict_mode(&headers)?,
             zone: headers.text("timezone")?.map(zone).transpose()?,
-            columns: headers.text("columns")?.map(columns).transpose()?,
+            columns: headers.text("columns")?.map(str::to_owned),
+            condition: headers.text("where")?.map(str::to_owned),
             format: format(&headers)?,
             compression: compression(&headers)?,
             to_one_tablet: headers.flag("load_to_single_tablet")?,
@@ -133,8 +135,7 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
     }
-    const REFUSED: [&str; 7] = [
-        "where",
+    const REFUSED: [&str; 6] = [
         "partitions",
         "temporary_partitions",
         "function_column.sequence_col",
@@ -143,10 +144,10 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
         "partial_update_new_key_behavior",
     ];
     for name in REFUSED {
-        match headers.text(name)? {
-            None => {}
-            Some(same) if is_no_change(name, same) => {}
-            Some(value) => return Err(not_supported(name, value)),
+        let Some(value) = headers.text(name)? else { continue };
+        // What is done anyway may be asked for.
+        if name != "unique_key_update_mode" || !value.eq_ignore_ascii_case("UPSERT") {
+            return Err(not_supported(name, value));
         }
     }
     for name in ["two_phase_commit", "partial_columns", "negative"] {
@@ -155,14 +156,6 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
         }
     }
     merge_type(headers)
-}
-
-/// Whether the value of an unsupported header asks for the behaviour there is anyway.
-fn is_no_change(name: &str, value: &str) -> bool {
-    match name {
-        "unique_key_update_mode" => value.eq_ignore_ascii_case("UPSERT"),
-        _ => false,
-    }
 }
 
 fn merge_type(headers: &Values<'_>) -> Result<()> {
@@ -241,32 +234,6 @@ fn strict_mode(headers: &Values<'_>) -> Result<bool> {
 fn zone(text: &str) -> Result<Zone> {
     Zone::parse(text)
         .ok_or_else(|| err!(WrongArguments, "Unknown or incorrect time zone: '{text}'"))
-}
-
-/// A list of column names, each optionally in backquotes.
-fn columns(text: &str) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for item in text.split(',').map(str::trim) {
-        if item.contains(['=', '(']) {
-            bail!(
-                NotSupported,
-                "header 'columns': '{item}' is an expression, which is not supported in this \
-                 version; name columns only"
-            );
-        }
-        let name = match item.strip_prefix('`') {
-            Some(rest) => rest.strip_suffix('`').unwrap_or(""),
-            None => item,
-        };
-        if name.is_empty() || name.contains('`') {
-            bail!(WrongArguments, "header 'columns': '{item}' is not the name of a column");
-        }
-        if names.len() == COLUMNS_MAX {
-            bail!(WrongArguments, "header 'columns' names more than {COLUMNS_MAX} columns");
-        }
-        names.push(name.to_owned());
-    }
-    Ok(names)
 }
 
 fn format(headers: &Values<'_>) -> Result<LoadFormat> {

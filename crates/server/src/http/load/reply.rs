@@ -50,6 +50,7 @@ pub(super) struct LoadReply {
     pub message: String,
     pub rows_total: u64,
     pub rows_filtered: u64,
+    pub rows_unselected: u64,
     pub rows_loaded: u64,
     /// The size of the body as received.
     pub body_bytes: u64,
@@ -80,7 +81,7 @@ impl LoadReply {
         json.int("NumberTotalRows", count(self.rows_total));
         json.int("NumberLoadedRows", count(self.rows_loaded));
         json.int("NumberFilteredRows", count(self.rows_filtered));
-        json.int("NumberUnselectedRows", 0);
+        json.int("NumberUnselectedRows", count(self.rows_unselected));
         json.int("LoadBytes", count(self.body_bytes));
         let times = &self.times;
         json.int("LoadTimeMs", millis(times.total));
@@ -173,6 +174,7 @@ mod tests {
             message: "OK".to_owned(),
             rows_total: 2,
             rows_filtered: 0,
+            rows_unselected: 0,
             rows_loaded: 2,
             body_bytes: 19,
             times: Times {

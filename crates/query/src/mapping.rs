@@ -1,0 +1,289 @@
+//! Loads that compute: expressions and conditions between the rows of a body and a table.
+//!
+//! Such a load is planned once. Its rows then come in batches, each of which runs through the plan
+//! by itself ([`Mapping::apply`]): pieces of a body are computed side by side and in any order, and
+//! a row that cannot be computed is found by halving its batch. So a plan of anything but
+//! projections and filters is refused.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use freshet_base::{Result, bail};
+use freshet_schema::TableSchema;
+use sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, Visit, Visitor, visit_expressions,
+};
+
+use crate::body::{BodyRows, BodyTable};
+use crate::change::ROW;
+use crate::engine::{PlanRequest, QueryEngine, physical, size_of};
+use crate::error::mapped;
+use crate::interrupt::Cancellation;
+use crate::parser::HttpStream;
+use crate::result::ResultColumn;
+use crate::syntax::{Scalar, Select, select_of};
+use crate::tables::Table;
+use crate::threads::Task;
+
+/// The table that stands for the rows of a body.
+pub const BODY: &str = "\u{1}body";
+
+/// What a stream load computes.
+#[derive(Clone, Debug)]
+pub struct Columns<'a> {
+    /// The name of the table, by which conditions may refer to its columns.
+    pub table: &'a str,
+    /// The fields of the body; one of the name of a computed column is there for expressions only.
+    pub fields: &'a [String],
+    /// Columns and how they are computed of the fields.
+    pub computed: &'a [(String, Scalar)],
+    /// The columns of the result.
+    pub targets: &'a [String],
+    /// `where`.
+    pub condition: Option<&'a Scalar>,
+}
+
+impl Columns<'_> {
+    /// The query of [`ROW`] and of the columns over the body. Conditions see computed columns, and
+    /// the fields of the body under other names.
+    ///
+    /// # Errors
+    /// `NotSupported` for a subquery.
+    pub fn select(&self) -> Result<Select> {
+        let all = self.computed.iter().map(|(_, value)| value);
+        all.chain(self.condition).try_for_each(|value| check(&value.0))?;
+        let is_computed =
+            |name: &str| self.computed.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
+        let plain = self.fields.iter().filter(|name| !is_computed(name));
+        let plain = plain.map(|name| item(Expr::Identifier(quoted(name)), name));
+        let computed = self.computed.iter().map(|(name, value)| item(value.0.clone(), name));
+        let inner = [row()].into_iter().chain(plain).chain(computed).collect();
+        let inner = query(inner, body(None), None);
+        let targets = self.targets.iter().map(|name| item(Expr::Identifier(quoted(name)), name));
+        let outer = [row()].into_iter().chain(targets).collect();
+        let derived = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(inner),
+            alias: Some(alias(self.table)),
+            sample: None,
+        };
+        let condition = self.condition.map(|condition| condition.0.clone());
+        Ok(Select(Box::new(query(outer, derived, condition))))
+    }
+}
+
+impl HttpStream {
+    /// Whether it selects `*`.
+    pub fn takes_all(&self) -> bool {
+        let is_all = |item: &SelectItem| {
+            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+        };
+        self.items.iter().any(is_all)
+    }
+
+    /// The names of columns in its expressions.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let mut look = |expr: &Expr| {
+            let name = match expr {
+                Expr::Identifier(name) => Some(name),
+                Expr::CompoundIdentifier(parts) => parts.last(),
+                _ => None,
+            };
+            let is_new = |name: &&Ident| {
+                let is_variable = name.value.starts_with('@') && name.quote_style.is_none();
+                !is_variable && !names.iter().any(|known| known.eq_ignore_ascii_case(&name.value))
+            };
+            if let Some(name) = name.filter(is_new) {
+                names.push(name.value.clone());
+            }
+            ControlFlow::<()>::Continue(())
+        };
+        let _ = visit_expressions(&self.items, &mut look);
+        let _ = visit_expressions(&self.condition, &mut look);
+        names
+    }
+
+    /// The query of [`ROW`] and of the items over a body with these fields.
+    ///
+    /// # Errors
+    /// `NotSupported` for a subquery.
+    pub fn select(&self, fields: &[String]) -> Result<Select> {
+        let mut items = vec![row()];
+        for asked in &self.items {
+            match asked {
+                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+                    let named = |name: &String| item(Expr::Identifier(quoted(name)), name);
+                    items.extend(fields.iter().map(named));
+                }
+                other => {
+                    check(other)?;
+                    items.push(other.clone());
+                }
+            }
+        }
+        self.condition.as_ref().map_or(Ok(()), check)?;
+        let query = query(items, body(Some(&self.from)), self.condition.clone());
+        Ok(Select(Box::new(query)))
+    }
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('`', name)
+}
+
+fn row() -> SelectItem {
+    SelectItem::UnnamedExpr(Expr::Identifier(quoted(ROW)))
+}
+
+fn item(expr: Expr, name: &str) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: quoted(name) }
+}
+
+fn alias(name: &str) -> TableAlias {
+    TableAlias { explicit: true, name: quoted(name), columns: Vec::new(), at: None }
+}
+
+fn body(name: Option<&str>) -> TableFactor {
+    TableFactor::Table {
+        name: ObjectName(vec![ObjectNamePart::Identifier(quoted(BODY))]),
+        alias: name.map(alias),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+fn query(items: Vec<SelectItem>, from: TableFactor, condition: Option<Expr>) -> Query {
+    let mut query = select_of(Vec::new());
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.projection = items;
+        select.from = vec![TableWithJoins { relation: from, joins: Vec::new() }];
+        select.selection = condition;
+    }
+    query
+}
+
+/// Refuses subqueries: they would be computed for each batch anew.
+fn check(part: &impl Visit) -> Result<()> {
+    struct Queries;
+    impl Visitor for Queries {
+        type Break = ();
+        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    if part.visit(&mut Queries).is_break() {
+        bail!(NotSupported, "the expressions of a load take no subqueries");
+    }
+    Ok(())
+}
+
+/// The table of a body with these fields, [`ROW`] first, the others in lower case.
+pub fn table(fields: &TableSchema) -> Table {
+    Table::new(Arc::new(BodyTable { schema: Arc::clone(fields.arrow()) }))
+}
+
+/// The plan of a load that computes.
+pub struct Mapping {
+    plan: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
+    /// The columns of its result, [`ROW`] first.
+    pub columns: Vec<ResultColumn>,
+}
+
+impl Mapping {
+    /// The rows that become of these.
+    ///
+    /// # Errors
+    /// Those of the expressions for any of the rows.
+    pub async fn apply(&self, rows: RecordBatch) -> Result<Vec<RecordBatch>> {
+        let schema = rows.schema();
+        assert!(schema.field(0).name() == ROW, "rows are numbered in their first column");
+        let config = self.task.session_config().clone().with_extension(Arc::new(BodyRows(rows)));
+        let (id, runtime) = (self.task.session_id(), self.task.runtime_env());
+        let task = TaskContext::new(
+            None,
+            id,
+            config,
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            runtime,
+        );
+        collect(Arc::clone(&self.plan), Arc::new(task)).await.map_err(mapped)
+    }
+}
+
+impl QueryEngine {
+    /// Plans a load that computes.
+    ///
+    /// # Errors
+    /// Those of [`Self::plan`]; `NotSupported` for what sees more than a row at a time.
+    pub async fn mapping(&self, asked: PlanRequest) -> Result<Mapping> {
+        let planner = Arc::clone(&self.planner);
+        let size = size_of(&asked)?;
+        let mapping = async move {
+            let plan = planner.plan(asked, size)?;
+            check_plan(&plan.logical)?;
+            let evaluation = planner.evaluation_of(&plan, Cancellation::default());
+            let mut state = planner.state_of(&evaluation);
+            // Rows stay in order: the last one of a key replaces those before.
+            state.config_mut().options_mut().execution.target_partitions = 1;
+            let physical = physical(&state, &plan.logical).await?;
+            evaluation.run();
+            let task = Arc::clone(&planner.task);
+            Ok(Mapping { plan: physical, task, columns: plan.columns })
+        };
+        self.threads.plan(size, mapping).await
+    }
+
+    /// Runs a computation beside those of queries, on their threads.
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Task<T> {
+        self.threads.spawn(work)
+    }
+}
+
+/// Refuses a plan that sees more than a row at a time.
+///
+/// # Errors
+/// `NotSupported`.
+fn check_plan(plan: &LogicalPlan) -> Result<()> {
+    let mut is_plain = true;
+    let look = |node: &LogicalPlan| {
+        is_plain &= matches!(
+            node,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::TableScan(_)
+                | LogicalPlan::EmptyRelation(_)
+        );
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply(look).map_err(mapped)?;
+    if !is_plain {
+        bail!(
+            NotSupported,
+            "the expressions of a load see one row at a time: aggregates and window functions are \
+             for a query of the loaded table"
+        );
+    }
+    Ok(())
+}

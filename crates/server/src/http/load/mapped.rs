@@ -1,0 +1,162 @@
+//! Rows of a body that are computed before they are stored: by the expressions and conditions of a
+//! stream load, or by the SELECT of an Http Stream.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freshet_base::{Error, ErrorCode, Result, bail};
+use freshet_ingest::UsedIds;
+use freshet_ingest::decode::{InsertPlan, RowEncoder};
+use freshet_ingest::rejects::{Rejects, reason};
+use freshet_query::engine::QueryEngine;
+use freshet_query::mapping::Mapping;
+use freshet_query::result::Cells;
+use freshet_query::{RecordBatch, Task};
+use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::{Rules, TableSchema};
+
+use super::piece::{BodySummary, Decoded};
+use crate::statement::cells::{put_cell, row_numbers};
+
+/// How the rows of a body become rows of the table.
+pub(super) struct Mapped {
+    pub query: Arc<QueryEngine>,
+    pub mapping: Mapping,
+    /// The fields of the body.
+    pub fields: Arc<TableSchema>,
+    /// The fields behind the number of the row, as the expressions see them.
+    pub seen: Arc<TableSchema>,
+    /// Of the computed columns into the table.
+    pub plan: InsertPlan,
+    pub rules: Rules,
+}
+
+/// Rows of the table, and what became of the others.
+#[derive(Default)]
+struct Computed {
+    rows: Vec<u8>,
+    count: usize,
+    rejects: Rejects,
+    ids: Option<UsedIds>,
+}
+
+impl Mapped {
+    /// Computes the rows of a piece on the threads of queries.
+    pub(super) fn start(self: &Arc<Self>, piece: Decoded) -> Task<Decoded> {
+        let mapped = Arc::clone(self);
+        self.query.start(async move { mapped.map(piece).await })
+    }
+
+    async fn map(&self, piece: Decoded) -> Result<Decoded> {
+        let Decoded { rows, count, summary, mut permit } = piece;
+        if count == 0 {
+            return Ok(Decoded { rows, count, summary, permit });
+        }
+        let batch = self.batch(&rows, count)?;
+        drop(rows);
+        let computed = self.compute(&batch).await?;
+        permit.resize_over(computed.rows.len() as u64);
+        let BodySummary { rows, mut rejects, unselected: _, ids: _ } = summary;
+        let rejected = computed.rejects.count();
+        rejects.append(computed.rejects, 0);
+        let unselected = count as u64 - rejected - computed.count as u64;
+        let summary = BodySummary { rows, rejects, unselected, ids: computed.ids };
+        Ok(Decoded { rows: computed.rows, count: computed.count, summary, permit })
+    }
+
+    /// The decoded rows as columns, numbered.
+    fn batch(&self, rows: &[u8], count: usize) -> Result<RecordBatch> {
+        let mut columns = ColumnsBuilder::new(&self.fields, count);
+        columns.append(rows, count);
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
+        let fields = columns.finish();
+        let arrays = [numbers].into_iter().chain(fields.columns().iter().cloned()).collect();
+        match RecordBatch::try_new(Arc::clone(self.seen.arrow()), arrays) {
+            Ok(batch) => Ok(batch),
+            Err(error) => bail!(Internal, "the rows of a body do not fit its fields: {error}"),
+        }
+    }
+
+    /// Computes all rows at once. Where that fails for a value, halves are computed by themselves,
+    /// until the rows are found that have to be rejected.
+    async fn compute(&self, batch: &RecordBatch) -> Result<Computed> {
+        let mut done = Computed::default();
+        let mut left = vec![(0, batch.num_rows())];
+        while let Some((start, count)) = left.pop() {
+            let rows = batch.slice(start, count);
+            match self.mapping.apply(rows).await {
+                Ok(computed) => {
+                    computed.iter().try_for_each(|rows| self.encode(rows, batch, &mut done))?;
+                }
+                Err(error) if !is_of_a_value(&error) => return Err(error),
+                Err(error) if count == 1 => reject(&mut done, batch, start, &error),
+                Err(_) => {
+                    let half = count / 2;
+                    left.push((start + half, count - half));
+                    left.push((start, half));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn encode(&self, rows: &RecordBatch, source: &RecordBatch, done: &mut Computed) -> Result<()> {
+        let cells = Cells::of(rows, &self.mapping.columns)?;
+        let numbers = row_numbers(&cells)?;
+        let mut text = Vec::new();
+        let mut encoder = RowEncoder::new(&self.plan, &self.rules, &mut done.rows);
+        for (row, number) in numbers.into_iter().enumerate() {
+            encoder.begin_row();
+            let mut encode = || {
+                let mut values = cells[1..].iter();
+                values.try_for_each(|cells| put_cell(&mut encoder, cells, row, &mut text))?;
+                encoder.end_row()
+            };
+            if let Err(fault) = encode() {
+                encoder.abort_row();
+                let line = line(source, number);
+                done.rejects.add(number as u64 + 1, &line, || reason(&fault, &self.plan));
+            }
+        }
+        let encoded = encoder.finish()?;
+        done.count += encoded.rows;
+        done.ids = UsedIds::join(done.ids, encoded.ids);
+        Ok(())
+    }
+}
+
+fn reject(done: &mut Computed, source: &RecordBatch, row: usize, error: &Error) {
+    let line = line(source, row);
+    done.rejects.add(row as u64 + 1, &line, || error.message().to_owned());
+}
+
+/// Whether the error is one of the values in a row, and not of the whole load.
+fn is_of_a_value(error: &Error) -> bool {
+    use ErrorCode as E;
+    matches!(
+        error.code(),
+        E::OutOfRange
+            | E::Truncated
+            | E::WrongValue
+            | E::DivisionByZero
+            | E::WrongFieldValue
+            | E::TooLong
+            | E::WrongArgument
+            | E::DateOverflow
+            | E::ExpressionRange
+            | E::NoLogarithm
+            | E::InvalidJson
+            | E::JsonKey
+    )
+}
+
+/// A row of the body as it is shown with the reason of its rejection.
+fn line(source: &RecordBatch, row: usize) -> Vec<u8> {
+    let format = FormatOptions::default().with_null("\\N");
+    let field = |column: &ArrayRef| match ArrayFormatter::try_new(column.as_ref(), &format) {
+        Ok(shown) => shown.value(row).to_string(),
+        Err(_) => String::new(),
+    };
+    source.columns()[1..].iter().map(field).collect::<Vec<_>>().join(",").into_bytes()
+}

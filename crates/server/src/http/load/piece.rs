@@ -1,0 +1,35 @@
+//! What became of a part of a body.
+
+use freshet_base::budget::Permit;
+use freshet_ingest::UsedIds;
+use freshet_ingest::rejects::Rejects;
+
+/// Counts and rejected rows of a body.
+#[derive(Default)]
+pub(super) struct BodySummary {
+    /// All rows, rejected ones included.
+    pub rows: u64,
+    pub rejects: Rejects,
+    /// Rows that a condition left out.
+    pub unselected: u64,
+    /// The ids in accepted rows, of an AUTO_INCREMENT column.
+    pub ids: Option<UsedIds>,
+}
+
+impl BodySummary {
+    /// Appends that of a later part of the body.
+    pub(super) fn append(&mut self, later: Self) {
+        self.rejects.append(later.rejects, self.rows);
+        self.rows += later.rows;
+        self.unselected += later.unselected;
+        self.ids = UsedIds::join(self.ids, later.ids);
+    }
+}
+
+/// The rows of a decoded piece.
+pub(super) struct Decoded {
+    pub rows: Vec<u8>,
+    pub count: usize,
+    pub summary: BodySummary,
+    pub permit: Permit,
+}

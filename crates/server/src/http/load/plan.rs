@@ -1,0 +1,257 @@
+//! The plan of a load: which fields its body has, what is computed of them, and which columns of
+//! the table they go to.
+
+use std::sync::Arc;
+
+use freshet_base::{ColumnId, Result, bail};
+use freshet_ingest::LoadTarget;
+use freshet_ingest::decode::csv::field_count;
+use freshet_ingest::decode::json::JsonPath;
+use freshet_ingest::decode::{IdRules, InsertPlan, SourcePlan};
+use freshet_meta::Account;
+use freshet_query::change::ROW;
+use freshet_query::engine::PlanRequest;
+use freshet_query::evaluation::{Losses, OnLoss};
+use freshet_query::mapping::Columns;
+use freshet_query::parser::{HttpStream, LoadColumn, load_columns, load_condition};
+use freshet_query::syntax::Select;
+use freshet_schema::{Column, ColumnType, OnBad, Rules, TableSchema, Zone};
+
+use super::body::Body;
+use super::context::LoadContext;
+use super::decode::Bounds;
+use super::decoder::Source;
+use super::headers::{LoadFormat, LoadHeaders};
+use super::mapped::Mapped;
+use super::request::Request;
+use crate::http::Http;
+
+/// How much of a body is read to count the fields of its first line.
+const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
+
+/// The maximum length of a column list.
+const COLUMNS_MAX: usize = 4096;
+
+/// Plans loads into one table.
+pub(super) struct Planner<'a> {
+    pub http: &'a Http,
+    pub account: &'a Account,
+    pub target: &'a LoadTarget,
+    pub request: &'a Request,
+}
+
+/// A load that computes, before it is planned.
+struct Asked {
+    /// The names of the body's fields.
+    names: Vec<String>,
+    fields: Arc<TableSchema>,
+    select: Select,
+    /// The columns of the table that get the values.
+    targets: Vec<String>,
+}
+
+impl Planner<'_> {
+    /// # Errors
+    /// Unknown columns, syntax, expressions; those of reading the start of the body.
+    pub(super) async fn source(&self, body: &mut Body<'_>, bounds: Bounds) -> Result<Source> {
+        let headers = &self.request.headers;
+        let on_bad = if headers.strict { OnBad::Refuse } else { OnBad::Null };
+        let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
+        if let Some(stream) = &self.request.stream {
+            let names = self.fields_of_body(stream, body, bounds).await?;
+            return self.computing(self.of_stream(stream, names)?, &rules).await;
+        }
+        let text = headers.columns.as_deref();
+        if headers.condition.is_some() || text.is_some_and(|text| text.contains('=')) {
+            return self.computing(self.of_columns(text)?, &rules).await;
+        }
+        let names = text.map(plain_names).transpose()?;
+        let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
+        let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
+        plan.plan = plan.plan.generating(self.target.counter(), IdRules::default());
+        check_paths(headers, &plan.names)?;
+        let format = headers.format.clone();
+        Ok(Source { format, plan: Arc::new(plan), rules, mapped: None })
+    }
+
+    /// `columns` with expressions, and `where`.
+    fn of_columns(&self, text: Option<&str>) -> Result<Asked> {
+        let schema = self.target.schema();
+        let (mut names, mut computed) = (Vec::new(), Vec::new());
+        let items = text.map(load_columns).transpose()?;
+        for item in items.into_iter().flatten() {
+            match item {
+                LoadColumn::Field(name) => names.push(name),
+                LoadColumn::Computed(name, value) => computed.push((name, *value)),
+            }
+        }
+        // Without names of fields, the body has the columns of the table.
+        if names.is_empty() {
+            names = schema.columns.iter().map(|column| column.name.clone()).collect();
+        }
+        let is_computed = |name: &str| {
+            computed.iter().filter(|(column, _)| column.eq_ignore_ascii_case(name)).count()
+        };
+        for (name, _) in &computed {
+            if schema.position(name).is_none() {
+                bail!(UnknownColumn, "Unknown column '{name}' in 'columns'");
+            }
+            if is_computed(name) > 1 {
+                bail!(ColumnTwice, "Column '{name}' specified twice");
+            }
+        }
+        let given = |column: &&Column| {
+            let is_field = names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+            is_field || is_computed(&column.name) > 0
+        };
+        let targets = schema.columns.iter().filter(given).map(|column| column.name.clone());
+        let targets = targets.collect::<Vec<_>>();
+        let fields = self.fields(&names, |name| is_computed(name) == 0)?;
+        let condition = &self.request.headers.condition;
+        let condition = condition.as_deref().map(load_condition).transpose()?;
+        let columns = Columns {
+            table: &self.target.table().name,
+            fields: &names,
+            computed: &computed,
+            targets: &targets,
+            condition: condition.as_ref(),
+        };
+        Ok(Asked { select: columns.select()?, names, fields, targets })
+    }
+
+    /// The SELECT of an Http Stream.
+    fn of_stream(&self, stream: &HttpStream, names: Vec<String>) -> Result<Asked> {
+        let schema = self.target.schema();
+        let targets = match &stream.columns {
+            Some(columns) => columns.clone(),
+            None => schema.columns.iter().map(|column| column.name.clone()).collect(),
+        };
+        // Members of JSON objects have the types of the columns they are named like.
+        let is_json = matches!(self.request.headers.format, LoadFormat::Json(_));
+        let fields = self.fields(&names, |_| is_json)?;
+        Ok(Asked { select: stream.select(&names)?, names, fields, targets })
+    }
+
+    /// The names of the fields of an Http Stream: `c1` and so on for as many as the first line of a
+    /// CSV body has; the names in the statement for JSON, where `*` stands for the target columns.
+    async fn fields_of_body(
+        &self,
+        stream: &HttpStream,
+        body: &mut Body<'_>,
+        bounds: Bounds,
+    ) -> Result<Vec<String>> {
+        let schema = self.target.schema();
+        let width = stream.columns.as_ref().map_or(schema.columns.len(), Vec::len);
+        match &self.request.headers.format {
+            LoadFormat::Csv(format) => {
+                let count = |start: &[u8], is_all| field_count(start, format, is_all);
+                let counted =
+                    body.peek((bounds.limit, bounds.deadline), FIRST_LINE_BYTES_MAX, count).await?;
+                let count = counted.unwrap_or(width);
+                Ok((1..=count).map(|number| format!("c{number}")).collect())
+            }
+            LoadFormat::Json(json) if !json.paths.is_empty() => {
+                // A value is called by the last key of its path.
+                let name = |(at, path): (usize, &JsonPath)| {
+                    path.last_key().map_or_else(|| format!("c{}", at + 1), str::to_owned)
+                };
+                Ok(json.paths.iter().enumerate().map(name).collect())
+            }
+            LoadFormat::Json(_) if stream.takes_all() => {
+                let all = schema.columns.iter().map(|column| column.name.clone());
+                Ok(stream.columns.clone().unwrap_or_else(|| all.collect()))
+            }
+            LoadFormat::Json(_) => Ok(stream.names()),
+        }
+    }
+
+    /// The fields of the body: those for which `is_typed` holds have the type of the column of
+    /// their name, the others are texts.
+    fn fields(
+        &self,
+        names: &[String],
+        is_typed: impl Fn(&str) -> bool,
+    ) -> Result<Arc<TableSchema>> {
+        let schema = self.target.schema();
+        let field = |(at, name): (usize, &String)| {
+            let id = ColumnId(u32::try_from(at).unwrap_or(u32::MAX));
+            let lower = name.to_lowercase();
+            let column = schema.position(name).filter(|_| is_typed(name));
+            let Some(column) = column.map(|at| &schema.columns[at]) else {
+                return Column::new(id, lower, ColumnType::Text);
+            };
+            // Expressions see instants as local times, and NULL stays NULL until it is stored.
+            let ty = match column.ty {
+                ColumnType::Timestamp { fsp } => ColumnType::DateTime { fsp },
+                other => other,
+            };
+            let (nullable, auto_increment) = (true, None);
+            Column { id, name: lower, ty, nullable, auto_increment, ..column.clone() }
+        };
+        let fields = names.iter().enumerate().map(field).collect();
+        Ok(Arc::new(TableSchema::new(schema.version, fields, Vec::new())))
+    }
+
+    async fn computing(&self, asked: Asked, rules: &Rules) -> Result<Source> {
+        let Asked { names, fields, select, targets } = asked;
+        let (http, headers) = (self.http, &self.request.headers);
+        check_paths(headers, &names)?;
+        let now = http.clock().wall_micros();
+        let plan = SourcePlan::new(&fields, Some(&names), now, rules)?;
+        let id = ColumnId(u32::try_from(fields.columns.len()).unwrap_or(u32::MAX));
+        let row = Column::new(id, ROW, ColumnType::BigInt { unsigned: false });
+        let seen = [row].into_iter().chain(fields.columns.iter().cloned()).collect();
+        let seen = Arc::new(TableSchema::new(fields.version, seen, Vec::new()));
+        let database = &self.request.database;
+        let origin = LoadContext::new(http, self.account, database, rules.zone, Arc::clone(&seen));
+        // Without strict mode a value that does not fit is converted as far as it goes.
+        let losses = match headers.strict {
+            true => Losses { values: OnLoss::Refuse, divisions: OnLoss::Ignore },
+            false => Losses::default(),
+        };
+        let (texts, parameters) = (Vec::new(), Vec::new());
+        let asked = PlanRequest { query: select, texts, parameters, origin, losses };
+        let mapping = http.query.mapping(asked).await?;
+        if mapping.columns.len() != targets.len() + 1 {
+            bail!(ColumnCount, "Column count doesn't match value count at row 1");
+        }
+        let into = InsertPlan::partial(self.target.schema(), Some(&targets), now, rules)?;
+        let into = into.generating(self.target.counter(), IdRules::default());
+        let query = Arc::clone(&http.query);
+        let mapped = Mapped { query, mapping, fields, seen, plan: into, rules: *rules };
+        Ok(Source {
+            format: headers.format.clone(),
+            plan: Arc::new(plan),
+            rules: *rules,
+            mapped: Some(Arc::new(mapped)),
+        })
+    }
+}
+
+/// A list of column names, each optionally in backquotes; these may be any text.
+fn plain_names(text: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        let name = match item.strip_prefix('`') {
+            Some(rest) => rest.strip_suffix('`').unwrap_or(""),
+            None => item,
+        };
+        if name.is_empty() || name.contains('`') {
+            bail!(WrongArguments, "header 'columns': '{item}' is not the name of a column");
+        }
+        if names.len() == COLUMNS_MAX {
+            bail!(WrongArguments, "header 'columns' names more than {COLUMNS_MAX} columns");
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+fn check_paths(headers: &LoadHeaders, names: &[String]) -> Result<()> {
+    let LoadFormat::Json(json) = &headers.format else { return Ok(()) };
+    if !json.paths.is_empty() && json.paths.len() != names.len() {
+        let (paths, columns) = (json.paths.len(), names.len());
+        bail!(WrongArguments, "jsonpaths has {paths} paths for {columns} columns");
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Loads that compute: `columns` with expressions, `where`, Http Stream.
+
+use serde_json::{Value, json};
+
+use crate::client::ROOT;
+use crate::site::Site;
+
+/// Sends an Http Stream.
+fn stream(site: &Site, sql: &str, headers: &[&str], body: &str) -> Value {
+    let sql = format!("sql: {sql}");
+    let lines = [&[ROOT, sql.as_str()], headers].concat();
+    site.client().request("PUT", "/api/_http_stream", &lines, body.as_bytes()).json()
+}
+
+fn counts(reply: &Value) -> [i64; 4] {
+    ["Total", "Loaded", "Filtered", "Unselected"]
+        .map(|name| reply[format!("Number{name}Rows")].as_i64().unwrap_or(-1))
+}
+
+#[test]
+fn columns_are_computed_of_fields() {
+    let site = Site::new();
+    let columns = "columns: a, tmp, name, b = tmp * 2, c = upper(substr(name, 1, 2))";
+    let reply = site.load(&[columns], "1,10,xyz\n2,\\N,q\n");
+    assert_eq!(counts(&reply), [2, 2, 0, 0], "{reply}");
+    assert_eq!(site.rows(), ["1,20,XY", "2,NULL,Q"]);
+    // A field of the name of a computed column is there for its expression.
+    let reply = site.load(&["columns: a, B, b = B + 1"], "3,4\n");
+    assert_eq!(counts(&reply), [1, 1, 0, 0], "{reply}");
+    // Without names of fields, the body has the columns of the table.
+    let reply = site.load(&["columns: c = concat(c, a)"], "4,1,x\n");
+    assert_eq!(counts(&reply), [1, 1, 0, 0], "{reply}");
+    assert_eq!(site.rows()[2..], ["3,5,NULL", "4,1,x4"]);
+    site.stop();
+}
+
+#[test]
+fn where_sees_computed_columns_and_fields() {
+    let site = Site::new();
+    let reply = site.load(&["where: b > 15 and c <> 'no'"], "1,10,a\n2,20,b\n3,30,no\n4,\\N,d\n");
+    assert_eq!(counts(&reply), [4, 1, 0, 3], "{reply}");
+    let columns = "columns: a, t, b = t / 10";
+    let grouped = "group_commit: async_mode";
+    let reply = site.load(&[columns, "where: b = 5 and t < 55", grouped], "5,50\n6,60\n");
+    assert_eq!((counts(&reply), &reply["GroupCommit"]), ([2, 1, 0, 1], &json!(true)), "{reply}");
+    assert_eq!(site.rows(), ["2,20,b", "5,5,NULL"]);
+    // The ratio is one of the selected rows.
+    let headers = ["strict_mode: true", "max_filter_ratio: 0.4", "where: a > 1"];
+    let reply = site.load(&headers, "0,1,a\n0,1,a\n7,1,toolong\n8,1,a\n");
+    assert_eq!((counts(&reply), &reply["Status"]), ([4, 0, 1, 2], &json!("Fail")));
+    site.stop();
+}
+
+#[test]
+fn a_row_that_cannot_be_computed_is_rejected_alone() {
+    let site = Site::new();
+    let rows = (1..=1000).map(|a| match a % 400 {
+        7 => format!("{a},x{a}\n"),
+        _ => format!("{a},{a}\n"),
+    });
+    let body = rows.collect::<String>();
+    let columns = "columns: a, t, b = t + 1";
+    let strict = ["strict_mode: true", "max_filter_ratio: 0.1", columns];
+    let reply = site.load(&strict, &body);
+    assert_eq!(counts(&reply), [1000, 997, 3, 0], "{reply}");
+    let path = reply["ErrorURL"].as_str().unwrap().strip_prefix("http://test.example").unwrap();
+    let log = site.get(path, &[]).body;
+    assert_eq!(log.lines().count(), 3, "{log}");
+    assert!(log.contains("x407") && log.contains("src line [407,x407]"), "{log}");
+    assert_eq!(site.rows().len(), 997);
+    // Out of range is so in any mode.
+    let reply = site.load(&["columns: a, b = a * 9223372036854775807"], "3\n");
+    assert_eq!(counts(&reply), [1, 0, 1, 0], "{reply}");
+    // A value that the column does not take.
+    let reply = site.load(&["strict_mode: true", "columns: a, b = a * 3000000000"], "5\n");
+    assert!(reply["FirstErrorMsg"].as_str().unwrap().contains("15000000000"), "{reply}");
+    assert_eq!(site.rows().len(), 997);
+    site.stop();
+}
+
+#[test]
+fn large_bodies_are_computed_in_pieces() {
+    let site = Site::new();
+    let body = (0..300_000).map(|a| format!("{a},{},ab\n", a % 10)).collect::<String>();
+    let headers = ["columns: a, t, c, b = t + 100", "where: t <> 3", "label: large"];
+    let reply = site.load(&headers, &body);
+    assert_eq!(counts(&reply), [300_000, 270_000, 0, 30_000], "{reply}");
+    let enclosed = ["columns: a, t, c, b = t + 100", "where: t <> 3", "enclose: \""];
+    let reply = site.load(&enclosed, &body);
+    assert_eq!(counts(&reply), [300_000, 270_000, 0, 30_000], "{reply}");
+    let objects = (0..100_000).map(|a| format!("{{\"a\":{a},\"t\":{a}}},"));
+    let array = format!("[{}{{\"a\":-1,\"t\":0}}]", objects.collect::<String>());
+    let json = ["format: json", "strip_outer_array: true", "columns: a, t, b = t % 7"];
+    let reply = site.load(&[&json[..], &["where: b > 0"]].concat(), &array);
+    assert_eq!(counts(&reply), [100_001, 85_714, 0, 14_287], "{reply}");
+    assert_eq!(site.rows().len(), 2 * 270_000 + 85_714);
+    site.stop();
+}
+
+#[test]
+fn what_a_load_cannot_compute_is_refused_by_name() {
+    let site = Site::new();
+    let message = |headers: &[&str]| {
+        let reply = site.load(headers, "1,1,a");
+        assert_eq!(reply["Status"], "Fail", "{reply}");
+        reply["Message"].as_str().unwrap().to_owned()
+    };
+    assert!(message(&["columns: a, x = 1"]).contains("Unknown column 'x' in 'columns'"));
+    assert!(message(&["columns: a, b = nowhere + 1"]).contains("nowhere"));
+    assert!(message(&["columns: a, b = 1, b = 2"]).contains("specified twice"));
+    assert!(message(&["columns: a, b = "]).contains("syntax"));
+    assert!(message(&["where: a >"]).contains("syntax"));
+    assert!(message(&["where: a > (select 1)"]).contains("no subqueries"));
+    assert!(message(&["columns: a, b, c = max(b)"]).contains("aggregated"));
+    assert!(message(&["columns: a, b, c = row_number() over ()"]).contains("one row at a time"));
+    assert!(message(&["where: sleep(1)"]).to_lowercase().contains("sleep"));
+    assert_eq!(site.rows(), Vec::<String>::new());
+    site.stop();
+}
+
+#[test]
+fn an_http_stream_inserts_what_its_select_says() {
+    let site = Site::new();
+    let csv = "http_stream(\"format\" = \"csv\", \"column_separator\" = \",\")";
+    let sql = format!("insert into d.t (a, c, b) select c1, c2, c3 * 10 from {csv} where c1 < 3");
+    let reply = stream(&site, &sql, &[], "1,x,1\n2,y,2\n3,z,3\n");
+    assert_eq!((counts(&reply), &reply["Status"]), ([3, 2, 0, 1], &json!("Success")), "{reply}");
+    assert!(reply["Label"].as_str().unwrap().starts_with("label_"), "{reply}");
+    let sql = format!("INSERT INTO d.t SELECT * FROM {csv}");
+    let reply = stream(&site, &sql, &["group_commit: sync_mode"], "4,40,w\n");
+    assert_eq!((counts(&reply), &reply["GroupCommit"]), ([1, 1, 0, 0], &json!(true)), "{reply}");
+    let sql = format!("insert into d.t with label mine select * from {csv} as s");
+    let reply = stream(&site, &sql, &["group_commit: async_mode"], "5,50,v\n");
+    assert_eq!((&reply["Label"], &reply["TwoPhaseCommit"]), (&json!("mine"), &json!("false")));
+    let again = stream(&site, &sql, &[], "5,50,v\n");
+    assert_eq!(again["Status"], "Label Already Exists");
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y", "4,40,w", "5,50,v"]);
+    site.stop();
+}
+
+#[test]
+fn an_http_stream_reads_json_by_name_and_by_path() {
+    let site = Site::new();
+    let lines = "http_stream('format' = 'json', 'read_json_by_line' = 'true')";
+    let sql = format!("insert into d.t (b, a, c) select v, id, lower(name) from {lines}");
+    let body = "{\"id\":1,\"name\":\"AB\",\"v\":7}\n{\"name\":\"C\",\"id\":2}\n";
+    let reply = stream(&site, &sql, &[], body);
+    assert_eq!(counts(&reply), [2, 2, 0, 0], "{reply}");
+    let paths = "http_stream('format' = 'json', 'strip_outer_array' = 'true', \
+                 'jsonpaths' = '[\"$.k\", \"$.v.w\"]')";
+    let sql = format!("insert into d.t (a, b) select k, w from {paths}");
+    let reply = stream(&site, &sql, &[], "[{\"k\":3,\"v\":{\"w\":4}}]");
+    assert_eq!(counts(&reply), [1, 1, 0, 0], "{reply}");
+    let sql = format!("insert into d.t select * from {lines}");
+    let reply = stream(&site, &sql, &[], "{\"c\":\"x\",\"a\":9}\n");
+    assert_eq!(counts(&reply), [1, 1, 0, 0], "{reply}");
+    assert_eq!(site.rows(), ["1,7,ab", "2,NULL,c", "3,4,NULL", "9,NULL,x"]);
+    site.stop();
+}
+
+#[test]
+fn an_http_stream_refuses_other_statements() {
+    let site = Site::new();
+    let message = |sql: &str| {
+        let reply = stream(&site, sql, &[], "1,1,a\n");
+        assert_eq!((&reply["Status"], &reply["TxnId"]), (&json!("Fail"), &json!(-1)), "{sql}");
+        reply["Message"].as_str().unwrap().to_owned()
+    };
+    let of = "from http_stream('format'='csv', 'column_separator'=',')";
+    assert!(message("select 1").contains("must be INSERT INTO"));
+    assert!(message("insert into d.t values (1,1,'a')").contains("must be INSERT INTO"));
+    assert!(message("insert into d.t select * from d.t").contains("must be INSERT INTO"));
+    assert!(message(&format!("insert into t select * {of}")).contains("No database selected"));
+    assert!(message(&format!("insert into d.n select * {of}")).contains("doesn't exist"));
+    assert!(
+        message(&format!("insert into d.t select c1, count(*) {of} group by c1"))
+            .contains("row by row")
+    );
+    assert!(message(&format!("insert into d.t select * {of} order by c1")).contains("row by row"));
+    assert!(message(&format!("insert into d.t select c1 {of}")).contains("Column count"));
+    assert!(message(&format!("insert into d.t select c1, c9, c2 {of}")).contains("c9"));
+    assert!(message("insert into d.t select * from http_stream('format'='xml')").contains("xml"));
+    assert!(message("insert into d.t select * from http_stream(1)").contains("properties"));
+    assert!(message(&format!("insert ignore into d.t select * {of}")).contains("plain INSERT"));
+    let none = site.client().request("PUT", "/api/_http_stream", &[ROOT], b"x").json();
+    assert!(none["Message"].as_str().unwrap().contains("header 'sql'"), "{none}");
+    assert_eq!(site.rows(), Vec::<String>::new());
+    site.stop();
+}
