@@ -84,6 +84,7 @@ fn load_limits(config: &Config) -> LoadLimits {
     LoadLimits {
         streaming_load_max_mb: config.streaming_load_mib_max as u64,
         streaming_load_json_max_mb: config.streaming_load_json_mib_max as u64,
+        precommit_timeout: std::time::Duration::from_secs(config.precommit_seconds as u64),
         error_log_keep: config.load_error_log_keep,
         error_log_bytes_max: config.load_error_log_bytes_max,
         loads_max: config.loads_max,

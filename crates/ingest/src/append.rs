@@ -88,6 +88,21 @@ pub struct SmallLoad<'a> {
     pub looked_up: Option<LookedUp>,
 }
 
+/// What the record of a load of several parts says of the load as a whole.
+#[derive(Default)]
+pub struct Signature {
+    /// The label given by the client. It is taken by the append, and stays where that fails.
+    pub label: Option<Claim>,
+    /// The transaction that the client knows already; `None`: the next one.
+    pub txn: Option<TxnId>,
+}
+
+impl From<Option<Claim>> for Signature {
+    fn from(label: Option<Claim>) -> Self {
+        Self { label, txn: None }
+    }
+}
+
 /// The rows of one table in a load.
 pub enum PartBody {
     /// Encoded rows.
@@ -219,7 +234,7 @@ impl Appender {
     pub fn append_parts(
         &self,
         parts: Vec<PartLoad>,
-        mut label: Option<Claim>,
+        signature: &mut Signature,
         admitted_room: wal::Room,
     ) -> Result<(Appended, Vec<Lsn>)> {
         assert!(!parts.is_empty(), "a load is of some table");
@@ -234,13 +249,16 @@ impl Appender {
         let entered = ids.iter().map(|(table, ids)| self.enter_ids(table, *ids));
         let _entered = entered.collect::<Result<Vec<_>>>()?;
         let mut payload = encode_parts(&parts);
-        if let Some(label) = &mut label {
+        if let Some(label) = &mut signature.label {
             write_label(label, &mut payload);
         }
         let has_room = admitted_room.charge_bytes() >= payload.len() as u64;
         assert!(has_room, "a record was let in with the room that it takes");
         let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
-        let txn = self.store.meta().ids().txn()?;
+        let txn = match signature.txn {
+            Some(txn) => txn,
+            None => self.store.meta().ids().txn()?,
+        };
         let payload = wal::Payload::Shared(Bytes::from(payload));
         let (lsn, (joined, cuts)) = self.store.wal.append_timed(
             Kind::Load as u8,
@@ -262,7 +280,7 @@ impl Appender {
                     joined.push((table, self.enter_part_load(part, txn, lsn, stamp), size));
                     cuts.push(cut);
                 }
-                if let Some(label) = label {
+                if let Some(label) = signature.label.take() {
                     label.appended(txn, lsn, time);
                 }
                 Ok::<_, Error>((joined, cuts))
@@ -345,7 +363,7 @@ impl Appender {
 
     /// Rejects loads of a table whose flush keeps failing once it holds its share, before its rows
     /// use up the memory of all tables. Its existing rows remain readable and in the log.
-    fn check_flushable(&self, table: &TableState) -> Result<()> {
+    pub fn check_flushable(&self, table: &TableState) -> Result<()> {
         let held_bytes_max = self.admission.memory().limit_bytes() / UNFLUSHABLE_PARTS;
         let holds_little = || table.delta.stats().bytes <= held_bytes_max;
         table.check_flushes().or_else(|error| if holds_little() { Ok(()) } else { Err(error) })

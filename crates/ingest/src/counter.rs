@@ -97,6 +97,16 @@ pub struct UsedIds {
 }
 
 impl UsedIds {
+    /// Those of rows whose ids cannot have been given to others, up to this one.
+    pub(crate) fn up_to(max: u64) -> Self {
+        Self { generated: None, explicit: None, max, epoch: 0 }
+    }
+
+    /// The highest one.
+    pub(crate) fn highest(&self) -> u64 {
+        self.max
+    }
+
     /// Those of two parts of a load.
     pub fn join(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         let (Some(a), Some(b)) = (first, second) else { return first.or(second) };

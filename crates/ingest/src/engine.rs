@@ -3,7 +3,8 @@
 //! All services but the first two share the store. Each owns its state and is given the services
 //! that it uses, which come earlier in this order: `admit`, `history`, `metadata` (metadata follows
 //! the log), `sweep`, `compact`, `term` (its first record), `append` (the critical section),
-//! `flush` (files catch up), `recycle` (reuse of log files), `ddl`, `upkeep` (when the others run).
+//! `flush` (files catch up), `recycle` (reuse of log files), `prepared`, `ddl`, `upkeep` (when the
+//! others run).
 //! The engine is above them. Above the engine are loads and transactions, and a start: `open` makes
 //! the services, and `begin` runs the term's.
 //!
@@ -37,6 +38,7 @@ use crate::flush::Flusher;
 use crate::history::History;
 use crate::locks::KeyLocks;
 use crate::metadata::Settler;
+use crate::prepared::PreparedLoads;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
 use crate::store::Store;
@@ -53,6 +55,7 @@ pub struct Engine {
     pub(crate) term: Arc<Term>,
     pub(crate) appender: Arc<Appender>,
     pub(crate) flusher: Arc<Flusher>,
+    pub(crate) prepared: Arc<PreparedLoads>,
     pub(crate) ddl: Arc<Ddl>,
     pub(crate) upkeep: Arc<Upkeep>,
 }

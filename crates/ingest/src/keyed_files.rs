@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
-use freshet_meta::Claim;
 use freshet_storage::Rowset;
 use freshet_storage::resolver::{KeyedRows, Met};
 
-use crate::append::{Appended, PartBody, PartLoad};
+use crate::append::{Appended, PartBody, PartLoad, Signature};
 use crate::engine::Engine;
 use crate::keyed::{KeyRules, OnExisting, duplicate_entry, resolver};
 use crate::locks::LockOwner;
@@ -31,7 +30,7 @@ impl KeyedFiles<'_> {
     pub async fn append(
         &self,
         parts: Vec<PartLoad>,
-        label: Option<Claim>,
+        signature: &mut Signature,
         deadline: Deadline,
     ) -> Result<Appended> {
         if self.rules.on_existing == OnExisting::Skip {
@@ -56,7 +55,7 @@ impl KeyedFiles<'_> {
                 None => {
                     // Whoever takes the latch next, or reads, makes its marks: nothing may fail
                     // behind the append.
-                    let (appended, _) = engine.appender.append_parts(parts, label, room)?;
+                    let (appended, _) = engine.appender.append_parts(parts, signature, room)?;
                     return Ok(appended);
                 }
                 Some(Met::Existing(key, seen)) => {

@@ -23,6 +23,11 @@ pub(crate) fn side_dir(store: &Path) -> PathBuf {
     store.join("side")
 }
 
+/// The directory of notes of prepared loads.
+pub(crate) fn prepared_dir(store: &Path) -> PathBuf {
+    store.join("prepared")
+}
+
 /// The directory of event files.
 pub(crate) fn events_dir(store: &Path) -> PathBuf {
     store.join("events")

@@ -57,6 +57,11 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// The table that it loads into.
+    pub fn target(&self) -> &LoadTarget {
+        self.target
+    }
+
     /// Sets what happens to rows whose key exists, in a table with a primary key.
     #[must_use]
     pub fn with_keys(mut self, rules: KeyRules) -> Self {
@@ -244,10 +249,22 @@ impl Load<'_> {
         let parts = vec![PartLoad { ids: self.ids, ..files.finish().await? }];
         if self.target.table().key_model == KeyModel::Primary {
             let large = KeyedFiles { engine, target: self.target, rules: self.key_rules };
-            return large.append(parts, label, deadline).await;
+            return large.append(parts, &mut label.into(), deadline).await;
         }
         let room = engine.appender.room_for(&parts, deadline).await?;
-        engine.appender.append_parts(parts, label, room).map(|(appended, _)| appended)
+        let appended = engine.appender.append_parts(parts, &mut label.into(), room);
+        appended.map(|(appended, _)| appended)
+    }
+
+    /// Writes all rows, including those in `buffer`, to synced files; nothing is appended.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
+    pub(crate) async fn staged(mut self, buffer: &mut LoadBuffer) -> Result<PartLoad> {
+        self.go_to_files().await?;
+        self.take(buffer).await?;
+        let files = self.files.expect("they have just gone there");
+        Ok(PartLoad { ids: self.ids, ..files.finish().await? })
     }
 }
 

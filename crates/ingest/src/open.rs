@@ -32,6 +32,7 @@ use crate::keeper::Keeper;
 use crate::log_dirs::Lock;
 use crate::log_files::LogFiles;
 use crate::metadata::Settler;
+use crate::prepared::PreparedLoads;
 use crate::recycle::Recycler;
 use crate::replay::{Replay, Replayed, truncate_lost};
 use crate::state::TableState;
@@ -88,6 +89,7 @@ impl Engine {
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
         engine.upkeep.recycler.remove_side_files()?;
         engine.settler.event_files.adopt(event_files)?;
+        engine.prepared.adopt()?;
         engine.start()?;
         step(&engine.store.world, "recovery-log-started")?;
         Ok(engine)
@@ -95,21 +97,8 @@ impl Engine {
 
     /// Makes the services, each of those above it.
     fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Arc<Disk>) -> Result<Self> {
-        let StoppedStore { meta, data, config, locks, .. } = store;
-        let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
-        let footers = Budget::new("memory of footers", config.footer_memory_bytes.bytes());
-        let files = FileStore::new(Arc::clone(&fs), Arc::clone(&pool));
-        let segments = SegmentAccess::new(Arc::new(files), footers, Arc::clone(&world.metrics));
-        let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
-        let open = config.transactions_memory_bytes.bytes();
-        let memory = (memory, Budget::new("memory of open transactions", open));
-        let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
-        let admission = Arc::new(Admission::new(memory, Arc::clone(&wal), clock, patience));
-        let files = Files { fs, dir: data, pool, segments };
-        let tables = stored_tables(locks, meta, &files, (&config, admission.memory()))?;
-        let (keeper, locks) = (Keeper::default(), Arc::default());
-        let history = Arc::new(History::new(Arc::clone(&world.metrics)));
-        let store = Arc::new(Store { world, config, wal, disk, keeper, files, locks, tables });
+        let (store, admission) = open_store(store, world, wal, disk)?;
+        let history = Arc::new(History::new(Arc::clone(&store.world.metrics)));
         let settler = Arc::new(Settler::new(Arc::clone(&store)));
         let sweeper = Arc::new(Sweeper::new(Arc::clone(&store)));
         let compactor = Arc::new(Compactor {
@@ -152,6 +141,7 @@ impl Engine {
             term: Arc::clone(&term),
             names: futures::lock::Mutex::new(()),
         });
+        let prepared = Arc::new(PreparedLoads::new(Arc::clone(&store), Arc::clone(&sweeper)));
         let upkeep = Arc::new(Upkeep {
             store: Arc::clone(&store),
             admission: Arc::clone(&admission),
@@ -161,8 +151,20 @@ impl Engine {
             appender: Arc::clone(&appender),
             flusher: Arc::clone(&flusher),
             recycler,
+            prepared: Arc::clone(&prepared),
         });
-        Ok(Self { store, admission, history, settler, term, appender, flusher, ddl, upkeep })
+        Ok(Self {
+            store,
+            admission,
+            history,
+            settler,
+            term,
+            appender,
+            flusher,
+            prepared,
+            ddl,
+            upkeep,
+        })
     }
 
     /// Creates the metrics of all reasons, so that they start at zero instead of appearing with the
@@ -200,6 +202,30 @@ impl Engine {
         begin(&self.term, Arc::clone(recycler), Arc::clone(&self.ddl));
         Ok(())
     }
+}
+
+/// The store that all services share, and who lets loads into it.
+fn open_store(
+    store: StoppedStore,
+    world: World,
+    wal: Arc<Wal>,
+    disk: Arc<Disk>,
+) -> Result<(Arc<Store>, Arc<Admission>)> {
+    let StoppedStore { meta, data, config, locks, .. } = store;
+    let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
+    let footers = Budget::new("memory of footers", config.footer_memory_bytes.bytes());
+    let files = FileStore::new(Arc::clone(&fs), Arc::clone(&pool));
+    let segments = SegmentAccess::new(Arc::new(files), footers, Arc::clone(&world.metrics));
+    let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
+    let open = config.transactions_memory_bytes.bytes();
+    let memory = (memory, Budget::new("memory of open transactions", open));
+    let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
+    let admission = Arc::new(Admission::new(memory, Arc::clone(&wal), clock, patience));
+    let files = Files { fs, dir: data, pool, segments };
+    let tables = stored_tables(locks, meta, &files, (&config, admission.memory()))?;
+    let (keeper, locks) = (Keeper::default(), Arc::default());
+    let store = Arc::new(Store { world, config, wal, disk, keeper, files, locks, tables });
+    Ok((store, admission))
 }
 
 /// A failpoint of the recovery.

@@ -15,7 +15,9 @@ use freshet_wal::{
 };
 
 use crate::config::EngineConfig;
-use crate::layout::{LOCK_FILE, META_FILE, TERM_FILE, data_dir, events_dir, side_dir};
+use crate::layout::{
+    LOCK_FILE, META_FILE, TERM_FILE, data_dir, events_dir, prepared_dir, side_dir,
+};
 use crate::log_dirs::{self, BadDir, Lock};
 use crate::log_files::remove_log_file;
 use crate::privacy;
@@ -47,7 +49,7 @@ impl StoppedStore {
             log_dirs::check_new(&**fs, config)?;
         }
         privacy::close(world, std::iter::once(dir.as_path()))?;
-        for path in [data_dir(dir).root(), &side_dir(dir), &events_dir(dir)] {
+        for path in [data_dir(dir).root(), &side_dir(dir), &events_dir(dir), &prepared_dir(dir)] {
             make_dir(fs, path)?;
         }
         let mut store = Self::with(config, world, lock)?;

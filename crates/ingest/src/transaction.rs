@@ -389,7 +389,7 @@ impl Engine {
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
         }
-        let (appended, cuts) = self.appender.append_parts(parts, claim, room)?;
+        let (appended, cuts) = self.appender.append_parts(parts, &mut claim.into(), room)?;
         for (((_, rows, removals), (latch, places)), cut) in
             looked.iter().zip(latches).zip(&cuts[plain..])
         {

@@ -20,6 +20,7 @@ use crate::append::Appender;
 use crate::compact::Compactor;
 use crate::flush::Flusher;
 use crate::group;
+use crate::prepared::PreparedLoads;
 use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
@@ -51,6 +52,7 @@ pub(crate) struct Upkeep {
     pub appender: Arc<Appender>,
     pub flusher: Arc<Flusher>,
     pub recycler: Arc<Recycler>,
+    pub prepared: Arc<PreparedLoads>,
 }
 
 impl Upkeep {
@@ -64,6 +66,7 @@ impl Upkeep {
                 self.end_due_groups();
                 self.plan_flushes();
                 self.compactor.plan();
+                self.prepared.abort_expired();
             }
             self.resolve();
             self.sweeper.plan();
@@ -88,6 +91,7 @@ impl Upkeep {
         let resolves = self.store.tables.states().iter().any(|state| state.resolving.is_running());
         let kept =
             self.recycler.jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
+        let kept = kept || self.prepared.is_busy();
         kept || resolves || self.store.disk.is_busy() || appends
     }
 

@@ -14,6 +14,7 @@ mod column;
 mod event;
 mod log;
 mod number;
+mod prepared;
 mod rowset;
 mod table;
 mod term;

@@ -33,6 +33,8 @@ const LABEL_REGEX: &str = "^[-_A-Za-z0-9:]{1,128}$";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LabelState {
     Running,
+    /// Its rows are durable in files and wait for their commit.
+    Prepared,
     /// Committed and readable.
     Visible,
 }
@@ -41,6 +43,7 @@ impl LabelState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",
+            Self::Prepared => "PRECOMMITTED",
             Self::Visible => "VISIBLE",
         }
     }
@@ -85,7 +88,7 @@ pub struct LabelTime {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsedLabel {
     pub label: String,
-    /// The transaction of the load; `None` while it runs.
+    /// The transaction of the load; `None` while it writes its rows.
     pub txn: Option<TxnId>,
     /// The state of the load.
     pub state: LabelState,
@@ -160,6 +163,11 @@ impl Claim {
         self.wall_micros
     }
 
+    /// Says that its load waits for its commit, as this transaction.
+    pub fn prepared(&self, txn: TxnId) {
+        self.book.prepare(self.db, &self.label, txn);
+    }
+
     /// Assigns the label to the load's record with the record's log time; from now on it is used.
     /// To be called as soon as the record has its position in the log.
     pub fn appended(mut self, txn: TxnId, lsn: Lsn, log_micros: i64) {
@@ -180,6 +188,7 @@ impl Drop for Claim {
 #[derive(Debug)]
 enum Entry {
     Running,
+    Prepared(TxnId),
     Finished(Arc<LabelRecord>),
 }
 
@@ -199,7 +208,7 @@ impl DbLabels {
     fn insert(&mut self, record: Arc<LabelRecord>, is_saved: bool) {
         let label = record.label.clone();
         match self.entries.insert(label, Entry::Finished(Arc::clone(&record))) {
-            Some(Entry::Running) => self.running -= 1,
+            Some(Entry::Running | Entry::Prepared(_)) => self.running -= 1,
             Some(Entry::Finished(before)) => {
                 self.finished.remove(&(before.expires_micros, before.lsn));
                 self.unsaved.remove(&before.lsn);
@@ -335,6 +344,35 @@ impl LabelRegistry {
         Ok(ClaimOutcome::New(Claim { book, db, label, kind, wall_micros, committed: false }))
     }
 
+    /// Claims the label of a load that was prepared before a restart, whatever the limits.
+    ///
+    /// # Errors
+    /// When a load in the log has it.
+    pub fn claim_prepared(
+        self: &Arc<Self>,
+        (db, label, kind): (DbId, &str, LabelKind),
+        txn: TxnId,
+    ) -> std::result::Result<Claim, UsedLabel> {
+        let mut databases = self.databases.lock();
+        let labels = databases.entry(db).or_default();
+        if let Some(entry) = labels.entries.get(label) {
+            return Err(used(label, entry));
+        }
+        labels.entries.insert(label.to_owned(), Entry::Prepared(txn));
+        labels.running += 1;
+        let (book, label, wall_micros) = (self.clone(), label.to_owned(), self.wall.wall_micros());
+        Ok(Claim { book, db, label, kind, wall_micros, committed: false })
+    }
+
+    fn prepare(&self, db: DbId, label: &str, txn: TxnId) {
+        let mut databases = self.databases.lock();
+        // The database, and its labels with it, may have been dropped.
+        let entry = databases.get_mut(&db).and_then(|labels| labels.entries.get_mut(label));
+        if let Some(entry @ Entry::Running) = entry {
+            *entry = Entry::Prepared(txn);
+        }
+    }
+
     /// The limits at the end of the log.
     pub fn limits(&self) -> LabelLimits {
         self.limits.lock().last()
@@ -406,7 +444,7 @@ impl LabelRegistry {
         let mut databases = self.databases.lock();
         // The database, and its labels with it, may have been dropped.
         let Some(labels) = databases.get_mut(&db) else { return };
-        if matches!(labels.entries.get(label), Some(Entry::Running)) {
+        if matches!(labels.entries.get(label), Some(Entry::Running | Entry::Prepared(_))) {
             labels.entries.remove(label);
             labels.running -= 1;
         }
@@ -499,6 +537,9 @@ fn used(label: &str, entry: &Entry) -> UsedLabel {
     let label = label.to_owned();
     match entry {
         Entry::Running => UsedLabel { label, txn: None, state: LabelState::Running, lsn: None },
+        Entry::Prepared(txn) => {
+            UsedLabel { label, txn: Some(*txn), state: LabelState::Prepared, lsn: None }
+        }
         Entry::Finished(record) => UsedLabel {
             label,
             txn: Some(record.txn),

@@ -33,6 +33,7 @@ mod meta;
 #[cfg(test)]
 mod model;
 mod names;
+mod prepared;
 mod privilege;
 mod properties;
 mod reserve;
@@ -66,6 +67,7 @@ pub use label::{
 };
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::Meta;
+pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};

@@ -40,6 +40,8 @@ pub struct LoadLimits {
     pub streaming_load_max_mb: u64,
     /// The largest JSON body that is not read by line, in MiB.
     pub streaming_load_json_max_mb: u64,
+    /// After which time a prepared load is aborted, unless its headers say it.
+    pub precommit_timeout: Duration,
     /// How long error logs are kept.
     pub error_log_keep: Duration,
     /// The total size of error logs.
@@ -55,6 +57,7 @@ impl Default for LoadLimits {
         Self {
             streaming_load_max_mb: 10_240,
             streaming_load_json_max_mb: 100,
+            precommit_timeout: Duration::from_secs(3600),
             error_log_keep: Duration::from_secs(48 * 3600),
             error_log_bytes_max: ByteSize::mib(200),
             loads_max: 1024,

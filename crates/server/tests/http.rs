@@ -17,3 +17,5 @@ mod mapped;
 mod rough;
 #[path = "http/site.rs"]
 mod site;
+#[path = "http/two_phase.rs"]
+mod two_phase;

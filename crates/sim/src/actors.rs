@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::ByteSize;
-use freshet_ingest::EngineConfig;
+use freshet_ingest::{EngineConfig, PreparedEnd};
 use freshet_meta::{ColumnPlace, SchemaChange};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
@@ -196,6 +196,15 @@ fn finish(sim: &mut Sim) {
     let client = sim.client(false);
     let sent = sim.run(async move {
         resend(&client).await;
+        let staged = client.model.lock().staged.clone();
+        for load in staged {
+            client.end(load, PreparedEnd::Commit).await;
+        }
+        // Of others no client knows.
+        for load in client.engine.prepared_loads() {
+            let aborted = client.engine.end_prepared(load.txn, PreparedEnd::Abort).await;
+            aborted.expect("a prepared load can be aborted");
+        }
         for table in ["t0", "t1", "t2", "k0", "p0", "p1"] {
             let outcome = client.load(table, 3, GroupCommitMode::Sync, None).await;
             assert_ne!(outcome, Outcome::Refused, "a store with room takes loads");
@@ -246,6 +255,7 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
         start(|actor| Box::pin(write(actor)));
     }
     start(|actor| Box::pin(write_large(actor)));
+    start(|actor| Box::pin(prepare(actor)));
     start(|actor| Box::pin(transfer(actor)));
     start(|actor| Box::pin(change(actor)));
     start(|actor| Box::pin(change(actor)));
@@ -309,6 +319,28 @@ async fn write_large(mut actor: Actor) {
         let table = actor.table();
         let (rows, pushes) = (actor.chance.random_range(1..500), actor.chance.random_range(1..4));
         actor.client.load_large(table, rows, pushes).await;
+    }
+}
+
+/// Prepares loads, and ends those of any life.
+async fn prepare(mut actor: Actor) {
+    for _ in 0..actor.statements / 2 {
+        actor.rest(100).await;
+        let staged = {
+            let model = actor.client.model.lock();
+            model.staged.choose(&mut actor.chance).cloned()
+        };
+        match staged {
+            Some(load) if actor.chance.random_bool(0.5) => {
+                let aborts = actor.chance.random_bool(0.2);
+                let end = if aborts { PreparedEnd::Abort } else { PreparedEnd::Commit };
+                actor.client.end(load, end).await;
+            }
+            _ => {
+                let (table, rows) = (actor.table(), actor.chance.random_range(1..300));
+                actor.client.prepare(table, rows).await;
+            }
+        }
     }
 }
 

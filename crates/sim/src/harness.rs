@@ -166,6 +166,7 @@ impl Sim {
             let engine = Arc::clone(self.engine());
             // On a full log it begins later.
             if self.run(async move { engine.begun().await }).is_some() {
+                self.model.lock().check_staged(self.engine());
                 break self.check();
             }
             assert!(self.fs.has_crashed(), "the term began with {:?}", self.fatal());

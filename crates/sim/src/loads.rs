@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
-use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, WaitLimit};
+use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, PreparedEnd, WaitLimit};
 use freshet_meta::{Claim, ClaimOutcome, LabelKind, Renaming, SchemaChange};
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::snapshot::Snapshot;
@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::executor::Executor;
-use crate::model::{Event, Model, Part, Unknown};
+use crate::model::{Event, Model, Part, Staged, Unknown};
 use crate::rows::{self, RowKind};
 
 /// The context of an actor.
@@ -143,6 +143,69 @@ impl Client {
         let loaded = load.commit(&mut LoadBuffer::default()).await?;
         self.loaded(vec![part_of(&target, ids, &loaded)], &loaded, None);
         Ok(self.acknowledge(loaded.lsn).await)
+    }
+
+    /// Prepares a load of `count` rows, to be committed later.
+    pub async fn prepare(&self, table: &str, count: i64) -> Outcome {
+        let outcome = self.try_prepare(table, count).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_prepare(&self, table: &str, count: i64) -> Result<Outcome> {
+        let engine = &self.engine;
+        let target = engine.target("d", table)?;
+        let ids = self.model.lock().take_ids(count);
+        let destination = Destination::Group(GroupCommitMode::Off);
+        let load = engine.load(&target, destination, self.patience());
+        let mut buffer = encoded(&target, &ids);
+        let keep = (None, Duration::from_secs(3600));
+        let Some(state) = engine.table_state(target.id()) else { return Ok(Outcome::Refused) };
+        let incarnation = state.incarnation();
+        let (txn, label) = engine.prepare(load, &mut buffer, keep).await?;
+        let kind = kind_of(&target);
+        let (table, schema) = (target.id(), Arc::clone(target.schema()));
+        let part = Part { table, ids, kind, schema, txn, grouped: false };
+        // A TRUNCATE beside it may have made it void.
+        let same = engine.table_state(table).is_some_and(|now| now.incarnation() == incarnation);
+        if same {
+            let staged = Staged { label, part, incarnation, may_be_aborted: false };
+            self.model.lock().staged.push(staged);
+        }
+        Ok(Outcome::Acknowledged(Lsn::ZERO))
+    }
+
+    /// Commits or aborts a prepared load.
+    pub async fn end(&self, staged: Staged, end: PreparedEnd) -> Outcome {
+        let (label, txn) = (staged.label, staged.part.txn);
+        let event = || Event::Load(vec![staged.part.clone()], Some(label.clone()));
+        let of_label = |load: &Staged| load.label == label;
+        if end == PreparedEnd::Abort {
+            let mut model = self.model.lock();
+            let found = model.staged.iter_mut().find(|load| of_label(load));
+            found.into_iter().for_each(|load| load.may_be_aborted = true);
+        }
+        let (ended, lsn) = self.watched(self.engine.end_prepared(txn, end), event).await;
+        if let Some(lsn) = lsn {
+            assert_eq!(end, PreparedEnd::Commit, "an abort is no record");
+            assert!(ended.is_ok(), "what is in the log is committed: {ended:?}");
+            self.model.lock().staged.retain(|load| !of_label(load));
+            return self.acknowledged(lsn);
+        }
+        let outcome = match ended {
+            Ok(()) => {
+                assert_eq!(end, PreparedEnd::Abort, "a commit is a record");
+                self.model.lock().staged.retain(|load| !of_label(load));
+                Ok(Outcome::Acknowledged(Lsn::ZERO))
+            }
+            // Another client ended it, or its table was truncated or dropped.
+            Err(error)
+                if [ErrorCode::WrongArguments, ErrorCode::LabelUsed].contains(&error.code()) =>
+            {
+                Ok(Outcome::Refused)
+            }
+            Err(error) => Err(error),
+        };
+        self.outcome(outcome)
     }
 
     /// Moves `count` amounts from one account to the other, in one transaction.

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let time_max = arguments.minutes.map_or(Duration::MAX, |n| Duration::from_secs(60 * n));
     let (mut ran, mut failed, mut restarts, mut loads) = (0, 0, 0, 0);
-    let (mut snapshots, mut too_old, mut replays) = (0, 0, 0);
+    let (mut snapshots, mut too_old, mut replays, mut prepared) = (0, 0, 0, 0);
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
         if started.elapsed() >= time_max {
             break;
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
                 snapshots += summary.counts.snapshots;
                 too_old += summary.counts.too_old;
                 replays += summary.counts.replays;
+                prepared += summary.counts.prepared;
             }
             Err(_) => {
                 failed += 1;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     println!(
         "{ran} seeds, {failed} failed, {restarts} restarts, {loads} acknowledged records, \
          {snapshots} snapshots compared, {too_old} of them found closed, {replays} tables compared \
-         with their replay, {:.0} s",
+         with their replay, {prepared} prepared loads brought back, {:.0} s",
         started.elapsed().as_secs_f64()
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, SchemaVersion, TableId, TxnId, Version};
-use freshet_ingest::Engine;
+use freshet_base::{ErrorCode, Incarnation, Lsn, SchemaVersion, TableId, TxnId, Version};
+use freshet_ingest::{Engine, PreparedId};
 use freshet_schema::TableSchema;
 use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
@@ -56,6 +56,17 @@ pub struct Unknown {
     pub rows: i64,
 }
 
+/// A prepared load, which a client knows to be durable and which waits for its commit.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    pub label: String,
+    pub part: Part,
+    /// The incarnation of its table for which it was prepared.
+    pub incarnation: Incarnation,
+    /// Whether a client has begun to abort it.
+    pub may_be_aborted: bool,
+}
+
 /// Statistics of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -71,6 +82,8 @@ pub struct Counts {
     pub unresolved: u64,
     /// Number of tables compared with a replay.
     pub replays: u64,
+    /// Number of prepared loads that a restart has brought back.
+    pub prepared: u64,
     /// Number of loads rejected with an error.
     pub refused: u64,
     /// Number of power failures, process ends and orderly stops survived.
@@ -93,6 +106,8 @@ pub struct Model {
     file_rows: FileRows,
     /// Labelled loads to be resent.
     pub unknown: Vec<Unknown>,
+    /// Loads that wait for their commit.
+    pub staged: Vec<Staged>,
     pub counts: Counts,
 }
 
@@ -209,6 +224,31 @@ impl Model {
             let version = state.version();
             self.saw_version(state.id, log_end, version);
         }
+    }
+
+    /// Checks that behind a start each prepared load is there, or has been committed once, and
+    /// forgets those that have ended.
+    ///
+    /// # Panics
+    /// When one is lost, or could be committed again.
+    pub fn check_staged(&mut self, engine: &Engine) {
+        let mut staged = std::mem::take(&mut self.staged);
+        staged.retain(|load| {
+            let found = engine.prepared(PreparedId::Txn(load.part.txn));
+            if let Some(lsn) = self.label(&load.label) {
+                let error = found.expect_err("a load is committed once");
+                assert_eq!(error.code(), ErrorCode::LabelUsed, "{} of {lsn}", load.label);
+                return false;
+            }
+            let state = engine.table_state(load.part.table);
+            let stands = state.is_some_and(|state| state.incarnation() == load.incarnation);
+            let is_there = found.is_ok();
+            let may_be_gone = load.may_be_aborted || !stands;
+            assert!(is_there || may_be_gone, "the prepared load {} is lost", load.label);
+            self.counts.prepared += u64::from(is_there);
+            is_there
+        });
+        self.staged = staged;
     }
 
     /// Notes that an operator has accepted the loss of these records; readers must not see them

@@ -128,6 +128,10 @@ settings! {
     streaming_load_json_max_mb = "100",
         "The same for JSON that is not read by line; with `json_root` it is held in memory.",
         streaming_load_json_mib_max: |text| parse::count(text, 1, 1 << 20);
+    stream_load_default_precommit_timeout_second = "3600",
+        "After how many seconds a load of two phases is aborted that nobody has committed, unless \
+         its header `timeout` says it.",
+        precommit_seconds: |text| parse::count(text, 1, 259_200);
     load_error_log_keep = "48h",
         "How long the reasons of rejected rows are available at the ErrorURL of their load.",
         load_error_log_keep: parse::duration;

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::test::rowset;
 use crate::{
-    Database, Flushed, KeyPartMeta, LabelRecord, LogState, MetaEvent, RowsetMeta, User, View, keys,
+    Database, Flushed, KeyPartMeta, LabelRecord, LogState, MetaEvent, PreparedNote, RowsetMeta,
+    User, View, keys,
 };
 
 fn comes_back<T>(value: &T)
@@ -72,6 +73,11 @@ proptest! {
     }
 
     #[test]
+    fn notes_come_back(note in strategies::prepared()) {
+        comes_back(&note);
+    }
+
+    #[test]
     fn numbers_come_back(unsigned in any::<u64>(), signed in any::<i64>()) {
         comes_back(&unsigned);
         comes_back(&signed);
@@ -102,6 +108,7 @@ fn any_form_is_read_or_refused(bytes: &[u8]) {
     is_read_or_refused::<Database>(bytes);
     is_read_or_refused::<LabelRecord>(bytes);
     is_read_or_refused::<View>(bytes);
+    is_read_or_refused::<PreparedNote>(bytes);
 }
 
 fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {

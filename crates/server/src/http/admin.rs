@@ -84,6 +84,7 @@ pub(super) async fn load_state(
     Ok(json!(match used.map(|used| used.state) {
         None => "UNKNOWN",
         Some(LabelState::Running) => "PREPARE",
+        Some(LabelState::Prepared) => "PRECOMMITTED",
         Some(LabelState::Visible) => "VISIBLE",
     }))
 }
@@ -99,7 +100,7 @@ pub(super) async fn load_info(
         bail!(NoSuchTable, "label [{label}] is not used in database '{database}'");
     };
     let state = match used.state {
-        LabelState::Running => "LOADING",
+        LabelState::Running | LabelState::Prepared => "LOADING",
         LabelState::Visible => "FINISHED",
     };
     let info = json!({

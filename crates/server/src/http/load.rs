@@ -14,6 +14,7 @@ mod plan;
 mod reply;
 mod request;
 mod sink;
+pub(super) mod two_phase;
 mod unpack;
 
 use std::sync::Arc;
@@ -86,6 +87,7 @@ struct Report {
     label: Option<String>,
     comment: String,
     grouped: bool,
+    two_phases: bool,
     planned: Option<std::time::Duration>,
     times: Times,
     rows_total: u64,
@@ -110,17 +112,7 @@ impl Load<'_> {
         let http = self.http;
         let engine = &http.engine;
         let account = authenticate(http, self.client, &self.head.headers).await?;
-        let request = match asked {
-            Asked::StreamLoad { database, table } => {
-                authorize_load(http, &account, database, table)?;
-                Request::stream_load(database, table, &self.head.headers)?
-            }
-            Asked::HttpStream => {
-                let request = Request::http_stream(&self.head.headers)?;
-                authorize_load(http, &account, &request.database, &request.table)?;
-                request
-            }
-        };
+        let request = self.request(asked, &account)?;
         self.client.assign_slot(http, &account)?;
         let usage = http.accounts.of(&account);
         let _slot = usage.begin_load(http.account_loads_max())?;
@@ -137,15 +129,17 @@ impl Load<'_> {
         check_table(headers, target.table())?;
         let mode = mode_of(headers, size, target.table());
         self.report.grouped = mode != GroupCommitMode::Off;
-        let destination = match &headers.label {
-            None => Destination::Group(mode),
-            Some(label) => {
-                match engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
-                    ClaimOutcome::New(claim) => Destination::Label(claim),
-                    ClaimOutcome::Used(used) => return Ok(Outcome::LabelUsed(used)),
-                }
+        self.report.two_phases = headers.two_phases;
+        let mut claim = None;
+        if let Some(label) = &headers.label {
+            match engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
+                ClaimOutcome::New(new) => claim = Some(new),
+                ClaimOutcome::Used(used) => return Ok(Outcome::LabelUsed(used)),
             }
-        };
+        }
+        // A load of two phases gets its label when it is prepared.
+        let own = if headers.two_phases { None } else { claim.take() };
+        let destination = own.map_or(Destination::Group(mode), Destination::Label);
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
@@ -164,11 +158,35 @@ impl Load<'_> {
         let summary = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
         sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
+        if headers.two_phases {
+            let keep = match headers.has_timeout {
+                true => headers.timeout,
+                false => http.config.loads.precommit_timeout,
+            };
+            let (txn, label) = sink.prepare(claim, keep).await?;
+            self.report.label = Some(label);
+            return Ok(Outcome::Loaded(Some(txn)));
+        }
         let loaded = sink.commit().await?;
         let from = http.clock().now();
         self.client.acks.durable(loaded.lsn).await;
         self.report.times.commit = http.clock().now().saturating_sub(from);
         Ok(Outcome::Loaded(loaded.txn))
+    }
+
+    fn request(&self, asked: &Asked<'_>, account: &Account) -> Result<Request> {
+        let headers = &self.head.headers;
+        match asked {
+            Asked::StreamLoad { database, table } => {
+                authorize_load(self.http, account, database, table)?;
+                Request::stream_load(database, table, headers)
+            }
+            Asked::HttpStream => {
+                let request = Request::http_stream(headers)?;
+                authorize_load(self.http, account, &request.database, &request.table)?;
+                Ok(request)
+            }
+        }
     }
 
     /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of
@@ -207,9 +225,9 @@ impl Load<'_> {
     }
 }
 
-/// The group commit mode: loads with a label or without a body do not share a group.
+/// The group commit mode: loads with a label, of two phases or without a body do not share a group.
 fn mode_of(headers: &LoadHeaders, size: BodySize, table: &Table) -> GroupCommitMode {
-    if headers.label.is_some() || size.is_empty() {
+    if headers.label.is_some() || headers.two_phases || size.is_empty() {
         return GroupCommitMode::Off;
     }
     headers.group_commit.unwrap_or(table.properties.group_commit_mode)
@@ -259,6 +277,7 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> LoadReply 
         Ok(Outcome::LabelUsed(used)) => {
             let existing = match used.state {
                 LabelState::Running => "RUNNING",
+                LabelState::Prepared => "PRECOMMITTED",
                 LabelState::Visible => "FINISHED",
             };
             let error = Error::from(used.clone());
@@ -280,6 +299,7 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> LoadReply 
         label,
         comment: report.comment,
         grouped: report.grouped,
+        two_phases: report.two_phases,
         message,
         rows_total: report.rows_total,
         rows_filtered: report.rows_filtered,

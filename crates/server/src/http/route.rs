@@ -23,6 +23,10 @@ enum Route {
         table: String,
     },
     HttpStream,
+    /// The second phase of a load of two.
+    TwoPhase {
+        database: String,
+    },
     Health,
     Metrics,
     ErrorLog,
@@ -52,6 +56,9 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
             load::put(http, client, asked, request).await
         }
         Route::HttpStream => load::put(http, client, load::Asked::HttpStream, request).await,
+        Route::TwoPhase { database } => {
+            load::two_phase::put(http, client, &database, request.headers()).await
+        }
         Route::Health => admin::health(),
         Route::Metrics => metrics_reply(admin::metrics(http)),
         Route::ErrorLog => match error_log(http, client, &request).await {
@@ -138,6 +145,11 @@ fn route(method: &Method, path: &str) -> Route {
             .map_or(Route::Nothing, |(database, _)| of(get, Route::LoadState { database })),
         ["api", database, "_load_info"] => named(database, "")
             .map_or(Route::Nothing, |(database, _)| of(get, Route::LoadInfo { database })),
+        ["api", database, "_stream_load_2pc"] | ["api", database, _, "_stream_load_2pc"] => {
+            let put = method == Method::PUT;
+            named(database, "")
+                .map_or(Route::Nothing, |(database, _)| of(put, Route::TwoPhase { database }))
+        }
         ["api", database, table, "_schema"] => named(database, table)
             .map_or(Route::Nothing, |(database, table)| of(get, Route::Schema { database, table })),
         ["api", database, table, "_stream_load"] => {

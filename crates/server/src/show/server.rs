@@ -153,7 +153,7 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
         let time = some(instant(record.finished_micros));
         let (status, done) = match record.state_at(horizon) {
             LabelState::Visible => ("VISIBLE", time.clone()),
-            LabelState::Running => ("PREPARE", None),
+            LabelState::Running | LabelState::Prepared => ("PREPARE", None),
         };
         listing.push([
             some(record.txn),

@@ -21,8 +21,8 @@ use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
+    LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege, Publish, Replacement,
+    RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -418,4 +418,28 @@ fn database_and_label() {
         expires_micros: -1,
     };
     has_bytes(&label, "01080312016c18042005288080f9c0c1c4820330ffffffffffffffffff01");
+}
+
+#[test]
+fn notes_of_prepared_loads() {
+    let rowset = sample_rowset();
+    let note = PreparedNote {
+        txn: TxnId(7),
+        db: DbId(2),
+        label: "l".to_owned(),
+        table: TableId(3),
+        incarnation: Incarnation(4),
+        schema_version: SchemaVersion(5),
+        rows: u32::try_from(rowset.rows).unwrap(),
+        rowsets: vec![rowset],
+        highest_id: Some(9),
+        expires_micros: 10,
+    };
+    has_bytes(
+        &note,
+        "01080710021a016c200328043005380742660814100a186520c80128023226120c32305f302e7061 \
+         7271756574180320882728a01f35040302013a0911000000000000008032310801120c32305f312e \
+         70617271756574180420882728a01f35040302013a12090100000000000000110000000000000080 \
+         4809500a",
+    );
 }

@@ -21,8 +21,8 @@ use proptest::sample::select;
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
     IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MarkFileMeta, MetaEvent, NewMarks, Privilege, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
+    LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege, Publish, Replacement,
+    RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -407,5 +407,29 @@ pub(super) fn label() -> impl Strategy<Value = LabelRecord> {
         lsn: Lsn(numbers.2),
         finished_micros: numbers.3,
         expires_micros: numbers.4,
+    })
+}
+
+pub(super) fn prepared() -> impl Strategy<Value = PreparedNote> {
+    let ids = any::<([u64; 3], [u32; 2])>();
+    let all = (ids, any::<String>(), vec(rowset(), 0..3), any::<Option<u64>>(), any::<i64>());
+    all.prop_map(|(ids, label, mut rowsets, highest_id, expires_micros)| {
+        let ([txn, db, table], [incarnation, schema_version]) = ids;
+        for rowset in &mut rowsets {
+            rowset.segments.iter_mut().for_each(|segment| segment.rows %= 1000);
+            rowset.rows = rowset.segments.iter().map(|segment| segment.rows).sum();
+        }
+        PreparedNote {
+            txn: TxnId(txn),
+            db: DbId(db),
+            label,
+            table: TableId(table),
+            incarnation: Incarnation(incarnation),
+            schema_version: SchemaVersion(schema_version),
+            rows: rowsets.iter().map(|rowset| rowset.rows as u32).sum(),
+            rowsets,
+            highest_id,
+            expires_micros,
+        }
     })
 }

@@ -22,6 +22,10 @@ pub struct LoadHeaders {
     /// The fraction of rows that may be rejected, 0 to 1.
     pub max_filter_ratio: f64,
     pub timeout: Duration,
+    /// Whether `timeout` was given.
+    pub has_timeout: bool,
+    /// `two_phase_commit`: the load waits for its commit.
+    pub two_phases: bool,
     /// Whether values that do not fit reject their row.
     pub strict: bool,
     /// The zone of TIMESTAMP literals; `None`: UTC.
@@ -83,6 +87,8 @@ impl LoadHeaders {
             group_commit: headers.text("group_commit")?.map(group_commit).transpose()?,
             max_filter_ratio: max_filter_ratio(&headers)?,
             timeout: timeout(&headers)?,
+            has_timeout: headers.text("timeout")?.is_some(),
+            two_phases: headers.flag("two_phase_commit")?,
             strict: strict_mode(&headers)?,
             zone: headers.text("timezone")?.map(zone).transpose()?,
             columns: headers.text("columns")?.map(str::to_owned),
@@ -150,7 +156,7 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
             return Err(not_supported(name, value));
         }
     }
-    for name in ["two_phase_commit", "partial_columns", "negative"] {
+    for name in ["partial_columns", "negative"] {
         if headers.flag(name)? {
             return Err(not_supported(name, "true"));
         }

@@ -46,6 +46,8 @@ pub(super) struct LoadReply {
     pub comment: String,
     /// Whether the load shares a commit group.
     pub grouped: bool,
+    /// Whether it was to wait for its commit.
+    pub two_phases: bool,
     pub status: Status,
     pub message: String,
     pub rows_total: u64,
@@ -71,7 +73,7 @@ impl LoadReply {
         if self.grouped {
             json.raw("GroupCommit", "true");
         } else {
-            json.text("TwoPhaseCommit", "false");
+            json.text("TwoPhaseCommit", if self.two_phases { "true" } else { "false" });
         }
         json.text("Status", self.status.name());
         if let Status::LabelAlreadyExists(existing) = &self.status {
@@ -170,6 +172,7 @@ mod tests {
             label: "group_commit_c84d2099208436ab_96e33fda01eddba8".to_owned(),
             comment: String::new(),
             grouped: true,
+            two_phases: false,
             status: Status::Success,
             message: "OK".to_owned(),
             rows_total: 2,

@@ -1,12 +1,14 @@
 //! Where decoded rows go: a load, its memory, and the limit on large loads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
-use freshet_base::{Result, err};
+use freshet_base::{Result, TxnId, err};
 use freshet_ingest::{Engine, Load, LoadBuffer, Loaded, UsedIds};
+use freshet_meta::Claim;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::accounts::{AccountUsage, RequestMemory};
@@ -116,6 +118,19 @@ impl<'a> Sink<'a> {
     pub(super) fn last(&mut self, buffer: LoadBuffer, memory: Permit) {
         self.load.add_memory(memory);
         self.last = buffer;
+    }
+
+    /// Prepares the load instead of committing it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::prepare`].
+    pub(super) async fn prepare(
+        mut self,
+        claim: Option<Claim>,
+        keep: Duration,
+    ) -> Result<(TxnId, String)> {
+        self.become_large().await?;
+        self.engine.prepare(self.load, &mut self.last, (claim, keep)).await
     }
 
     /// Commits the load and releases its slot. A load of one buffer needs no slot, even if the

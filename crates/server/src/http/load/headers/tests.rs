@@ -117,13 +117,12 @@ fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
         ("partitions", "p1"),
         ("compress_type", "lz4"),
-        ("two_phase_commit", "true"),
         ("partial_columns", "true"),
         ("format", "parquet"),
     ] {
         assert!(refusal(name, value).contains(name), "{name}");
     }
-    assert!(parse(&[("two_phase_commit", "false")]).is_ok());
+    assert!(!parse(&[("two_phase_commit", "false")]).unwrap().two_phases);
     assert!(parse(&[("merge_type", "append")]).is_ok());
     assert!(refusal("merge_type", "MERGE").contains("DELETE ON"));
     assert!(refusal("delete", "a=1").contains("not MERGE"));

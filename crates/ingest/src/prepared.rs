@@ -1,0 +1,353 @@
+//! Prepared loads: their rows are durable in files and belong to nobody until the client commits
+//! them, or aborts them, or lets their time run out (RFC 0014).
+//!
+//! A note on disk has what the record of the load will have, so a prepared load holds back no log
+//! and outlives a restart. Its place in the order is that of its record, which is appended by the
+//! commit. The note goes once that is durable; a note that a crash has left behind is told by its
+//! label, which stands in the record.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use freshet_base::task::Lane;
+use freshet_base::{DbId, Error, Result, TableId, TxnId, bail, err};
+use freshet_meta::{Claim, LabelKind, LabelState, PreparedNote, disk};
+use parking_lot::Mutex;
+
+use crate::layout::prepared_dir;
+use crate::stopped::damaged;
+use crate::store::Store;
+use crate::sweep::{InFlight, Sweeper};
+
+/// How many aborted loads are remembered for replies.
+const ABORTED_MAX: usize = 10_000;
+/// The extension of notes.
+const EXTENSION: &str = "note";
+
+/// A prepared load, as a client names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PreparedId<'a> {
+    Txn(TxnId),
+    /// A label of this database.
+    Label(DbId, &'a str),
+}
+
+/// How a prepared load ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PreparedEnd {
+    Commit,
+    Abort,
+}
+
+/// The table of a prepared load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PreparedTable {
+    pub txn: TxnId,
+    pub table: TableId,
+}
+
+/// A load that waits for its end.
+pub(crate) struct Prepared {
+    pub note: PreparedNote,
+    pub claim: Option<Claim>,
+    /// Keeps its files.
+    pub _in_flight: InFlight,
+}
+
+/// What a transaction is doing.
+enum Slot {
+    Waiting(Box<Prepared>),
+    /// It is being committed or aborted.
+    Ending(TableId),
+}
+
+impl Slot {
+    fn table(&self, txn: TxnId) -> PreparedTable {
+        let table = match self {
+            Self::Waiting(prepared) => prepared.note.table,
+            Self::Ending(table) => *table,
+        };
+        PreparedTable { txn, table }
+    }
+}
+
+/// All prepared loads.
+pub(crate) struct PreparedLoads {
+    store: Arc<Store>,
+    sweeper: Arc<Sweeper>,
+    dir: PathBuf,
+    slots: Mutex<BTreeMap<TxnId, Slot>>,
+    aborted: Mutex<VecDeque<TxnId>>,
+    /// Ends that run.
+    ending: AtomicUsize,
+}
+
+impl PreparedLoads {
+    pub fn new(store: Arc<Store>, sweeper: Arc<Sweeper>) -> Self {
+        let dir = prepared_dir(&store.config.data_dir);
+        let (slots, aborted) = (Mutex::default(), Mutex::default());
+        Self { store, sweeper, dir, slots, aborted, ending: AtomicUsize::new(0) }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.ending.load(Ordering::Acquire) > 0
+    }
+
+    /// Takes over the loads that were prepared before the start, once the log is replayed.
+    ///
+    /// # Errors
+    /// When a note is damaged.
+    pub fn adopt(&self) -> Result<()> {
+        let fs = self.store.fs();
+        let listed = fs.list(&self.dir).map_err(|error| Error::io("list prepared loads", error))?;
+        for entry in listed {
+            if entry.path.extension().is_none_or(|extension| extension != EXTENSION) {
+                // A note that was not written to its end: its load was not told to be prepared.
+                let removed = fs.remove_file(&entry.path);
+                removed.map_err(|error| Error::io("remove what is left of a note", error))?;
+                continue;
+            }
+            let bytes = fs.read(&entry.path).map_err(|error| Error::io("read a note", error))?;
+            let note = read(&bytes).map_err(|why| {
+                damaged(err!(
+                    Corruption,
+                    "the note of a prepared load in {} is damaged: {why}; without the file its \
+                     load is aborted",
+                    entry.path.display()
+                ))
+            })?;
+            match self.reclaim(&note) {
+                Ok(claim) => self.insert(note, claim),
+                Err(why) => {
+                    tracing::info!(txn = %note.txn, label = note.label, %why, "a note goes");
+                    self.remove_note(note.txn)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The label of a load that is still prepared, or why it is not.
+    fn reclaim(&self, note: &PreparedNote) -> Result<Claim, String> {
+        let Some(state) = self.store.tables.state(note.table).filter(|state| !state.is_dropped())
+        else {
+            return Err("its table was dropped".to_owned());
+        };
+        if state.incarnation() != note.incarnation {
+            return Err("its table was truncated".to_owned());
+        }
+        let first = note.rowsets.first().map(|rowset| rowset.id);
+        let view = self.store.tables.view(note.table);
+        let is_stored = view.is_some_and(|view| {
+            view.rowsets().iter().any(|rowset| Some(rowset.meta().id) == first)
+        });
+        if is_stored {
+            return Err("it was committed".to_owned());
+        }
+        let key = (note.db, note.label.as_str(), LabelKind::Streaming);
+        let claimed = self.store.meta().labels().claim_prepared(key, note.txn);
+        claimed.map_err(|used| match used.txn == Some(note.txn) {
+            true => "it was committed".to_owned(),
+            false => "its label is another load's".to_owned(),
+        })
+    }
+
+    fn insert(&self, note: PreparedNote, claim: Claim) {
+        let mut in_flight = self.sweeper.in_flight();
+        note.rowsets.iter().for_each(|rowset| in_flight.add(rowset.id));
+        self.enter(Prepared { note, claim: Some(claim), _in_flight: in_flight });
+    }
+
+    fn enter(&self, prepared: Prepared) {
+        let txn = prepared.note.txn;
+        let before = self.slots.lock().insert(txn, Slot::Waiting(Box::new(prepared)));
+        assert!(before.is_none(), "the id of a transaction is given once");
+    }
+
+    fn path(&self, txn: TxnId) -> PathBuf {
+        self.dir.join(format!("{txn}.{EXTENSION}"))
+    }
+
+    /// Writes the note of a load, and enters the load; all or nothing of that remains.
+    pub fn write(&self, prepared: Prepared) -> Result<()> {
+        let (fs, txn) = (self.store.fs(), prepared.note.txn);
+        let written = fs.write_atomic(&self.path(txn), &written(&prepared.note));
+        let Err(error) = written else {
+            if let Some(claim) = &prepared.claim {
+                claim.prepared(txn);
+            }
+            self.enter(prepared);
+            return Ok(());
+        };
+        // It may be there all the same, and would be taken over by the next start.
+        if let Err(again) = self.remove_note(txn) {
+            let fatal = &self.store.world.on_fatal;
+            fatal(&format!("a note of a prepared load is neither written nor removed: {again}"));
+        }
+        Err(Error::io("write the note of a prepared load", error))
+    }
+
+    /// Removes a note durably; none may be there.
+    pub fn remove_note(&self, txn: TxnId) -> Result<()> {
+        let fs = self.store.fs();
+        let path = self.path(txn);
+        for file in [path.with_extension("tmp"), path] {
+            match fs.remove_file(&file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove the note of a prepared load", error));
+                }
+                _ => {}
+            }
+        }
+        let synced = fs.sync_dir(&self.dir);
+        synced.map_err(|error| Error::io("remove the note of a prepared load", error))
+    }
+
+    /// Aborts loads whose time has run out.
+    pub fn abort_expired(self: &Arc<Self>) {
+        let now = self.store.meta().labels().clock().now_micros();
+        let is_due = |(txn, slot): (&TxnId, &Slot)| match slot {
+            Slot::Waiting(prepared) if prepared.note.expires_micros <= now => Some(*txn),
+            _ => None,
+        };
+        let due = self.slots.lock().iter().filter_map(is_due).collect::<Vec<_>>();
+        for txn in due {
+            let Ok(prepared) = self.begin_end(txn) else { continue };
+            tracing::info!(%txn, label = prepared.note.label, "a prepared load has expired");
+            let (loads, ending) = (Arc::clone(self), self.end_begins());
+            let abort = move || {
+                if let Err(error) = loads.abort(prepared) {
+                    tracing::warn!(%txn, %error, "it is tried again");
+                }
+                drop(ending);
+            };
+            self.store.pool().execute(Lane::Background, Box::new(abort));
+        }
+    }
+
+    pub fn end_begins(self: &Arc<Self>) -> Ending {
+        self.ending.fetch_add(1, Ordering::AcqRel);
+        Ending(Arc::clone(self))
+    }
+
+    /// Takes a load for its end.
+    pub fn begin_end(&self, txn: TxnId) -> Result<Box<Prepared>> {
+        let mut slots = self.slots.lock();
+        let Some(slot) = slots.get_mut(&txn) else { return Err(self.unknown(txn)) };
+        let table = match slot {
+            Slot::Waiting(prepared) => prepared.note.table,
+            Slot::Ending(_) => bail!(OutOfRoom, "transaction [{txn}] is being ended; try again"),
+        };
+        match std::mem::replace(slot, Slot::Ending(table)) {
+            Slot::Waiting(prepared) => Ok(prepared),
+            Slot::Ending(_) => unreachable!("just seen"),
+        }
+    }
+
+    /// Puts a load back whose end has failed.
+    pub fn put_back(&self, prepared: Box<Prepared>) {
+        let before = self.slots.lock().insert(prepared.note.txn, Slot::Waiting(prepared));
+        assert!(matches!(before, Some(Slot::Ending(_))), "it was taken for its end");
+    }
+
+    /// Forgets a load that is committed and whose note is gone.
+    pub fn committed(&self, txn: TxnId) {
+        let slot = self.slots.lock().remove(&txn);
+        assert!(matches!(slot, Some(Slot::Ending(_))), "it was taken for its end");
+    }
+
+    /// All loads, by transaction.
+    pub fn list(&self) -> Vec<PreparedTable> {
+        self.slots.lock().iter().map(|(txn, slot)| slot.table(*txn)).collect()
+    }
+
+    /// Ends a load without its rows. Its files are swept.
+    pub fn abort(&self, prepared: Box<Prepared>) -> Result<()> {
+        let txn = prepared.note.txn;
+        if let Err(error) = self.remove_note(txn) {
+            self.put_back(prepared);
+            return Err(error);
+        }
+        self.slots.lock().remove(&txn);
+        let mut aborted = self.aborted.lock();
+        if aborted.len() == ABORTED_MAX {
+            aborted.pop_front();
+        }
+        aborted.push_back(txn);
+        Ok(())
+    }
+
+    /// Why a transaction is none of those prepared, in Doris's words.
+    fn unknown(&self, txn: TxnId) -> Error {
+        if self.aborted.lock().contains(&txn) {
+            return err!(WrongArguments, "transaction [{txn}] is already aborted");
+        }
+        let (meta, catalog) = (self.store.meta(), self.store.tables.catalog());
+        let is_visible = catalog.databases().any(|database| {
+            meta.labels().finished(database.id).iter().any(|record| record.txn == txn)
+        });
+        match is_visible {
+            true => err!(LabelUsed, "transaction [{txn}] is already visible, not pre-committed."),
+            false => err!(WrongArguments, "transaction [{txn}] not found"),
+        }
+    }
+
+    /// Finds a load.
+    pub fn find(&self, id: PreparedId<'_>) -> Result<PreparedTable> {
+        let slots = self.slots.lock();
+        match id {
+            PreparedId::Txn(txn) => match slots.get(&txn) {
+                Some(slot) => Ok(slot.table(txn)),
+                None => Err(self.unknown(txn)),
+            },
+            PreparedId::Label(db, label) => {
+                let used = self.store.meta().labels().get(db, label);
+                let Some(used) = used else {
+                    bail!(WrongArguments, "transaction with label [{label}] not found");
+                };
+                let found = used.txn.and_then(|txn| slots.get_key_value(&txn));
+                match (found, used.state) {
+                    (Some((txn, slot)), LabelState::Prepared) => Ok(slot.table(*txn)),
+                    (_, LabelState::Visible) => {
+                        let txn = used.txn.map_or(0, TxnId::get);
+                        Err(err!(
+                            LabelUsed,
+                            "transaction [{txn}] is already visible, not pre-committed."
+                        ))
+                    }
+                    _ => Err(err!(
+                        WrongArguments,
+                        "the load with label [{label}] is still running, not pre-committed."
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// An end that runs.
+pub(crate) struct Ending(Arc<PreparedLoads>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.ending.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A note behind its checksum.
+fn written(note: &PreparedNote) -> Vec<u8> {
+    let bytes = disk::encode(note);
+    [&crc_fast::crc32_iscsi(&bytes).to_le_bytes()[..], &bytes].concat()
+}
+
+fn read(bytes: &[u8]) -> Result<PreparedNote, String> {
+    let Some((checksum, bytes)) = bytes.split_first_chunk::<4>() else {
+        return Err("it is too short".to_owned());
+    };
+    if crc_fast::crc32_iscsi(bytes) != u32::from_le_bytes(*checksum) {
+        return Err("its checksum differs".to_owned());
+    }
+    disk::decode(bytes).map_err(|error| error.to_string())
+}

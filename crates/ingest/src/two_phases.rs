@@ -1,0 +1,189 @@
+//! Loads of two phases: prepare, then commit or abort.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::clock::Deadline;
+use freshet_base::task;
+use freshet_base::{Error, ErrorCode, Lsn, Result, TxnId, bail, err};
+use freshet_meta::{Claim, LabelKind, PreparedNote};
+use freshet_schema::KeyModel;
+
+use crate::admit::WaitLimit;
+use crate::append::{Appended, PartBody, PartLoad, Signature};
+use crate::buffer::LoadBuffer;
+use crate::counter::UsedIds;
+use crate::engine::Engine;
+use crate::keyed::KeyRules;
+use crate::keyed_files::KeyedFiles;
+use crate::load::Load;
+use crate::names;
+use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable};
+use crate::target::LoadTarget;
+
+impl Engine {
+    /// Prepares a load: its rows are durable when this returns, and readable behind its commit.
+    /// Without a commit it is aborted after `keep`.
+    ///
+    /// # Errors
+    /// Those of writing files; nothing of it remains then.
+    pub async fn prepare(
+        &self,
+        load: Load<'_>,
+        buffer: &mut LoadBuffer,
+        (claim, keep): (Option<Claim>, Duration),
+    ) -> Result<(TxnId, String)> {
+        let target = load.target().clone();
+        let part = load.staged(buffer).await?;
+        let PartBody::Rowsets { metas, in_flight } = part.body else {
+            bail!(Internal, "the rows of a prepared load are in files");
+        };
+        let txn = self.store.meta().ids().txn()?;
+        let labels = self.meta().labels();
+        let claim = match claim {
+            Some(claim) => claim,
+            None => {
+                let label = names::load_label(txn);
+                labels.claim(target.db(), &label, LabelKind::Streaming)?.or_refuse()?
+            }
+        };
+        let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let note = PreparedNote {
+            txn,
+            db: claim.db(),
+            label: claim.label().to_owned(),
+            table: target.id(),
+            incarnation: part.began_in,
+            schema_version: part.schema.version,
+            rows: part.rows,
+            rowsets: metas,
+            highest_id: part.ids.map(|ids| ids.highest()),
+            expires_micros: labels.clock().now_micros().saturating_add(keep_micros),
+        };
+        let label = note.label.clone();
+        let prepared = Prepared { note, claim: Some(claim), _in_flight: in_flight };
+        let (loads, ending) = (Arc::clone(&self.prepared), self.prepared.end_begins());
+        // Runs to its end, whoever waits for it.
+        let write = move || {
+            let written = loads.write(prepared);
+            drop(ending);
+            written
+        };
+        task::run(&**self.pool(), write).await?;
+        Ok((txn, label))
+    }
+
+    /// The table of a prepared load.
+    ///
+    /// # Errors
+    /// Where there is no such load, in Doris's words.
+    pub fn prepared(&self, id: PreparedId<'_>) -> Result<PreparedTable> {
+        self.prepared.find(id)
+    }
+
+    /// All prepared loads, by transaction.
+    pub fn prepared_loads(&self) -> Vec<PreparedTable> {
+        self.prepared.list()
+    }
+
+    /// Commits or aborts a prepared load. Whoever begins this must see it to its end: a load whose
+    /// end is dropped half-way can be ended again only behind a restart.
+    ///
+    /// # Errors
+    /// Where there is no such load. An error to retry leaves it prepared. Where its table was
+    /// dropped or truncated, it is aborted.
+    pub async fn end_prepared(&self, txn: TxnId, end: PreparedEnd) -> Result<()> {
+        self.begun().await?;
+        let prepared = self.prepared.begin_end(txn)?;
+        let _ending = self.prepared.end_begins();
+        match end {
+            PreparedEnd::Commit => self.commit_prepared(prepared).await,
+            PreparedEnd::Abort => self.abort_prepared(prepared).await,
+        }
+    }
+
+    async fn abort_prepared(&self, prepared: Box<Prepared>) -> Result<()> {
+        let loads = Arc::clone(&self.prepared);
+        task::run(&**self.pool(), move || loads.abort(prepared)).await
+    }
+
+    async fn commit_prepared(&self, mut prepared: Box<Prepared>) -> Result<()> {
+        let txn = prepared.note.txn;
+        match self.append_prepared(&mut prepared).await {
+            Ok(lsn) => {
+                self.horizon().wait(lsn).await;
+                let loads = Arc::clone(&self.prepared);
+                let removed = task::run(&**self.pool(), move || loads.remove_note(txn)).await;
+                if let Err(error) = removed {
+                    // The rows are there. The next start tells by the label that they are.
+                    tracing::warn!(%txn, %error, "a note stays behind");
+                }
+                self.prepared.committed(txn);
+                Ok(())
+            }
+            Err(error) if is_final(&error) => {
+                self.abort_prepared(prepared).await?;
+                Err(err!(WrongArguments, "transaction [{txn}] is aborted: {error}"))
+            }
+            Err(error) => {
+                self.prepared.put_back(prepared);
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends the record of a prepared load.
+    async fn append_prepared(&self, prepared: &mut Prepared) -> Result<Lsn> {
+        let note = &prepared.note;
+        let catalog = self.catalog();
+        let dropped = || err!(NoSuchTable, "its table was dropped");
+        let table = catalog.table_by_id(note.table).ok_or_else(dropped)?;
+        let state = self.table_state(note.table).ok_or_else(dropped)?;
+        let target = LoadTarget::new(state, Arc::clone(table));
+        let schema = table.history.at(note.schema_version).ok_or_else(dropped)?;
+        self.appender.check_flushable(&target.state)?;
+        let part = PartLoad {
+            table: Arc::clone(&target.state),
+            schema: Arc::clone(schema),
+            began_in: note.incarnation,
+            rows: note.rows,
+            removals: 0,
+            body: PartBody::Rowsets {
+                metas: note.rowsets.clone(),
+                // They are kept by the prepared load.
+                in_flight: self.upkeep.sweeper.in_flight(),
+            },
+            looked_up: None,
+            ids: note.highest_id.map(UsedIds::up_to),
+        };
+        let patience = WaitLimit::For(self.config().load_patience);
+        let deadline = patience.late(&self.admission);
+        let mut signature = Signature { label: prepared.claim.take(), txn: Some(note.txn) };
+        let appended = match table.key_model {
+            KeyModel::Primary => {
+                let rules = KeyRules::default();
+                let files = KeyedFiles { engine: self, target: &target, rules };
+                files.append(vec![part], &mut signature, deadline).await
+            }
+            _ => self.append_part(part, &mut signature, deadline).await,
+        };
+        prepared.claim = signature.label;
+        appended.map(|Appended { lsn, .. }| lsn)
+    }
+
+    async fn append_part(
+        &self,
+        part: PartLoad,
+        signature: &mut Signature,
+        deadline: Deadline,
+    ) -> Result<Appended> {
+        let parts = vec![part];
+        let room = self.appender.room_for(&parts, deadline).await?;
+        self.appender.append_parts(parts, signature, room).map(|(appended, _)| appended)
+    }
+}
+
+/// Whether a commit can never succeed.
+fn is_final(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::NoSuchTable | ErrorCode::SnapshotTooOld)
+}

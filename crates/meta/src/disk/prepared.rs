@@ -1,0 +1,69 @@
+//! Notes of prepared loads.
+
+use freshet_base::{DbId, Incarnation, SchemaVersion, TableId, TxnId};
+use prost::Message;
+
+use super::rowset::RowsetForm;
+use super::{OnDisk, Unreadable, ensure, forms, from_forms};
+use crate::prepared::PreparedNote;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PreparedForm {
+    #[prost(uint64, tag = "1")]
+    txn: u64,
+    #[prost(uint64, tag = "2")]
+    db: u64,
+    #[prost(string, tag = "3")]
+    label: String,
+    #[prost(uint64, tag = "4")]
+    table: u64,
+    #[prost(uint32, tag = "5")]
+    incarnation: u32,
+    #[prost(uint32, tag = "6")]
+    schema_version: u32,
+    #[prost(uint32, tag = "7")]
+    rows: u32,
+    #[prost(message, repeated, tag = "8")]
+    rowsets: Vec<RowsetForm>,
+    #[prost(uint64, optional, tag = "9")]
+    highest_id: Option<u64>,
+    #[prost(int64, tag = "10")]
+    expires_micros: i64,
+}
+
+impl OnDisk for PreparedNote {
+    type Form = PreparedForm;
+
+    fn form(&self) -> PreparedForm {
+        PreparedForm {
+            txn: self.txn.get(),
+            db: self.db.get(),
+            label: self.label.clone(),
+            table: self.table.get(),
+            incarnation: self.incarnation.get(),
+            schema_version: self.schema_version.get(),
+            rows: self.rows,
+            rowsets: forms(&self.rowsets),
+            highest_id: self.highest_id,
+            expires_micros: self.expires_micros,
+        }
+    }
+
+    fn from_form(form: PreparedForm) -> Result<Self, Unreadable> {
+        let rowsets = from_forms::<crate::RowsetMeta>(form.rowsets)?;
+        let rows = rowsets.iter().try_fold(0u64, |sum, rowset| sum.checked_add(rowset.rows));
+        ensure(rows == Some(form.rows.into()), "its rows are not those of its files")?;
+        Ok(Self {
+            txn: TxnId(form.txn),
+            db: DbId(form.db),
+            label: form.label,
+            table: TableId(form.table),
+            incarnation: Incarnation(form.incarnation),
+            schema_version: SchemaVersion(form.schema_version),
+            rows: form.rows,
+            rowsets,
+            highest_id: form.highest_id,
+            expires_micros: form.expires_micros,
+        })
+    }
+}

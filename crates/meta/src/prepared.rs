@@ -1,0 +1,26 @@
+//! Loads that are prepared and wait for their commit (RFC 0014).
+
+use freshet_base::{DbId, Incarnation, SchemaVersion, TableId, TxnId};
+
+use crate::rowset::RowsetMeta;
+
+/// What a note on disk says of a prepared load: all that its record will have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreparedNote {
+    pub txn: TxnId,
+    /// The database of the label.
+    pub db: DbId,
+    pub label: String,
+    pub table: TableId,
+    /// The incarnation of the table for which its files were written.
+    pub incarnation: Incarnation,
+    /// The schema version of its rows.
+    pub schema_version: SchemaVersion,
+    pub rows: u32,
+    /// The synced files. Their LSNs are given by the commit.
+    pub rowsets: Vec<RowsetMeta>,
+    /// The highest id in its rows, of an AUTO_INCREMENT column.
+    pub highest_id: Option<u64>,
+    /// When it is aborted, by the clock of labels.
+    pub expires_micros: i64,
+}

@@ -1,0 +1,99 @@
+//! The second phase of a load, `PUT /api/{database}/_stream_load_2pc`: commits or aborts a load
+//! that was prepared by `two_phase_commit: true`.
+
+use std::sync::Arc;
+
+use freshet_base::{DbId, Error, Result, TxnId, bail, err};
+use freshet_ingest::{PreparedEnd, PreparedId};
+use freshet_meta::{Object, Privilege, authorize, require_visible};
+use futures::channel::oneshot;
+use hyper::HeaderMap;
+use serde_json::json;
+
+use super::load_status;
+use crate::http::Http;
+use crate::http::answer::{self, Answer, json_reply};
+use crate::http::auth::authenticate;
+use crate::http::client::Client;
+
+pub(in crate::http) async fn put(
+    http: &Http,
+    client: &Client,
+    database: &str,
+    headers: &HeaderMap,
+) -> Answer {
+    match end(http, client, database, headers).await {
+        Ok(message) => reply("Success", &message),
+        Err(error) => {
+            let errno = error.code().errno().to_string();
+            http.engine.metrics().errors.with_label_values(&[&errno]).inc();
+            let status = load_status(error.code());
+            answer::refused(reply("Fail", error.message()), status, error.retry())
+        }
+    }
+}
+
+fn reply(status: &str, message: &str) -> Answer {
+    json_reply(format!(
+        "{{\n    \"status\": {},\n    \"msg\": {}\n}}\n",
+        json!(status),
+        json!(message)
+    ))
+}
+
+async fn end(http: &Http, client: &Client, database: &str, headers: &HeaderMap) -> Result<String> {
+    let account = authenticate(http, client, headers).await?;
+    client.assign_slot(http, &account)?;
+    let catalog = http.engine.catalog();
+    require_visible(&catalog, &account, database)?;
+    let db = catalog.require_database(database)?.id;
+    let (end, done) = operation(headers)?;
+    let found = http.engine.prepared(id_of(headers, db)?)?;
+    let missing = || not_found(found.txn);
+    // A load of another database is not told of.
+    let table = catalog.table_by_id(found.table).filter(|table| table.db == db);
+    let table = table.ok_or_else(missing)?;
+    authorize(&catalog, &account, Privilege::Insert, Object::Table(database, &table.name))?;
+    let (sender, receiver) = oneshot::channel();
+    let engine = Arc::clone(&http.engine);
+    // It runs to its end, also when the client hangs up.
+    let ending = async move {
+        let _ = sender.send(engine.end_prepared(found.txn, end).await);
+    };
+    http.engine.pool().spawn("prepared", Box::pin(ending));
+    let ended = receiver.await.unwrap_or_else(|_| Err(err!(ShuttingDown, "Server shutdown")));
+    ended?;
+    Ok(format!("transaction [{}] {done} successfully.", found.txn))
+}
+
+fn not_found(txn: TxnId) -> Error {
+    err!(WrongArguments, "transaction [{txn}] not found")
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let text = headers.get(name)?.to_str().ok()?.trim();
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn id_of(headers: &HeaderMap, db: DbId) -> Result<PreparedId<'_>> {
+    match (text(headers, "txn_id"), text(headers, "label")) {
+        (Some(digits), _) => match digits.parse() {
+            Ok(number) => Ok(PreparedId::Txn(TxnId(number))),
+            Err(_) => bail!(WrongArguments, "the header 'txn_id' is no number: {digits}"),
+        },
+        (None, Some(label)) => Ok(PreparedId::Label(db, label)),
+        (None, None) => bail!(WrongArguments, "No transaction id or label selected."),
+    }
+}
+
+fn operation(headers: &HeaderMap) -> Result<(PreparedEnd, &'static str)> {
+    match text(headers, "txn_operation") {
+        Some(text) if text.eq_ignore_ascii_case("commit") => Ok((PreparedEnd::Commit, "commit")),
+        Some(text) if text.eq_ignore_ascii_case("abort") => Ok((PreparedEnd::Abort, "abort")),
+        Some(text) => bail!(
+            WrongArguments,
+            "transaction operation should be 'commit' or 'abort', not '{text}'"
+        ),
+        None => bail!(WrongArguments, "No transaction operation('commit' or 'abort') selected."),
+    }
+}

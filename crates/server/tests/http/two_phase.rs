@@ -1,0 +1,194 @@
+//! Loads of two phases: prepared by a stream load, then committed or aborted.
+
+use std::time::Duration;
+
+use freshet_server::http::HttpConfig;
+use futures::executor::block_on;
+use serde_json::{Value, json};
+
+use crate::client::ROOT;
+use crate::site::Site;
+
+/// Prepares a load and returns its transaction.
+fn prepare(site: &Site, headers: &[&str], body: &str) -> i64 {
+    let reply = site.load(&[&["two_phase_commit: true"], headers].concat(), body);
+    assert_eq!((&reply["Status"], &reply["TwoPhaseCommit"]), (&json!("Success"), &json!("true")));
+    reply["TxnId"].as_i64().unwrap()
+}
+
+/// Ends a load; the status and the message of the reply.
+fn end(site: &Site, headers: &[&str]) -> (String, String) {
+    let lines = [&[ROOT], headers].concat();
+    let path = "/api/d/_stream_load_2pc";
+    let reply = site.client().request("PUT", path, &lines, b"").json();
+    let text = |name: &str| reply[name].as_str().unwrap().to_owned();
+    (text("status"), text("msg"))
+}
+
+fn done(message: &str) -> (String, String) {
+    ("Success".to_owned(), message.to_owned())
+}
+
+fn refused(message: &str) -> (String, String) {
+    ("Fail".to_owned(), message.to_owned())
+}
+
+fn state(site: &Site, label: &str) -> Value {
+    site.get(&format!("/api/d/get_load_state?label={label}"), &[ROOT]).json()["data"].clone()
+}
+
+#[test]
+fn a_prepared_load_is_readable_behind_its_commit() {
+    let site = Site::new();
+    let txn = prepare(&site, &["label: one"], "1,10,x\n2,20,y\n");
+    assert!(site.rows().is_empty());
+    assert_eq!(state(&site, "one"), "PRECOMMITTED");
+    let again = site.load(&["label: one"], "1,10,x\n");
+    assert_eq!(again["Status"], "Label Already Exists");
+    assert_eq!(again["ExistingJobStatus"], "PRECOMMITTED");
+    assert_eq!(again["TxnId"], txn);
+    let id = format!("txn_id: {txn}");
+    let commit = [id.as_str(), "txn_operation: commit"];
+    let told = format!("transaction [{txn}] commit successfully.");
+    assert_eq!(end(&site, &commit), done(&told));
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y"]);
+    assert_eq!(state(&site, "one"), "VISIBLE");
+    let visible = format!("transaction [{txn}] is already visible, not pre-committed.");
+    assert_eq!(end(&site, &commit), refused(&visible));
+    let by_label = ["label: one", "txn_operation: abort"];
+    assert_eq!(end(&site, &by_label), refused(&visible));
+    assert_eq!(site.load(&["label: one"], "9,9,z\n")["ExistingJobStatus"], "FINISHED");
+    site.stop();
+}
+
+#[test]
+fn an_aborted_load_leaves_nothing_but_its_label_free() {
+    let site = Site::new();
+    let txn = prepare(&site, &["label: one", "group_commit: async_mode"], "1,10,x\n");
+    let told = format!("transaction [{txn}] abort successfully.");
+    assert_eq!(end(&site, &["label: one", "txn_operation: abort"]), done(&told));
+    assert!(site.rows().is_empty());
+    let id = format!("txn_id: {txn}");
+    let aborted = format!("transaction [{txn}] is already aborted");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]), refused(&aborted));
+    let again = prepare(&site, &["label: one"], "2,20,y\n");
+    let commit = ["label: one", "txn_operation: COMMIT"];
+    assert_eq!(end(&site, &commit), done(&format!("transaction [{again}] commit successfully.")));
+    assert_eq!(site.rows(), ["2,20,y"]);
+    let none = std::fs::read_dir(site.dir.path().join("store/prepared")).unwrap().count();
+    assert_eq!(none, 0, "the note of an ended load is gone");
+    site.stop();
+}
+
+#[test]
+fn what_names_no_prepared_load_is_told_so() {
+    let site = Site::new();
+    let fails = |headers: &[&str], message: &str| {
+        assert_eq!(end(&site, headers), refused(message));
+    };
+    fails(&["txn_operation: commit"], "No transaction id or label selected.");
+    fails(&["txn_id: 1"], "No transaction operation('commit' or 'abort') selected.");
+    fails(&["txn_id: 77", "txn_operation: abort"], "transaction [77] not found");
+    fails(&["label: no", "txn_operation: abort"], "transaction with label [no] not found");
+    let (_, message) = end(&site, &["txn_id: x", "txn_operation: abort"]);
+    assert!(message.contains("no number"), "{message}");
+    let (_, message) = end(&site, &["txn_id: 1", "txn_operation: look"]);
+    assert!(message.contains("'look'"), "{message}");
+    let nobody = site.client().request("PUT", "/api/d/_stream_load_2pc", &[], b"");
+    assert_eq!(nobody.status, 401, "{}", nobody.body);
+    // Rows that are rejected fail the first phase.
+    let headers = ["two_phase_commit: true", "strict_mode: true", "label: bad"];
+    assert_eq!(site.load(&headers, "x,1,a\n")["Status"], "Fail");
+    fails(&["label: bad", "txn_operation: commit"], "transaction with label [bad] not found");
+    site.stop();
+}
+
+#[test]
+fn prepared_loads_outlive_a_restart() {
+    let site = Site::new();
+    let rows = (0..200_000).map(|row| format!("{row},1,large\n")).collect::<String>();
+    let large = prepare(&site, &["label: large"], &rows);
+    let small = prepare(&site, &["columns: a, t, b = t + 1"], "-1,5\n");
+    let empty = prepare(&site, &["label: empty"], "");
+    let gone = prepare(&site, &["label: gone"], "-2,5,x\n");
+    site.load(&[], "-3,3,c\n");
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    assert_eq!(site.rows(), ["-3,3,c"]);
+    assert_eq!(state(&site, "large"), "PRECOMMITTED");
+    let commit = |txn: i64| {
+        let id = format!("txn_id: {txn}");
+        end(&site, &[&id, "txn_operation: commit"])
+    };
+    for txn in [large, small, empty] {
+        assert_eq!(commit(txn), done(&format!("transaction [{txn}] commit successfully.")));
+    }
+    assert_eq!(end(&site, &["label: gone", "txn_operation: abort"]).0, "Success");
+    assert_eq!(site.rows().len(), 200_002);
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    assert_eq!(site.rows().len(), 200_002);
+    let id = format!("txn_id: {large}");
+    let visible = format!("transaction [{large}] is already visible, not pre-committed.");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]), refused(&visible));
+    let id = format!("txn_id: {gone}");
+    let unknown = format!("transaction [{gone}] not found");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]), refused(&unknown));
+    site.stop();
+}
+
+#[test]
+fn a_note_behind_a_commit_commits_nothing_again() {
+    let site = Site::new();
+    let txn = prepare(&site, &["label: one"], "1,10,x\n");
+    let note = site.dir.path().join(format!("store/prepared/{txn}.note"));
+    let bytes = std::fs::read(&note).unwrap();
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]).0, "Success");
+    let dir = site.stop();
+    // As if the server had died before it removed the note.
+    std::fs::write(&note, &bytes).unwrap();
+    let site = Site::in_dir(dir, HttpConfig::default());
+    assert!(!note.exists());
+    let visible = format!("transaction [{txn}] is already visible, not pre-committed.");
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), refused(&visible));
+    assert_eq!(site.rows(), ["1,10,x"]);
+    site.stop();
+}
+
+#[test]
+fn a_prepared_load_expires() {
+    let mut config = HttpConfig::default();
+    config.loads.precommit_timeout = Duration::from_millis(300);
+    let site = Site::with(config);
+    let txn = prepare(&site, &["label: short"], "1,10,x\n");
+    let kept = prepare(&site, &["label: long", "timeout: 600"], "2,10,x\n");
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while state(&site, "short") != "UNKNOWN" {
+        assert!(std::time::Instant::now() < deadline, "it is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let id = format!("txn_id: {txn}");
+    let aborted = format!("transaction [{txn}] is already aborted");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]), refused(&aborted));
+    let told = format!("transaction [{kept}] commit successfully.");
+    assert_eq!(end(&site, &["label: long", "txn_operation: commit"]), done(&told));
+    assert_eq!(site.rows(), ["2,10,x"]);
+    site.stop();
+}
+
+#[test]
+fn a_truncate_or_drop_aborts_what_was_prepared_before() {
+    let site = Site::new();
+    let before = prepare(&site, &["label: before"], "1,10,x\n");
+    let stays = prepare(&site, &["label: stays"], "2,10,x\n");
+    let table = site.engine.target("d", "t").unwrap().id();
+    block_on(site.engine.ddl().truncate(&[table])).unwrap();
+    let id = format!("txn_id: {before}");
+    let (status, message) = end(&site, &[&id, "txn_operation: commit"]);
+    assert!(status == "Fail" && message.contains("truncated"), "{message}");
+    assert_eq!(state(&site, "before"), "UNKNOWN");
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    let id = format!("txn_id: {stays}");
+    let unknown = format!("transaction [{stays}] not found");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]), refused(&unknown));
+    assert!(site.rows().is_empty());
+    site.stop();
+}
