@@ -62,6 +62,8 @@ pub struct Metrics {
     pub statements: IntCounterVec,
     /// The `insert` child of `statements`: looking it up for every insert costs too much.
     pub inserts: IntCounter,
+    /// Pieces of INSERTs that were read in several.
+    pub insert_pieces: IntCounter,
     /// Query time, planning included.
     pub query_seconds: Histogram,
     pub connections: IntGauge,
@@ -163,6 +165,10 @@ impl Metrics {
             rowsets: gauge("rowsets", "Rowsets over all tablets"),
             compactions: counter("compactions_total", "Compactions done"),
             compaction_bytes: counter("compaction_bytes_total", "Bytes written by compaction"),
+            insert_pieces: counter(
+                "insert_pieces_total",
+                "Pieces of INSERTs that BATCH_INSERT_POLICY = SPLIT has read in several",
+            ),
             inserts: statements.with_label_values(&["insert"]),
             statements,
             query_seconds: histogram("query_seconds", "Time of queries"),

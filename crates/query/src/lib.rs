@@ -28,6 +28,7 @@ pub mod evaluation;
 pub mod format;
 pub mod functions;
 mod grouping;
+pub mod hint;
 mod interrupt;
 mod join_keys;
 pub mod limits;

@@ -43,6 +43,7 @@ pub use view::CreateView;
 
 use crate::actions;
 use crate::change::Change;
+use crate::hint::{self, Hint};
 use crate::session::SqlMode;
 use crate::syntax::Select;
 pub use crate::syntax::TableName;
@@ -66,6 +67,8 @@ pub enum Statement {
         statement: Box<Statement>,
         /// ANALYZE: executes the statement and displays the metrics of each operator.
         analyze: bool,
+        /// The length of the statement's text.
+        text_bytes: usize,
     },
     /// DESCRIBE of a table or of one of its columns.
     Describe(TableName, Option<String>),
@@ -175,6 +178,8 @@ pub struct Parsed {
     pub parameters: usize,
     /// The text of each item in the outermost select list, from which columns are named.
     pub items: Vec<String>,
+    /// The hint in front of it or behind its first keyword.
+    pub hint: Option<Hint>,
 }
 
 /// Parses the statements of a text.
@@ -184,7 +189,8 @@ pub struct Parsed {
 /// features.
 pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
     let dialect = MySql { mode };
-    let sql = &*size::compacted(sql, mode);
+    let sql = size::hints_as_comments(sql, mode);
+    let sql = &*size::compacted(&sql, mode);
     let source = Source::new(sql);
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
@@ -219,6 +225,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
             text: source.between(first, last).to_owned(),
             parameters,
             items: items(read, &source),
+            hint: hint::find(source.from(piece).as_bytes()).map(hint::read),
         });
     }
     if statements.is_empty() {
@@ -380,8 +387,10 @@ fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let explained = ["SELECT", "WITH", "INSERT", "VALUES", "REPLACE", "DELETE", "UPDATE"];
     let parens = matches!(cursor.peek().token, Token::LParen);
     if parens || cursor.peek_word(0).is_some_and(|word| explained.contains(&word.as_str())) {
+        let start = cursor.peek().span.start;
         let statement = Box::new(statement(cursor)?);
-        return Ok(Statement::Explain { statement, analyze });
+        let text_bytes = cursor.text_since(start).len();
+        return Ok(Statement::Explain { statement, analyze, text_bytes });
     }
     let table = cursor.table()?;
     let column = match cursor.at_end() {

@@ -93,6 +93,15 @@ impl Scalar {
     pub fn constant(&self) -> Option<Constant<'_>> {
         constant(&self.0)
     }
+
+    /// Whether it is a literal, with or without a sign.
+    pub fn is_literal(&self) -> bool {
+        let unsigned = match &self.0 {
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => expr,
+            other => other,
+        };
+        constant(unsigned).is_some()
+    }
 }
 
 impl fmt::Display for Select {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
-use freshet_ingest::decode::values::{NoRows, Scanned, parse_head, scan_rows};
+use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head, scan_rows};
 use freshet_ingest::decode::{Encoded, InsertPlan, Warnings};
 use freshet_ingest::{
     Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OwnRows, UsedIds, WaitLimit,
@@ -17,7 +17,7 @@ use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
 use freshet_storage::delta::Freshness;
 
 use crate::reply::bounded;
-use crate::session::{LastInsert, Session};
+use crate::session::{Hinted, LastInsert, Session};
 use crate::settings::Settings;
 
 /// The resolved target of an INSERT: table, columns, and how values are converted.
@@ -158,11 +158,12 @@ struct CachedHead {
     /// The text from INSERT to VALUES.
     text: Box<[u8]>,
     target: Box<Target>,
+    hint: Option<Box<Hinted>>,
 }
 
 impl InsertCache {
-    /// The target of a statement whose head is cached, and the length of the head.
-    fn find(&mut self, session: &Session, sql: &[u8]) -> Option<(&mut Target, usize)> {
+    /// The head of a statement, if it is cached.
+    fn find(&mut self, session: &Session, sql: &[u8]) -> Option<&mut CachedHead> {
         let at = self.heads.iter().position(|head| {
             let rest = sql.strip_prefix(&*head.text);
             rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
@@ -172,14 +173,14 @@ impl InsertCache {
             self.heads.remove(0);
             return None;
         }
-        let CachedHead { text, target } = &mut self.heads[0];
-        Some((target, text.len()))
+        Some(&mut self.heads[0])
     }
 
-    fn put(&mut self, head: &[u8], target: Target) {
+    fn put(&mut self, head: &[u8], target: Target, hint: Option<Hinted>) {
         if head.len() <= HEAD_BYTES_MAX {
             self.heads.truncate(HEADS_MAX - 1);
-            self.heads.insert(0, CachedHead { text: head.into(), target: Box::new(target) });
+            let (target, hint) = (Box::new(target), hint.map(Box::new));
+            self.heads.insert(0, CachedHead { text: head.into(), target, hint });
         }
     }
 }
@@ -205,46 +206,98 @@ pub async fn text(
     sql: &[u8],
     multi: bool,
 ) -> Result<Option<Done>> {
-    if let Some((target, head_bytes)) = cache.find(session, sql) {
-        return values(session, target, sql, head_bytes, multi, None).await;
+    if let Some(CachedHead { text, target, hint }) = cache.find(session, sql) {
+        let hint = hint.as_deref();
+        let values = Values { sql, at: text.len(), multi, label: None, hint };
+        return values.insert(session, target).await;
     }
+    match Hinted::of(sql) {
+        Some(hint) if hint.changes_session() => {
+            session.begin_hint(&hint);
+            let done = first(session, cache, sql, multi, Some(hint)).await;
+            session.end_hint();
+            done
+        }
+        hint => first(session, cache, sql, multi, hint).await,
+    }
+}
+
+/// As [`text`], for a head that is not cached.
+async fn first(
+    session: &mut Session,
+    cache: &mut InsertCache,
+    sql: &[u8],
+    multi: bool,
+    hint: Option<Hinted>,
+) -> Result<Option<Done>> {
     let Some(head) = parse_head(sql, session.settings.dialect) else { return Ok(None) };
     let (database, columns) = (head.database.as_deref(), head.columns.as_deref());
     let mut target = resolve(session, database, &head.table, columns, head.on_existing)?;
-    let label = head.label.as_deref();
-    let done = values(session, &mut target, sql, head.values_at, multi, label).await;
+    let (at, label) = (head.values_at, head.label.as_deref());
+    let values = Values { sql, at, multi, label, hint: hint.as_ref() };
+    let done = values.insert(session, &mut target).await;
     if label.is_none() {
-        cache.put(&sql[..head.values_at], target);
+        cache.put(&sql[..at], target, hint);
     }
     done
 }
 
-/// Runs an INSERT whose rows begin at `values_at`.
-async fn values(
-    session: &mut Session,
-    target: &mut Target,
-    sql: &[u8],
-    values_at: usize,
+/// The text of an INSERT, whose rows begin `at` an offset.
+struct Values<'a> {
+    sql: &'a [u8],
+    at: usize,
     multi: bool,
-    label: Option<&str>,
-) -> Result<Option<Done>> {
-    let text = &sql[values_at..];
-    session.diagnostics.clear();
-    target.begin_statement(session);
-    let (dialect, out) = (session.settings.dialect, session.buffer.begin());
-    let Scanned { encoded: done, consumed } =
-        match scan_rows(text, &target.plan, &target.rules, dialect, out) {
-            Ok(scanned) if multi || text[scanned.consumed..].trim_ascii().is_empty() => scanned,
+    label: Option<&'a str>,
+    hint: Option<&'a Hinted>,
+}
+
+impl Values<'_> {
+    async fn insert(self, session: &mut Session, target: &mut Target) -> Result<Option<Done>> {
+        let text = &self.sql[self.at..];
+        session.diagnostics.clear();
+        target.begin_statement(session);
+        let Scanned { encoded: done, consumed } = match self.scan(session, target).await {
+            Ok(scanned) if self.multi || text[scanned.consumed..].trim_ascii().is_empty() => {
+                scanned
+            }
             Ok(_) | Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
-    encoded(session, target, done)?;
-    let grouping = match label {
-        None => Grouping::Shared,
-        Some(label) => Grouping::labelled(session, target, label).await?,
-    };
-    let rows = load(session, target, grouping).await?;
-    Ok(Some(Done { rows, consumed: values_at + consumed }))
+        encoded(session, target, done)?;
+        if let Some(hint) = self.hint {
+            session.tell_hint(hint);
+        }
+        let grouping = match self.label {
+            None => Grouping::Shared,
+            Some(label) => Grouping::labelled(session, target, label).await?,
+        };
+        let rows = load(session, target, grouping).await?;
+        Ok(Some(Done { rows, consumed: self.at + consumed }))
+    }
+
+    /// Reads the rows into the session's buffer; many in pieces, between which the thread serves
+    /// other connections.
+    async fn scan(
+        &self,
+        session: &mut Session,
+        target: &Target,
+    ) -> std::result::Result<Scanned, NoRows> {
+        let policy = session.settings.batch;
+        let policy = self.hint.map_or(policy, |hint| hint.batch(policy));
+        let (text, dialect) = (&self.sql[self.at..], session.settings.dialect);
+        let (plan, rules, out) = (&target.plan, &target.rules, session.buffer.begin());
+        let Some(piece) = policy.piece(self.sql.len()) else {
+            return scan_rows(text, plan, rules, dialect, out);
+        };
+        let metrics = session.shared.metrics();
+        let mut scan = RowScan::new(text, plan, rules, dialect, out);
+        while !scan.rows(piece)? {
+            metrics.insert_pieces.inc();
+            tokio::task::yield_now().await;
+        }
+        metrics.insert_pieces.inc();
+        scan.finish()
+    }
 }
 
 /// Called when the rows of VALUES are in the session's buffer: converts what was adjusted in them

@@ -1,5 +1,6 @@
 //! The session of a client: account, settings, transaction, diagnostics.
 
+mod hinted;
 mod transact;
 
 use std::collections::HashMap;
@@ -14,6 +15,8 @@ use freshet_query::parser::Parsed;
 use freshet_query::session::Value;
 use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
+
+pub use hinted::Hinted;
 
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
@@ -176,6 +179,8 @@ pub struct Session {
     pub database: Option<Arc<str>>,
     /// System variables.
     pub variables: Values,
+    /// The variables before the hint of the running statement has set some.
+    unhinted: Option<Values>,
     /// The decoded values of `variables`.
     pub settings: Settings,
     /// `@x`, by lower-case name.
@@ -231,6 +236,7 @@ impl Session {
             client,
             database: None,
             variables,
+            unhinted: None,
             settings,
             user_variables: Arc::default(),
             named: HashMap::new(),
@@ -257,6 +263,7 @@ impl Session {
         self.transactions.roll_back();
         self.locks.release_all();
         self.variables = self.shared.globals.load();
+        self.unhinted = None;
         self.user_variables = Arc::default();
         self.named = HashMap::new();
         self.user_variables_kept = SessionMemory::new(&self.usage);

@@ -41,6 +41,24 @@ impl fmt::Display for TimeLimit {
     }
 }
 
+/// Whether and how an INSERT of literals is read in pieces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchPolicy {
+    /// `batch_insert_policy` is SPLIT.
+    pub split: bool,
+    /// The length of a statement from which it is split, in KiB.
+    pub from_kib: u64,
+    /// The rows of a piece.
+    pub rows: usize,
+}
+
+impl BatchPolicy {
+    /// The rows of a piece of a statement of this length; `None`: it is read in one go.
+    pub fn piece(self, text_bytes: usize) -> Option<usize> {
+        (self.split && text_bytes as u64 >= self.from_kib << 10).then_some(self.rows)
+    }
+}
+
 /// Session variables decoded once per SET instead of once per statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -48,6 +66,8 @@ pub struct Settings {
     pub version: u64,
     /// Whether each statement is a transaction of its own.
     pub autocommit: bool,
+    /// Whether an INSERT is read in pieces.
+    pub batch: BatchPolicy,
     /// Which loads share a commit group.
     pub group_commit: GroupCommitMode,
     /// Whether a SELECT reads acknowledged rows or only rows of committed groups.
@@ -126,6 +146,7 @@ impl Settings {
         Self {
             version,
             autocommit: on("autocommit"),
+            batch: batch_policy(text("batch_insert_policy") == "SPLIT", number),
             group_commit: GroupCommitMode::parse(text("group_commit")).unwrap_or_default(),
             freshness: match text("read_freshness") {
                 "published" => Freshness::Published,
@@ -188,6 +209,11 @@ impl Settings {
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
     }
+}
+
+fn batch_policy(split: bool, number: impl Fn(&str) -> u64) -> BatchPolicy {
+    let rows = usize::try_from(number("batch_insert_chunk_size")).unwrap_or(usize::MAX);
+    BatchPolicy { split, from_kib: number("max_batch_insert_sql_length"), rows }
 }
 
 fn id_rules(number: impl Fn(&str) -> u64, zero_is_value: bool) -> IdRules {

@@ -7,6 +7,7 @@ pub mod cells;
 mod change;
 mod ddl;
 mod duplicate;
+mod explain;
 mod insert;
 mod lock;
 mod named;
@@ -33,7 +34,7 @@ use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
 use crate::mysql::socket::put_error;
 use crate::reply::{Reply, bounded};
-use crate::session::Session;
+use crate::session::{Hinted, Session};
 use crate::settings::StatementDeadline;
 use crate::show;
 use crate::transaction::Begin;
@@ -94,6 +95,7 @@ pub async fn run(
         Err(panic) => {
             // It is unknown how far the open transaction got.
             session.transactions.roll_back();
+            session.end_hint();
             failed(&mut session, &mut output, &freshet_query::panicked(&*panic));
             Ok(None)
         }
@@ -285,6 +287,7 @@ async fn one(
         if matches!(show.what, ShowWhat::Warnings { .. }));
     if !keeps {
         session.diagnostics.clear();
+        begin_hint(session, statement);
     }
     session.info.clear();
     session.statement_deadline = StatementDeadline::of(
@@ -294,13 +297,27 @@ async fn one(
     );
     count(session, &statement.statement);
     let began = began(session, &statement.statement);
-    let reply = match Box::pin(reply(session, statement, parameters)).await {
-        Ok(reply) => reply,
-        Err(error) => return Ok(Err(error)),
+    let answered = match Box::pin(reply(session, statement, parameters)).await {
+        Ok(reply) => answer(session, reply, encoding, more, output).await,
+        Err(error) => Ok(Err(error)),
     };
-    let answered = answer(session, reply, encoding, more, output).await;
-    observe(session, began);
+    if matches!(answered, Ok(Ok(()))) {
+        observe(session, began);
+    }
+    session.end_hint();
     answered
+}
+
+/// Heeds the hint of a statement until `end_hint`. Of SET and of what begins and ends transactions
+/// it sets no variables: what they set themselves would be set back with them.
+fn begin_hint(session: &mut Session, statement: &Parsed) {
+    let Some(hint) = &statement.hint else { return };
+    let hint = Hinted::new(hint);
+    session.tell_hint(&hint);
+    match statement.statement {
+        Statement::Set(_) | Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {}
+        _ => session.begin_hint(&hint),
+    }
 }
 
 /// The start time of a query for its latency metric; `None` for other statements.
@@ -413,8 +430,8 @@ async fn reply(
         Statement::SelectInto { query, variables } => {
             query::select_into(session, parsed, query, variables, parameters).await
         }
-        Statement::Explain { statement, analyze } => {
-            query::explain(session, statement, *analyze, parameters).await
+        Statement::Explain { statement, analyze, text_bytes } => {
+            explain::explain(session, statement, *analyze, *text_bytes, parameters).await
         }
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,

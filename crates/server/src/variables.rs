@@ -50,7 +50,8 @@ pub fn find(name: &str) -> Option<VariableId> {
 }
 
 /// Aliases and the names they stand for.
-pub const ALIASES: [(&str, &str); 5] = [
+pub const ALIASES: [(&str, &str); 6] = [
+    ("batch_insert_chunk_size_default", "batch_insert_chunk_size"),
     ("enable_single_replica_insert", "experimental_enable_single_replica_insert"),
     ("max_statement_time", "max_execution_time"),
     ("storage_engine", "default_storage_engine"),

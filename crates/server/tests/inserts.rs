@@ -344,3 +344,37 @@ fn a_query_that_a_transaction_cannot_hold_ends_early() {
     let used = server.engine.memory().used_bytes();
     assert!(used < 64 << 10, "what was gathered is given back: {used}");
 }
+
+#[test]
+fn a_large_insert_is_read_in_pieces_and_stays_one_statement() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (id int primary key, pad varchar(300))");
+    let pieces = || server.engine.metrics().insert_pieces.get();
+    let pad = "x".repeat(280);
+    let rows = |ids: std::ops::Range<u32>| {
+        ids.map(|id| format!("({id},'{pad}')")).collect::<Vec<_>>().join(",")
+    };
+    let small = format!("insert into t values {}", rows(0..900));
+    assert!(small.len() < 256 << 10);
+    client.run(&small);
+    assert_eq!(pieces(), 0);
+    let large = |first| format!("insert into t values {}", rows(first..first + 1050));
+    assert!(large(1000).len() > 256 << 10);
+    assert_eq!(client.run(&large(1000)).0, 1050);
+    assert_eq!(pieces(), 6, "1050 rows, 200 at a time");
+    let hint = "/*+TDDL:cmd_extra(batch_insert_policy=none)*/";
+    client.run(&format!("{hint}{}", large(3000)));
+    client.run(&large(3000).replace("insert", &format!("replace {hint}")));
+    client.run("set batch_insert_policy = none");
+    client.run(&large(5000));
+    assert_eq!(pieces(), 6);
+    client.run("set batch_insert_chunk_size = 1000, batch_insert_policy = 'SPLIT'");
+    // The last row has a key that exists.
+    let twice = format!("insert into t values {},(0,'')", rows(7000..8100));
+    assert_eq!(failure(client.query(&twice)).unwrap().errno, 1062);
+    assert_eq!(pieces(), 8);
+    let expression = format!("insert into t values {},(1+1,'')", rows(7000..8100));
+    assert_eq!(failure(client.query(&expression)).unwrap().errno, 1062);
+    assert_eq!(client.one("select count(*) from t where id >= 7000"), "0");
+}

@@ -11,7 +11,7 @@ use super::csv::{CsvDecoder, CsvFormat};
 use super::json::{JsonDecoder, JsonFormat, JsonPath};
 use super::params::Params;
 use super::prepared::PreparedRows;
-use super::values::{Dialect, parse_head, scan_rows};
+use super::values::{Dialect, RowScan, Scanned, parse_head, scan_rows};
 use super::{InsertPlan, SourcePlan};
 
 /// Maximum number of parameters in the input of [`params`].
@@ -31,11 +31,27 @@ pub fn values(bytes: &[u8]) {
                 Ok(scanned) => {
                     assert!(scanned.consumed <= bytes.len(), "no more is read than there is");
                     check(&plan, &out, scanned.encoded.rows);
+                    let mut pieces = Vec::new();
+                    let in_pieces = in_pieces(bytes, &plan, rules, dialect, &mut pieces);
+                    assert_eq!((in_pieces, pieces), (Some(scanned), out), "pieces are the whole");
                 }
                 Err(_) => assert!(out.is_empty(), "a refused statement leaves no rows"),
             }
         }
     });
+}
+
+/// Scans two rows at a time.
+fn in_pieces(
+    bytes: &[u8],
+    plan: &InsertPlan,
+    rules: &Rules,
+    dialect: Dialect,
+    out: &mut Vec<u8>,
+) -> Option<Scanned> {
+    let mut scan = RowScan::new(bytes, plan, rules, dialect, out);
+    while !scan.rows(2).ok()? {}
+    scan.finish().ok()
 }
 
 /// Parses `bytes` as a block of parameters, the number of which is in the first byte.

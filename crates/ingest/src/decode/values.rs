@@ -46,6 +46,15 @@ enum Stop {
     Fault(Box<Fault>),
 }
 
+impl Stop {
+    fn reason(self, plan: &InsertPlan, encoder: &RowEncoder<'_>) -> NoRows {
+        match self {
+            Self::NotLiteral => NoRows::NotLiteral,
+            Self::Fault(fault) => NoRows::Bad(fault.error(plan, encoder.row_number())),
+        }
+    }
+}
+
 impl From<Box<Fault>> for Stop {
     fn from(fault: Box<Fault>) -> Self {
         Self::Fault(fault)
@@ -64,6 +73,46 @@ pub fn scan_rows(
     scan(text, plan, rules, dialect, None, out)
 }
 
+/// A scan of the rows after `VALUES` that pauses between rows, so that the thread can do other work
+/// meanwhile. After an error `out` has rows that do not count.
+pub struct RowScan<'a> {
+    scanner: Scanner<'a, 'static, 'static>,
+    encoder: RowEncoder<'a>,
+    plan: &'a InsertPlan,
+}
+
+impl<'a> RowScan<'a> {
+    pub fn new(
+        text: &'a [u8],
+        plan: &'a InsertPlan,
+        rules: &Rules,
+        dialect: Dialect,
+        out: &'a mut Vec<u8>,
+    ) -> Self {
+        let scanner = Scanner::new(text, dialect, None);
+        Self { scanner, encoder: RowEncoder::new(plan, rules, out), plan }
+    }
+
+    /// Scans the next rows, at most so many; whether that was the last of them.
+    ///
+    /// # Errors
+    /// As [`scan_rows`].
+    pub fn rows(&mut self, rows_max: usize) -> Result<bool, NoRows> {
+        let scanned = self.scanner.rows(&mut self.encoder, rows_max);
+        scanned.map_err(|stop| stop.reason(self.plan, &self.encoder))
+    }
+
+    /// Ends a scan whose last row was scanned.
+    ///
+    /// # Errors
+    /// 1467 when there are not as many generated ids.
+    pub fn finish(self) -> Result<Scanned, NoRows> {
+        let consumed = self.scanner.at;
+        let encoded = self.encoder.finish().map_err(NoRows::Bad)?;
+        Ok(Scanned { encoded, consumed })
+    }
+}
+
 /// Scans rows in which some values may be `?`, which are taken from `params` in order.
 pub(super) fn scan(
     text: &[u8],
@@ -76,13 +125,12 @@ pub(super) fn scan(
     let length_before = out.len();
     let mut encoder = RowEncoder::new(plan, rules, out);
     let mut scanner = Scanner::new(text, dialect, params);
-    let scanned = match scanner.statement(&mut encoder) {
-        Ok(()) => encoder
+    let scanned = match scanner.rows(&mut encoder, usize::MAX) {
+        Ok(_) => encoder
             .finish()
             .map(|encoded| Scanned { encoded, consumed: scanner.at })
             .map_err(NoRows::Bad),
-        Err(Stop::NotLiteral) => Err(NoRows::NotLiteral),
-        Err(Stop::Fault(fault)) => Err(NoRows::Bad(fault.error(plan, encoder.row_number()))),
+        Err(stop) => Err(stop.reason(plan, &encoder)),
     };
     if let Ok(scanned) = &scanned {
         assert!(scanned.consumed <= text.len(), "no more is read than there is");
@@ -115,20 +163,22 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
         Self { text, at: 0, dialect, encoding, unescaped: Vec::new(), params }
     }
 
-    fn statement(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Stop> {
-        loop {
+    /// Scans at most so many rows; whether the statement ends behind them.
+    fn rows(&mut self, encoder: &mut RowEncoder<'_>, rows_max: usize) -> Result<bool, Stop> {
+        for _ in 0..rows_max {
             self.row(encoder)?;
             self.skip_blanks()?;
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b';') => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(true);
                 }
-                None => return Ok(()),
+                None => return Ok(true),
                 Some(_) => return Err(Stop::NotLiteral),
             }
         }
+        Ok(false)
     }
 
     #[inline]
@@ -193,12 +243,16 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
     }
 }
 
-/// The offset after whitespace and comments; `None` for a hint or an unterminated comment.
+/// The offset after whitespace, comments and hints of PolarDB-X; `None` for another hint or an
+/// unterminated comment.
 fn blanks(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let rest = &text[at..];
         at += match rest {
             [b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, ..] => 1,
+            [b'/', b'*' | b'!', hint @ ..] if is_tddl(hint) => {
+                memchr::memmem::find(hint, b"*/")? + 4
+            }
             [b'/', b'*', b'!' | b'+', ..] => return None,
             [b'/', b'*', comment @ ..] => memchr::memmem::find(comment, b"*/")? + 4,
             [b'-', b'-', b' ' | b'\t' | b'\n' | b'\r', ..] | [b'-', b'-'] | [b'#', ..] => {
@@ -207,6 +261,12 @@ fn blanks(text: &[u8], mut at: usize) -> Option<usize> {
             _ => return Some(at),
         };
     }
+}
+
+/// Whether this begins a hint of PolarDB-X, which the server reads from the text by itself.
+fn is_tddl(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"+").unwrap_or(text);
+    text.len() >= 4 && text[..4].eq_ignore_ascii_case(b"TDDL")
 }
 
 #[cfg(test)]

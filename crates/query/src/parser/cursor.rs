@@ -51,6 +51,12 @@ impl<'a> Source<'a> {
         mark + rest.char_indices().nth(count % MARKED).map_or(rest.len(), |(at, _)| at)
     }
 
+    /// The text from the first of these tokens on.
+    pub fn from(&self, tokens: &[TokenWithSpan]) -> &'a str {
+        let start = tokens.first().map_or(self.text.len(), |first| self.offset(first.span.start));
+        self.text.get(start..).unwrap_or("")
+    }
+
     /// The text between two positions, without surrounding whitespace.
     pub fn between(&self, from: Location, to: Location) -> &'a str {
         let (from, to) = (self.offset(from), self.offset(to));

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use crate::hint;
 use crate::session::SqlMode;
 
 /// The memory of a token, stored twice, and of its part of the tree.
@@ -44,6 +45,25 @@ impl TextSize {
         let blanks = if self.blanks > BLANKS_MAX { self.tokens } else { self.blanks };
         (self.tokens + blanks).saturating_mul(TOKEN_BYTES).saturating_add(3 * self.bytes)
     }
+}
+
+/// Writes the hints `/!TDDL:..*/` as comments, which they are to the rest of the parser.
+pub fn hints_as_comments(sql: &str, mode: SqlMode) -> Cow<'_, str> {
+    if memchr::memmem::find(sql.as_bytes(), b"/!").is_none() {
+        return Cow::Borrowed(sql);
+    }
+    let mut out = String::with_capacity(sql.len());
+    let mut pieces = Pieces { sql, at: 0, mode };
+    let mut start = 0;
+    while pieces.next_piece().is_some() {
+        let piece = &sql[start..pieces.at];
+        start = pieces.at;
+        match piece.strip_prefix("/!").filter(|_| hint::length(piece.as_bytes()).is_some()) {
+            Some(hint) => out.extend(["/*", hint]),
+            None => out.push_str(piece),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Removes blanks and comments from a text that has very many of them.
@@ -88,7 +108,10 @@ impl<'a> Pieces<'a> {
         let (length, is_blank) = match bytes {
             [] => return None,
             [byte, ..] if byte.is_ascii_whitespace() || *byte == 0x0b => blank(1),
-            // Hints are parsed, so their contents are tokens.
+            [b'/', b'*' | b'!', ..] if hint::length(bytes).is_some() => {
+                Some((hint::length(bytes)?, false))
+            }
+            // Others are parsed, so their contents are tokens.
             [b'/', b'*', b'!' | b'+', ..] => Some((3, false)),
             [b'/', b'*', comment @ ..] => {
                 blank(find(comment, b"*/").map_or(bytes.len(), |end| end + 4))

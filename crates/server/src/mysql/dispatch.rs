@@ -7,7 +7,7 @@ use crate::insert::InsertCache;
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
 use crate::mysql::socket::put_error;
 use crate::mysql::{login, results, text};
-use crate::session::Session;
+use crate::session::{Hinted, Session};
 use crate::statement::{self, Request};
 use crate::transaction::Control;
 use crate::{insert, show};
@@ -195,7 +195,10 @@ impl Dispatcher<'_> {
                 return Next::Answered;
             }
         };
-        let Some(mut insert) = PreparedInsert::parse(sql, dialect, database) else {
+        // What a hint sets or tells at each execution is done by the statement threads.
+        let plain = Hinted::of(sql).is_none_or(|hint| !hint.changes_session() && !hint.has_notes());
+        let insert = plain.then(|| PreparedInsert::parse(sql, dialect, database)).flatten();
+        let Some(mut insert) = insert else {
             return Next::Run(Request::Prepare { sql: text, parameters });
         };
         let added = insert.refresh(self.session).map(drop).and_then(|()| {

@@ -8,7 +8,7 @@ use freshet_query::actions;
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
-use freshet_query::result::{Cells, ResultColumn, text_batch};
+use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Constant, Scalar, Select};
 use freshet_query::{DataType, Parameter, RecordBatch, parameters};
@@ -196,53 +196,6 @@ pub async fn over(
 pub async fn live_rows(session: &mut Session, table: TableId) -> Result<u64> {
     let reader = Reader::new(session).await?;
     bounded(session, reader.live_rows(table)).await
-}
-
-/// EXPLAIN.
-///
-/// # Errors
-/// Those of planning.
-pub async fn explain(
-    session: &mut Session,
-    statement: &Statement,
-    analyze: bool,
-    parameters: Vec<Parameter>,
-) -> Result<Reply> {
-    use freshet_query::parser::InsertSource;
-    let found;
-    let query = match statement {
-        Statement::Query(query) => query,
-        Statement::Change(change) => {
-            found = change.found();
-            &found
-        }
-        Statement::Insert(insert) => match &insert.source {
-            InsertSource::Query(query) => query,
-            InsertSource::Values(rows) => {
-                let line = format!("Insert {} rows of values into the log", rows.len());
-                return Ok(lines(vec![line]));
-            }
-        },
-        _ => bail!(NotSupported, "EXPLAIN explains SELECT, INSERT, UPDATE and DELETE"),
-    };
-    let asked = PlanRequest {
-        query: query.clone(),
-        texts: Vec::new(),
-        parameters: parameters::types(&parameters),
-        origin: Reader::new(session).await?,
-        losses: Losses::default(),
-    };
-    let engine = &session.shared.query;
-    match analyze {
-        true => bounded(session, engine.analyze(asked)).await.map(lines),
-        false => bounded(session, engine.explain(asked)).await.map(lines),
-    }
-}
-
-fn lines(lines: Vec<String>) -> Reply {
-    const NAME: &str = "Explain String(Freshet)";
-    let rows = lines.into_iter().map(|line| vec![Some(line)]).collect::<Vec<_>>();
-    Reply::Table(vec![ResultColumn::text(NAME)], text_batch(&[NAME], &rows))
 }
 
 /// Evaluates expressions outside of a query; each is a column of one row.
@@ -479,6 +432,7 @@ async fn execute_in(
                     super::count(session, query);
                     let began = super::began(session, query);
                     let done = execute_query(session, prepared, parameters, cursor, output).await;
+                    session.end_hint();
                     super::observe(session, began);
                     done
                 }
@@ -507,6 +461,7 @@ async fn execute_query(
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
     session.diagnostics.clear();
+    super::begin_hint(session, &prepared.parsed);
     let begun = begin(session, prepared, parameters).await;
     let (columns, rows) = match begun {
         Ok(begun) => begun,

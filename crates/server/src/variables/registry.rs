@@ -17,6 +17,8 @@ pub enum Kind {
     Ratio,
     /// One of these names, case-insensitively.
     OneOf(&'static [&'static str]),
+    /// The same, but not by the index of a name.
+    NameOf(&'static [&'static str]),
     /// Any text.
     Text,
     /// Comma-separated names of SQL modes.
@@ -117,6 +119,20 @@ pub const ALL: &[Variable] = &[
     ),
     both("autocommit", Kind::Bool, "1", "Whether each statement is a transaction of its own."),
     global("automatic_sp_privileges", Kind::Bool, "1", "Accepted; there are no stored programs."),
+    both(
+        "batch_insert_chunk_size",
+        Kind::Int { min: 1, max: 1000000 },
+        "200",
+        "The rows of a piece, where `batch_insert_policy` reads an INSERT in pieces; another name \
+         is `batch_insert_chunk_size_default`.",
+    ),
+    both(
+        "batch_insert_policy",
+        Kind::NameOf(&["SPLIT", "NONE"]),
+        "SPLIT",
+        "SPLIT reads a large INSERT of literals in pieces, between which its thread serves other \
+         connections; NONE reads it in one go. It is one atomic statement either way.",
+    ),
     both("big_tables", Kind::Bool, "0", "Accepted, without effect."),
     both(
         "character_set_client",
@@ -344,6 +360,12 @@ pub const ALL: &[Variable] = &[
         Kind::Int { min: 1024, max: 1073741824 },
         "67108864",
         "The largest packet in bytes, for sessions that begin afterwards.",
+    ),
+    both(
+        "max_batch_insert_sql_length",
+        Kind::Int { min: 0, max: 1048576 },
+        "256",
+        "The length in KiB from which `batch_insert_policy` reads an INSERT in pieces.",
     ),
     global(
         "max_connections",

@@ -48,6 +48,10 @@ impl Variable {
             Kind::Int { min, max } => self.integer(value, min, max),
             Kind::Ratio => self.ratio(value).map(|ratio| (Value::Double(ratio), None)),
             Kind::OneOf(names) => self.one_of(value, names).map(|name| (name, None)),
+            Kind::NameOf(names) => match value {
+                Value::Text(_) => self.one_of(value, names).map(|name| (name, None)),
+                _ => Err(self.refuse(value)),
+            },
             Kind::Text => self.text(value).map(|text| (Value::Text(text), None)),
             Kind::SqlMode => self.sql_mode(value).map(|mode| (Value::Text(mode), None)),
             Kind::Zone => self.zone(value).map(|zone| (Value::Text(zone), None)),

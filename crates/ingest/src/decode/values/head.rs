@@ -22,7 +22,8 @@ pub struct Head<'a> {
 }
 
 /// Parses `{INSERT [IGNORE] | REPLACE} [INTO] [TABLE] [db.]t [WITH LABEL l] [(a, ..)] VALUES`;
-/// `None` for any other statement, including ones with hints, which are left to the SQL parser.
+/// `None` for any other statement, including ones with hints of MySQL, which are left to the SQL
+/// parser.
 pub fn parse_head(sql: &[u8], dialect: Dialect) -> Option<Head<'_>> {
     let mut words = Words { sql, at: 0, dialect };
     let on_existing = match words.keyword(b"INSERT") {

@@ -228,6 +228,38 @@ fn heads_are_read() {
 }
 
 #[test]
+fn hints_of_polardbx_are_blanks() {
+    for sql in [
+        "/*+TDDL:x*/ INSERT INTO t VALUES (1)",
+        "/!TDDL:x*/INSERT INTO t VALUES (1)",
+        "/!+tddl({'a': 1})*/ /* b */ INSERT INTO t VALUES (1)",
+        "INSERT /*+TDDL:x*/ INTO t VALUES (1)",
+        "INSERT/!+TDDL:x*/INTO t VALUES (1)",
+        "INSERT /*TDDL:x*/ INTO t VALUES (1)",
+    ] {
+        let head = parse_head(sql.as_bytes(), Dialect::default()).expect(sql);
+        assert_eq!((&*head.table, &sql[head.values_at..]), ("t", " (1)"), "{sql}");
+    }
+}
+
+#[test]
+fn a_row_scan_pauses_where_it_is_told() {
+    let (schema, rules) = (table(), Rules::default());
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let text = b"(1,2,'a',NULL),(2,2,'b',NULL),(3,2,'c',NULL);x";
+    let mut whole = Vec::new();
+    let scanned = scan_rows(text, &plan, &rules, Dialect::default(), &mut whole).unwrap();
+    let mut pieces = Vec::new();
+    let mut scan = RowScan::new(text, &plan, &rules, Dialect::default(), &mut pieces);
+    assert!(!scan.rows(2).unwrap() && scan.rows(2).unwrap());
+    assert_eq!(scan.finish().unwrap(), scanned);
+    assert_eq!((scanned.encoded.rows, pieces), (3, whole));
+    let mut out = Vec::new();
+    let mut scan = RowScan::new(b"(1,2,'a',NULL) x", &plan, &rules, Dialect::default(), &mut out);
+    assert!(matches!(scan.rows(2), Err(NoRows::NotLiteral)));
+}
+
+#[test]
 fn a_head_says_what_happens_to_rows_whose_key_exists() {
     for (sql, on_existing) in [
         ("INSERT INTO t VALUES (1)", OnExisting::Refuse),
@@ -254,7 +286,8 @@ fn other_heads_are_not_ours() {
         "INSERT INTO t PARTITION (p) VALUES (1)",
         "REPLACE t SELECT 1",
         "INSERT /*+ SET_VAR(a=1) */ INTO t VALUES (1)",
-        "/*+TDDL:x*/ INSERT INTO t VALUES (1)",
+        "/*+TDDL:x INSERT INTO t VALUES (1)",
+        "/*+TDD:x*/ INSERT INTO t VALUES (1)",
         "/*!40000 INSERT INTO t VALUES (1) */",
         "INSERT INTO t (t.a) VALUES (1)",
         "INSERT INTO `t VALUES (1)",
