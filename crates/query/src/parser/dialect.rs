@@ -75,6 +75,22 @@ fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     }))
 }
 
+/// ``@`name` `` and `@'name'`, whose quotes are a token of their own.
+fn quoted_variable(parser: &mut Parser) -> Option<Expr> {
+    if parser.peek_token_ref().token != Token::AtSign {
+        return None;
+    }
+    let name = match &parser.peek_nth_token_ref(1).token {
+        Token::Word(word) if word.quote_style.is_some() => &word.value,
+        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => text,
+        _ => return None,
+    };
+    let name = Ident::new(format!("@{name}"));
+    parser.advance_token();
+    parser.advance_token();
+    Some(Expr::Identifier(name))
+}
+
 /// `IN ((SELECT ..), 2)`: if the first of several items is in parentheses, `sqlparser` takes it for
 /// the subquery of IN.
 fn in_list(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, ParserError>> {
@@ -167,6 +183,9 @@ impl Dialect for MySql {
             Token::ExclamationMark => Some(UnaryOperator::BangNot),
             _ => None,
         };
+        if let Some(name) = quoted_variable(parser) {
+            return Some(Ok(name));
+        }
         if let Some(op) = op {
             parser.advance_token();
             let operand = parser.parse_subexpr(SIGN);
