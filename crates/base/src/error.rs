@@ -250,6 +250,8 @@ codes! {
     WindowAliasNotHere = 3594 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
+    /// A column that the clause of a table's distribution names.
+    PartitionColumn = 3855 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
     /// The label belongs to another load.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Created, Database, Definition, Meta, MetaEvent, Renaming, SchemaChange, TableSpec, UserAdmin,
-    View,
+    Created, Database, DatabaseMode, Definition, Meta, MetaEvent, Renaming, SchemaChange,
+    TableSpec, UserAdmin, View,
 };
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
@@ -55,12 +55,13 @@ impl Ddl {
     pub async fn create_database(
         &self,
         name: &str,
+        mode: Option<DatabaseMode>,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
         self.term.begun().await?;
         let _names = self.lock_names().await;
         let (store, name) = (Arc::clone(&self.store), name.to_owned());
-        let create = move || store.meta().create_database(&name, if_not_exists);
+        let create = move || store.meta().create_database(&name, mode, if_not_exists);
         let created = task::run(self.store.pool(), create).await?;
         self.settler.show_catalog();
         Ok(created)

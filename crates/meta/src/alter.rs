@@ -63,7 +63,7 @@ fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSchema> {
                 next_id = next_id.next();
             }
             SchemaChange::DropColumn { name } => drop_column(table, &mut columns, name)?,
-            SchemaChange::RenameColumn { from, to } => rename(&mut columns, from, to)?,
+            SchemaChange::RenameColumn { from, to } => rename(table, &mut columns, from, to)?,
         }
     }
     let position = |id: ColumnId| columns.iter().position(|column| column.id == id);
@@ -152,6 +152,7 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     if matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id)) {
         bail!(NotSupported, "Can not modify distribution column '{name}'");
     }
+    check_placement(table, id, name)?;
     if let Some(key) = table.declared_keys.iter().find(|key| key.columns.contains(&id)) {
         bail!(NotSupported, "Can not drop column '{name}': it is part of key '{}'", key.name);
     }
@@ -159,10 +160,23 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     Ok(())
 }
 
-fn rename(columns: &mut [Column], from: &str, to: &str) -> Result<()> {
+/// Refuses to drop or rename a column that a clause names which is shown as it was written.
+fn check_placement(table: &Table, column: ColumnId, name: &str) -> Result<()> {
+    match &table.placement {
+        Some(placement) if placement.columns.contains(&column) => bail!(
+            PartitionColumn,
+            "Column '{name}' has a partitioning function dependency and cannot be dropped or \
+             renamed."
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn rename(table: &Table, columns: &mut [Column], from: &str, to: &str) -> Result<()> {
     let at = find(columns, from).ok_or_else(|| {
         err!(UnknownColumn, "Unknown column '{from}': Column[{from}] does not exists")
     })?;
+    check_placement(table, columns[at].id, from)?;
     names::check_column(to)?;
     if find(columns, to).is_some_and(|other| other != at) {
         bail!(DuplicateColumn, "Duplicate column name '{to}'");

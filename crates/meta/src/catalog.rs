@@ -23,6 +23,22 @@ pub fn is_reserved_database(name: &str) -> bool {
     RESERVED_DATABASES.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
+/// The MODE of a database of PolarDB-X: shown, without effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DatabaseMode {
+    Auto,
+    Drds,
+}
+
+impl DatabaseMode {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Drds => "drds",
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub struct Database {
     /// Never reused.
@@ -31,6 +47,8 @@ pub struct Database {
     pub name: String,
     /// Creation time, in microseconds since 1970-01-01 UTC.
     pub created_micros: i64,
+    /// MODE, if it was given.
+    pub mode: Option<DatabaseMode>,
     /// Its tables by case-sensitive name.
     pub tables: OrdMap<String, Arc<Table>>,
 }

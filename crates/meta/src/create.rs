@@ -4,11 +4,12 @@ use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    Distribution, KeyModel, LengthUnit, Properties, TableForm, TableSchema,
+    Distribution, KeyModel, LengthUnit, Placement, Properties, TableForm, TableSchema,
 };
 
 use crate::spec::{
-    BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+    BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
+    PlacementSpec, TableSpec,
 };
 use crate::{names, properties};
 
@@ -26,6 +27,9 @@ const AUTO_BUCKETS: u32 = 1;
 /// Maximum length of a COMMENT of a table or column, in characters.
 pub(crate) const COMMENT_CHARS_MAX: usize = 2048;
 
+/// Maximum length of a clause of PolarDB-X, in bytes.
+const PLACEMENT_BYTES_MAX: usize = 4096;
+
 /// A valid table definition without ids.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Planned {
@@ -37,6 +41,7 @@ pub struct Planned {
     /// The keys in MySQL syntax.
     pub declared_keys: Vec<DeclaredKey>,
     pub distribution: Distribution,
+    pub placement: Option<Placement>,
     /// The number of tablets in its partition.
     pub buckets: u32,
     /// Whether the number of buckets was not given.
@@ -61,12 +66,19 @@ impl Planned {
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
-        let written = spec.distribution.as_ref();
+        let placement = spec.placement.as_ref().map(|written| placement(written, &columns));
+        let placement = placement.transpose()?;
+        let by_clause = match &placement {
+            Some(placement) => placed_by(placement, &columns, key_model, &sort_key, &mut warnings),
+            None => None,
+        };
+        let written = spec.distribution.as_ref().or(by_clause.as_ref());
         Ok(Self {
             distribution: match key_model.is_keyed() {
                 false => distribution(written, &columns)?,
                 true => distribution_by_key(written, &columns, &sort_key)?,
             },
+            placement,
             key_model,
             buckets: buckets(spec.buckets)?,
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
@@ -379,6 +391,43 @@ fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> {
         DeclaredKeyKind::Index => return None,
     };
     Some(format!("{kind} is kept as information and not enforced: equal keys are all stored"))
+}
+
+/// The columns of a clause of PolarDB-X.
+fn placement(written: &PlacementSpec, columns: &[Column]) -> Result<Placement> {
+    if written.text.len() > PLACEMENT_BYTES_MAX {
+        bail!(TooLong, "A clause that says where rows are has at most {PLACEMENT_BYTES_MAX} bytes");
+    }
+    let id = |name: &String| {
+        let at = position(columns, name);
+        at.map(|at| columns[at].id).ok_or_else(|| {
+            err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table: {}", written.text)
+        })
+    };
+    let ids = written.columns.iter().map(id).collect::<Result<_>>()?;
+    Ok(Placement { text: written.text.clone(), columns: ids })
+}
+
+/// What a clause of PolarDB-X means here. Where rows of one key could be in several tablets by it,
+/// they are divided by the key.
+fn placed_by(
+    placement: &Placement,
+    columns: &[Column],
+    key_model: KeyModel,
+    sort_key: &[usize],
+    warnings: &mut Vec<String>,
+) -> Option<DistributionSpec> {
+    let named = columns.iter().filter(|column| placement.columns.contains(&column.id));
+    let named = named.map(|column| column.name.clone()).collect::<Vec<_>>();
+    let is_key = |id: &ColumnId| sort_key.iter().any(|&at| columns[at].id == *id);
+    if key_model.is_keyed() && !placement.columns.iter().all(is_key) {
+        warnings.push(format!(
+            "rows are divided by the primary key, and not by ({}), which is not all of it",
+            named.join(", ")
+        ));
+        return None;
+    }
+    (!named.is_empty()).then_some(DistributionSpec::Hash(named))
 }
 
 fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Result<Distribution> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail, err};
 use freshet_schema::{Partition, Properties, SchemaHistory, Table};
 
-use crate::catalog::{Catalog, Database, is_reserved_database};
+use crate::catalog::{Catalog, Database, DatabaseMode, is_reserved_database};
 use crate::create::Planned;
 use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
@@ -45,7 +45,12 @@ impl Meta {
     ///
     /// # Errors
     /// 1007 if it exists, 1102 for an invalid name.
-    pub fn create_database(&self, name: &str, if_not_exists: bool) -> Result<Created<Database>> {
+    pub fn create_database(
+        &self,
+        name: &str,
+        mode: Option<DatabaseMode>,
+        if_not_exists: bool,
+    ) -> Result<Created<Database>> {
         self.change(|catalog| {
             let exists = format!("Can't create database '{name}'; database exists");
             if let Some(database) = catalog.database(name)
@@ -65,6 +70,7 @@ impl Meta {
                 id: self.ids().database()?,
                 name: name.to_owned(),
                 created_micros: self.clock.0.wall_micros(),
+                mode,
                 tables: imbl::OrdMap::new(),
             };
             let object = Arc::new(database.clone());
@@ -130,6 +136,7 @@ impl Meta {
             next_column: last.map_or(ColumnId(1), ColumnId::next),
             partitions: vec![partition],
             distribution: planned.distribution,
+            placement: planned.placement,
             buckets_auto: planned.buckets_auto,
             properties: planned.properties,
             comment: spec.comment.clone(),

@@ -53,7 +53,7 @@ pub use alter::{ColumnPlace, SchemaChange};
 pub use authorize::{Object, authorize, may_see_database, may_see_table, require_visible};
 pub use ballast::Ballast;
 pub use catalog::{
-    Catalog, Database, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
+    Catalog, Database, DatabaseMode, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
 };
 pub use create::Planned;
 pub use ddl::{Created, Renaming};
@@ -74,7 +74,7 @@ pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    TableSpec,
+    PlacementSpec, TableSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

@@ -80,9 +80,9 @@ fn apply(meta: &Meta, step: &Step) -> String {
     let alter =
         |table, change| meta.alter(table, &[change]).map(|schema| schema.version.to_string());
     match step {
-        Step::CreateDatabase(db) => {
-            words(meta.create_database(&name(*db), false).map(|made| made.object.id.to_string()))
-        }
+        Step::CreateDatabase(db) => words(
+            meta.create_database(&name(*db), None, false).map(|made| made.object.id.to_string()),
+        ),
         Step::DropDatabase(db) => match meta.catalog().database(&name(*db)) {
             Some(database) => meta.drop_database(database.id).to_string(),
             None => "none".to_owned(),

@@ -113,7 +113,7 @@ fn olap_tail(table: &Table) -> String {
         tail += &format!("\nCOMMENT {}", text(&table.comment));
     }
     tail += "\n";
-    tail += &distribution(table);
+    tail += &placement(table);
     tail += "\n";
     tail += &property_list(properties::effective(&table.properties));
     tail
@@ -134,13 +134,18 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
         KeyModel::Primary => Some(&table.distribution) == by_key.as_ref(),
         _ => table.distribution == Distribution::Random,
     };
-    if !is_default || !table.buckets_auto {
-        tail += &format!("\n{}", distribution(table));
+    if table.placement.is_some() || !is_default || !table.buckets_auto {
+        tail += &format!("\n{}", placement(table));
     }
     if table.properties != Properties::default() {
         tail += &format!("\n{}", property_list(properties::effective(&table.properties)));
     }
     tail
+}
+
+/// Where its rows are, as it was written.
+fn placement(table: &Table) -> String {
+    table.placement.as_ref().map_or_else(|| distribution(table), |clause| clause.text.clone())
 }
 
 fn distribution(table: &Table) -> String {

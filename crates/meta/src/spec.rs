@@ -76,6 +76,15 @@ pub enum DistributionSpec {
     Random,
 }
 
+/// A clause of PolarDB-X that says where rows are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlacementSpec {
+    /// As written.
+    pub text: String,
+    /// The columns that it names.
+    pub columns: Vec<String>,
+}
+
 /// The BUCKETS clause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BucketsSpec {
@@ -99,6 +108,8 @@ pub struct TableSpec {
     /// The keys in the list of columns, including `PRIMARY KEY` of a single column.
     pub declared_keys: Vec<DeclaredKeySpec>,
     pub distribution: Option<DistributionSpec>,
+    /// In place of `distribution`.
+    pub placement: Option<PlacementSpec>,
     pub buckets: BucketsSpec,
     /// PROPERTIES in the order written.
     pub properties: Vec<(String, String)>,
@@ -120,6 +131,7 @@ impl TableSpec {
             key: None,
             declared_keys: Vec::new(),
             distribution: None,
+            placement: None,
             buckets: BucketsSpec::Unset,
             properties: Vec::new(),
             comment: String::new(),

@@ -11,6 +11,7 @@ mod insert;
 mod into;
 mod items;
 mod load;
+mod placement;
 mod prepare;
 mod set;
 mod show;
@@ -23,7 +24,7 @@ mod view;
 mod tests;
 
 use freshet_base::{Error, Result, err};
-use freshet_meta::TlsRequirement;
+use freshet_meta::{DatabaseMode, TlsRequirement};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -78,6 +79,7 @@ pub enum Statement {
     CreateDatabase {
         name: String,
         if_not_exists: bool,
+        mode: Option<DatabaseMode>,
     },
     DropDatabase {
         name: String,
@@ -404,11 +406,10 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("DATABASE") || cursor.words("SCHEMA") {
         let if_not_exists = cursor.words("IF NOT EXISTS");
         let name = cursor.name()?;
-        // CHARACTER SET, COLLATE and PROPERTIES have no effect.
-        cursor.skip();
-        return Ok(Statement::CreateDatabase { name, if_not_exists });
+        let mode = placement::database_mode(cursor)?;
+        return Ok(Statement::CreateDatabase { name, if_not_exists, mode });
     }
-    if cursor.words("TABLE") || cursor.words("EXTERNAL TABLE") {
+    if cursor.one_of(&["TABLE", "EXTERNAL TABLE", "PARTITION TABLE"]).is_some() {
         let create = create::create_table(cursor)?;
         return Ok(Statement::CreateTable(Box::new(create)));
     }

@@ -206,6 +206,15 @@ pub enum Distribution {
     Random,
 }
 
+/// A clause of PolarDB-X that says where rows are; `Distribution` says what it means here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// As written.
+    pub text: String,
+    /// The columns in it, which keep their names.
+    pub columns: Vec<ColumnId>,
+}
+
 /// A partition; a table without PARTITION BY has one, named like the table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
@@ -339,6 +348,8 @@ pub struct Table {
     /// Exactly one until PARTITION BY is implemented.
     pub partitions: Vec<Partition>,
     pub distribution: Distribution,
+    /// What was written in place of DISTRIBUTED BY.
+    pub placement: Option<Placement>,
     /// `BUCKETS AUTO`, or no bucket clause.
     pub buckets_auto: bool,
     pub properties: Properties,

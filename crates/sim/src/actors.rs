@@ -117,7 +117,7 @@ fn create_tables(sim: &Sim, plan: &Plan) {
         client
             .engine
             .ddl()
-            .create_database("d", true)
+            .create_database("d", None, true)
             .await
             .expect("an empty store takes a database");
         for table in TABLES.into_iter().chain(BANK) {

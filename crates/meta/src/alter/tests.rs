@@ -4,7 +4,7 @@ use crate::spec::DefaultSpec;
 use crate::test::{INT, meta, spec};
 
 fn table(meta: &Meta) -> Arc<Table> {
-    meta.create_database("d", true).unwrap();
+    meta.create_database("d", None, true).unwrap();
     meta.create_table("d", &spec("t")).unwrap()
 }
 
@@ -37,7 +37,7 @@ fn columns_come_and_go_and_keep_their_ids() {
         model: crate::KeyModelSpec::Duplicate,
         columns: vec!["id".to_owned()],
     });
-    meta.create_database("d", true).unwrap();
+    meta.create_database("d", None, true).unwrap();
     let table = meta.create_table("d", &spec).unwrap();
     let changes = [
         add("a", ColumnPlace::After("ID".to_owned())),

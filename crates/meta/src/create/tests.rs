@@ -178,3 +178,30 @@ fn keys_of_the_mysql_form_are_kept_and_all_but_the_primary_key_said_not_to_be_en
     spec.declared_keys = vec![declared(DeclaredKeyKind::Index, Some("k"), &["nope"])];
     assert_eq!(refused(&spec).0, 1072);
 }
+
+#[test]
+fn a_clause_of_polardbx_divides_rows_by_its_columns_or_by_the_key() {
+    let mut spec = TableSpec { distribution: None, ..spec("t") };
+    let (id, score) = (ColumnId(1), ColumnId(3));
+    let placed = |columns: &[&str]| {
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        Some(PlacementSpec { text: "as written".to_owned(), columns })
+    };
+    spec.placement = placed(&["score"]);
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!(planned.distribution, Distribution::Hash(vec![score]));
+    assert_eq!(planned.placement.unwrap().columns, [score]);
+    spec.placement = placed(&[]);
+    assert_eq!(Planned::check(&spec).unwrap().distribution, Distribution::Random);
+    spec.declared_keys = vec![declared(DeclaredKeyKind::Primary, None, &["id"])];
+    for (columns, warned) in [(&["id"][..], 0), (&[], 0), (&["score"], 1), (&["id", "score"], 1)] {
+        spec.placement = placed(columns);
+        let planned = Planned::check(&spec).unwrap();
+        assert_eq!(planned.distribution, Distribution::Hash(vec![id]), "{columns:?}");
+        assert_eq!(planned.warnings.len(), warned, "{columns:?}");
+    }
+    spec.placement = placed(&["nope"]);
+    assert_eq!(refused(&spec).0, 1072);
+    spec.placement = Some(PlacementSpec { text: "x".repeat(5000), columns: Vec::new() });
+    assert_eq!(refused(&spec).0, 1406);
+}

@@ -4,8 +4,8 @@ use freshet_base::{DbId, Lsn, TxnId};
 use imbl::OrdMap;
 use prost::Message;
 
-use super::{OnDisk, Unreadable};
-use crate::catalog::Database;
+use super::{OnDisk, Unreadable, numbered};
+use crate::catalog::{Database, DatabaseMode};
 use crate::label::LabelRecord;
 
 #[derive(Clone, PartialEq, Message)]
@@ -16,6 +16,9 @@ pub struct DatabaseForm {
     name: String,
     #[prost(int64, tag = "3")]
     created_micros: i64,
+    /// 0 if it has none.
+    #[prost(uint32, tag = "4")]
+    mode: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -34,18 +37,22 @@ pub struct LabelForm {
     expires_micros: i64,
 }
 
+numbered!(DatabaseMode { Auto = 1, Drds = 2 });
+
 /// Without its tables, which have forms of their own.
 impl OnDisk for Database {
     type Form = DatabaseForm;
 
     fn form(&self) -> DatabaseForm {
-        let Self { id, ref name, created_micros, .. } = *self;
-        DatabaseForm { id: id.get(), name: name.clone(), created_micros }
+        let Self { id, ref name, created_micros, mode, .. } = *self;
+        let mode = mode.map_or(0, |mode| mode.form());
+        DatabaseForm { id: id.get(), name: name.clone(), created_micros, mode }
     }
 
     fn from_form(form: DatabaseForm) -> Result<Self, Unreadable> {
-        let DatabaseForm { id, name, created_micros } = form;
-        Ok(Self { id: DbId(id), name, created_micros, tables: OrdMap::new() })
+        let DatabaseForm { id, name, created_micros, mode } = form;
+        let mode = (mode != 0).then(|| DatabaseMode::from_form(mode)).transpose()?;
+        Ok(Self { id: DbId(id), name, created_micros, mode, tables: OrdMap::new() })
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
-    DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, Partition, Properties,
-    SchemaHistory, Table, TableForm as Dialect, TableSchema,
+    DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, Partition, Placement,
+    Properties, SchemaHistory, Table, TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
@@ -46,6 +46,16 @@ pub struct TableForm {
     created_micros: i64,
     #[prost(bool, tag = "17")]
     unlisted: bool,
+    #[prost(message, optional, tag = "18")]
+    placement: Option<PlacementForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PlacementForm {
+    #[prost(string, tag = "1")]
+    text: String,
+    #[prost(uint32, repeated, tag = "2")]
+    columns: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -142,6 +152,7 @@ impl OnDisk for Table {
             comment: self.comment.clone(),
             created_micros: self.created_micros,
             unlisted: self.unlisted,
+            placement: self.placement.as_ref().map(Placement::form),
         }
     }
 
@@ -167,6 +178,7 @@ impl OnDisk for Table {
             comment: form.comment,
             created_micros: form.created_micros,
             unlisted: form.unlisted,
+            placement: form.placement.map(Placement::from_form).transpose()?,
         };
         check(&table)?;
         Ok(table)
@@ -189,11 +201,13 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     };
     ensure(has_key, "its rows are not sorted by its unique key")?;
     ensure(table.partitions.len() == 1, "it has not one partition")?;
-    let mut named =
+    let named =
         table.declared_keys.iter().flat_map(|key| &key.columns).chain(match &table.distribution {
             Distribution::Hash(columns) => columns.as_slice(),
             Distribution::Random => &[],
         });
+    let placed = table.placement.iter().flat_map(|placement| &placement.columns);
+    let mut named = named.chain(placed);
     let has_column = |&column: &ColumnId| schema.position_of(column).is_some();
     ensure(named.all(has_column), "a key or its distribution has a column that it lacks")
 }
@@ -279,6 +293,20 @@ impl OnDisk for Distribution {
             }
             DistributionForm::Random(()) => Self::Random,
         })
+    }
+}
+
+impl OnDisk for Placement {
+    type Form = PlacementForm;
+
+    fn form(&self) -> PlacementForm {
+        let columns = self.columns.iter().map(|column| column.get()).collect();
+        PlacementForm { text: self.text.clone(), columns }
+    }
+
+    fn from_form(PlacementForm { text, columns }: PlacementForm) -> Result<Self, Unreadable> {
+        ensure(!text.is_empty(), "a clause of its distribution is empty")?;
+        Ok(Self { text, columns: columns.into_iter().map(ColumnId).collect() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! CREATE TABLE in the syntax of Doris and of MySQL.
 
-use freshet_base::{Result, err};
+use freshet_base::{Result, bail, err};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     TableSpec,
@@ -9,6 +9,7 @@ use freshet_schema::{DeclaredKeyKind, DefaultValue, TableForm};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
+use super::placement::placement;
 use super::types::column_type;
 use crate::syntax::{Select, TableName, hex_of_bits};
 
@@ -314,7 +315,9 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
         } else if cursor.words("COMMENT") {
             cursor.token(&Token::Eq);
             spec.comment = cursor.text()?;
-        } else if cursor.words("PARTITION BY") || cursor.words("AUTO PARTITION BY") {
+        } else if placement(cursor, spec)? {
+            // The clause is noted.
+        } else if cursor.words("AUTO PARTITION BY") {
             return Err(refuse("PARTITION BY"));
         } else if cursor.words("ROLLUP") {
             return Err(refuse("ROLLUP"));
@@ -325,6 +328,9 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
 }
 
 fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
+    if spec.placement.is_some() {
+        bail!(Syntax, "A table has one clause that says where its rows are");
+    }
     spec.form = TableForm::Olap;
     spec.distribution = Some(if cursor.words("RANDOM") {
         DistributionSpec::Random

@@ -442,11 +442,16 @@ pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
 pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
     let catalog = session.shared.engine.catalog();
     require_visible(&catalog, &session.client.account, name)?;
-    if !is_reserved_database(name) {
-        catalog.require_database(name)?;
+    let mode = match is_reserved_database(name) {
+        true => None,
+        false => catalog.require_database(name)?.mode,
+    };
+    let mut statement = format!("CREATE DATABASE `{}`", name.replace('`', "``"));
+    if let Some(mode) = mode {
+        statement += &format!(" /* MODE = '{}' */", mode.name());
     }
     let mut listing = Listing::new(&["Database", "Create Database"]);
-    listing.add([name, &format!("CREATE DATABASE `{}`", name.replace('`', "``"))]);
+    listing.add([name, &statement]);
     Ok(listing)
 }
 

@@ -27,15 +27,13 @@ use crate::session::Session;
 pub async fn define(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     match statement {
-        Statement::CreateDatabase { name, if_not_exists } => {
+        Statement::CreateDatabase { name, if_not_exists, mode } => {
             session.authorize(Privilege::Create, Object::Database(name))?;
-            let (name, if_not_exists) = (name.clone(), *if_not_exists);
+            let (name, if_not_exists, mode) = (name.clone(), *if_not_exists, *mode);
             let shown = name.clone();
-            let created =
-                shield(
-                    session,
-                    async move { engine.ddl().create_database(&name, if_not_exists).await },
-                );
+            let created = shield(session, async move {
+                engine.ddl().create_database(&name, mode, if_not_exists).await
+            });
             if created.await?.existed {
                 let note = format!("Can't create database '{shown}'; database exists");
                 session.diagnostics.push("Note", 1007, note);

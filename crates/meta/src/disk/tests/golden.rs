@@ -11,18 +11,19 @@ use freshet_base::{
 };
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, Properties, SchemaHistory, Table, TableForm,
-    TableSchema,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory, Table,
+    TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use prost::Message;
 
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
-    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
-    IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege, Publish, Replacement,
-    RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
+    AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
+    GrantObject, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen,
+    LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege,
+    Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate,
+    User, View,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -151,6 +152,7 @@ pub(super) fn sample_table() -> Table {
         comment: "note".to_owned(),
         created_micros: 1_700_000_000_000_000,
         unlisted: true,
+        placement: None,
     }
 }
 
@@ -171,6 +173,21 @@ fn table() {
          1a01004803520b0808120170180122020a0b62006801721408904e1080808020180120012a060a017812\
          01797a046e6f746580018080f9c0c1c48203880101",
     );
+}
+
+#[test]
+fn a_clause_of_polardbx() {
+    let placement = Placement { text: "single".to_owned(), columns: vec![ColumnId(2)] };
+    let random =
+        Table { distribution: Distribution::Random, placement: Some(placement), ..sample_table() };
+    has_bytes(
+        &random,
+        "01080710031a01742002280130013a09080212016b1a02010242150801120e0801120161200130013801\
+         a001001a010042250802120e0801120161200130013801a00100120e0802120162200130013801a00100\
+         1a01004803520b0808120170180122020a0b62006801721408904e1080808020180120012a060a017812\
+         01797a046e6f746580018080f9c0c1c4820388010192010b0a0673696e676c65120102",
+    );
+    assert_eq!(numbers(&[DatabaseMode::Auto, DatabaseMode::Drds]), [1, 2]);
 }
 
 fn sample_rowset() -> RowsetMeta {
@@ -406,9 +423,12 @@ fn view() {
 fn database_and_label() {
     let (id, name, tables) = (DbId(3), "d".to_owned(), OrdMap::new());
     has_bytes(
-        &Database { id, name, created_micros: 1_700_000_000_000_000, tables },
+        &Database { id, name, created_micros: 1_700_000_000_000_000, mode: None, tables },
         "010803120164188080f9c0c1c48203",
     );
+    let (name, mode) = ("d".to_owned(), Some(DatabaseMode::Drds));
+    let tables = OrdMap::new();
+    has_bytes(&Database { id, name, created_micros: 1, mode, tables }, "01 0803 120164 1801 2002");
     let label = LabelRecord {
         db: DbId(3),
         label: "l".to_owned(),

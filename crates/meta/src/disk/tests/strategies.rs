@@ -9,8 +9,8 @@ use freshet_base::{
 };
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, Properties, SchemaHistory, Table, TableForm,
-    TableSchema,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory, Table,
+    TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use proptest::collection::vec;
@@ -19,10 +19,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::{
-    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
-    IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege, Publish, Replacement,
-    RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate, User, View,
+    AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
+    GrantObject, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen,
+    LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege,
+    Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate,
+    User, View,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -150,6 +151,11 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
         let (id, db, next_column, created_micros) = numbers;
         let (buckets_auto, unlisted, form) = flags;
         let (partition, properties, name, comment) = parts;
+        let placed = created_micros % 3 == 0;
+        let placement = placed.then(|| Placement {
+            text: "SINGLE".to_owned(),
+            columns: declared_keys.iter().flat_map(|key| key.columns.clone()).collect(),
+        });
         let sort_key = history.current().sort_key.iter().copied();
         let may_be_unique = key_columns > 0 && sort_key.eq(0..key_columns);
         let key_model = match may_be_unique && created_micros % 2 == 0 {
@@ -173,6 +179,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             comment,
             created_micros,
             unlisted,
+            placement,
         }
     })
 }
@@ -391,10 +398,12 @@ pub(super) fn view() -> impl Strategy<Value = View> {
 }
 
 pub(super) fn database() -> impl Strategy<Value = Database> {
-    (any::<(u64, i64)>(), text()).prop_map(|((id, created_micros), name)| Database {
+    let modes = select(vec![None, Some(DatabaseMode::Auto), Some(DatabaseMode::Drds)]);
+    (any::<(u64, i64)>(), text(), modes).prop_map(|((id, created_micros), name, mode)| Database {
         id: DbId(id),
         name,
         created_micros,
+        mode,
         tables: OrdMap::new(),
     })
 }

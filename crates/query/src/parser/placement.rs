@@ -1,0 +1,132 @@
+//! The clauses of PolarDB-X that say where the rows of a table are, and the mode of a database.
+
+use freshet_base::{Result, bail, err};
+use freshet_meta::{BucketsSpec, DatabaseMode, PlacementSpec, TableSpec};
+use sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, refuse};
+
+/// Parses a clause, if one comes next; whether one did.
+pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
+    let (start, first) = (cursor.peek().span.start, cursor.parser.index());
+    let word = cursor.peek().token.to_string();
+    let (columns, buckets) = if cursor.one_of(&["SINGLE", "BROADCAST"]).is_some() {
+        (Vec::new(), BucketsSpec::Count(1))
+    } else if cursor.words("PARTITION BY") {
+        partition_by(cursor)?
+    } else if cursor.words("DBPARTITION BY") {
+        let columns = function(cursor)?;
+        match cursor.words("TBPARTITION BY") {
+            true => (join(columns, function(cursor)?), count(cursor, "TBPARTITIONS")?),
+            false => (columns, count(cursor, "TBPARTITIONS")?),
+        }
+    } else if cursor.words("TBPARTITION BY") {
+        (function(cursor)?, count(cursor, "TBPARTITIONS")?)
+    } else if let Some(what) = cursor.one_of(&["SUBPARTITION BY", "LOCAL PARTITION BY"]) {
+        return Err(refuse(what));
+    } else {
+        return Ok(false);
+    };
+    if spec.placement.is_some() || spec.distribution.is_some() {
+        bail!(Syntax, "A table has one clause that says where its rows are");
+    }
+    let text = match cursor.text_since(start) {
+        text if text.starts_with(&word) => text,
+        // Places inside of `/*!50100 .. */` are not those of the text.
+        _ => tokens_since(cursor, first),
+    };
+    spec.placement = Some(PlacementSpec { text, columns });
+    spec.buckets = buckets;
+    Ok(true)
+}
+
+/// The text of the tokens from this one on to the last that was parsed.
+fn tokens_since(cursor: &Cursor<'_>, first: usize) -> String {
+    let tokens = (first..cursor.parser.index()).map(|at| cursor.parser.token_at(at));
+    let text = tokens.map(|token| token.token.to_string()).collect::<String>();
+    text.trim().to_owned()
+}
+
+/// Parses the part after PARTITION BY.
+fn partition_by(cursor: &mut Cursor<'_>) -> Result<(Vec<String>, BucketsSpec)> {
+    cursor.words("LINEAR");
+    let columns = if cursor.words("KEY") {
+        if cursor.words("ALGORITHM") {
+            cursor.expect(&Token::Eq)?;
+            cursor.number()?;
+        }
+        arguments(cursor)?
+    } else if cursor.peek_word(0).as_deref() == Some("HASH") {
+        function(cursor)?
+    } else {
+        return Err(refuse("PARTITION BY"));
+    };
+    Ok((columns, count(cursor, "PARTITIONS")?))
+}
+
+fn count(cursor: &mut Cursor<'_>, word: &str) -> Result<BucketsSpec> {
+    match cursor.words(word) {
+        true => cursor.number().map(BucketsSpec::Count),
+        false => Ok(BucketsSpec::Unset),
+    }
+}
+
+fn join(mut columns: Vec<String>, more: Vec<String>) -> Vec<String> {
+    for column in more {
+        if !columns.iter().any(|known| known.eq_ignore_ascii_case(&column)) {
+            columns.push(column);
+        }
+    }
+    columns
+}
+
+/// Parses `function(arguments)`. Which function it is makes no difference: rows are divided by the
+/// hash of the columns.
+fn function(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    cursor.name()?;
+    arguments(cursor)
+}
+
+/// Parses columns, functions of columns and numbers, in parentheses; returns the columns.
+fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    cursor.expect(&Token::LParen)?;
+    let mut columns = Vec::new();
+    if cursor.token(&Token::RParen) {
+        return Ok(columns);
+    }
+    let found = cursor.list(|cursor| {
+        cursor.token(&Token::Minus);
+        if cursor.number_opt().is_some() || cursor.text_opt().is_some() {
+            return Ok(Vec::new());
+        }
+        let name = cursor.name()?;
+        match cursor.peek().token {
+            Token::LParen => cursor.in_parens(Cursor::name),
+            _ => Ok(vec![name]),
+        }
+    })?;
+    cursor.expect(&Token::RParen)?;
+    for more in found {
+        columns = join(columns, more);
+    }
+    Ok(columns)
+}
+
+/// Parses the options of CREATE DATABASE; those of MySQL and Doris have no effect.
+pub fn database_mode(cursor: &mut Cursor<'_>) -> Result<Option<DatabaseMode>> {
+    let mut mode = None;
+    while !cursor.at_end() {
+        if cursor.one_of(&["MODE", "PARTITION_MODE"]).is_none() {
+            cursor.parser.advance_token();
+            continue;
+        }
+        cursor.token(&Token::Eq);
+        let name = cursor.name_or_text()?;
+        mode = Some(match name.to_ascii_lowercase().as_str() {
+            "auto" | "partitioning" => DatabaseMode::Auto,
+            "drds" | "sharding" => DatabaseMode::Drds,
+            _ => return Err(err!(WrongArguments, "Incorrect MODE '{name}': 'auto' or 'drds'")),
+        });
+    }
+    Ok(mode)
+}
