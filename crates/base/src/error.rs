@@ -254,6 +254,11 @@ codes! {
     PartitionColumn = 3855 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
+    /// Options of a sequence that do not go together.
+    SequenceInvalid = 4082 "HY000" 400;
+    /// A sequence has no further value.
+    SequenceRunOut = 4084 "HY000" 409;
+    UnknownSequence = 4091 "42S02" 404;
     /// The label belongs to another load.
     LabelUsed = 1105 "HY000" 409;
     /// A statement that is not allowed inside a transaction.

@@ -150,3 +150,96 @@ fn truncates_beside_writers_double_no_id_and_fail_none() {
     assert_eq!(doubled, 0);
     server.kill();
 }
+
+/// Takes values of sequences until the server dies, some into rows; returns those that it was told.
+fn take(port: u16, writer: usize, stop: &AtomicBool) -> Vec<u64> {
+    let mut told = Vec::new();
+    let Ok(mut client) = Client::connect(port) else { return told };
+    let of = ["d.s", "d.time"][writer % 2];
+    for round in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let several = 1 + (round * 37 + writer) % 900;
+        let sql = match round % 4 {
+            0 => format!("SELECT {of}.NEXTVAL"),
+            1 => format!("SELECT NEXTVAL({of}) FROM DUAL"),
+            2 => format!("SELECT {of}.NEXTVAL FROM DUAL WHERE COUNT = {several}"),
+            _ => {
+                let values = vec![format!("({of}.NEXTVAL)"); 1 + several % 50].join(",");
+                format!("INSERT INTO d.t VALUES {values}")
+            }
+        };
+        // What a transaction takes and rolls back is not given again either.
+        let rolled_back = round % 7 == 0;
+        let taken = match rolled_back {
+            false => client.query(&sql),
+            true => client
+                .query("BEGIN")
+                .and_then(|_| client.query(&sql))
+                .and_then(|rows| client.query("ROLLBACK").map(|_| rows)),
+        };
+        match taken {
+            Ok(rows) => told.extend(rows.iter().map(|row| row[0].parse::<u64>().unwrap())),
+            Err(Failure::Refused { errno, message }) => panic!("{errno} {message}"),
+            Err(_) => break,
+        }
+    }
+    assert!(told.is_sorted_by(|a, b| a < b), "the values of a connection rise");
+    told
+}
+
+#[test]
+fn values_of_sequences_are_given_once_through_crashes() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE d").unwrap();
+    client.query("CREATE SEQUENCE d.s START WITH 10").unwrap();
+    client.query("CREATE TIME SEQUENCE d.time").unwrap();
+    client.query("CREATE TABLE d.t (id BIGINT)").unwrap();
+    let mut told = BTreeSet::new();
+    for round in 0..CRASHES {
+        let (port, stop) = (server.mysql_port, Arc::new(AtomicBool::new(false)));
+        let writers = (0..WRITERS as usize).map(|writer| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || take(port, writer, &stop))
+        });
+        let writers = writers.collect::<Vec<_>>();
+        thread::sleep(Duration::from_millis(300 + 100 * round as u64));
+        server.kill();
+        stop.store(true, Ordering::Relaxed);
+        let before = told.len();
+        for value in writers.into_iter().flat_map(|writer| writer.join().unwrap()) {
+            assert!(told.insert(value), "value {value} was given twice");
+        }
+        assert!(told.len() > before + 1_000, "many were taken: {}", told.len() - before);
+        server = setup.start().unwrap();
+        let mut client = Client::connect(server.mysql_port).unwrap();
+        let doubled = client.number("SELECT COUNT(*) - COUNT(DISTINCT id) FROM d.t").unwrap();
+        assert_eq!(doubled, 0, "after crash {round}");
+        for row in client.query("SELECT id FROM d.t").unwrap() {
+            let id = row[0].parse::<u64>().unwrap();
+            assert!(!told.contains(&id), "{id} is in a row, and was told to somebody else");
+        }
+    }
+    let last = Client::connect(server.mysql_port).unwrap().number("SELECT d.s.NEXTVAL").unwrap();
+    server.stop().unwrap();
+    server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    let next = client.number("SELECT d.s.NEXTVAL").unwrap();
+    assert_eq!(next, last + 1, "a clean stop leaves no gap");
+    client.query("ALTER SEQUENCE d.s START WITH 5 INCREMENT BY 5 MAXVALUE 12 CYCLE").unwrap();
+    server.kill();
+    server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    let four = client.query("SELECT d.s.NEXTVAL FROM DUAL WHERE COUNT = 4").unwrap();
+    assert_eq!(four, [["5"], ["10"], ["5"], ["10"]], "an ALTER outlives a crash");
+    client.query("DROP SEQUENCE d.s").unwrap();
+    server.kill();
+    server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert!(client.query("SELECT d.s.NEXTVAL").is_err(), "so does a DROP");
+    server.kill();
+}

@@ -35,6 +35,8 @@ struct State {
     /// The position of that record.
     reserved: Lsn,
     block: u64,
+    /// Blocks get twice as large up to this.
+    block_max: u64,
     /// Incremented when ids begin again.
     epoch: u64,
 }
@@ -153,7 +155,12 @@ impl Wanted<'_> {
 impl Counter {
     /// Continues with `next`: no higher id was given.
     pub(crate) fn new(table: TableId, next: u64) -> Self {
-        let state = State { next, end: next, reserved: Lsn::ZERO, block: BLOCK_MIN, epoch: 0 };
+        Self::in_blocks(table, next, BLOCK_MIN, BLOCK_MAX)
+    }
+
+    /// Continues with `next`, and reserves blocks of this size.
+    pub(crate) fn in_blocks(table: TableId, next: u64, block: u64, block_max: u64) -> Self {
+        let state = State { next, end: next, reserved: Lsn::ZERO, block, block_max, epoch: 0 };
         Self { table, state: Mutex::new(state), gate: RwLock::default() }
     }
 
@@ -269,6 +276,31 @@ impl Counter {
         Ok(state.reserved)
     }
 
+    /// Takes the next numbers from `floor` on, which follow each other: the first of them, and the
+    /// position of the record that reserves them. `None` where the last one would be above `last`.
+    ///
+    /// # Errors
+    /// `OutOfRoom` while the log is full; nothing is taken then.
+    pub(crate) fn draw(
+        &self,
+        wanted: u32,
+        floor: u64,
+        last: u64,
+        count: CountRecord<'_>,
+    ) -> Result<Option<(u64, Lsn)>> {
+        let _gate = self.gate.read();
+        let mut state = self.state.lock();
+        let (before, first) = (state.next, state.next.max(floor));
+        let end = first.checked_add(u64::from(wanted));
+        let Some(end) = end.filter(|end| *end <= last.saturating_add(1)) else { return Ok(None) };
+        state.next = end;
+        if let Err(error) = self.reserve(&mut state, count) {
+            state.next = before;
+            return Err(error);
+        }
+        Ok(Some((first, state.reserved)))
+    }
+
     /// Reserves a block once less than half of one is left. The record is appended under the lock,
     /// so that the last record has the highest end.
     fn reserve(&self, state: &mut State, count: CountRecord<'_>) -> Result<()> {
@@ -279,7 +311,7 @@ impl Counter {
         match count(self.table, end) {
             Ok(lsn) => {
                 (state.end, state.reserved) = (end, lsn);
-                state.block = (state.block * 2).min(BLOCK_MAX);
+                state.block = (state.block * 2).min(state.block_max);
                 Ok(())
             }
             // It is ahead of need.

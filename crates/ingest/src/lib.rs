@@ -61,6 +61,7 @@ mod record;
 mod recycle;
 pub mod rejects;
 mod replay;
+mod sequence;
 mod state;
 mod stopped;
 mod store;

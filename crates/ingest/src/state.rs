@@ -56,6 +56,14 @@ pub struct TableState {
     last_truncate: AtomicU64,
 }
 
+/// The counter of a table whose next id or number is `next`.
+fn counter(table: &Table, next: u64) -> Counter {
+    match table.sequence.and_then(|sequence| sequence.block()) {
+        Some(block) => Counter::in_blocks(table.id, next, block, block),
+        None => Counter::new(table.id, next),
+    }
+}
+
 impl TableState {
     /// The state of the table in `view`, whose versions are counted up to the LSN `counted`, and
     /// whose generated ids go on with `next_id`.
@@ -80,7 +88,7 @@ impl TableState {
             log: Mutex::new(log),
             resolver: view.resolver.clone(),
             resolving: Job::default(),
-            counter: next_id.map(|next| Arc::new(Counter::new(table.id, next))),
+            counter: next_id.map(|next| Arc::new(counter(table, next))),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
             name: Mutex::new(String::new()),

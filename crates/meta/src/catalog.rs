@@ -51,6 +51,19 @@ pub struct Database {
     pub mode: Option<DatabaseMode>,
     /// Its tables by case-sensitive name.
     pub tables: OrdMap<String, Arc<Table>>,
+    /// Its sequences, which have names of their own.
+    pub sequences: OrdMap<String, Arc<Table>>,
+}
+
+impl Database {
+    /// The tables, or sequences, that share a space of names with this one.
+    pub(crate) fn beside(&self, table: &Table) -> &OrdMap<String, Arc<Table>> {
+        if table.sequence.is_some() { &self.sequences } else { &self.tables }
+    }
+
+    fn beside_mut(&mut self, table: &Table) -> &mut OrdMap<String, Arc<Table>> {
+        if table.sequence.is_some() { &mut self.sequences } else { &mut self.tables }
+    }
 }
 
 /// Databases, tables, views and users at one point in time. Immutable once shared, and cheap to
@@ -166,12 +179,12 @@ impl Catalog {
         self.databases.get(database)?.tables.get(table)
     }
 
-    /// The table with this id, listed or not.
+    /// The table or sequence with this id, listed or not.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get(&id)
     }
 
-    /// All tables, ordered by id, including unlisted ones.
+    /// All tables and sequences, ordered by id, including unlisted ones.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
@@ -268,7 +281,7 @@ impl Catalog {
         self.remove_table(table.id);
         if !table.unlisted {
             let database = self.database_mut(table.db);
-            database.tables.insert(table.name.clone(), table.clone());
+            database.beside_mut(&table).insert(table.name.clone(), table.clone());
         }
         self.tables.insert(table.id, table);
     }
@@ -277,7 +290,7 @@ impl Catalog {
         if let Some(table) = self.tables.remove(&id)
             && !table.unlisted
         {
-            self.database_mut(table.db).tables.remove(&table.name);
+            self.database_mut(table.db).beside_mut(&table).remove(&table.name);
         }
     }
 

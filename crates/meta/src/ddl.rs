@@ -72,6 +72,7 @@ impl Meta {
                 created_micros: self.clock.0.wall_micros(),
                 mode,
                 tables: imbl::OrdMap::new(),
+                sequences: imbl::OrdMap::new(),
             };
             let object = Arc::new(database.clone());
             let change = Change::of_catalog(move |catalog| catalog.put_database(database.clone()));
@@ -106,16 +107,22 @@ impl Meta {
             bail!(TableExists, "Table '{}' already exists", spec.name);
         }
         let mut planned = Planned::check(spec)?;
-        if catalog.tables().count() >= TABLES_MAX {
-            bail!(Unknown, "there are {TABLES_MAX} tables, which is the limit");
-        }
+        Self::check_table_count(&catalog)?;
         let warnings = std::mem::take(&mut planned.warnings);
         let object = Arc::new(self.table_of(home.id, spec, planned)?);
         Ok(Created { object, existed: false, warnings })
     }
 
+    /// Checks the limit of tables, sequences among them.
+    pub(crate) fn check_table_count(catalog: &Catalog) -> Result<()> {
+        if catalog.tables().count() >= TABLES_MAX {
+            bail!(Unknown, "there are {TABLES_MAX} tables and sequences, which is the limit");
+        }
+        Ok(())
+    }
+
     /// The planned table with new ids.
-    fn table_of(&self, db: DbId, spec: &TableSpec, planned: Planned) -> Result<Table> {
+    pub(crate) fn table_of(&self, db: DbId, spec: &TableSpec, planned: Planned) -> Result<Table> {
         let tablets = (0..planned.buckets).map(|_| self.ids().tablet());
         let partition = Partition {
             id: self.ids().partition()?,
@@ -142,6 +149,7 @@ impl Meta {
             comment: spec.comment.clone(),
             created_micros: self.clock.0.wall_micros(),
             unlisted: false,
+            sequence: None,
         })
     }
 

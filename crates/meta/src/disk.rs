@@ -16,6 +16,7 @@ mod log;
 mod number;
 mod prepared;
 mod rowset;
+mod sequence;
 mod table;
 mod term;
 mod user;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId};
 use freshet_base::{Version, err};
-use freshet_schema::{Properties, Table, TableSchema};
+use freshet_schema::{Properties, Sequence, Table, TableSchema};
 use imbl::OrdMap;
 
 use crate::catalog::Catalog;
@@ -117,6 +117,8 @@ pub enum Definition {
     Properties(Properties),
     /// ALTER of columns: the next schema version.
     Schema(Arc<TableSchema>),
+    /// ALTER SEQUENCE.
+    Sequence(Sequence),
 }
 
 /// The effect of a record of the log on metadata.
@@ -440,7 +442,7 @@ impl Fold {
     /// Adds a table if its database exists and has no other table of its name.
     fn create(&mut self, table: &Arc<Table>) -> bool {
         let is_known = self.catalog.table_by_id(table.id).is_some();
-        let fits = !is_known && (table.unlisted || self.is_free(table.db, &table.name));
+        let fits = !is_known && (table.unlisted || self.is_free(table, &table.name));
         if fits && self.catalog.database_by_id(table.db).is_some() {
             self.put_table(Arc::clone(table));
             return true;
@@ -452,10 +454,12 @@ impl Fold {
         let Some(table) = self.catalog.table_by_id(id) else { return false };
         let mut next = Table::clone(table);
         match change {
-            Definition::Name(name) if self.is_free(table.db, name) => next = renamed(table, name),
-            Definition::Listed if self.is_free(table.db, &table.name) => next.unlisted = false,
+            Definition::Name(name) if self.is_free(table, name) => next = renamed(table, name),
+            Definition::Listed if self.is_free(table, &table.name) => next.unlisted = false,
             Definition::Name(_) | Definition::Listed => return false,
             Definition::Properties(properties) => next.properties = properties.clone(),
+            Definition::Sequence(_) if table.sequence.is_none() => return false,
+            Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Schema(schema) => {
                 if schema.version <= table.schema().version {
                     return false;
@@ -490,7 +494,7 @@ impl Fold {
     /// The listed tables that have one of these names and are not renamed themselves.
     fn in_the_way(&self, renamed: &[(TableId, String)]) -> Vec<Arc<Table>> {
         let holder =
-            |(id, name): &(TableId, String)| self.holder(self.catalog.table_by_id(*id)?.db, name);
+            |(id, name): &(TableId, String)| self.holder(self.catalog.table_by_id(*id)?, name);
         let stays = |table: &Arc<Table>| renamed.iter().all(|(id, _)| *id != table.id);
         renamed.iter().filter_map(holder).filter(stays).collect()
     }
@@ -504,9 +508,10 @@ impl Fold {
         self.define(table, &Definition::Schema(next));
     }
 
-    fn is_free(&self, database: DbId, name: &str) -> bool {
-        let database = self.catalog.database_by_id(database);
-        database.is_some_and(|database| !database.tables.contains_key(name))
+    /// Whether a table can get this name.
+    fn is_free(&self, table: &Table, name: &str) -> bool {
+        let database = self.catalog.database_by_id(table.db);
+        database.is_some_and(|database| !database.beside(table).contains_key(name))
     }
 
     /// Replaces the tablets of a table by new, empty ones.
@@ -539,13 +544,15 @@ impl Fold {
     /// after.
     pub(crate) fn make_way(&mut self, event: &MetaEvent) -> Vec<(String, String)> {
         let others = match event {
-            MetaEvent::Create(table) if !table.unlisted => self.holder(table.db, &table.name),
+            MetaEvent::Create(table) if !table.unlisted => self.holder(table, &table.name),
             MetaEvent::Define { table, change } => {
                 let table = self.catalog.table_by_id(*table);
                 table.and_then(|table| match change {
-                    Definition::Name(name) => self.holder(table.db, name),
-                    Definition::Listed => self.holder(table.db, &table.name),
-                    Definition::Properties(_) | Definition::Schema(_) => None,
+                    Definition::Name(name) => self.holder(table, name),
+                    Definition::Listed => self.holder(table, &table.name),
+                    Definition::Properties(_) | Definition::Schema(_) | Definition::Sequence(_) => {
+                        None
+                    }
                 })
             }
             MetaEvent::Rename(tables) => return self.rename_others(self.in_the_way(tables)),
@@ -554,16 +561,16 @@ impl Fold {
         self.rename_others(others.into_iter().collect())
     }
 
-    /// The listed table of a name.
-    fn holder(&self, database: DbId, name: &str) -> Option<Arc<Table>> {
-        self.catalog.database_by_id(database)?.tables.get(name).cloned()
+    /// The listed table that has a name which this one is to get.
+    fn holder(&self, table: &Table, name: &str) -> Option<Arc<Table>> {
+        self.catalog.database_by_id(table.db)?.beside(table).get(name).cloned()
     }
 
     fn rename_others(&mut self, others: Vec<Arc<Table>>) -> Vec<(String, String)> {
         let mut renamed = Vec::new();
         for other in others {
             let mut names = names::similar(&other.name);
-            let Some(name) = names.find(|name| self.is_free(other.db, name)) else { continue };
+            let Some(name) = names.find(|name| self.is_free(&other, name)) else { continue };
             self.define(other.id, &Definition::Name(name.clone()));
             renamed.push((other.name.clone(), name));
         }

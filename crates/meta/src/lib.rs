@@ -38,6 +38,7 @@ mod privilege;
 mod properties;
 mod reserve;
 mod rowset;
+mod sequence;
 mod show;
 mod spec;
 pub mod store;

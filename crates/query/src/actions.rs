@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SetExpr, Value,
-    visit_expressions, visit_expressions_mut,
+    self, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, visit_expressions,
+    visit_expressions_mut,
 };
 
-use crate::syntax::{Scalar, Select};
+use crate::syntax::{Scalar, Select, TableName};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -28,6 +29,10 @@ pub enum Action {
     IsUsedLock,
     /// `LAST_INSERT_ID(value)`: the value, which LAST_INSERT_ID() returns from then on.
     SetLastInsertId,
+    /// `s.NEXTVAL`, `NEXTVAL(s)`: the next value of a sequence.
+    NextValue,
+    /// `s.CURRVAL`, `CURRVAL(s)`: the value that the session took last.
+    CurrentValue,
 }
 
 /// Each action with its function name and number of arguments.
@@ -46,17 +51,41 @@ const ACTIONS: [(Action, &str, usize); 7] = [
 pub struct Call {
     pub action: Action,
     pub arguments: Vec<Scalar>,
+    /// Of NEXTVAL and CURRVAL.
+    pub sequence: Option<TableName>,
+}
+
+/// NEXTVAL or CURRVAL of a sequence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SequenceCall {
+    pub action: Action,
+    pub sequence: TableName,
 }
 
 /// Whether a query is a SELECT without FROM that calls one of these functions.
 pub fn has_side_effects(query: &Select) -> bool {
     let SetExpr::Select(select) = &*query.0.body else { return false };
-    select.from.is_empty()
-        && visit_expressions(&query.0, |expr| match action_of(expr) {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+    reads_nothing(select)
+        && visit_expressions(&query.0, |expr| match is_call(expr) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         })
         .is_break()
+}
+
+fn reads_nothing(select: &ast::Select) -> bool {
+    match &select.from[..] {
+        [] => true,
+        [one] if one.joins.is_empty() => {
+            matches!(&one.relation, TableFactor::Table { name, .. }
+                if name.to_string().eq_ignore_ascii_case("dual"))
+        }
+        _ => false,
+    }
+}
+
+fn is_call(expr: &Expr) -> bool {
+    sequence_call(expr).is_some() || action_of(expr).is_some()
 }
 
 /// The calls in a query, in the order of its text.
@@ -86,7 +115,7 @@ pub fn calls(query: &Select) -> Result<Vec<Call>> {
 pub fn with_values(mut query: Select, values: &[Option<u64>]) -> Select {
     let mut values = values.iter();
     let _ = visit_expressions_mut(&mut query.0, |expr| {
-        if action_of(expr).is_some() {
+        if is_call(expr) {
             let value = values.next().expect("there is a value for each call");
             let value = value.map_or(Value::Null, |value| Value::Number(value.to_string(), false));
             *expr = Expr::Value(value.with_empty_span());
@@ -109,7 +138,103 @@ fn action_of(expr: &Expr) -> Option<(Action, usize, &Function)> {
     Some((*action, *width, function))
 }
 
+/// NEXTVAL or CURRVAL, as `s.NEXTVAL` or `NEXTVAL(s)`.
+fn sequence_call(expr: &Expr) -> Option<SequenceCall> {
+    let (name, word) = match expr {
+        Expr::CompoundIdentifier(names) => {
+            let (word, name) = names.split_last()?;
+            (name, word)
+        }
+        Expr::Function(function) => {
+            let [word] = &function.name.0[..] else { return None };
+            let FunctionArguments::List(list) = &function.args else { return None };
+            let [FunctionArg::Unnamed(FunctionArgExpr::Expr(name))] = &list.args[..] else {
+                return None;
+            };
+            let name = match name {
+                Expr::Identifier(name) => std::slice::from_ref(name),
+                Expr::CompoundIdentifier(names) => names,
+                _ => return None,
+            };
+            (name, word.as_ident()?)
+        }
+        _ => return None,
+    };
+    let action = match () {
+        () if word.quote_style.is_some() => return None,
+        () if word.value.eq_ignore_ascii_case("nextval") => Action::NextValue,
+        () if word.value.eq_ignore_ascii_case("currval") => Action::CurrentValue,
+        () => return None,
+    };
+    let (database, table) = match name {
+        [table] => (None, table),
+        [database, table] => (Some(database.value.clone()), table),
+        _ => return None,
+    };
+    let is_variable = name[0].value.starts_with('@') && name[0].quote_style.is_none();
+    let sequence = TableName { database, table: table.value.clone() };
+    (!is_variable).then_some(SequenceCall { action, sequence })
+}
+
+/// NEXTVAL and CURRVAL in an expression, in the order of its text.
+pub fn sequence_calls(expr: &Scalar) -> Vec<SequenceCall> {
+    let mut calls = Vec::new();
+    let _ = visit_expressions(&expr.0, |expr| {
+        calls.extend(sequence_call(expr));
+        ControlFlow::<()>::Continue(())
+    });
+    calls
+}
+
+/// Replaces NEXTVAL and CURRVAL in an expression by the next of these values.
+///
+/// # Panics
+/// When there are fewer values than calls.
+pub fn with_sequence_values(mut expr: Scalar, values: &mut impl Iterator<Item = u64>) -> Scalar {
+    let _ = visit_expressions_mut(&mut expr.0, |expr| {
+        if sequence_call(expr).is_some() {
+            let value = values.next().expect("there is a value for each call").to_string();
+            *expr = Expr::Value(Value::Number(value, false).with_empty_span());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr
+}
+
+/// `SELECT s.NEXTVAL [AS a] [FROM DUAL] WHERE COUNT = n` of PolarDB-X.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counted {
+    pub sequence: TableName,
+    pub count: u64,
+    pub alias: Option<String>,
+}
+
+/// Whether a query asks for several values of a sequence.
+pub fn counted(query: &Select) -> Option<Counted> {
+    let SetExpr::Select(select) = &*query.0.body else { return None };
+    let Some(Expr::BinaryOp { left, op: BinaryOperator::Eq, right }) = &select.selection else {
+        return None;
+    };
+    let (expr, alias) = match &select.projection[..] {
+        [SelectItem::UnnamedExpr(expr)] => (expr, None),
+        [SelectItem::ExprWithAlias { expr, alias }] => (expr, Some(alias.value.clone())),
+        _ => return None,
+    };
+    let is_count = matches!(&**left, Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("count"));
+    let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = &**right else {
+        return None;
+    };
+    let call = sequence_call(expr).filter(|call| call.action == Action::NextValue)?;
+    let count = digits.parse().ok()?;
+    let fits = is_count && reads_nothing(select);
+    fits.then_some(Counted { sequence: call.sequence, count, alias })
+}
+
 fn call(expr: &Expr) -> Option<Result<Call>> {
+    if let Some(SequenceCall { action, sequence }) = sequence_call(expr) {
+        return Some(Ok(Call { action, arguments: Vec::new(), sequence: Some(sequence) }));
+    }
     let (action, width, function) = action_of(expr)?;
     let arguments = match &function.args {
         FunctionArguments::List(list) => list.args.iter().map(argument).collect(),
@@ -123,7 +248,7 @@ fn call(expr: &Expr) -> Option<Result<Call>> {
                 function.name
             );
         }
-        Ok(Call { action, arguments })
+        Ok(Call { action, arguments, sequence: None })
     }))
 }
 
@@ -131,13 +256,12 @@ fn argument(argument: &FunctionArg) -> Result<Scalar> {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else {
         bail!(WrongArguments, "'{argument}' is no argument of a native function");
     };
-    let nested = visit_expressions(expr, |inner| match action_of(inner) {
-        Some((_, _, function)) => ControlFlow::Break(err!(
+    let nested = visit_expressions(expr, |inner| match is_call(inner) {
+        true => ControlFlow::Break(err!(
             NotSupported,
-            "This version of Freshet doesn't yet support '{} in an argument'",
-            function.name
+            "This version of Freshet doesn't yet support '{inner} in an argument'"
         )),
-        None => ControlFlow::Continue(()),
+        false => ControlFlow::Continue(()),
     });
     match nested {
         ControlFlow::Break(error) => Err(error),
@@ -187,5 +311,32 @@ mod tests {
             let error = calls(&query(sql).unwrap()).unwrap_err();
             assert_eq!(error.code().errno(), errno, "{sql}");
         }
+    }
+
+    #[test]
+    fn values_of_sequences_are_asked_for_in_all_spellings() {
+        let name = |database: Option<&str>| TableName {
+            database: database.map(str::to_owned),
+            table: "s".to_owned(),
+        };
+        for (sql, action, database) in [
+            ("SELECT s.NEXTVAL", Action::NextValue, None),
+            ("SELECT nextval(s) AS n FROM dual", Action::NextValue, None),
+            ("SELECT d.`s`.nextval + 1", Action::NextValue, Some("d")),
+            ("SELECT NEXTVAL(d.s)", Action::NextValue, Some("d")),
+            ("SELECT s.currval FROM DUAL", Action::CurrentValue, None),
+        ] {
+            let found = calls(&query(sql).unwrap()).unwrap();
+            assert_eq!(found.len(), 1, "{sql}");
+            assert_eq!(found[0].action, action, "{sql}");
+            assert_eq!(found[0].sequence, Some(name(database)), "{sql}");
+        }
+        for sql in ["SELECT s.nextval FROM s", "SELECT s.`nextval`", "SELECT @@session.nextval"] {
+            assert_eq!(query(sql), None, "{sql}");
+        }
+        let several = query("SELECT s.NEXTVAL AS n FROM DUAL WHERE COUNT = 3").unwrap();
+        let alias = Some("n".to_owned());
+        assert_eq!(counted(&several), Some(Counted { sequence: name(None), count: 3, alias }));
+        assert_eq!(counted(&query("SELECT s.NEXTVAL, 1 FROM DUAL WHERE COUNT = 3").unwrap()), None);
     }
 }

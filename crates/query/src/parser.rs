@@ -13,6 +13,7 @@ mod items;
 mod load;
 mod placement;
 mod prepare;
+mod sequence;
 mod set;
 mod show;
 mod size;
@@ -36,6 +37,7 @@ pub use insert::{Insert, InsertSource, OnDuplicate};
 use items::items;
 pub use load::{HttpStream, LoadColumn, http_stream, load_columns, load_condition};
 pub use prepare::PreparedText;
+pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
 pub use size::TextSize;
@@ -95,6 +97,8 @@ pub enum Statement {
         views: Vec<TableName>,
         if_exists: bool,
     },
+    /// CREATE, ALTER, DROP and RENAME SEQUENCE.
+    Sequence(Box<SequenceStatement>),
     /// TRUNCATE of tables, all at once.
     Truncate(Vec<TableName>),
     AlterTable(TableName, AlterAction),
@@ -344,6 +348,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
             Ok(Statement::Truncate(tables))
         }
         "ALTER" => alter(cursor),
+        "RENAME" if cursor.words("SEQUENCE") => sequence::rename(cursor).map(sequence_statement),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "USE" => cursor.name_or_text().map(Statement::Use),
         "SET" => set::set(cursor).map(Statement::Set),
@@ -369,6 +374,10 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         }
         _ => control(cursor, &word),
     }
+}
+
+fn sequence_statement(statement: SequenceStatement) -> Statement {
+    Statement::Sequence(Box::new(statement))
 }
 
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -418,6 +427,9 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let (users, tls) = users::identified_accounts(cursor)?;
         return Ok(Statement::CreateUser { users, tls, if_not_exists });
     }
+    if let Some(create) = sequence::create(cursor)? {
+        return Ok(sequence_statement(create));
+    }
     if let Some(view) = view::create_view(cursor)? {
         return Ok(Statement::CreateView(Box::new(view)));
     }
@@ -464,6 +476,9 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let users = cursor.list(users::account)?;
         return Ok(Statement::DropUser { users, if_exists });
     }
+    if cursor.words("SEQUENCE") {
+        return sequence::drop(cursor).map(sequence_statement);
+    }
     if cursor.words("VIEW") {
         let (views, if_exists) = view::drop_views(cursor)?;
         return Ok(Statement::DropViews { views, if_exists });
@@ -484,6 +499,9 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.words("IF EXISTS");
         let (users, tls) = users::identified_accounts(cursor)?;
         return Ok(Statement::AlterUser { users, tls });
+    }
+    if cursor.words("SEQUENCE") {
+        return sequence::alter(cursor).map(sequence_statement);
     }
     if cursor.words("INSTANCE RELOAD TLS") {
         if cursor.words("FOR CHANNEL") && cursor.name()? != "mysql_main" {

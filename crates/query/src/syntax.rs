@@ -19,7 +19,7 @@ pub struct Select(pub(crate) Box<Query>);
 pub struct Scalar(pub(crate) Expr);
 
 /// A table name, optionally qualified by its database.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TableName {
     pub database: Option<String>,
     pub table: String,

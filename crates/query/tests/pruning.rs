@@ -161,6 +161,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         comment: String::new(),
         created_micros: 0,
         unlisted: false,
+        sequence: None,
         placement: None,
     })
 }

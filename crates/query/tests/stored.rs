@@ -59,6 +59,7 @@ fn table() -> Arc<Table> {
         comment: String::new(),
         created_micros: 0,
         unlisted: false,
+        sequence: None,
         placement: None,
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 
+use crate::sequence::Sequence;
 use crate::types::ColumnType;
 
 /// The maximum number of columns of a table.
@@ -359,6 +360,8 @@ pub struct Table {
     /// Whether CREATE TABLE AS SELECT is still filling it: it has no name yet, and is dropped at
     /// the next start if a crash leaves it so.
     pub unlisted: bool,
+    /// Of a sequence: it has no rows, and its counter has the numbers of the values.
+    pub sequence: Option<Sequence>,
 }
 
 impl Table {

@@ -1,5 +1,6 @@
 //! The session of a client: account, settings, transaction, diagnostics.
 
+mod currents;
 mod hinted;
 mod transact;
 
@@ -16,6 +17,7 @@ use freshet_query::session::Value;
 use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
+pub use currents::Currents;
 pub use hinted::Hinted;
 
 use crate::Shared;
@@ -207,6 +209,8 @@ pub struct Session {
     pub last_insert_id: u64,
     /// The id that the next OK packet tells.
     pub insert_id: u64,
+    /// The values of sequences that CURRVAL tells.
+    pub currents: Currents,
     /// `insert_id`: the first id that the next INSERT generates.
     pub forced_id: Option<u64>,
     /// Encoded rows of the running load.
@@ -249,6 +253,7 @@ impl Session {
             last_insert_id: 0,
             insert_id: 0,
             forced_id: None,
+            currents: Currents::default(),
             buffer: LoadBuffer::default(),
             info: Info::default(),
             moved_to: None,
@@ -273,6 +278,7 @@ impl Session {
         self.row_count = -1;
         self.found_rows = 0;
         (self.last_insert_id, self.insert_id, self.forced_id) = (0, 0, None);
+        self.currents = Currents::default();
         self.adopt_client();
     }
 

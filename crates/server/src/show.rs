@@ -2,6 +2,7 @@
 
 mod catalog;
 mod listing;
+mod sequences;
 mod server;
 pub mod system;
 mod users;
@@ -56,7 +57,7 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
 }
 
 /// The same rows, with integer columns converted from text.
-fn with_integers(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
+pub fn with_integers(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
     let array = |(column, texts): (&ResultColumn, &ArrayRef)| {
         let array = match column.ty {
             ResultType::LongLong => {
@@ -81,7 +82,7 @@ fn texts(batch: &RecordBatch) -> Vec<Row> {
 
 fn like_column(what: &ShowWhat) -> usize {
     match what {
-        ShowWhat::Partitions(_) => 1,
+        ShowWhat::Partitions(_) | ShowWhat::Plain("SEQUENCES") => 1,
         _ => 0,
     }
 }
@@ -110,6 +111,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Transaction { database } => server::transactions(session, database.as_deref()),
         ShowWhat::LastInsert => Ok(server::last_insert(session)),
         ShowWhat::AlterTableColumn { .. } => Ok(server::alter_jobs()),
+        ShowWhat::Plain("SEQUENCES") => sequences::sequences(session),
         ShowWhat::Plain(what) => Ok(server::plain(session, what)),
     }
 }

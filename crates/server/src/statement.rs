@@ -12,6 +12,7 @@ mod insert;
 mod lock;
 mod named;
 mod query;
+mod sequence;
 mod set;
 mod users;
 mod views;

@@ -378,3 +378,25 @@ fn a_large_insert_is_read_in_pieces_and_stays_one_statement() {
     assert_eq!(failure(client.query(&expression)).unwrap().errno, 1062);
     assert_eq!(client.one("select count(*) from t where id >= 7000"), "0");
 }
+
+#[test]
+fn values_of_a_sequence_cost_no_record_each() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create sequence s");
+    client.run("create time sequence c");
+    let records = || server.engine.metrics().wal_records.get();
+    let before = records();
+    for value in 1..=2_000 {
+        assert_eq!(client.one("select s.nextval"), value.to_string());
+    }
+    let of_time = (0..200).map(|_| client.one("select c.nextval").parse::<u64>().unwrap());
+    assert!(of_time.collect::<Vec<_>>().is_sorted_by(|a, b| a < b));
+    assert!(records() - before < 30, "{} records", records() - before);
+    client.run("create table t (id bigint primary key)");
+    let before = records();
+    client.run(&format!("insert into t values {}", vec!["(s.nextval)"; 500].join(",")));
+    assert_eq!(client.one("select min(id) from t"), "2001");
+    assert_eq!(client.one("select max(id) from t"), "2500");
+    assert!(records() - before < 5, "one of the rows, and perhaps one of a block");
+}

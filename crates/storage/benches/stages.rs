@@ -305,6 +305,7 @@ fn table(schema: TableSchema) -> Table {
         comment: String::new(),
         created_micros: 0,
         unlisted: false,
+        sequence: None,
         placement: None,
     }
 }

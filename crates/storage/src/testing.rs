@@ -75,6 +75,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         comment: String::new(),
         created_micros: 0,
         unlisted: false,
+        sequence: None,
         placement: None,
     }
 }

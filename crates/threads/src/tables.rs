@@ -65,6 +65,7 @@ fn table() -> Table {
         comment: String::new(),
         created_micros: 0,
         unlisted: false,
+        sequence: None,
         placement: None,
     }
 }

@@ -29,6 +29,7 @@ const T: &str = "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT)";
 const U: &str = "DROP TABLE IF EXISTS d.u";
 const VIEW: &str = "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT); \
     CREATE OR REPLACE VIEW d.seen AS SELECT * FROM d.t";
+const SEQUENCE: &str = "CREATE SEQUENCE IF NOT EXISTS d.s";
 const VICTIM: &str = "CREATE USER IF NOT EXISTS victim";
 
 const STATEMENTS: &[Guarded] = &[
@@ -89,6 +90,21 @@ const STATEMENTS: &[Guarded] = &[
     guarded(VIEW, "DESCRIBE d.seen", &["SELECT ON d.seen"]),
     guarded(VIEW, "SHOW CREATE VIEW d.seen", &["SELECT ON d.seen", "SHOW VIEW ON d.seen"]),
     guarded(VIEW, "DROP VIEW d.seen", &["DROP ON d.seen"]),
+    guarded("DROP SEQUENCE IF EXISTS d.s", "CREATE SEQUENCE d.s", &["CREATE ON d.s"]),
+    guarded(SEQUENCE, "SELECT d.s.NEXTVAL", &["INSERT ON d.s"]),
+    guarded(SEQUENCE, "SELECT d.s.NEXTVAL FROM DUAL WHERE COUNT = 2", &["INSERT ON d.s"]),
+    guarded(
+        SEQUENCE,
+        "INSERT INTO d.t (a) VALUES (d.s.NEXTVAL)",
+        &["INSERT ON d.t", "INSERT ON d.s"],
+    ),
+    guarded(SEQUENCE, "ALTER SEQUENCE d.s START WITH 5", &["ALTER ON d.s"]),
+    guarded(
+        "CREATE SEQUENCE IF NOT EXISTS d.s; DROP SEQUENCE IF EXISTS d.r",
+        "RENAME SEQUENCE d.s TO d.r",
+        &["ALTER ON d.s", "DROP ON d.s", "CREATE ON d.r", "INSERT ON d.r"],
+    ),
+    guarded(SEQUENCE, "DROP SEQUENCE d.s", &["DROP ON d.s"]),
     guarded("", "ALTER INSTANCE RELOAD TLS", &["SUPER ON *.*"]),
     guarded(T, "FLUSH TABLES", &["RELOAD ON *.*"]),
     guarded(T, "FLUSH TABLES d.t", &["RELOAD ON *.*"]),

@@ -52,7 +52,14 @@ impl OnDisk for Database {
     fn from_form(form: DatabaseForm) -> Result<Self, Unreadable> {
         let DatabaseForm { id, name, created_micros, mode } = form;
         let mode = (mode != 0).then(|| DatabaseMode::from_form(mode)).transpose()?;
-        Ok(Self { id: DbId(id), name, created_micros, mode, tables: OrdMap::new() })
+        Ok(Self {
+            id: DbId(id),
+            name,
+            created_micros,
+            mode,
+            tables: OrdMap::new(),
+            sequences: OrdMap::new(),
+        })
     }
 }
 

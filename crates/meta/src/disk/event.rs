@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
-use freshet_schema::{Properties, Table, TableSchema};
+use freshet_schema::{Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
 use super::rowset::{MarkFileForm, RowsetForm};
+use super::sequence::SequenceForm;
 use super::table::{PropertiesForm, SchemaForm, TableForm};
 use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
@@ -73,7 +74,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6")]
     change: Option<ChangeForm>,
 }
 
@@ -87,6 +88,8 @@ pub enum ChangeForm {
     Properties(PropertiesForm),
     #[prost(message, tag = "5")]
     Schema(SchemaForm),
+    #[prost(message, tag = "6")]
+    Sequence(SequenceForm),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -217,6 +220,7 @@ impl OnDisk for Definition {
             Self::Listed => ChangeForm::Listed(true),
             Self::Properties(properties) => ChangeForm::Properties(properties.form()),
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
+            Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
         }
     }
 
@@ -231,6 +235,7 @@ impl OnDisk for Definition {
             ChangeForm::Schema(form) => {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
             }
+            ChangeForm::Sequence(form) => Sequence::from_form(form).map(Self::Sequence),
         }
     }
 }

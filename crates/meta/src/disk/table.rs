@@ -5,11 +5,12 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
     DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, Partition, Placement,
-    Properties, SchemaHistory, Table, TableForm as Dialect, TableSchema,
+    Properties, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
 use super::column::ColumnForm;
+use super::sequence::SequenceForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 
 #[derive(Clone, PartialEq, Message)]
@@ -48,6 +49,8 @@ pub struct TableForm {
     unlisted: bool,
     #[prost(message, optional, tag = "18")]
     placement: Option<PlacementForm>,
+    #[prost(message, optional, tag = "19")]
+    sequence: Option<SequenceForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -153,6 +156,7 @@ impl OnDisk for Table {
             created_micros: self.created_micros,
             unlisted: self.unlisted,
             placement: self.placement.as_ref().map(Placement::form),
+            sequence: self.sequence.as_ref().map(Sequence::form),
         }
     }
 
@@ -179,6 +183,7 @@ impl OnDisk for Table {
             created_micros: form.created_micros,
             unlisted: form.unlisted,
             placement: form.placement.map(Placement::from_form).transpose()?,
+            sequence: form.sequence.map(Sequence::from_form).transpose()?,
         };
         check(&table)?;
         Ok(table)
@@ -201,6 +206,8 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     };
     ensure(has_key, "its rows are not sorted by its unique key")?;
     ensure(table.partitions.len() == 1, "it has not one partition")?;
+    let counts = table.sequence.is_none() || schema.auto_increment().is_some();
+    ensure(counts, "it is a sequence without a counter")?;
     let named =
         table.declared_keys.iter().flat_map(|key| &key.columns).chain(match &table.distribution {
             Distribution::Hash(columns) => columns.as_slice(),

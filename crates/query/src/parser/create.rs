@@ -5,11 +5,12 @@ use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     TableSpec,
 };
-use freshet_schema::{DeclaredKeyKind, DefaultValue, TableForm};
+use freshet_schema::{DeclaredKeyKind, DefaultValue, SequenceKind, TableForm};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::placement::placement;
+use super::sequence;
 use super::types::column_type;
 use crate::syntax::{Select, TableName, hex_of_bits};
 
@@ -182,6 +183,7 @@ pub fn column(
             keys.push(column.name.clone());
         } else if cursor.words("AUTO_INCREMENT") {
             column.auto_increment = true;
+            generated_by(cursor)?;
         } else if cursor.words("DEFAULT") {
             column.default = default(cursor)?;
         } else if cursor.words("COMMENT") {
@@ -194,6 +196,18 @@ pub fn column(
             return Ok(column);
         }
     }
+}
+
+/// `BY NEW UNIT COUNT 1 INDEX 0` behind AUTO_INCREMENT: all kinds but TIME are the same here.
+fn generated_by(cursor: &mut Cursor<'_>) -> Result<()> {
+    if cursor.words("BY") {
+        match sequence::kind(cursor) {
+            None => return Err(cursor.error()),
+            Some(SequenceKind::Time) => return Err(refuse("AUTO_INCREMENT BY TIME")),
+            Some(_) => {}
+        }
+    }
+    sequence::units(cursor).map(drop)
 }
 
 fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {

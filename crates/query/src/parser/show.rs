@@ -81,7 +81,8 @@ pub struct Show {
 }
 
 /// Lists without arguments.
-const PLAIN: [&str; 28] = [
+const PLAIN: [&str; 29] = [
+    "SEQUENCES",
     "ENGINES",
     "STORAGE ENGINES",
     "PLUGINS",

@@ -70,6 +70,29 @@ pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     visible_views(system).map(row).collect()
 }
 
+/// The sequences that the user may see, with the values that come next; that of a TIME sequence
+/// depends on when it is taken.
+pub fn sequences(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let all = databases(system).flat_map(|home| home.sequences.values().map(move |it| (home, it)));
+    let visible = all.filter(|(home, it)| system.source.may_see_table(&home.name, &it.name));
+    let row = |(home, table): (&Arc<Database>, &Arc<Table>)| {
+        let sequence = table.sequence?;
+        let next = system.source.next_id(table.id).filter(|_| sequence.block().is_none());
+        Some(vec![
+            home.name.as_str().into(),
+            table.name.as_str().into(),
+            next.map(|next| sequence.upcoming(next)).into(),
+            sequence.increment.into(),
+            sequence.start.into(),
+            sequence.max.into(),
+            (if sequence.cycle { "Y" } else { "N" }).into(),
+            sequence.kind.name().into(),
+            Cell::Time(table.created_micros),
+        ])
+    };
+    visible.filter_map(row).collect()
+}
+
 pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let names = RESERVED_DATABASES
         .into_iter()

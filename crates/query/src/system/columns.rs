@@ -107,6 +107,8 @@ pub const TABLES: &[SystemTable] = &[
         CONSTRAINT_TYPE,
         ENFORCED
     ),
+    table!("sequences", Rows::Catalog(catalog::sequences), SCHEMA_NAME, NAME, #VALUE,
+        #INCREMENT_BY, #START_WITH, #MAX_VALUE, CYCLE, TYPE, @CREATED),
     table!("processlist", Rows::Server(ServerTable::Processlist), #ID, USER, HOST, DB, COMMAND,
         #TIME, STATE, INFO),
     table!("group_commits", Rows::Server(ServerTable::GroupCommits), LABEL, TABLE_SCHEMA,

@@ -6,11 +6,11 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_query::Parameter;
-use freshet_query::actions::{self, Action, Call};
+use freshet_query::actions::{self, Action, Call, SequenceCall};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Scalar, Select};
 
-use super::query;
+use super::{query, sequence};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -28,6 +28,9 @@ pub async fn select(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    if let Some(counted) = actions::counted(query) {
+        return sequence::several(session, &counted, items).await;
+    }
     let values = carry_out(session, query, &parameters).await?;
     let query = actions::with_values(query.clone(), &values);
     query::select(session, &query, items, parameters).await
@@ -62,6 +65,10 @@ async fn carry_out(
 }
 
 async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Result<Option<u64>> {
+    if let Some(sequence) = call.sequence {
+        let call = SequenceCall { action: call.action, sequence };
+        return sequence::value(session, &call).await.map(Some);
+    }
     let mut arguments = Vec::new();
     for argument in call.arguments {
         arguments.push(value(session, argument, parameters).await?);
@@ -83,6 +90,7 @@ async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Res
             session.last_insert_id = id.unwrap_or(0);
             id
         }
+        Action::NextValue | Action::CurrentValue => unreachable!("it has a sequence"),
     })
 }
 

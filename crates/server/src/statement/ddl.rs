@@ -15,7 +15,7 @@ use freshet_query::syntax::Select;
 use freshet_schema::ColumnType;
 use freshet_schema::value::instant_literal;
 
-use super::{insert, query, shield};
+use super::{insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
@@ -70,6 +70,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         }
         Statement::AlterTable(table, action) => alter(session, table, action).await,
         Statement::RenameTables(pairs) => rename(session, pairs).await,
+        Statement::Sequence(statement) => sequence::define(session, statement).await,
         Statement::FlushTables(tables) => flush(session, tables).await,
         _ => bail!(NotSupported, "This statement is not supported here"),
     }

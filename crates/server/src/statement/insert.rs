@@ -16,7 +16,7 @@ use freshet_schema::{KeyModel, Literal};
 use super::assigned::note;
 use super::cells::{put, put_cell};
 use super::duplicate::insert_or_update;
-use super::query;
+use super::{query, sequence};
 use crate::insert::{Grouping, Target, encoded, key_rules, load, nothing, report, resolve, warn};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -31,7 +31,10 @@ pub async fn insert(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     match &insert.source {
-        InsertSource::Values(rows) => values(session, insert, rows, parameters).await,
+        InsertSource::Values(rows) => {
+            let filled = sequence::filled(session, rows).await?;
+            values(session, insert, filled.as_deref().unwrap_or(rows), parameters).await
+        }
         InsertSource::Query(select) => {
             let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
             // Resolve names before the query runs.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_schema::GroupCommitMode::Off;
+use freshet_schema::{Sequence, SequenceChange, SequenceKind};
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::Client;
 use freshet_testkit::Faults;
@@ -81,6 +82,43 @@ fn no_id_comes_twice_wherever_the_process_dies() {
         });
         sim.crash(if call % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
         assert!(next(&sim) > last.load(Ordering::Relaxed), "call {call}");
+        if ended.is_some() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn no_value_of_a_sequence_comes_twice_wherever_the_process_dies() {
+    let plain = Sequence::new(&SequenceChange::default()).unwrap();
+    let time = SequenceChange { kind: Some(SequenceKind::Time), ..SequenceChange::default() };
+    let time = Sequence::new(&time).unwrap();
+    for call in 1.. {
+        let mut sim = store(call);
+        let sequence = if call % 3 == 0 { time } else { plain };
+        let made = act(&sim, move |client| async move {
+            client.engine.ddl().create_sequence("d", "s", sequence, false).await.unwrap().object.id
+        });
+        let id = made.unwrap();
+        sim.fs.set_faults(Faults { crash_in_calls: call, ..Faults::default() });
+        let told = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&told);
+        let ended = act(&sim, move |client| async move {
+            for _ in 0..30 {
+                let Ok((values, lsn)) = client.engine.ddl().next_values(id, 200).await else {
+                    continue;
+                };
+                client.engine.horizon().wait(lsn).await;
+                let before = seen.swap(*values.last().unwrap(), Ordering::Relaxed);
+                assert!(values[0] > before, "call {call}");
+                client.sleep(Duration::from_millis(40)).await;
+            }
+        });
+        sim.crash(if call % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+        let next = act(&sim, move |client| async move {
+            client.engine.ddl().next_values(id, 1).await.unwrap().0[0]
+        });
+        assert!(next.unwrap() > told.load(Ordering::Relaxed), "call {call}");
         if ended.is_some() {
             break;
         }

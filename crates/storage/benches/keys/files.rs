@@ -87,6 +87,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         comment: String::new(),
         created_micros: 0,
         unlisted: false,
+        sequence: None,
         placement: None,
     })
 }

@@ -11,8 +11,8 @@ use freshet_base::{
 };
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory, Table,
-    TableForm, TableSchema,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory,
+    Sequence, SequenceKind, Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use prost::Message;
@@ -152,6 +152,7 @@ pub(super) fn sample_table() -> Table {
         comment: "note".to_owned(),
         created_micros: 1_700_000_000_000_000,
         unlisted: true,
+        sequence: None,
         placement: None,
     }
 }
@@ -188,6 +189,18 @@ fn a_clause_of_polardbx() {
          01797a046e6f746580018080f9c0c1c4820388010192010b0a0673696e676c65120102",
     );
     assert_eq!(numbers(&[DatabaseMode::Auto, DatabaseMode::Drds]), [1, 2]);
+}
+
+#[test]
+fn a_sequence() {
+    use SequenceKind::{Group, New, Simple, Time};
+    assert_eq!(numbers(&[New, Group, Simple, Time]), [1, 2, 3, 4]);
+    let sequence =
+        Sequence { kind: Group, start: 1, increment: 2, max: 300, cycle: true, base: 5, first: 7 };
+    has_bytes(&sequence, "01 0802 1001 1802 20ac02 2801 3005 3807");
+    let change = Definition::Sequence(sequence);
+    let event = MetaEvent::Define { table: TableId(7), change };
+    has_bytes(&event, "01 2213 0807 320f 0802 1001 1802 20ac02 2801 3005 3807");
 }
 
 fn sample_rowset() -> RowsetMeta {
@@ -423,12 +436,20 @@ fn view() {
 fn database_and_label() {
     let (id, name, tables) = (DbId(3), "d".to_owned(), OrdMap::new());
     has_bytes(
-        &Database { id, name, created_micros: 1_700_000_000_000_000, mode: None, tables },
+        &Database {
+            id,
+            name,
+            created_micros: 1_700_000_000_000_000,
+            mode: None,
+            tables,
+            sequences: OrdMap::new(),
+        },
         "010803120164188080f9c0c1c48203",
     );
     let (name, mode) = ("d".to_owned(), Some(DatabaseMode::Drds));
-    let tables = OrdMap::new();
-    has_bytes(&Database { id, name, created_micros: 1, mode, tables }, "01 0803 120164 1801 2002");
+    let (tables, sequences) = (OrdMap::new(), OrdMap::new());
+    let database = Database { id, name, created_micros: 1, mode, tables, sequences };
+    has_bytes(&database, "01 0803 120164 1801 2002");
     let label = LabelRecord {
         db: DbId(3),
         label: "l".to_owned(),

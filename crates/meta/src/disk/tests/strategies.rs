@@ -9,8 +9,8 @@ use freshet_base::{
 };
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory, Table,
-    TableForm, TableSchema,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory,
+    Sequence, SequenceKind, Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use proptest::collection::vec;
@@ -180,7 +180,17 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             created_micros,
             unlisted,
             placement,
+            sequence: None,
         }
+    })
+}
+
+fn sequence() -> impl Strategy<Value = Sequence> {
+    use SequenceKind::{Group, New, Simple, Time};
+    let kinds = select(vec![New, Group, Simple, Time]);
+    let numbers = (1u64..100, 1u64..100, 100u64..1 << 62, 1u64..1000);
+    (kinds, numbers, any::<bool>()).prop_map(|(kind, (start, increment, max, base), cycle)| {
+        Sequence { kind, start, increment, max, cycle, base, first: start }
     })
 }
 
@@ -274,6 +284,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         Just(Definition::Listed),
         properties().prop_map(Definition::Properties),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
+        sequence().prop_map(Definition::Sequence),
     ];
     let truncate = (any::<u64>(), any::<u64>(), any::<u32>(), ids());
     let truncate = truncate.prop_map(|(table, version, incarnation, tablets)| Truncate {
@@ -405,6 +416,7 @@ pub(super) fn database() -> impl Strategy<Value = Database> {
         created_micros,
         mode,
         tables: OrdMap::new(),
+        sequences: OrdMap::new(),
     })
 }
 
