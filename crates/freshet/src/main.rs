@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use freshet_bulk::args::LoadArgs;
 use rustix::fs::Mode;
 
 use crate::config::{Config, Sources};
@@ -52,6 +53,9 @@ enum Command {
     Check(ServerArgs),
     /// Shows what keeps a damaged store from starting, and what would be lost by discarding it.
     Repair(RepairArgs),
+    /// Loads files into tables. Run the same command again after any failure, and it goes on where
+    /// it stopped: no row is lost, and none is loaded twice.
+    Load(Box<LoadArgs>),
     /// Prints all settings with defaults and descriptions.
     Settings,
     /// Prints all session variables with defaults and descriptions.
@@ -119,7 +123,12 @@ fn main() -> ExitCode {
     // Files hold rows and password hashes: only the owner may access them, from the moment they are
     // created.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    match run(Cli::parse().command) {
+    let words = freshet_bulk::args::translated(std::env::args_os());
+    let command = match Cli::parse_from(words).command {
+        Command::Load(args) => return ended(freshet_bulk::load(&args)),
+        other => other,
+    };
+    match run(command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(problems) => {
@@ -127,6 +136,17 @@ fn main() -> ExitCode {
                 eprintln!("freshet: {problem}");
             }
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// The exit code of a tool that works with a running server.
+fn ended(result: Result<(), freshet_bulk::Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("freshet: {failure}");
+            ExitCode::from(failure.exit as u8)
         }
     }
 }
@@ -148,6 +168,7 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
             print!("{}", freshet_query::functions::list::document());
             Ok(true)
         }
+        Command::Load(_) => unreachable!("it was run"),
         Command::Repair(args) => tools::run_repair(&configured(&args.store)?, args.accept),
     };
     done.map_err(|error| vec![error.message().to_owned()])

@@ -1,0 +1,209 @@
+//! What is to be loaded: files, patterns, standard input.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::args::{FormatName, LoadArgs, TextArgs};
+use crate::compress::{Compression, sniff, unpacked};
+use crate::exit::{Failure, Result};
+use crate::format::{Csv, Format, unescape};
+
+const STDIN: &str = "-";
+
+/// One input.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Input {
+    /// `None` is standard input.
+    pub path: Option<PathBuf>,
+    pub database: String,
+    pub table: String,
+    pub format: Format,
+    pub compression: Option<Compression>,
+    /// As it is on disk; 0 where nobody knows.
+    pub bytes: u64,
+    /// The time of its last change, in nanoseconds.
+    pub changed: i128,
+}
+
+impl Input {
+    pub fn name(&self) -> String {
+        self.path.as_ref().map_or_else(|| "standard input".to_owned(), |p| p.display().to_string())
+    }
+
+    /// The bytes of a file as they are; those of standard input.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(&self) -> Result<Box<dyn Read + Send>> {
+        match &self.path {
+            None => Ok(Box::new(std::io::stdin())),
+            Some(_) => Ok(Box::new(self.open_file()?)),
+        }
+    }
+
+    /// # Errors
+    /// When it cannot be opened.
+    ///
+    /// # Panics
+    /// When it is standard input.
+    pub fn open_file(&self) -> Result<File> {
+        let path = self.path.as_ref().expect("only files are opened again");
+        File::open(path).map_err(Failure::of(self.name()))
+    }
+
+    /// Whether a file is not packed.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn is_plain(&self) -> Result<bool> {
+        if let Some(compression) = self.compression {
+            return Ok(compression == Compression::None);
+        }
+        let (compression, _) = sniff(&mut self.open_file()?).map_err(Failure::of(self.name()))?;
+        Ok(compression == Compression::None)
+    }
+
+    /// Unpacks what `raw` gives.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn unpack(&self, raw: impl Read + Send + 'static) -> Result<Box<dyn Read + Send>> {
+        unpacked(raw, self.compression).map_err(Failure::of(self.name()))
+    }
+}
+
+/// The inputs that the options name, in order.
+///
+/// # Errors
+/// When a file does not exist, or options make no sense.
+pub fn of(args: &LoadArgs) -> Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    for word in &args.inputs {
+        if word == STDIN {
+            inputs.push(input(args, None)?);
+            continue;
+        }
+        for path in paths(word)? {
+            inputs.push(input(args, Some(path))?);
+        }
+    }
+    if inputs.iter().filter(|input| input.path.is_none()).count() > 1 {
+        return Err(Failure::usage("standard input can be loaded once"));
+    }
+    let mut paths: Vec<_> = inputs.iter().filter_map(|input| input.path.as_ref()).collect();
+    paths.sort();
+    if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::usage(format!("{} is named twice", pair[0].display())));
+    }
+    Ok(inputs)
+}
+
+/// A file that exists is never a pattern.
+fn paths(word: &str) -> Result<Vec<PathBuf>> {
+    if Path::new(word).exists() || !word.contains(['*', '?', '[']) {
+        return Ok(vec![PathBuf::from(word)]);
+    }
+    let found = glob::glob(word).map_err(|error| Failure::usage(format!("{word}: {error}")))?;
+    let found = found.collect::<std::result::Result<Vec<_>, _>>();
+    let mut found = found.map_err(|error| Failure::failed(format!("{word}: {error}")))?;
+    found.retain(|path| path.is_file());
+    if found.is_empty() {
+        return Err(Failure::failed(format!("{word}: there is no such file")));
+    }
+    Ok(found)
+}
+
+fn input(args: &LoadArgs, path: Option<PathBuf>) -> Result<Input> {
+    let (database, table) = table_of(args, path.as_deref())?;
+    let format = format_of(&args.text, path.as_deref())?;
+    let (mut bytes, mut changed) = (0, 0);
+    let mut whole = None;
+    if let Some(path) = path {
+        let shown = path.display().to_string();
+        let metadata = fs::metadata(&path).map_err(Failure::of(&shown))?;
+        if metadata.is_dir() {
+            return Err(Failure::usage(format!("{shown} is a directory; name its files")));
+        }
+        let time = metadata.modified().map_err(Failure::of(&shown))?;
+        let since = time.duration_since(std::time::UNIX_EPOCH);
+        changed =
+            since.map_or_else(|e| -(e.duration().as_nanos() as i128), |d| d.as_nanos() as i128);
+        bytes = metadata.len();
+        whole = Some(fs::canonicalize(&path).map_err(Failure::of(&shown))?);
+    }
+    let compression = args.text.compression;
+    Ok(Input { path: whole, database, table, format, compression, bytes, changed })
+}
+
+fn table_of(args: &LoadArgs, path: Option<&Path>) -> Result<(String, String)> {
+    let of_name = || {
+        let name = path?.file_name()?.to_str()?;
+        name.split('.').next().filter(|name| !name.is_empty())
+    };
+    let Some(table) = args.table.as_deref().or_else(of_name) else {
+        return Err(Failure::usage("say by --table which table to load into"));
+    };
+    let (database, table) = match table.split_once('.') {
+        Some((database, table)) => (Some(database), table),
+        None => (args.database.as_deref(), table),
+    };
+    match database {
+        Some(database) => Ok((database.to_owned(), table.to_owned())),
+        None => Err(Failure::usage("say by --database where the table is")),
+    }
+}
+
+/// The format of a file.
+fn format_of(args: &TextArgs, path: Option<&Path>) -> Result<Format> {
+    let name = match args.format {
+        FormatName::Auto => format_of_name(path).ok_or_else(|| {
+            let shown = path.map_or_else(|| STDIN.to_owned(), |path| path.display().to_string());
+            Failure::usage(format!("{shown}: say by --format whether it is csv, tsv or json"))
+        })?,
+        name => name,
+    };
+    format(name, args)
+}
+
+fn format_of_name(path: Option<&Path>) -> Option<FormatName> {
+    let path = path?;
+    let packed = Compression::of_name(path) != Compression::None;
+    let stem = if packed { Path::new(path.file_stem()?) } else { path };
+    match stem.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "csv" => Some(FormatName::Csv),
+        "tsv" | "txt" => Some(FormatName::Tsv),
+        "json" | "jsonl" | "ndjson" => Some(FormatName::Json),
+        _ => None,
+    }
+}
+
+/// The format with this name in the dialect that the options describe.
+///
+/// # Errors
+/// When they make no sense.
+pub fn format(name: FormatName, args: &TextArgs) -> Result<Format> {
+    let bytes = |option: &str, text: &str| {
+        unescape(text).ok_or_else(|| Failure::usage(format!("{option} {text}: what is that?")))
+    };
+    let byte = |option: &str, text: &str| match bytes(option, text)?[..] {
+        [byte] if byte != b'\n' => Ok(byte),
+        _ => Err(Failure::usage(format!("{option} {text}: it must be one character of ASCII"))),
+    };
+    let null = args.null.as_bytes().to_vec();
+    match name {
+        FormatName::Json => Ok(Format::Json),
+        FormatName::Tsv => Ok(Format::Tsv { null }),
+        FormatName::Csv | FormatName::Auto => {
+            let enclose = Some(args.enclose.as_str()).filter(|text| !text.is_empty());
+            let enclose = enclose.map(|text| byte("--enclose", text)).transpose()?;
+            let escape = args.escape.as_deref().map(|text| byte("--escape", text)).transpose()?;
+            let separator = bytes("--separator", &args.separator)?;
+            let delimiter = bytes("--line-delimiter", &args.line_delimiter)?;
+            if separator == delimiter {
+                return Err(Failure::usage("fields and records cannot end in the same way"));
+            }
+            Ok(Format::Csv(Csv { separator, delimiter, enclose, escape, null }))
+        }
+    }
+}
