@@ -16,4 +16,6 @@ step clients "1 min" scripts/clients.sh
 # What is still answered otherwise is counted, and the number may only shrink.
 step compare "1 min" env QUERIES=300 SEED=11 MINUTES=2 UNEXPLAINED_MAX=3 \
     scripts/differential.sh built
+# From MariaDB, which the step before has installed, to Freshet and back.
+step moves "1 min" cargo test --locked --workspace --test bulk -- --ignored
 steps_end

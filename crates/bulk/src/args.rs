@@ -49,6 +49,14 @@ impl Server {
         place(&self.host, self.port)
     }
 
+    /// What tells this server from others, for the histories of loads.
+    pub fn identity(&self, transport: Transport) -> String {
+        match transport {
+            Transport::Stream => self.http_place(),
+            Transport::Sql => self.mysql_place(),
+        }
+    }
+
     pub fn http_place(&self) -> String {
         place(&self.host, self.http_port)
     }
@@ -63,7 +71,7 @@ fn place(host: &str, port: u16) -> String {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FormatName {
-    /// By the ending of the file: .csv, .tsv or .txt, .json, .jsonl or .ndjson.
+    /// By the ending of a file (.csv, .tsv or .txt, .json, .jsonl or .ndjson); dumps are CSV.
     Auto,
     Csv,
     Tsv,
@@ -71,12 +79,20 @@ pub enum FormatName {
     Json,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Transport {
+    /// Stream Load.
+    Stream,
+    /// INSERTs in transactions, for other servers of the MySQL protocol.
+    Sql,
+}
+
 /// Loads files into tables. Run the same command again after any failure, and it goes on where it
 /// stopped: no row is lost, and none is loaded twice.
 #[derive(Args, Clone, Debug)]
 #[command(disable_help_flag = true)]
 pub struct LoadArgs {
-    /// Files, patterns in quotes ('logs/*.csv.gz'), or - for standard input.
+    /// Files, patterns in quotes ('logs/*.csv.gz'), directories of a dump, or - for standard input.
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<String>,
     #[command(flatten)]
@@ -86,6 +102,13 @@ pub struct LoadArgs {
     /// The table. Without it, the name of each file up to its first point is that of its table.
     #[arg(long, short = 't', value_name = "NAME")]
     pub table: Option<String>,
+    /// How to send rows.
+    #[arg(long, value_enum, default_value_t = Transport::Stream)]
+    pub transport: Transport,
+    /// Whether to run the definitions of tables (*.sql) that are among the inputs. A table that
+    /// exists stays as it is.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Ddl::None)]
+    pub ddl: Ddl,
     #[command(flatten)]
     pub text: TextArgs,
     /// The columns of the fields, with commas; @name for a field that is to be passed over. Without
@@ -134,10 +157,10 @@ pub struct LoadArgs {
 /// How text is written.
 #[derive(Args, Clone, Debug)]
 pub struct TextArgs {
-    #[arg(long, value_enum, default_value_t = FormatName::Auto)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = FormatName::Auto)]
     pub format: FormatName,
     /// How files are packed; without it, what they begin with says so.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, ignore_case = true)]
     pub compression: Option<Compression>,
     /// Between two fields of CSV, such as ';' or '\x01'.
     #[arg(long, short = 's', value_name = "TEXT", default_value = ",")]
@@ -195,6 +218,88 @@ fn count(max: i64) -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=max)
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Quote {
+    /// Where a value needs it.
+    Auto,
+    /// All values but NULL.
+    Force,
+    None,
+}
+
+/// What to do with definitions of tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Ddl {
+    None,
+    /// Definitions and no rows.
+    Only,
+    With,
+}
+
+/// Writes tables to files, or one table to standard output. It works with every server of the MySQL
+/// protocol.
+#[derive(Args, Clone, Debug)]
+#[command(disable_help_flag = true)]
+pub struct DumpArgs {
+    /// The tables; without any, all of the database.
+    #[arg(value_name = "TABLE")]
+    pub tables: Vec<String>,
+    #[command(flatten)]
+    pub server: Server,
+    #[arg(long, short = 'D', value_name = "NAME")]
+    pub database: Option<String>,
+    /// Tables, with ';' between them.
+    #[arg(long, short = 't', value_name = "A;B;..", value_delimiter = ';')]
+    pub table: Vec<String>,
+    /// The directory to write to; without it, standard output.
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replaces files that exist.
+    #[arg(long)]
+    pub overwrite: bool,
+    #[command(flatten)]
+    pub text: TextArgs,
+    /// Which values of CSV stand in quotes.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Quote::Auto)]
+    pub quote: Quote,
+    /// Begins each file with the names of the columns.
+    #[arg(long)]
+    pub header: bool,
+    /// The columns, with commas; without it, all but computed ones.
+    #[arg(long, value_name = "A,B,..")]
+    pub columns: Option<String>,
+    /// The condition of rows, as behind WHERE.
+    #[arg(long = "where", short = 'w', value_name = "SQL")]
+    pub condition: Option<String>,
+    /// The order of rows, as behind ORDER BY.
+    #[arg(long, value_name = "SQL")]
+    pub order_by: Option<String>,
+    /// Writes the definition of each table to TABLE.schema.sql.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Ddl::None)]
+    pub ddl: Ddl,
+    /// Puts DROP TABLE IF EXISTS before definitions.
+    #[arg(long)]
+    pub drop_table: bool,
+    /// Views as well.
+    #[arg(long)]
+    pub with_views: bool,
+    /// Into how many files to put the rows of a table.
+    #[arg(long, short = 'F', value_name = "N", default_value_t = 1, value_parser = count(256))]
+    pub files: u16,
+    /// Begins another file behind so many rows.
+    #[arg(long, short = 'L', value_name = "N", conflicts_with = "files",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows_per_file: Option<u64>,
+    /// How many tables are dumped at a time.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = count(64))]
+    pub parallel: u16,
+    /// Prints errors alone.
+    #[arg(long, short = 'q')]
+    pub quiet: bool,
+    #[arg(long, action = ArgAction::Help, help = "Prints help")]
+    pub help: Option<bool>,
+}
+
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
 fn block_size(text: &str) -> Result<ByteSize, String> {
@@ -221,9 +326,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// The names of Batch Tool that are no option here, and the options that they mean.
-const BATCH_TOOL: [(&str, &str); 11] = [
+const BATCH_TOOL: [(&str, &str); 17] = [
     ("-pro", "--readers"),
     ("-con", "--parallel"),
+    ("-dir", "--output"),
+    ("-quote", "--quote"),
+    ("-DDL", "--ddl"),
+    ("-dropTableIfExists", "--drop-table"),
+    ("-withView", "--with-views"),
+    ("-OC", "--order-by"),
     ("-tps", "--rows-per-second"),
     ("-readsize", "--block-size"),
     ("-header", "--header"),

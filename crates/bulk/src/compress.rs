@@ -1,6 +1,6 @@
 //! Packed files.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -95,28 +95,88 @@ pub fn sniff(input: &mut impl Read) -> io::Result<(Compression, Vec<u8>)> {
     Ok((if is_bzip2 { Compression::Bzip2 } else { found }, begin))
 }
 
+/// Packs what is written to it.
+pub enum Packer<W: Write> {
+    None(W),
+    Gzip(flate2::write::GzEncoder<W>),
+    Zstd(zstd::stream::write::Encoder<'static, W>),
+    Lz4(Box<lz4_flex::frame::FrameEncoder<W>>),
+    Bzip2(bzip2::write::BzEncoder<W>),
+}
+
+impl<W: Write> Packer<W> {
+    /// # Errors
+    /// When zstd gets no memory.
+    pub fn new(compression: Compression, to: W) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::None => Self::None(to),
+            Compression::Gzip => {
+                Self::Gzip(flate2::write::GzEncoder::new(to, flate2::Compression::default()))
+            }
+            Compression::Zstd => {
+                Self::Zstd(zstd::stream::write::Encoder::new(to, zstd::DEFAULT_COMPRESSION_LEVEL)?)
+            }
+            Compression::Lz4 => Self::Lz4(Box::new(lz4_flex::frame::FrameEncoder::new(to))),
+            Compression::Bzip2 => {
+                Self::Bzip2(bzip2::write::BzEncoder::new(to, bzip2::Compression::default()))
+            }
+        })
+    }
+
+    /// Writes the end; returns what it was written to.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(self) -> io::Result<W> {
+        match self {
+            Self::None(to) => Ok(to),
+            Self::Gzip(to) => to.finish(),
+            Self::Zstd(to) => to.finish(),
+            Self::Lz4(to) => to.finish().map_err(io::Error::other),
+            Self::Bzip2(to) => to.finish(),
+        }
+    }
+
+    fn to(&mut self) -> &mut dyn Write {
+        match self {
+            Self::None(to) => to,
+            Self::Gzip(to) => to,
+            Self::Zstd(to) => to,
+            Self::Lz4(to) => to,
+            Self::Bzip2(to) => to,
+        }
+    }
+}
+
+impl<W: Write> Write for Packer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to().flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
     fn files_are_known_by_what_they_begin_with() {
         let text = "1,a\n".repeat(100_000);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(text.as_bytes()).unwrap();
-        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
-        lz4.write_all(text.as_bytes()).unwrap();
-        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
-        bzip2.write_all(text.as_bytes()).unwrap();
-        let packed = [
-            text.clone().into_bytes(),
-            gzip.finish().unwrap(),
-            zstd::encode_all(text.as_bytes(), 1).unwrap(),
-            lz4.finish().unwrap(),
-            bzip2.finish().unwrap(),
+        let all = [
+            Compression::None,
+            Compression::Gzip,
+            Compression::Zstd,
+            Compression::Lz4,
+            Compression::Bzip2,
         ];
+        let packed = all.map(|compression| {
+            let mut packer = Packer::new(compression, Vec::new()).unwrap();
+            packer.write_all(text.as_bytes()).unwrap();
+            packer.finish().unwrap()
+        });
         let twice = packed.iter().map(|packed| (packed.repeat(2), text.repeat(2)));
         let once = packed.iter().map(|packed| (packed.clone(), text.clone()));
         for (packed, text) in once.chain(twice) {

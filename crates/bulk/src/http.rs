@@ -41,6 +41,8 @@ pub struct Rejected {
     pub count: u64,
     /// The reasons, for the first ones.
     pub log: String,
+    /// Whether the log says where they are, line by line.
+    pub is_located: bool,
 }
 
 /// One server's Stream Load.
@@ -109,6 +111,7 @@ impl Loader {
         let rejected = || Rejected {
             count: number("NumberFilteredRows"),
             log: reply["ErrorURL"].as_str().map(|url| self.log(url)).unwrap_or_default(),
+            is_located: false,
         };
         match reply["Status"].as_str() {
             // Committed and soon visible.
@@ -181,7 +184,7 @@ mod tests {
         answers(502, "gateway", &Answer::Again("HTTP status 502: gateway".to_owned()));
         answers(404, "what", &Answer::Refused("HTTP status 404: what".to_owned()));
         let bad = r#"{"Status":"Fail","NumberFilteredRows":3}"#;
-        let rejected = Rejected { count: 3, log: String::new() };
+        let rejected = Rejected { count: 3, ..Rejected::default() };
         answers(200, bad, &Answer::BadRows(rejected));
     }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::args::{FormatName, LoadArgs, TextArgs};
+use crate::args::{Ddl, FormatName, LoadArgs, TextArgs};
 use crate::compress::{Compression, sniff, unpacked};
 use crate::exit::{Failure, Result};
 use crate::format::{Csv, Format, unescape};
@@ -73,25 +73,37 @@ impl Input {
     }
 }
 
+/// What the options name.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Inputs {
+    pub rows: Vec<Input>,
+    /// Files with definitions of tables.
+    pub definitions: Vec<PathBuf>,
+}
+
 /// The inputs that the options name, in order.
 ///
 /// # Errors
 /// When a file does not exist, or options make no sense.
-pub fn of(args: &LoadArgs) -> Result<Vec<Input>> {
-    let mut inputs = Vec::new();
+pub fn of(args: &LoadArgs) -> Result<Inputs> {
+    let mut inputs = Inputs::default();
     for word in &args.inputs {
         if word == STDIN {
-            inputs.push(input(args, None)?);
+            inputs.rows.push(input(args, None)?);
             continue;
         }
         for path in paths(word)? {
-            inputs.push(input(args, Some(path))?);
+            if is_definition(&path) {
+                inputs.definitions.push(path);
+            } else if args.ddl != Ddl::Only {
+                inputs.rows.push(input(args, Some(path))?);
+            }
         }
     }
-    if inputs.iter().filter(|input| input.path.is_none()).count() > 1 {
+    if inputs.rows.iter().filter(|input| input.path.is_none()).count() > 1 {
         return Err(Failure::usage("standard input can be loaded once"));
     }
-    let mut paths: Vec<_> = inputs.iter().filter_map(|input| input.path.as_ref()).collect();
+    let mut paths: Vec<_> = inputs.rows.iter().filter_map(|input| input.path.as_ref()).collect();
     paths.sort();
     if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Failure::usage(format!("{} is named twice", pair[0].display())));
@@ -99,8 +111,15 @@ pub fn of(args: &LoadArgs) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// A file that exists is never a pattern.
+fn is_definition(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("sql"))
+}
+
+/// The files that a word names: a file that exists is never a pattern.
 fn paths(word: &str) -> Result<Vec<PathBuf>> {
+    if Path::new(word).is_dir() {
+        return files_of(Path::new(word));
+    }
     if Path::new(word).exists() || !word.contains(['*', '?', '[']) {
         return Ok(vec![PathBuf::from(word)]);
     }
@@ -114,6 +133,23 @@ fn paths(word: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// The files of a directory that can be loaded by their names.
+fn files_of(dir: &Path) -> Result<Vec<PathBuf>> {
+    let shown = dir.display().to_string();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(Failure::of(&shown))? {
+        let path = entry.map_err(Failure::of(&shown))?.path();
+        if path.is_file() && (is_definition(&path) || format_of_name(Some(&path)).is_some()) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    match found.is_empty() {
+        true => Err(Failure::failed(format!("{shown} has no file of rows or definitions"))),
+        false => Ok(found),
+    }
+}
+
 fn input(args: &LoadArgs, path: Option<PathBuf>) -> Result<Input> {
     let (database, table) = table_of(args, path.as_deref())?;
     let format = format_of(&args.text, path.as_deref())?;
@@ -122,9 +158,6 @@ fn input(args: &LoadArgs, path: Option<PathBuf>) -> Result<Input> {
     if let Some(path) = path {
         let shown = path.display().to_string();
         let metadata = fs::metadata(&path).map_err(Failure::of(&shown))?;
-        if metadata.is_dir() {
-            return Err(Failure::usage(format!("{shown} is a directory; name its files")));
-        }
         let time = metadata.modified().map_err(Failure::of(&shown))?;
         let since = time.duration_since(std::time::UNIX_EPOCH);
         changed =

@@ -14,7 +14,7 @@ use crate::fields::Fields;
 use crate::format::Format;
 use crate::history::{Arrived, Head, History};
 use crate::inputs::Input;
-use crate::schema::TableInfo;
+use crate::schema::{ColumnInfo, TableInfo};
 use crate::split::Block;
 
 /// In `--columns`, a field that goes nowhere.
@@ -59,6 +59,11 @@ impl Job {
         let label = format!("bulk-{id}-{}", history.head().round);
         let (history, pending) = (Mutex::new(history), AtomicUsize::new(1));
         Ok(Self { input, table, columns, history, label, pending })
+    }
+
+    /// The columns that fields go to, in the order of the fields.
+    pub fn stored_columns(&self) -> impl Iterator<Item = &ColumnInfo> {
+        self.columns.iter().filter_map(|(_, at)| Some(&self.table.columns[(*at)?]))
     }
 
     /// The label of a block: the same in every run.
@@ -179,7 +184,7 @@ fn open_history(id: &str, head: Head, args: &LoadArgs) -> Result<History> {
     };
     std::fs::create_dir_all(&dir).map_err(Failure::of(dir.display()))?;
     // The same file may go to several servers.
-    let server = hex(&format!("{} {}", args.server.host, args.server.http_port));
+    let server = hex(&args.server.identity(args.transport));
     let mut history = History::open(&dir.join(format!("{id}-{server}.jsonl")), head.clone())?;
     let known = history.head().clone();
     if args.resume.again {
@@ -221,8 +226,8 @@ pub fn columns_of(
         (Some(columns), _) => (split_names(columns), "--columns"),
         (None, Some(header)) => (header_names(input, header)?, "its header"),
         (None, None) => {
-            let all = table.columns.iter().map(|column| column.name.clone());
-            (all.collect(), "the table")
+            let stored = table.columns.iter().filter(|column| !column.is_generated);
+            (stored.map(|column| column.name.clone()).collect(), "the table")
         }
     };
     let shown = input.name();

@@ -46,16 +46,19 @@ pub fn road(format: &Format, columns: usize, bytes: &[u8]) -> Road {
 }
 
 fn csv_road(csv: &Csv, bytes: &[u8]) -> Road {
-    let enclosed = |text: &[u8]| {
-        csv.enclose.is_some_and(|enclose| {
-            memmem::find(bytes, &[&[enclose], text, &[enclose]].concat()).is_some()
-        })
-    };
-    if csv.null == NULL_TEXT.as_bytes() {
-        return if enclosed(NULL_TEXT.as_bytes()) { Road::AsJson } else { Road::AsItIs };
+    let has = |text: &[u8]| memmem::find(bytes, text).is_some();
+    // An enclosed field that may come to be the text of NULL, which begins with a backslash.
+    let may_enclose_null = csv.enclose.is_some_and(|enclose| {
+        has(&[enclose, b'\\']) || csv.escape.is_some_and(|escape| has(&[enclose, escape, b'\\']))
+    });
+    if may_enclose_null {
+        return Road::AsJson;
     }
-    let has_null_text = memmem::find(bytes, NULL_TEXT.as_bytes()).is_some();
-    match csv.null.is_empty() && !has_null_text && !enclosed(b"") {
+    if csv.null == NULL_TEXT.as_bytes() {
+        return Road::AsItIs;
+    }
+    let encloses_nothing = csv.enclose.is_some_and(|enclose| has(&[enclose, enclose]));
+    match csv.null.is_empty() && !has(NULL_TEXT.as_bytes()) && !encloses_nothing {
         true => Road::EmptyIsNull,
         false => Road::AsJson,
     }
@@ -157,9 +160,10 @@ mod tests {
     fn blocks_go_as_they_are_where_that_means_the_same() {
         let csv = |null: &str| Format::Csv(Csv { null: null.into(), ..Csv::default() });
         let tsv = |null: &str| Format::Tsv { null: null.into() };
-        let cases: [(Format, usize, &[u8], Road); 11] = [
+        let cases: [(Format, usize, &[u8], Road); 12] = [
             (csv("\\N"), 2, b"\\N,\"a\"\n", Road::AsItIs),
             (csv("\\N"), 2, b"\"\\N\",a\n", Road::AsJson),
+            (csv("\\N"), 2, b"\"\\\"N,a\n", Road::AsJson),
             (csv(""), 2, b",a\n", Road::EmptyIsNull),
             (csv(""), 2, b",\"\"\n", Road::AsJson),
             (csv(""), 2, b",\\N\n", Road::AsJson),

@@ -17,6 +17,9 @@
 pub mod args;
 mod compress;
 mod connection;
+mod ddl;
+mod dump;
+mod encode;
 mod exit;
 mod fields;
 mod format;
@@ -27,14 +30,17 @@ mod job;
 mod json_lines;
 mod load;
 mod meter;
+mod outputs;
 mod pace;
 mod reader;
 mod schema;
 mod send;
 mod shared;
 mod split;
+mod sql;
 mod stop;
 mod trial;
 
+pub use dump::dump;
 pub use exit::{Exit, Failure};
 pub use load::load;

@@ -1,6 +1,8 @@
 //! `freshet load`: readers cut inputs into blocks, senders send them.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,10 +10,11 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use crate::args::LoadArgs;
+use crate::args::{Ddl, LoadArgs, Transport};
 use crate::connection::Connection;
+use crate::ddl;
 use crate::exit::{Exit, Failure, Result};
-use crate::inputs::{self, Input};
+use crate::inputs::{self, Input, Inputs};
 use crate::job::Job;
 use crate::meter::Meter;
 use crate::pace::Pace;
@@ -20,6 +23,7 @@ use crate::schema::{TableInfo, Tables};
 use crate::send::Sender;
 use crate::shared::Shared;
 use crate::split::Block;
+use crate::sql::SqlLoader;
 use crate::stop::Stop;
 use crate::trial;
 
@@ -45,8 +49,21 @@ struct Run<'a> {
 pub fn load(args: &LoadArgs) -> Result<()> {
     let args = LoadArgs { server: args.server.clone().with_environment(), ..args.clone() };
     crate::send::check_options(&args)?;
-    let inputs = inputs::of(&args)?;
-    let tables = tables_of(&args, &inputs)?;
+    let Inputs { rows: inputs, definitions } = inputs::of(&args)?;
+    let place = args.server.mysql_place();
+    let mut connection = Connection::open(&args.server)
+        .map_err(|error| Failure::failed(format!("{place}: {error}")))?;
+    define(&mut connection, &args, &definitions)?;
+    if args.ddl == Ddl::Only {
+        return Ok(());
+    }
+    let tables = tables_of(&mut connection, &inputs)?;
+    if args.transport == Transport::Sql && !args.dry_run {
+        let databases: BTreeSet<_> = tables.keys().map(|(database, _)| database).collect();
+        let mut databases = databases.into_iter();
+        databases.try_for_each(|database| SqlLoader::prepare(&mut connection, database))?;
+    }
+    drop(connection);
     let total = inputs.iter().map(|input| input.bytes).sum();
     let meter = Arc::new(Meter::new(total, args.quiet));
     let stop = Stop::at_signals()?;
@@ -69,15 +86,26 @@ pub fn load(args: &LoadArgs) -> Result<()> {
     run.all()
 }
 
-fn tables_of(args: &LoadArgs, inputs: &[Input]) -> Result<Tables> {
-    let place = args.server.mysql_place();
-    let mut connection = Connection::open(&args.server)
-        .map_err(|error| Failure::failed(format!("{place}: {error}")))?;
+/// Runs the definitions of tables, if the options want it.
+fn define(connection: &mut Connection, args: &LoadArgs, files: &[PathBuf]) -> Result<()> {
+    if args.ddl == Ddl::None {
+        return Ok(());
+    }
+    if args.dry_run {
+        return Err(Failure::usage("a dry run checks tables that are there; leave --ddl away"));
+    }
+    let Some(database) = &args.database else {
+        return Err(Failure::usage("say by --database where to create the tables"));
+    };
+    ddl::run(connection, database, files)
+}
+
+fn tables_of(connection: &mut Connection, inputs: &[Input]) -> Result<Tables> {
     let mut tables = Tables::new();
     for input in inputs {
         let (database, table) = (&input.database, &input.table);
         if let Entry::Vacant(new) = tables.entry((database.clone(), table.clone())) {
-            new.insert(Arc::new(TableInfo::of(&mut connection, database, table)?));
+            new.insert(Arc::new(TableInfo::of(connection, database, table)?));
         }
     }
     Ok(tables)

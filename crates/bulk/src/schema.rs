@@ -30,6 +30,10 @@ pub struct ColumnInfo {
     /// Whether a row may leave it out.
     pub optional: bool,
     pub is_binary: bool,
+    /// Whether it is a BIT, whose values are written as numbers.
+    pub is_bits: bool,
+    /// Whether its values are computed from those of others.
+    pub is_generated: bool,
 }
 
 impl ColumnInfo {
@@ -70,6 +74,11 @@ impl TableInfo {
     pub fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
     }
+
+    /// The table in SQL.
+    pub fn quoted(&self) -> String {
+        format!("{}.{}", quoted(&self.database), quoted(&self.name))
+    }
 }
 
 fn column_of(row: &[Option<String>]) -> ColumnInfo {
@@ -90,7 +99,10 @@ fn column_of(row: &[Option<String>]) -> ColumnInfo {
         column
     });
     let is_binary = type_text.contains("blob") || type_text.contains("binary");
-    ColumnInfo { name, rules, optional: nullable || has_default || generated, is_binary }
+    let is_generated = text(4).to_ascii_lowercase().contains(" generated");
+    let optional = nullable || has_default || generated || is_generated;
+    let is_bits = type_text.starts_with("bit");
+    ColumnInfo { name, rules, optional, is_binary, is_bits, is_generated }
 }
 
 /// The type that a server writes like this.
@@ -129,6 +141,11 @@ fn parse_type(text: &str) -> Option<ColumnType> {
     })
 }
 
+/// A name in SQL.
+pub fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
 /// A text in SQL.
 pub fn text_literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
@@ -157,7 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_quoted() {
+    fn names_and_texts_are_quoted() {
+        assert_eq!(quoted("a`b"), "`a``b`");
         assert_eq!(text_literal("a'b\\"), "'a''b\\\\'");
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use crate::args::LoadArgs;
+use crate::args::{self, LoadArgs};
 use crate::exit::{Failure, Result};
 use crate::fields::without_end;
 use crate::format::{Format, escape};
@@ -12,6 +12,7 @@ use crate::job::Job;
 use crate::json_lines::{BadRow, Road, begins_with_mark, convert, each_record, road, shown};
 use crate::shared::Shared;
 use crate::split::Block;
+use crate::sql::SqlLoader;
 
 const RETRY_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(5);
@@ -76,7 +77,12 @@ fn option_of(option: &str) -> Result<(&str, &str)> {
 
 pub struct Sender<'r> {
     run: &'r Shared<'r>,
-    loader: Loader,
+    transport: Transport<'r>,
+}
+
+enum Transport<'r> {
+    Stream(Loader),
+    Sql(SqlLoader<'r>),
 }
 
 /// What to send of a block.
@@ -89,7 +95,11 @@ struct Body<'b> {
 
 impl<'r> Sender<'r> {
     pub fn new(run: &'r Shared<'r>) -> Self {
-        Self { run, loader: Loader::new(&run.args.server) }
+        let transport = match run.args.transport {
+            args::Transport::Stream => Transport::Stream(Loader::new(&run.args.server)),
+            args::Transport::Sql => Transport::Sql(SqlLoader::new(run.args)),
+        };
+        Self { run, transport }
     }
 
     /// Sends a block until it has arrived; `None` when the run ends before.
@@ -97,13 +107,23 @@ impl<'r> Sender<'r> {
     /// # Errors
     /// When it will never arrive, or has not in the time that the options give.
     pub fn send(&mut self, job: &Job, block: &Block) -> Result<Option<Sent>> {
-        let body = body_of(job, block);
+        let body = match &self.transport {
+            Transport::Stream(_) => body_of(job, block),
+            // It makes rows of the block itself.
+            Transport::Sql(_) => {
+                Body { bytes: Cow::Borrowed(&[]), road: Road::AsItIs, bad: Vec::new() }
+            }
+        };
         self.check_bad(job, block, &body)?;
         let headers = headers_of(job, self.run.args, body.road);
         let (label, table) = (job.label(block), (&*job.table.database, &*job.table.name));
         let (began, mut interval) = (Instant::now(), RETRY_INTERVAL_MIN);
         loop {
-            let why = match self.loader.send(table, &headers, &label, &body.bytes) {
+            let answer = match &mut self.transport {
+                Transport::Stream(loader) => loader.send(table, &headers, &label, &body.bytes),
+                Transport::Sql(loader) => loader.send(job, block, &label),
+            };
+            let why = match answer {
                 Answer::Loaded(loaded) => {
                     self.write_log(job, block, &body, &loaded.rejected)?;
                     let rejected = loaded.rejected.count + body.bad.len() as u64;
@@ -163,6 +183,9 @@ impl<'r> Sender<'r> {
     fn write_log(&self, job: &Job, block: &Block, body: &Body<'_>, bad: &Rejected) -> Result<()> {
         if bad.count == 0 {
             return Ok(());
+        }
+        if bad.is_located {
+            return self.run.write_bad(&bad.log);
         }
         let name = job.input.name();
         let mut text = String::new();
@@ -249,6 +272,11 @@ fn headers_of(job: &Job, args: &LoadArgs, road: Road) -> Vec<(String, String)> {
 /// Says which row is bad, and why.
 fn bad_rows(job: &Job, block: &Block, body: &Body<'_>, rejected: &Rejected) -> Failure {
     let (name, count) = (job.input.name(), rejected.count);
+    let nothing = format!("{count} bad rows in this block, of which nothing was loaded");
+    if rejected.is_located {
+        let first = rejected.log.lines().next().unwrap_or_default();
+        return Failure::bad_rows(format!("{first}\n{nothing}"));
+    }
     let Some((reason, record, _)) = next_in_log(&rejected.log) else {
         let (line, log) = (block.line, rejected.log.trim());
         let text = format!("{name}: {count} bad rows in the block at line {line}: {log}");
@@ -258,10 +286,7 @@ fn bad_rows(job: &Job, block: &Block, body: &Body<'_>, rejected: &Rejected) -> F
         Some((line, record)) => (line.to_string(), record),
         None => ("?".to_owned(), shown(record.as_bytes())),
     };
-    Failure::bad_rows(format!(
-        "{name}:{line}: {reason}: {record}\n{count} bad rows in this block, of which nothing was \
-         loaded"
-    ))
+    Failure::bad_rows(format!("{name}:{line}: {reason}: {record}\n{nothing}"))
 }
 
 /// The reason, the record, and what is behind them in a server's log of bad rows.

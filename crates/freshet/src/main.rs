@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use freshet_bulk::args::LoadArgs;
+use freshet_bulk::args::{DumpArgs, LoadArgs};
 use rustix::fs::Mode;
 
 use crate::config::{Config, Sources};
@@ -56,6 +56,8 @@ enum Command {
     /// Loads files into tables. Run the same command again after any failure, and it goes on where
     /// it stopped: no row is lost, and none is loaded twice.
     Load(Box<LoadArgs>),
+    /// Writes tables to files, or one to standard output.
+    Dump(Box<DumpArgs>),
     /// Prints all settings with defaults and descriptions.
     Settings,
     /// Prints all session variables with defaults and descriptions.
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
     let words = freshet_bulk::args::translated(std::env::args_os());
     let command = match Cli::parse_from(words).command {
         Command::Load(args) => return ended(freshet_bulk::load(&args)),
+        Command::Dump(args) => return ended(freshet_bulk::dump(&args)),
         other => other,
     };
     match run(command) {
@@ -168,7 +171,7 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
             print!("{}", freshet_query::functions::list::document());
             Ok(true)
         }
-        Command::Load(_) => unreachable!("it was run"),
+        Command::Load(_) | Command::Dump(_) => unreachable!("they were run"),
         Command::Repair(args) => tools::run_repair(&configured(&args.store)?, args.accept),
     };
     done.map_err(|error| vec![error.message().to_owned()])

@@ -3,8 +3,10 @@
 // Tests write files for the tool and kill processes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod dumps;
 mod formats;
 mod kills;
+mod moves;
 mod rejects;
 
 use std::path::{Path, PathBuf};
