@@ -26,12 +26,16 @@ pub struct Server {
     /// FRESHET_PASSWORD is better.
     #[arg(long, short = 'p', default_value = "", hide_default_value = true)]
     pub password: String,
+    /// Encrypts both ports by TLS; the server's certificate must be signed by an authority in this
+    /// file, such as ca.pem of Freshet.
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
 }
 
 impl Default for Server {
     fn default() -> Self {
         let (host, user) = ("127.0.0.1".to_owned(), "root".to_owned());
-        Self { host, port: 9030, http_port: 8030, user, password: String::new() }
+        Self { host, port: 9030, http_port: 8030, user, password: String::new(), tls_ca: None }
     }
 }
 

@@ -3,17 +3,26 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use freshet_wire::client::{ErrReply, Login, LoginStep, ServerPacket, TextCells, result_end};
-use freshet_wire::{ColumnDefinition, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter};
+use freshet_wire::handshake::Greeting;
+use freshet_wire::{
+    Capabilities, Collation, ColumnDefinition, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader,
+    PacketWriter,
+};
 
 use crate::args::Server;
 use crate::exit::Failure;
+use crate::tls::{Stream, encrypt_password};
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a server may say nothing. A query may compute before its first row.
 const SILENCE_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// The length and the number of the packet that asks for TLS.
+const SSL_REQUEST_HEAD: [u8; 4] = [32, 0, 0, 1];
 
 /// Why a statement failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,7 +87,7 @@ pub trait Receiver {
 }
 
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     reader: PacketReader,
     writer: PacketWriter,
     /// The packet that was read last.
@@ -99,6 +108,7 @@ impl Connection {
         stream.set_write_timeout(Some(SILENCE_TIME_MAX))?;
         let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
         let payload = Vec::new();
+        let stream = Stream::Plain(stream);
         let mut new = Self { stream, reader, writer: PacketWriter::new(), payload, place };
         new.login(server)?;
         // Dumps and loads have no zone of their own, and only strict servers tell of bad values.
@@ -109,9 +119,16 @@ impl Connection {
 
     fn login(&mut self, server: &Server) -> Result<(), SqlError> {
         let mut login = Login::new(&server.user, &server.password, None);
-        let mut sequence = 0;
+        login.encryption = Some(encrypt_password);
+        let mut sequence = self.receive(0)?;
+        if let Some(ca) = &server.tls_ca {
+            self.encrypt(&server.host, ca)?;
+            login.capabilities = Capabilities::SERVER.with(Capabilities::SSL);
+            login.transport_secure = true;
+            // The request for TLS was the first packet.
+            sequence += 1;
+        }
         loop {
-            sequence = self.receive(sequence)?;
             self.writer.reply_to(sequence);
             match login.on_packet(&mut self.writer, &self.payload)? {
                 LoginStep::Send => {
@@ -122,13 +139,34 @@ impl Connection {
                 LoginStep::Done(_) => return Ok(()),
                 LoginStep::Refused(err) => return Err(SqlError::refused(&err)),
             }
+            sequence = self.receive(sequence)?;
         }
+    }
+
+    /// Asks for TLS, behind the greeting.
+    fn encrypt(&mut self, host: &str, ca: &Path) -> Result<(), SqlError> {
+        if self.payload.first() == Some(&0xff) {
+            return Err(SqlError::refused(&ErrReply::parse(&self.payload)?));
+        }
+        if !Greeting::parse(&self.payload)?.capabilities.contains(Capabilities::SSL) {
+            return Err(SqlError::lost("the server does not offer TLS"));
+        }
+        let mut request = SSL_REQUEST_HEAD.to_vec();
+        request.extend(Capabilities::SERVER.with(Capabilities::SSL).bits().to_le_bytes());
+        request.extend((PAYLOAD_BYTES_MAX_DEFAULT as u32).to_le_bytes());
+        request.push(Collation::UTF8MB4_GENERAL_CI.0.to_le_bytes()[0]);
+        request.extend([0; 23]);
+        self.stream.write_all(&request)?;
+        let Stream::Plain(socket) = &self.stream else { unreachable!("it is not yet encrypted") };
+        self.stream = Stream::encrypted(socket.try_clone()?, host, ca)?;
+        Ok(())
     }
 
     fn send(&mut self) -> Result<(), SqlError> {
         let sent = self.stream.write_all(self.writer.bytes());
         self.writer.clear();
-        Ok(sent?)
+        sent?;
+        Ok(self.stream.flush()?)
     }
 
     /// Reads a packet; returns the sequence id of a reply to it.
@@ -205,7 +243,7 @@ impl Connection {
                 is_binary: is_binary(&column),
             });
         }
-        if !capabilities.contains(freshet_wire::Capabilities::DEPRECATE_EOF) {
+        if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
             sequence = self.receive(sequence)?;
         }
         receiver.columns(columns).map_err(Interrupted::Receiver)?;
@@ -267,5 +305,5 @@ fn is_binary(column: &ColumnDefinition<'_>) -> bool {
         column.column_type,
         T::VarString | T::String | T::VarChar | T::Blob | T::TinyBlob | T::MediumBlob | T::LongBlob
     );
-    is_text && column.collation == freshet_wire::Collation::BINARY
+    is_text && column.collation == Collation::BINARY
 }

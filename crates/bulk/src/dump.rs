@@ -15,6 +15,9 @@ use crate::outputs::Outputs;
 use crate::schema::{TableInfo, quoted, text_literal};
 use crate::stop::Stop;
 
+/// How many rows the meter shows at a time: showing a row takes longer than writing it.
+const ROWS_SHOWN: u64 = 4096;
+
 /// A run of `freshet dump`.
 struct Run<'a> {
     args: &'a DumpArgs,
@@ -157,8 +160,9 @@ impl Run<'_> {
         }
         let format = format(args.text.format, &args.text)?;
         let encoder = Encoder::new(format, args.quote, args.header);
-        let mut rows = Rows { run: self, encoder, outputs, line: Vec::new() };
+        let mut rows = Rows { run: self, encoder, outputs, line: Vec::new(), rows: 0, bytes: 0 };
         connection.stream(&sql, &mut rows)?;
+        rows.show();
         rows.outputs.finish()
     }
 }
@@ -201,6 +205,9 @@ struct Rows<'a> {
     encoder: Encoder,
     outputs: Outputs<'a>,
     line: Vec<u8>,
+    /// What the meter does not show yet.
+    rows: u64,
+    bytes: u64,
 }
 
 impl Receiver for Rows<'_> {
@@ -216,8 +223,17 @@ impl Receiver for Rows<'_> {
         self.line.clear();
         self.encoder.put(row, &mut self.line)?;
         self.outputs.write(&self.line)?;
-        self.run.meter.read(self.line.len() as u64);
-        self.run.meter.arrived(1);
+        (self.rows, self.bytes) = (self.rows + 1, self.bytes + self.line.len() as u64);
+        if self.rows == ROWS_SHOWN {
+            self.show();
+        }
         Ok(())
+    }
+}
+
+impl Rows<'_> {
+    fn show(&mut self) {
+        self.run.meter.read(std::mem::take(&mut self.bytes));
+        self.run.meter.arrived(std::mem::take(&mut self.rows));
     }
 }

@@ -8,6 +8,8 @@ use serde_json::Value;
 use ureq::Agent;
 
 use crate::args::Server;
+use crate::exit::Result;
+use crate::tls::of_https;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take for a block: it may have to wait for room, too.
@@ -53,21 +55,26 @@ pub struct Loader {
 }
 
 impl Loader {
-    pub fn new(server: &Server) -> Self {
-        let config = Agent::config_builder()
+    /// # Errors
+    /// When the authority of its certificate cannot be read.
+    pub fn new(server: &Server) -> Result<Self> {
+        let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(CONNECT_TIME_MAX))
             .timeout_recv_response(Some(ANSWER_TIME_MAX))
             .timeout_recv_body(Some(ANSWER_TIME_MAX))
-            .timeout_send_body(Some(ANSWER_TIME_MAX))
-            .build();
-        let credentials = BASE64.encode(format!("{}:{}", server.user, server.password));
-        Self {
-            agent: config.into(),
-            base: format!("http://{}", server.http_place()),
-            authorization: format!("Basic {credentials}"),
+            .timeout_send_body(Some(ANSWER_TIME_MAX));
+        if let Some(ca) = &server.tls_ca {
+            config = config.tls_config(of_https(ca)?);
         }
+        let scheme = if server.tls_ca.is_some() { "https" } else { "http" };
+        let credentials = BASE64.encode(format!("{}:{}", server.user, server.password));
+        Ok(Self {
+            agent: config.build().into(),
+            base: format!("{scheme}://{}", server.http_place()),
+            authorization: format!("Basic {credentials}"),
+        })
     }
 
     /// Sends a body to a table.
@@ -165,7 +172,7 @@ mod tests {
 
     #[track_caller]
     fn answers(status: u16, body: &str, expected: &Answer) {
-        let loader = Loader::new(&Server::default());
+        let loader = Loader::new(&Server::default()).unwrap();
         assert_eq!(&loader.answer(status, body), expected);
     }
 

@@ -39,6 +39,7 @@ mod shared;
 mod split;
 mod sql;
 mod stop;
+mod tls;
 mod trial;
 
 pub use dump::dump;

@@ -183,10 +183,13 @@ impl Run<'_> {
     /// Sends what readers have read. When the run ends early it is taken and dropped, so that no
     /// reader waits for room.
     fn send(&self, from: &Mutex<Receiver<Parcel>>) {
-        let mut sender = Sender::new(&self.shared);
+        let mut sender = None;
+        self.keep(Sender::new(&self.shared).map(|new| sender = Some(new)));
         while let Ok((job, block)) = next(from) {
-            if self.may_go(&block) {
-                self.keep(self.send_one(&mut sender, &job, &block));
+            if let Some(sender) = &mut sender
+                && self.may_go(&block)
+            {
+                self.keep(self.send_one(sender, &job, &block));
             }
         }
     }

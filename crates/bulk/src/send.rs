@@ -94,12 +94,14 @@ struct Body<'b> {
 }
 
 impl<'r> Sender<'r> {
-    pub fn new(run: &'r Shared<'r>) -> Self {
+    /// # Errors
+    /// When there is no way to the server.
+    pub fn new(run: &'r Shared<'r>) -> Result<Self> {
         let transport = match run.args.transport {
-            args::Transport::Stream => Transport::Stream(Loader::new(&run.args.server)),
+            args::Transport::Stream => Transport::Stream(Loader::new(&run.args.server)?),
             args::Transport::Sql => Transport::Sql(SqlLoader::new(run.args)),
         };
-        Self { run, transport }
+        Ok(Self { run, transport })
     }
 
     /// Sends a block until it has arrived; `None` when the run ends before.

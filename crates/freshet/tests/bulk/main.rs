@@ -8,6 +8,7 @@ mod formats;
 mod kills;
 mod moves;
 mod rejects;
+mod secure;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
