@@ -38,6 +38,8 @@ macro_rules! codes {
 }
 
 codes! {
+    /// A file of the server that a statement names.
+    FileNotFound = 29 "HY000" 404;
     DatabaseExists = 1007 "HY000" 409;
     DatabaseDropMissing = 1008 "HY000" 404;
     /// No connection slot is free.
@@ -94,6 +96,10 @@ codes! {
     Unknown = 1105 "HY000" 500;
     /// No such table in a multi-table statement.
     UnknownTable = 1109 "42S02" 404;
+    /// FIELDS or LINES with what cannot separate or enclose fields.
+    WrongFieldTerminators = 1083 "42000" 400;
+    /// A file that is to be written exists.
+    FileExists = 1086 "HY000" 409;
     /// A column given twice in one list.
     ColumnTwice = 1110 "42000" 400;
     /// An aggregate where none is allowed.
@@ -160,6 +166,12 @@ codes! {
     TableNotHere = 1250 "42000" 400;
     /// A result of GROUP_CONCAT above `group_concat_max_len`.
     GroupConcatCut = 1260 "HY000" 400;
+    /// A row of a file with fewer fields than columns.
+    TooFewFields = 1261 "01000" 400;
+    /// A row of a file with more fields than columns.
+    TooManyFields = 1262 "01000" 400;
+    /// NULL in a file, for a column that does not take it.
+    NullToNotNull = 1263 "22004" 400;
     /// A number outside the range of its column.
     OutOfRange = 1264 "22003" 400;
     /// Data cut to fit.
@@ -167,6 +179,8 @@ codes! {
     UnknownCollation = 1273 "HY000" 400;
     /// Text that is not a valid date, time or number.
     WrongValue = 1292 "22007" 400;
+    /// What the settings of the server exclude.
+    OptionPrevents = 1290 "HY000" 403;
     CannotPrepare = 1295 "HY000" 400;
     /// Bytes that are not valid UTF-8 where text is expected.
     NotUtf8 = 1300 "HY000" 400;

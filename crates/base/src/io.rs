@@ -68,6 +68,19 @@ pub trait Fs: Send + Sync + 'static {
         Ok(false)
     }
 
+    /// The absolute path of what exists, without symbolic links.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        match self.exists(path) {
+            true => Ok(path.to_path_buf()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Whether it is a file with content of its own, neither a directory nor a pipe or device.
+    fn is_regular(&self, path: &Path) -> bool {
+        self.exists(path)
+    }
+
     /// Creates a directory and its missing parents durably. Parents that existed before are synced
     /// too where possible: an earlier process may have created them and crashed before its sync.
     fn make_dir(&self, path: &Path) -> io::Result<()> {

@@ -64,6 +64,7 @@ pub fn run(config: &Config) -> Result<()> {
             ca_file: config.tls_ca_file.clone(),
         },
         require_secure_transport: config.require_secure_transport,
+        file_dir: config.secure_file_priv.clone(),
     };
     let threads = [config.query_threads, config.plan_threads].map(threads);
     let served = serve(config, settings, threads, world(config, pool));

@@ -40,6 +40,8 @@ privileges! {
     Reload = "RELOAD" "NODE_PRIV";
     /// See and kill sessions of other users.
     Process = "PROCESS" "PROCESS_PRIV";
+    /// Read and write files of the server, with LOAD DATA INFILE and INTO OUTFILE.
+    File = "FILE" "FILE_PRIV";
     /// ALTER TABLE.
     Alter = "ALTER" "ALTER_PRIV";
     /// SHOW DATABASES also lists databases without other privileges.

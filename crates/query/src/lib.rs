@@ -25,6 +25,7 @@ mod dynamic_filters;
 pub mod engine;
 pub mod error;
 pub mod evaluation;
+pub mod field_values;
 pub mod format;
 pub mod functions;
 mod grouping;

@@ -11,6 +11,7 @@ mod insert;
 mod into;
 mod items;
 mod load;
+mod load_data;
 mod placement;
 mod prepare;
 mod sequence;
@@ -24,7 +25,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use freshet_base::{Error, Result, err};
+use freshet_base::{Result, err};
 use freshet_meta::{DatabaseMode, TlsRequirement};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -36,6 +37,7 @@ use dialect::MySql;
 pub use insert::{Insert, InsertSource, OnDuplicate};
 use items::items;
 pub use load::{HttpStream, LoadColumn, http_stream, load_columns, load_condition};
+pub use load_data::{FieldTarget, LoadData, OnSameKey};
 pub use prepare::PreparedText;
 pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};
@@ -76,6 +78,7 @@ pub enum Statement {
     /// DESCRIBE of a table or of one of its columns.
     Describe(TableName, Option<String>),
     Insert(Box<Insert>),
+    LoadData(Box<LoadData>),
     /// UPDATE and DELETE.
     Change(Box<Change>),
     CreateDatabase {
@@ -163,9 +166,12 @@ pub enum Statement {
 }
 
 impl Statement {
-    /// Whether it cannot be prepared because it is about prepared statements itself.
-    pub fn is_about_prepared(&self) -> bool {
-        matches!(self, Self::Prepare { .. } | Self::Execute { .. } | Self::Deallocate(_))
+    /// Whether it can be prepared: neither is about prepared statements itself, nor asks the client
+    /// for a file.
+    pub fn can_be_prepared(&self) -> bool {
+        let is_about_prepared =
+            matches!(self, Self::Prepare { .. } | Self::Execute { .. } | Self::Deallocate(_));
+        !is_about_prepared && !matches!(self, Self::LoadData(_))
     }
 
     /// Whether it may change the current database.
@@ -303,19 +309,6 @@ fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     tokens.iter().map(number).collect()
 }
 
-/// The error for LOAD DATA; for LOCAL it has the number by which clients know that a local file is
-/// meant.
-fn load_refused(cursor: &mut Cursor<'_>) -> Error {
-    const INSTEAD: &str = "send the file by HTTP: PUT /api/{database}/{table}/_stream_load";
-    match cursor.words("LOAD DATA LOCAL") {
-        true => err!(LocalInfileDisabled, "Loading local data is disabled; {INSTEAD}"),
-        false => {
-            let refused = refuse("LOAD");
-            Error::new(refused.code(), format!("{}; {INSTEAD}", refused.message()))
-        }
-    }
-}
-
 fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if matches!(cursor.peek().token, Token::LParen) {
         return cursor.query().map(Statement::Query);
@@ -324,7 +317,6 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     match word.as_str() {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
-        "LOAD" => return Err(load_refused(cursor)),
         "MERGE" | "CALL" | "HANDLER" | "SAVEPOINT" | "RELEASE" | "XA" | "RECOVER" | "EXPORT"
         | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
         _ => {}
@@ -334,6 +326,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "EXPLAIN" | "DESC" | "DESCRIBE" => describe(cursor),
         "INSERT" => insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert))),
         "REPLACE" => insert::replace(cursor).map(|insert| Statement::Insert(Box::new(insert))),
+        "LOAD" => load_data::load(cursor).map(|load| Statement::LoadData(Box::new(load))),
         "UPDATE" => change::update(cursor).map(|change| Statement::Change(Box::new(change))),
         "DELETE" => change::delete(cursor).map(|change| Statement::Change(Box::new(change))),
         "CREATE" => create(cursor),

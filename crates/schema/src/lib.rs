@@ -14,6 +14,7 @@
 
 pub mod columns;
 pub mod encode;
+pub mod fields;
 pub mod hash;
 pub mod history;
 pub mod key;
@@ -26,6 +27,7 @@ pub mod zone;
 
 pub use columns::ColumnsBuilder;
 pub use encode::encode;
+pub use fields::FieldFormat;
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
 pub use table::*;

@@ -18,6 +18,7 @@
 
 pub mod accounts;
 pub mod auth;
+mod files;
 pub mod http;
 pub mod insert;
 pub mod io;

@@ -27,6 +27,8 @@ pub struct GivenRows {
     /// The columns of the rows.
     pub schema: Arc<TableSchema>,
     pub rows: RecordBatch,
+    /// Whether the statement has brought them itself, so that reading them needs no right.
+    pub is_own: bool,
 }
 
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
@@ -158,6 +160,15 @@ impl Reader {
         Ok(table.rows())
     }
 
+    /// Whether the statement reads rows that it has brought in place of this table.
+    fn is_own(&self, database: &str, name: &str) -> bool {
+        let given = self.given.as_ref().filter(|given| given.is_own);
+        given.is_some_and(|given| {
+            let table = self.snapshot.catalog.table(database, name);
+            table.is_some_and(|table| table.id == given.table)
+        })
+    }
+
     fn overlaid(&self, table: TableSnapshot) -> Result<TableSnapshot> {
         let id: TableId = table.table.id;
         if let Some(given) = self.given.as_ref().filter(|given| given.table == id) {
@@ -223,7 +234,9 @@ impl Tables for Reader {
     }
 
     fn table_of(&self, reader: &Account, database: &str, name: &str) -> Result<Table> {
-        authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
+        if !self.is_own(database, name) {
+            authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
+        }
         let overlay = |table| self.overlaid(table);
         let (snapshot, zone) = (&self.snapshot, self.zone);
         let system = SystemTables { snapshot, source: &self.server, zone };

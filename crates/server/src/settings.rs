@@ -237,9 +237,10 @@ impl StatementDeadline {
     /// For a statement that begins now.
     pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
         let limit = match statement {
-            Statement::Insert(_) | Statement::Change(_) | Statement::CreateTable(_) => {
-                settings.insert_timeout
-            }
+            Statement::Insert(_)
+            | Statement::LoadData(_)
+            | Statement::Change(_)
+            | Statement::CreateTable(_) => settings.insert_timeout,
             _ => settings.query_timeout,
         };
         Self { limit, deadline: Deadline::after(clock, limit.time()) }

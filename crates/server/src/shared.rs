@@ -1,6 +1,7 @@
 //! State shared by all sessions.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Whether connections must be encrypted.
     pub require_secure_transport: bool,
+    /// The directory of files that statements read and write; `None`: they may not.
+    pub file_dir: Option<PathBuf>,
 }
 
 impl Settings {
@@ -82,6 +85,7 @@ impl Settings {
             drain_timeout: Duration::from_secs(30),
             tls: TlsSettings::default(),
             require_secure_transport: false,
+            file_dir: None,
         }
     }
 }
@@ -123,6 +127,7 @@ impl Shared {
         let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let share = share_of(settings.connections_max);
         let have_tls = text(if tls.is_some() { "YES" } else { "DISABLED" });
+        let file_dir = settings.file_dir.as_ref().map(|dir| dir.display().to_string());
         let [cert, key, ca] = tls.as_ref().map_or_else(Default::default, |tls| tls.paths());
         let globals = Arc::new(Globals::new(&[
             ("version", text(&settings.version)),
@@ -134,6 +139,7 @@ impl Shared {
             ("connect_timeout", int(settings.connect_timeout.as_secs() as usize)),
             ("max_allowed_packet", int(settings.packet_bytes_max)),
             ("require_secure_transport", int(settings.require_secure_transport.into())),
+            ("secure_file_priv", file_dir.map_or(Value::Null, |dir| text(&dir))),
             ("have_ssl", have_tls.clone()),
             ("have_openssl", have_tls),
             ("ssl_cert", text(&cert)),

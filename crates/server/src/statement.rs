@@ -9,6 +9,7 @@ mod ddl;
 mod duplicate;
 mod explain;
 mod insert;
+mod load;
 mod lock;
 mod named;
 mod query;
@@ -298,7 +299,17 @@ async fn one(
     );
     count(session, &statement.statement);
     let began = began(session, &statement.statement);
-    let answered = match Box::pin(reply(session, statement, parameters)).await {
+    let replied = match &statement.statement {
+        Statement::LoadData(load) => match Box::pin(load::load_data(session, load, output)).await {
+            Ok(replied) => replied,
+            Err(gone) => {
+                session.end_hint();
+                return Err(gone);
+            }
+        },
+        _ => Box::pin(reply(session, statement, parameters)).await,
+    };
+    let answered = match replied {
         Ok(reply) => answer(session, reply, encoding, more, output).await,
         Err(error) => Ok(Err(error)),
     };
@@ -340,7 +351,7 @@ fn count(session: &Session, statement: &Statement) {
         | Statement::SelectInto { .. }
         | Statement::SideEffects(_)
         | Statement::Explain { .. } => "query",
-        Statement::Insert(_) => "insert",
+        Statement::Insert(_) | Statement::LoadData(_) => "insert",
         Statement::Change(_) => "change",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",

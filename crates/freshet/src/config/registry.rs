@@ -98,6 +98,10 @@ settings! {
     spill_dir = "",
         "The directory for spill files of queries; empty means `spill` in the data directory.",
         spill_dir: parse::optional_path;
+    secure_file_priv = "",
+        "The directory of files that LOAD DATA INFILE and SELECT ... INTO OUTFILE read and write \
+         on the server; empty: they are refused.",
+        secure_file_priv: parse::optional_path;
     flush_bytes = "64MiB",
         "The size of a table's rows in memory at which they are flushed to files.",
         flush_bytes: parse::size;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 use freshet_wire::client::{Encoding, Login, LoginStep, Outcome, Outcomes, Rows, Value};
@@ -105,7 +106,21 @@ impl Client {
             if outcomes.on_packet(&payload)? {
                 return Ok(outcomes.into_inner());
             }
+            if let Some(Outcome::LocalInfile(name)) = outcomes.last() {
+                self.writer.reply_to(sequence);
+                self.send_file(name)?;
+                sequence = self.writer.sequence();
+            }
         }
+    }
+
+    /// Sends a file of `tests/slt/files` in small pieces, or nothing if there is no such file.
+    fn send_file(&mut self, name: &str) -> Result<(), Failure> {
+        let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt/files");
+        let content = std::fs::read(files.join(name)).unwrap_or_default();
+        content.chunks(7).for_each(|piece| self.writer.infile_piece(piece));
+        self.writer.infile_piece(&[]);
+        self.send()
     }
 }
 

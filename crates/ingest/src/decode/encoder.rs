@@ -1,6 +1,6 @@
 //! Encodes values in statement order as rows in column order.
 
-use freshet_base::{Error, Result as EndResult, err};
+use freshet_base::{Error, ErrorCode, Result as EndResult, err};
 use freshet_schema::row::{Put, RowWriter};
 use freshet_schema::value::{adjust, put_null};
 use freshet_schema::{BadValue, Column, Literal, Rules};
@@ -72,9 +72,14 @@ impl Warnings {
     }
 
     fn add(&mut self, column: &Column, bad: &BadValue, value: &[u8], row: u64) {
+        self.tell(bad.code(), || bad.message(column, value, row));
+    }
+
+    /// Adds a warning, which is spelled out only as long as few are.
+    pub fn tell(&mut self, code: ErrorCode, message: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.len() < WARNINGS_MAX {
-            self.first.push((bad.code().errno(), bad.message(column, value, row)));
+            self.first.push((code.errno(), message()));
         }
     }
 
@@ -197,6 +202,11 @@ impl<'a> RowEncoder<'a> {
     /// Warnings about adjusted values and omitted rows, of a plan that generates no ids.
     pub fn into_warnings(self) -> Warnings {
         self.warnings
+    }
+
+    /// Where warnings about the current row go.
+    pub fn warnings_mut(&mut self) -> &mut Warnings {
+        &mut self.warnings
     }
 
     #[inline]

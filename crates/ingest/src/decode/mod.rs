@@ -5,6 +5,7 @@
 
 pub mod csv;
 mod encoder;
+pub mod fields;
 pub mod fuzz;
 mod ids;
 pub mod json;

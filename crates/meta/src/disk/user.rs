@@ -73,6 +73,7 @@ numbered!(Privilege {
     CreateUser = 14,
     Index = 15,
     GrantOption = 16,
+    File = 17,
 });
 
 impl OnDisk for User {

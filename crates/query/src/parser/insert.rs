@@ -82,11 +82,7 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
     }
     let can_update = !matches!(on_duplicate, OnDuplicate::Replace);
     if can_update && cursor.words("ON DUPLICATE KEY UPDATE") {
-        let set = cursor.list(|cursor| {
-            let column = cursor.table()?.table;
-            cursor.expect(&Token::Eq)?;
-            Ok((column, value(cursor)?))
-        })?;
+        let set = cursor.list(assignment)?;
         // What a column of the alias is called, and the column that it stands for.
         let names = columns.clone().unwrap_or_default();
         let aliased = aliases.iter().cloned().zip(names).collect::<Vec<_>>();
@@ -147,6 +143,13 @@ fn source(cursor: &mut Cursor<'_>, columns: &mut Option<Vec<String>>) -> Result<
         return Ok(InsertSource::Values(vec![row]));
     }
     cursor.query().map(InsertSource::Query)
+}
+
+/// Parses `column = value`.
+pub fn assignment(cursor: &mut Cursor<'_>) -> Result<(String, Option<Scalar>)> {
+    let column = cursor.table()?.table;
+    cursor.expect(&Token::Eq)?;
+    Ok((column, value(cursor)?))
 }
 
 fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {

@@ -51,13 +51,13 @@ pub struct Connection {
     multi_statements: bool,
     acks: Arc<Acks>,
     shared: Arc<Shared>,
-    registration: Registration,
+    pub(super) registration: Registration,
     slot: ConnectionSlot,
     /// The memory of a large receive buffer.
     receiving: RequestMemory,
     /// Why the incoming packet is discarded. The error is sent after its end, because clients send
     /// a whole packet before they read.
-    unwanted: Option<Error>,
+    pub(super) unwanted: Option<Error>,
 }
 
 /// A connection's share of resources common to all connections.
@@ -170,7 +170,7 @@ impl Connection {
     }
 
     /// Sends the collected answers once the log is durable for them.
-    async fn flush(&mut self) -> std::result::Result<(), End> {
+    pub(super) async fn flush(&mut self) -> std::result::Result<(), End> {
         if self.writer.bytes().is_empty() {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Connection {
 
     /// Charges a large receive buffer to the write memory before it grows, and releases the memory
     /// when it shrinks. Without memory the packet is discarded.
-    async fn charge_buffer(&mut self) {
+    pub(super) async fn charge_buffer(&mut self) {
         let wanted = match self.reader.next_buffer_bytes() {
             bytes if bytes <= BUFFER_BYTES_FREE => 0,
             bytes => bytes as u64,
@@ -317,7 +317,7 @@ impl Connection {
     }
 
     /// Sends an error and ends the connection.
-    async fn refuse(&mut self, code: ErrorCode, message: &str) -> End {
+    pub(super) async fn refuse(&mut self, code: ErrorCode, message: &str) -> End {
         self.writer.err(code.errno(), code.sqlstate(), message);
         match self.flush().await {
             Ok(()) => End::Closed,
@@ -330,7 +330,8 @@ impl Connection {
         let sequence = self.writer.sequence();
         self.flush().await?;
         let session = self.session.take().expect("no statement runs elsewhere");
-        let timeout = session.settings.write_timeout;
+        let (timeout, read_timeout) =
+            (session.settings.write_timeout, session.settings.read_timeout);
         let (pieces, mut incoming) = mpsc::channel(PIECES_WAITING);
         let memory = self.shared.query.memory();
         let output = Output::new(self.writer.capabilities(), sequence, pieces, memory);
@@ -348,6 +349,9 @@ impl Connection {
                         let process = &self.registration.process;
                         let (socket, bytes) = (&mut self.socket, &piece.bytes);
                         send_unless_killed(socket, bytes, timeout, process).await?;
+                        if let Some(file) = piece.file {
+                            self.forward_file(file, read_timeout).await?;
+                        }
                     }
                     None => break,
                 },

@@ -11,6 +11,7 @@ use freshet_wire::{
 };
 use tokio::sync::mpsc;
 
+use super::infile::{self, ClientFile, FileRequest};
 use crate::session::Session;
 
 /// The size of the pieces in which rows are passed to the connection.
@@ -42,6 +43,8 @@ pub struct Output {
 /// Packets of an answer on their way to the client.
 pub struct Piece {
     pub bytes: Vec<u8>,
+    /// The file that the last packet requests.
+    pub file: Option<FileRequest>,
     /// They are sent when the log is durable up to here.
     pub covers: Lsn,
     /// The memory of the packets.
@@ -77,8 +80,20 @@ impl Output {
             return Ok(());
         }
         let (bytes, covers) = (self.writer.take_bytes(), self.covers);
-        let piece = Piece { bytes, covers, _memory: self.memory.split() };
+        let piece = Piece { bytes, file: None, covers, _memory: self.memory.split() };
         self.pieces.send(piece).await.map_err(|_| Gone)
+    }
+
+    /// Requests a file from the client, whose content then arrives through the result. It must be
+    /// read to its end before anything else is written.
+    pub async fn request_file(&mut self, name: &str) -> std::result::Result<ClientFile, Gone> {
+        self.writer.local_infile(name);
+        let (request, file) = infile::channel(self.writer.sequence());
+        let (bytes, covers) = (self.writer.take_bytes(), self.covers);
+        let memory = self.memory.split();
+        let piece = Piece { bytes, file: Some(request), covers, _memory: memory };
+        self.pieces.send(piece).await.map_err(|_| Gone)?;
+        Ok(file)
     }
 }
 

@@ -223,7 +223,7 @@ pub fn given(target: &LoadTarget, old: &[&[u8]], new: Option<&[&[u8]]>) -> Resul
     }
     let schema = Arc::new(TableSchema::new(schema.version, columns, schema.sort_key.clone()));
     match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
-        Ok(rows) => Ok(GivenRows { table: target.id(), schema, rows }),
+        Ok(rows) => Ok(GivenRows { table: target.id(), schema, rows, is_own: false }),
         Err(error) => bail!(Internal, "current rows do not fit their columns: {error}"),
     }
 }

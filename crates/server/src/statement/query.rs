@@ -293,7 +293,7 @@ fn cell_value(cells: &Cells, row: usize) -> Value {
 /// 1064, unknown names, 1295 for several statements.
 pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Result<Prepared> {
     let super::ParsedText { sql, mut statements, memory } = super::parse_text(session, sql).await?;
-    if statements.len() != 1 || statements[0].statement.is_about_prepared() {
+    if statements.len() != 1 || !statements[0].statement.can_be_prepared() {
         bail!(
             CannotPrepare,
             "This command is not supported in the prepared statement protocol yet"

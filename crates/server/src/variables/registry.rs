@@ -334,7 +334,7 @@ pub const ALL: &[Variable] = &[
     ),
     fixed("language", Kind::Text, "/usr/share/mysql/english/", "Accepted, without effect."),
     fixed("license", Kind::Text, "Apache-2.0", "The licence of the server."),
-    fixed("local_infile", Kind::Bool, "0", "Whether LOAD DATA LOCAL works."),
+    global("local_infile", Kind::Bool, "1", "Whether LOAD DATA LOCAL works."),
     both(
         "lock_wait_timeout",
         Kind::Int { min: 1, max: 31536000 },
@@ -504,6 +504,12 @@ pub const ALL: &[Variable] = &[
         Kind::Bool,
         "0",
         "Whether connections that are not encrypted are refused, those of this machine too.",
+    ),
+    fixed(
+        "secure_file_priv",
+        Kind::Text,
+        "",
+        "The directory of LOAD DATA INFILE and INTO OUTFILE, which a setting names; NULL: none.",
     ),
     fixed("server_id", Kind::Int { min: 0, max: 4294967295 }, "1", "The id of the server."),
     both("session_track_gtids", Kind::Text, "OFF", "Accepted, without effect."),

@@ -1,0 +1,59 @@
+//! The SET clause of LOAD DATA, as a query over the fields of rows: they stand in place of the
+//! table, and the user variables among them are columns.
+
+use std::ops::ControlFlow;
+
+use freshet_base::{Result, bail};
+use sqlparser::ast::{Expr, Ident, visit_expressions_mut, visit_relations};
+
+use crate::change::{Assignments, in_order, over_rows};
+use crate::syntax::{Scalar, Select, TableName};
+
+/// Stands before the name of a column that has the fields of a user variable.
+pub const VARIABLE: &str = "\u{1}@";
+
+/// What SET assigns, with columns in place of the `variables` that fields are read into.
+pub fn over_variables(set: &Assignments, variables: &[&str]) -> Assignments {
+    let mut set = set.clone();
+    for value in set.iter_mut().filter_map(|(_, value)| value.as_mut()) {
+        let _ = visit_expressions_mut(&mut value.0, |expr| {
+            if let Expr::Identifier(name) = expr
+                && let Some(variable) = name.value.strip_prefix('@')
+                && variables.iter().any(|known| known.eq_ignore_ascii_case(variable))
+            {
+                *name = column(&format!("{VARIABLE}{}", variable.to_lowercase()));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    in_order(&set)
+}
+
+/// The query of the row's number, of these columns and of these values.
+///
+/// # Errors
+/// 1093 when a value reads the table itself.
+pub fn over_fields(table: &TableName, columns: &[&str], values: &[&Scalar]) -> Result<Select> {
+    let columns = columns.iter().map(|name| Scalar(Expr::Identifier(column(name))));
+    let values = values.iter().map(|value| (*value).clone());
+    let query = over_rows(table, &columns.chain(values).collect::<Vec<_>>());
+    let mut times = 0;
+    let _ = visit_relations(&*query.0, |relation| {
+        let last = relation.0.last().and_then(|part| part.as_ident());
+        times += usize::from(last.is_some_and(|name| name.value == table.table));
+        ControlFlow::<()>::Continue(())
+    });
+    if times > 1 {
+        bail!(
+            ChangesWhatItReads,
+            "Table '{}' is specified twice, both as a target for 'LOAD DATA' and as a separate \
+             source for data",
+            table.table
+        );
+    }
+    Ok(query)
+}
+
+fn column(name: &str) -> Ident {
+    Ident::with_quote('`', name)
+}

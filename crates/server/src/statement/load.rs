@@ -1,0 +1,315 @@
+//! LOAD DATA: the text of a file, which the client sends or the server has, is split into rows,
+//! which take the road of all loads. All of a file is loaded or nothing.
+
+mod computed;
+mod fields;
+
+use std::sync::Arc;
+
+use freshet_base::{Result, bail};
+use freshet_ingest::decode::fields::FieldReader;
+use freshet_ingest::decode::{Encoded, RowEncoder, Warnings};
+use freshet_ingest::{Load, LoadTarget, OnExisting, UsedIds, WaitLimit};
+use freshet_query::parser::{FieldTarget, LoadData, OnSameKey};
+use freshet_query::session::Value;
+use freshet_schema::OnBad;
+use freshet_wire::Capabilities;
+
+use crate::accounts::RequestMemory;
+use crate::files::FileReader;
+use crate::insert::{Grouping, Target, check_existing, key_rules, nothing, report, resolve, warn};
+use crate::mysql::infile::ClientFile;
+use crate::mysql::results::{Gone, Output};
+use crate::reply::{Reply, bounded};
+use crate::session::Session;
+use crate::variables::charset_name;
+use computed::Computed;
+use fields::{Slot, encode_row};
+
+/// Rows that are encoded at once, before their memory is counted.
+const ROWS_AT_ONCE: usize = 512;
+/// Input that needs no memory of its own: about what a connection holds anyway.
+const INPUT_BYTES_FREE: usize = 1 << 20;
+
+/// Runs LOAD DATA.
+pub async fn load_data(
+    session: &mut Session,
+    load: &LoadData,
+    output: &mut Output,
+) -> std::result::Result<Result<Reply>, Gone> {
+    let plan = match Plan::new(session, load) {
+        Ok(plan) => plan,
+        Err(error) => return Ok(Err(error)),
+    };
+    if load.is_local {
+        let mut file = Source::Client(output.request_file(&load.file).await?);
+        let done = plan.run(session, load, &mut file).await;
+        if let Source::Client(file) = file {
+            output.writer.reply_to(file.finish().await.ok_or(Gone)?);
+        }
+        return Ok(done);
+    }
+    Ok(match FileReader::open(session, &load.file).await {
+        Ok(file) => plan.run(session, load, &mut Source::Server(file)).await,
+        Err(error) => Err(error),
+    })
+}
+
+/// Where the text comes from.
+enum Source {
+    Client(ClientFile),
+    Server(FileReader),
+}
+
+impl Source {
+    /// The next part; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Server(file) => file.next().await,
+            Self::Client(file) => match file.next().await {
+                None if !file.has_ended() => bail!(Interrupted, "the client has disconnected"),
+                part => Ok(part),
+            },
+        }
+    }
+}
+
+/// What a statement does with each row.
+struct Plan {
+    target: Target,
+    /// What becomes of each field.
+    slots: Vec<Slot>,
+    /// With SET: rows are computed from the fields.
+    computed: Option<Computed>,
+}
+
+/// A file that is being read.
+struct Reading {
+    slots: Vec<Slot>,
+    computed: Option<Computed>,
+    reader: FieldReader,
+    tally: Tally,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Tally {
+    rows: u64,
+    taken: u64,
+    warnings: Warnings,
+    /// The fields of user variables in the last row.
+    variables: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Plan {
+    fn new(session: &Session, load: &LoadData) -> Result<Self> {
+        check_local(session, load)?;
+        check_charset(load)?;
+        let database = session.database_of(load.table.database.as_deref())?;
+        let resolved = |columns: Option<&[&str]>, on_existing| {
+            resolve(session, Some(database), &load.table.table, columns, on_existing)
+        };
+        let table = session.shared.engine.target(database, &load.table.table);
+        // Rows of LOCAL are left out as with IGNORE, since the client could not be stopped.
+        let on_existing = match (load.on_same_key, &table) {
+            (OnSameKey::Ignore, _) => OnExisting::Skip,
+            (OnSameKey::Replace, _) => OnExisting::Replace,
+            (OnSameKey::Unsaid, Ok(table))
+                if load.is_local && check_existing(table.table(), OnExisting::Skip).is_ok() =>
+            {
+                OnExisting::Skip
+            }
+            (OnSameKey::Unsaid, _) => OnExisting::Refuse,
+        };
+        let Some(fields) = load.fields.clone().or_else(|| all_columns(load, table.as_ref().ok()?))
+        else {
+            let target = lenient(load, resolved(None, on_existing)?);
+            let slots = vec![Slot::Value; target.plan.width()];
+            return Ok(Self { target, slots, computed: None });
+        };
+        let columns = fields.iter().filter_map(|field| match field {
+            FieldTarget::Column(name) => Some(name.as_str()),
+            FieldTarget::Variable(_) => None,
+        });
+        if load.set.is_empty() {
+            let target = resolved(Some(&columns.collect::<Vec<_>>()), on_existing)?;
+            let slots = fields.into_iter().map(|field| match field {
+                FieldTarget::Column(_) => Slot::Value,
+                FieldTarget::Variable(name) => Slot::Variable(name),
+            });
+            return Ok(Self {
+                target: lenient(load, target),
+                slots: slots.collect(),
+                computed: None,
+            });
+        }
+        let is_set = |name: &str| load.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
+        let kept = columns.filter(|name| !is_set(name)).collect::<Vec<_>>();
+        let names = Computed::names(&kept, &load.set);
+        let target = lenient(load, resolved(Some(&names), on_existing)?);
+        let computed = Computed::new(session, &target, load, &fields, &kept)?;
+        let slots = vec![Slot::Value; fields.len()];
+        Ok(Self { target, slots, computed: Some(computed) })
+    }
+
+    async fn run(
+        self,
+        session: &mut Session,
+        load: &LoadData,
+        source: &mut Source,
+    ) -> Result<Reply> {
+        let Self { mut target, slots, computed } = self;
+        target.begin_statement(session);
+        let engine = Arc::clone(&session.shared.engine);
+        let own = session.transactions.writable(&engine, &session.settings)?.cloned();
+        let destination = Grouping::Alone.destination(own.as_ref(), &session.settings, &target)?;
+        let patience = WaitLimit::For(session.settings.insert_timeout.time());
+        let into = engine.load(&target.into, destination, patience);
+        let mut into = into.with_keys(key_rules(&session.settings, target.on_existing));
+        let reader = FieldReader::new(load.format.clone(), slots.len(), load.lines_to_skip);
+        let mut reading = Reading { slots, computed, reader, tally: Tally::default() };
+        let mut memory = RequestMemory::new(&session.usage, &engine);
+        session.buffer.begin();
+        loop {
+            let part = bounded(session, source.next()).await?;
+            match &part {
+                Some(bytes) => reading.reader.feed(bytes),
+                None => reading.reader.end(),
+            }
+            hold(session, &mut memory, reading.reader.held_bytes()).await?;
+            // Each query over fields has its cost.
+            let is_little = reading.reader.waiting_bytes() < INPUT_BYTES_FREE;
+            if reading.computed.is_some() && is_little && part.is_some() {
+                continue;
+            }
+            while reading.take_rows(session, &target).await? {
+                into.reserve_for(&mut session.buffer).await?;
+                tokio::task::yield_now().await;
+            }
+            if part.is_none() {
+                return finish(session, &target, reading.tally, into).await;
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// Encodes some rows into the session's buffer; false if there is none without more input.
+    async fn take_rows(&mut self, session: &mut Session, target: &Target) -> Result<bool> {
+        let Self { slots, computed, reader, tally } = self;
+        let (rows, done) = match computed {
+            None => encode(target, slots, reader, session.buffer.resume(), tally)?,
+            Some(computed) => computed.encode(session, target, reader, tally).await?,
+        };
+        session.buffer.count(done.rows)?;
+        session.buffer.use_ids(done.ids);
+        tally.rows += rows as u64;
+        tally.taken += done.rows as u64;
+        tally.warnings.append(done.warnings);
+        Ok(rows > 0)
+    }
+}
+
+/// Commits the rows, and says what became of them.
+async fn finish(
+    session: &mut Session,
+    target: &Target,
+    tally: Tally,
+    into: Load<'_>,
+) -> Result<Reply> {
+    for (name, value) in tally.variables {
+        let text = |text: Vec<u8>| Value::Text(String::from_utf8_lossy(&text).into_owned());
+        session.set_user_variable(&name, value.map_or(Value::Null, text))?;
+    }
+    let (mut deleted, mut skipped) = (0, tally.warnings.filtered);
+    warn(session, target, tally.taken, tally.warnings)?;
+    let mut affected = nothing(session);
+    if tally.taken > 0 {
+        let ids = UsedIds::join(into.ids(), session.buffer.ids());
+        let mut buffer = std::mem::take(&mut session.buffer);
+        // It may wait for keys that others hold.
+        let loaded = bounded(session, into.commit(&mut buffer)).await;
+        session.buffer = buffer;
+        let loaded = loaded?;
+        (deleted, skipped) = (loaded.keys.replaced, skipped + loaded.keys.skipped);
+        affected = report(session, target, loaded, (tally.taken, ids)).await;
+    }
+    let (rows, warnings) = (tally.rows, session.diagnostics.count);
+    session.info.set(format!(
+        "Records: {rows}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}"
+    ));
+    Ok(Reply::Done { affected })
+}
+
+/// Encodes rows whose fields are the values of columns; returns how many were read.
+fn encode(
+    target: &Target,
+    slots: &[Slot],
+    reader: &mut FieldReader,
+    out: &mut Vec<u8>,
+    tally: &mut Tally,
+) -> Result<(usize, Encoded)> {
+    let encoder = RowEncoder::new(&target.plan, &target.rules, out);
+    let mut encoder = encoder.counting_from(tally.rows + 1);
+    let mut rows = 0;
+    while rows < ROWS_AT_ONCE
+        && let Some(row) = reader.next_row()?
+    {
+        let number = tally.rows + rows as u64 + 1;
+        rows += 1;
+        encode_row(&mut encoder, row, slots, (number, &target.plan), &target.rules)?;
+        fields::note_variables(row, slots, &mut tally.variables);
+    }
+    Ok((rows, encoder.finish()?))
+}
+
+/// The columns of the table, where they are to be named.
+fn all_columns(load: &LoadData, table: &LoadTarget) -> Option<Vec<FieldTarget>> {
+    let columns = table.schema().columns.iter();
+    let columns = columns.map(|column| FieldTarget::Column(column.name.clone()));
+    (!load.set.is_empty()).then(|| columns.collect())
+}
+
+/// LOCAL adjusts values as IGNORE does, also where rows of an existing key are not left out.
+fn lenient(load: &LoadData, mut target: Target) -> Target {
+    if load.is_local && target.rules.strict() {
+        target.rules.on_bad = OnBad::Clamp;
+    }
+    target
+}
+
+fn check_local(session: &Session, load: &LoadData) -> Result<()> {
+    let client_can = session.client.capabilities.contains(Capabilities::LOCAL_FILES);
+    if !load.is_local || client_can && session.shared.globals.is_on("local_infile") {
+        return Ok(());
+    }
+    bail!(
+        LocalInfileDisabled,
+        "Loading local data is disabled; this must be enabled on both the client and server sides"
+    );
+}
+
+fn check_charset(load: &LoadData) -> Result<()> {
+    let Some(name) = load.charset.as_deref() else { return Ok(()) };
+    match charset_name(name)? {
+        "utf8mb4" | "utf8mb3" | "ascii" | "binary" => Ok(()),
+        other => bail!(
+            NotSupported,
+            "LOAD DATA of text in character set '{other}' is not supported: convert it to utf8mb4"
+        ),
+    }
+}
+
+/// Takes memory for input that was received already, once it is much.
+async fn hold(session: &Session, memory: &mut RequestMemory, bytes: usize) -> Result<()> {
+    let wanted = bytes.saturating_sub(INPUT_BYTES_FREE) as u64;
+    let held = memory.bytes();
+    if wanted <= held {
+        memory.resize_over(wanted);
+        return Ok(());
+    }
+    let engine = &session.shared.engine;
+    let patience = engine.config().load_patience;
+    let deadline = freshet_base::clock::Deadline::after(&**engine.clock(), patience);
+    bounded(session, memory.grow(wanted - held, engine, deadline)).await
+}
