@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::args::{Ddl, DumpArgs, Server};
 use crate::connection::{Connection, Receiver, ResultColumn};
+use crate::convert::for_freshet;
 use crate::encode::Encoder;
 use crate::exit::{Failure, Result};
 use crate::inputs::format;
@@ -146,7 +147,7 @@ impl Run<'_> {
         let table = TableInfo::of(connection, self.database, name)?;
         let outputs = Outputs::new(args, name);
         if args.ddl != Ddl::None {
-            outputs.write_ddl(&definition(connection, &table, args.drop_table)?)?;
+            outputs.write_ddl(&definition(connection, &table, args)?)?;
         }
         if args.ddl == Ddl::Only {
             return Ok(());
@@ -184,7 +185,7 @@ fn columns_of(table: &TableInfo, args: &DumpArgs) -> Result<Vec<String>> {
 }
 
 /// The statements that create a table again.
-fn definition(connection: &mut Connection, table: &TableInfo, drop: bool) -> Result<String> {
+fn definition(connection: &mut Connection, table: &TableInfo, args: &DumpArgs) -> Result<String> {
     let rows = connection.rows(&format!("SHOW CREATE TABLE {}", table.quoted()))?;
     let mut cells = rows.into_iter().next().unwrap_or_default().into_iter();
     let Some(create) = cells.nth(1).flatten() else {
@@ -192,7 +193,8 @@ fn definition(connection: &mut Connection, table: &TableInfo, drop: bool) -> Res
         return Err(Failure::failed(format!("SHOW CREATE TABLE {table} gives no definition")));
     };
     let kind = if create.starts_with("CREATE TABLE") { "TABLE" } else { "VIEW" };
-    let drop = match drop {
+    let create = if args.for_freshet { for_freshet(&create) } else { create };
+    let drop = match args.drop_table {
         true => format!("DROP {kind} IF EXISTS {};\n", quoted(&table.name)),
         false => String::new(),
     };

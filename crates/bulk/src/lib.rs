@@ -17,6 +17,7 @@
 pub mod args;
 mod compress;
 mod connection;
+mod convert;
 mod ddl;
 mod dump;
 mod encode;

@@ -148,7 +148,10 @@ impl Run<'_> {
             let per_second = rows as f64 / seconds.max(0.001);
             eprintln!("freshet: {rows} rows in {seconds:.1} s ({per_second:.0}/s){bad}");
         }
-        let advice = "what has arrived is remembered; the same command goes on from there";
+        let advice = match self.shared.args.resume.again {
+            true => "what has arrived is remembered; the same without --again goes on from there",
+            false => "what has arrived is remembered; the same command goes on from there",
+        };
         match self.failure.lock().take() {
             Some(failure) if failure.exit == Exit::Failed => {
                 Err(Failure { message: format!("{failure}\n{advice}"), ..failure })
