@@ -262,6 +262,8 @@ codes! {
     WindowNotHere = 3593 "HY000" 400;
     /// The alias of a window function in HAVING.
     WindowAliasNotHere = 3594 "HY000" 400;
+    /// GROUPING of what is no key of its GROUP BY.
+    NotGroupingKey = 3602 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
     /// A column that the clause of a table's distribution names.

@@ -190,6 +190,9 @@ fn worded(message: &str) -> Error {
     if is("Incorrect parameter count") {
         return Error::new(ErrorCode::ParameterCount, first);
     }
+    if is("to grouping function is not in grouping columns") {
+        return err!(NotGroupingKey, "Argument #1 of GROUPING function is not in GROUP BY");
+    }
     if is("Invalid JSON") {
         return Error::new(ErrorCode::InvalidJson, first);
     }

@@ -46,6 +46,7 @@ mod ranges;
 mod recursion;
 pub mod result;
 pub mod rewrite;
+mod rollup;
 pub mod scan;
 pub mod session;
 mod set_operation;

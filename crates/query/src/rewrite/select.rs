@@ -298,13 +298,24 @@ fn group_by(select: &mut Select) -> Result<()> {
     match modifiers[..] {
         [] => {}
         [GroupByWithModifier::Rollup] => {
-            let sets = exprs.drain(..).map(|expr| vec![expr]).collect();
+            let sets = exprs.drain(..).map(|key| vec![placed(key, projection)]).collect();
             *exprs = vec![Expr::Rollup(sets)];
             modifiers.clear();
         }
         _ => bail!(NotSupported, "This version of Freshet doesn't yet support 'GROUP BY ... WITH'"),
     }
     Ok(())
+}
+
+/// The key that a position stands for, which has no meaning within a grouping set.
+fn placed(key: Expr, items: &[SelectItem]) -> Expr {
+    let at = place(&key).and_then(|place| place.checked_sub(1));
+    match at.and_then(|at| items.get(at)) {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+            expr.clone()
+        }
+        _ => key,
+    }
 }
 
 /// Rejects keys that refer to an aggregate or to a position out of range.
