@@ -44,6 +44,12 @@ impl HeldMemory {
         self.memory.merge(other.memory);
         self.share.merge(other.share);
     }
+
+    /// Gives back what is above `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        self.memory.shrink_to(bytes);
+        self.share.shrink_to(bytes);
+    }
 }
 
 /// How long a load waits for memory and log space: at most `load_patience` per wait, unless its

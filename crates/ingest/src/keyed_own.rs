@@ -116,6 +116,27 @@ impl KeyedTable {
         self.changes.extend(step.changes);
     }
 
+    /// A copy of the changes, whose memory is the caller's to count.
+    pub fn copy(&self) -> Self {
+        let Self { target, schema, changes, looked_from, bytes, held: _ } = self;
+        Self {
+            target: target.clone(),
+            schema: Arc::clone(schema),
+            changes: changes.clone(),
+            looked_from: *looked_from,
+            bytes: *bytes,
+            held: None,
+        }
+    }
+
+    /// Goes back to earlier changes. What was looked at since was looked at.
+    pub fn go_back(&mut self, saved: &Self) {
+        let (held, looked_from) = (self.held.take(), self.looked_from);
+        *self = Self { held, looked_from, ..saved.copy() };
+        let bytes = self.bytes as u64;
+        self.held.iter_mut().for_each(|held| held.shrink_to(bytes));
+    }
+
     /// Converts its rows to newer columns of the table.
     pub fn follow(&mut self, target: &LoadTarget) {
         let (from, to) = (Arc::clone(&self.schema), target.schema());

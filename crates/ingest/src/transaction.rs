@@ -9,6 +9,7 @@ use bytes::Bytes;
 use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
 use freshet_meta::Claim;
 use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::row::RowCells;
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
 use parking_lot::Mutex;
 
@@ -23,6 +24,7 @@ use crate::large_load::LargeLoad;
 use crate::locks::LockOwner;
 use crate::names;
 use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
+use crate::savepoint::Savepoint;
 use crate::state::TableState;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 
@@ -252,6 +254,30 @@ impl OwnRows {
         Ok(loaded)
     }
 
+    /// Remembers what was written so far.
+    ///
+    /// # Errors
+    /// `OutOfRoom`.
+    pub async fn save(&self, engine: &Engine, patience: WaitLimit) -> Result<Savepoint> {
+        let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>();
+        let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
+        let rows = self.0.parts.lock().iter().map(|part| (part.table.id, part.rows)).collect();
+        let keyed = self.0.keyed.lock().iter().map(KeyedTable::copy).collect();
+        Ok(Savepoint { rows, keyed, _held: held })
+    }
+
+    /// Takes back what was written since.
+    pub fn restore(&self, savepoint: &Savepoint) {
+        self.0.parts.lock().retain_mut(|part| {
+            let saved = savepoint.rows.iter().find(|(table, _)| *table == part.table.id);
+            saved.inspect(|(_, rows)| part.cut(*rows)).is_some()
+        });
+        self.0.keyed.lock().retain_mut(|table| {
+            let saved = savepoint.keyed.iter().find(|saved| saved.id() == table.id());
+            saved.inspect(|saved| table.go_back(saved)).is_some()
+        });
+    }
+
     /// Changes of keys are one record, with no files beside it.
     fn check_keyed_room(&self, engine: &Engine, more: usize) -> Result<()> {
         let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>() + more;
@@ -411,6 +437,17 @@ impl Engine {
 }
 
 impl TableRows {
+    /// Removes all rows but the first ones.
+    fn cut(&mut self, rows: u32) {
+        let (cells, mut end) = (RowCells::new(&self.schema), 0);
+        for _ in 0..rows {
+            end += cells.row_bytes(&self.bytes[end..]);
+        }
+        self.bytes.truncate(end);
+        self.rows = rows;
+        self.held.shrink_to(end as u64);
+    }
+
     fn into_load(self) -> PartLoad {
         PartLoad {
             table: self.table,

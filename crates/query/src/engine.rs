@@ -311,7 +311,8 @@ impl Planner {
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query.0), &mut types)
             .map_err(mapped)?;
-        let logical = grouping::as_shown(logical).and_then(crate::rollup::ordered).map_err(mapped)?;
+        let logical =
+            grouping::as_shown(logical).and_then(crate::rollup::ordered).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let bounds = Bounds::of(&session);

@@ -116,6 +116,10 @@ pub enum Statement {
     },
     Commit,
     Rollback,
+    Savepoint(String),
+    /// ROLLBACK TO a savepoint.
+    RollbackTo(String),
+    ReleaseSavepoint(String),
     Show(Box<Show>),
     Kill {
         /// KILL QUERY: the connection remains open.
@@ -317,8 +321,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     match word.as_str() {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
-        "MERGE" | "CALL" | "HANDLER" | "SAVEPOINT" | "RELEASE" | "XA" | "RECOVER" | "EXPORT"
-        | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
+        "MERGE" | "CALL" | "HANDLER" | "XA" | "RECOVER" | "EXPORT" | "BACKUP" | "RESTORE"
+        | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
         _ => {}
     }
     cursor.parser.advance_token();
@@ -531,10 +535,16 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             }
             Ok(Statement::Begin { label: None, read_only })
         }
+        "SAVEPOINT" => cursor.name().map(Statement::Savepoint),
+        "RELEASE" => {
+            cursor.expect_words("SAVEPOINT")?;
+            cursor.name().map(Statement::ReleaseSavepoint)
+        }
         "COMMIT" | "ROLLBACK" => {
             cursor.words("WORK");
-            if cursor.words("TO") {
-                return Err(refuse("SAVEPOINT"));
+            if word == "ROLLBACK" && cursor.words("TO") {
+                cursor.words("SAVEPOINT");
+                return cursor.name().map(Statement::RollbackTo);
             }
             let _ = cursor.words("AND NO CHAIN") || cursor.words("NO RELEASE");
             Ok(if word == "COMMIT" { Statement::Commit } else { Statement::Rollback })

@@ -15,6 +15,7 @@ mod named;
 mod query;
 mod sequence;
 mod set;
+mod transact;
 mod users;
 mod views;
 
@@ -39,7 +40,6 @@ use crate::reply::{Reply, bounded};
 use crate::session::{Hinted, Session};
 use crate::settings::StatementDeadline;
 use crate::show;
-use crate::transaction::Begin;
 
 /// Texts up to this size are parsed on the current thread, which takes about a millisecond.
 const TEXT_BYTES_SHORT: usize = 64 << 10;
@@ -355,7 +355,12 @@ fn count(session: &Session, statement: &Statement) {
         Statement::Change(_) => "change",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
-        Statement::Begin { .. } | Statement::Commit | Statement::Rollback => "transaction",
+        Statement::Begin { .. }
+        | Statement::Commit
+        | Statement::Rollback
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::ReleaseSavepoint(_) => "transaction",
         _ => "other",
     };
     session.shared.metrics().statements.with_label_values(&[kind]).inc();
@@ -456,19 +461,12 @@ async fn reply(
             show::describe(session, table, column.as_deref()).await
         }
         Statement::Use(name) => session.move_to_database(name).map(|()| Reply::done()),
-        Statement::Begin { label, read_only } => {
-            let begin = Begin { label: label.clone(), read_only: *read_only };
-            session.begin(&begin).await?;
-            Ok(Reply::done())
-        }
-        Statement::Commit => {
-            session.commit().await?;
-            Ok(Reply::done())
-        }
-        Statement::Rollback => {
-            session.transactions.roll_back();
-            Ok(Reply::done())
-        }
+        Statement::Begin { .. }
+        | Statement::Commit
+        | Statement::Rollback
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::ReleaseSavepoint(_) => transact::run(session, &parsed.statement).await,
         Statement::Kill { query_only, id } => {
             kill(session, *id, !query_only).map(|()| Reply::done())
         }

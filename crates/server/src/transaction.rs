@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{Error, Result, bail, err};
-use freshet_ingest::{Engine, OwnRows, Transaction};
+use freshet_ingest::{Engine, OwnRows, Savepoint, Transaction};
 use freshet_meta::Claim;
 use freshet_storage::snapshot::Snapshot;
 
 use crate::process::Process;
 use crate::settings::Settings;
+
+/// The most savepoints of a transaction.
+const SAVEPOINTS_MAX: usize = 256;
 
 pub struct OpenTransaction {
     inner: Transaction,
@@ -21,6 +24,8 @@ pub struct OpenTransaction {
     read_only: bool,
     /// Whether a statement opened it because autocommit is off.
     implicit: bool,
+    /// In the order in which they were set, with names in lower case.
+    savepoints: Vec<(String, Savepoint)>,
 }
 
 impl OpenTransaction {
@@ -144,6 +149,7 @@ impl Transactions {
             repeatable_read: next.repeatable_read.unwrap_or(settings.repeatable_read),
             read_only: read_only || next.read_only.unwrap_or(settings.read_only),
             implicit: false,
+            savepoints: Vec::new(),
         });
         self.process.set_in_transaction(true);
         Ok(())
@@ -198,6 +204,68 @@ impl Transactions {
             bail!(ReadOnlyTransaction, "Cannot execute statement in a READ ONLY transaction.");
         }
         Ok(self.open.as_ref().map(OpenTransaction::own_rows))
+    }
+
+    /// The rows of the open transaction, which begins here if autocommit is off.
+    ///
+    /// # Errors
+    /// When no ids can be allocated.
+    pub fn own_rows(&mut self, engine: &Engine, settings: &Settings) -> Result<Option<&OwnRows>> {
+        if self.open.is_none() && !settings.autocommit {
+            self.begin_implicit(engine, settings)?;
+        }
+        Ok(self.open.as_ref().map(OpenTransaction::own_rows))
+    }
+
+    /// SAVEPOINT: replaces one of the same name.
+    ///
+    /// # Errors
+    /// 1041 when there are too many.
+    pub fn set_savepoint(&mut self, name: &str, savepoint: Savepoint) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let name = name.to_lowercase();
+        open.savepoints.retain(|(known, _)| *known != name);
+        if open.savepoints.len() >= SAVEPOINTS_MAX {
+            bail!(
+                OutOfRoom,
+                "a transaction has at most {SAVEPOINTS_MAX} savepoints; RELEASE those that are not \
+                 needed"
+            );
+        }
+        open.savepoints.push((name, savepoint));
+        Ok(())
+    }
+
+    /// ROLLBACK TO: takes back what was written since the savepoint, which stays.
+    ///
+    /// # Errors
+    /// 1305 for an unknown one; 1205 after an idle timeout.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let (open, at) = self.savepoint(name)?;
+        open.savepoints.truncate(at + 1);
+        open.inner.own_rows().restore(&open.savepoints[at].1);
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT: forgets it and those after it.
+    ///
+    /// # Errors
+    /// As [`Self::roll_back_to`].
+    pub fn release(&mut self, name: &str) -> Result<()> {
+        let (open, at) = self.savepoint(name)?;
+        open.savepoints.truncate(at);
+        Ok(())
+    }
+
+    fn savepoint(&mut self, name: &str) -> Result<(&mut OpenTransaction, usize)> {
+        self.check_alive()?;
+        let wanted = name.to_lowercase();
+        let open = self.open.as_mut();
+        let found = open.and_then(|open| {
+            let at = open.savepoints.iter().position(|(known, _)| *known == wanted)?;
+            Some((open, at))
+        });
+        found.ok_or_else(|| err!(UnknownFunction, "SAVEPOINT {name} does not exist"))
     }
 
     /// Takes the open transaction to commit it.

@@ -16,6 +16,8 @@ pub enum AlterAction {
     Rename(TableName),
     /// AUTO_INCREMENT: the next generated id.
     Counter(u64),
+    /// DISABLE or ENABLE KEYS, which has no effect; tools write it around the rows of a dump.
+    Keys,
 }
 
 /// Parses the part after ALTER TABLE.
@@ -32,6 +34,9 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if cursor.words("AUTO_INCREMENT") {
         cursor.token(&Token::Eq);
         return Ok((table, AlterAction::Counter(cursor.number()?)));
+    }
+    if cursor.one_of(&["DISABLE KEYS", "ENABLE KEYS"]).is_some() {
+        return Ok((table, AlterAction::Keys));
     }
     let mut changes = Vec::new();
     cursor.list(|cursor| change(cursor, &mut changes))?;

@@ -63,6 +63,22 @@ impl Session {
         Ok(())
     }
 
+    /// SAVEPOINT. Without a transaction it has no effect, as in MySQL.
+    ///
+    /// # Errors
+    /// 1205 after an idle timeout; 1041 without memory or with too many of them.
+    pub async fn savepoint(&mut self, name: &str) -> Result<()> {
+        self.transactions.check_unlabelled()?;
+        self.transactions.check_alive()?;
+        let engine = &self.shared.engine;
+        let Some(own) = self.transactions.own_rows(engine, &self.settings)?.cloned() else {
+            return Ok(());
+        };
+        let patience = WaitLimit::For(engine.config().load_patience);
+        let savepoint = own.save(engine, patience).await?;
+        self.transactions.set_savepoint(name, savepoint)
+    }
+
     /// Waits until the log is durable up to everything that the session has acknowledged, so that
     /// later reads include it.
     pub async fn wait_durable(&self) {

@@ -254,6 +254,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
+        AlterAction::Keys => {}
         AlterAction::Rename(_) => unreachable!("a rename is carried out as RENAME TABLE is"),
         AlterAction::Counter(next) => {
             let next = *next;

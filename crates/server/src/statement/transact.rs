@@ -1,0 +1,28 @@
+//! BEGIN, COMMIT and ROLLBACK with their options, and savepoints.
+
+use freshet_base::{Result, bail};
+use freshet_query::parser::Statement;
+
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::transaction::Begin;
+
+/// Runs a statement that begins or ends a transaction or a part of one.
+///
+/// # Errors
+/// Those of a commit; 1305 for an unknown savepoint.
+pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> {
+    match statement {
+        Statement::Begin { label, read_only } => {
+            let begin = Begin { label: label.clone(), read_only: *read_only };
+            session.begin(&begin).await?;
+        }
+        Statement::Commit => session.commit().await?,
+        Statement::Rollback => session.transactions.roll_back(),
+        Statement::Savepoint(name) => session.savepoint(name).await?,
+        Statement::RollbackTo(name) => session.transactions.roll_back_to(name)?,
+        Statement::ReleaseSavepoint(name) => session.transactions.release(name)?,
+        _ => bail!(NotSupported, "this is no statement about transactions"),
+    }
+    Ok(Reply::done())
+}
