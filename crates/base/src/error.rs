@@ -232,6 +232,7 @@ codes! {
     VariableSessionReadOnly = 1621 "HY000" 400;
     /// A number too large for its expression's type.
     ExpressionRange = 1690 "22003" 400;
+    UnknownExplainFormat = 1791 "HY000" 400;
     /// A write in a read-only transaction.
     ReadOnlyTransaction = 1792 "25006" 400;
     /// A bug of the server.

@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
     WindowUDF,
 };
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
 use freshet_base::{Error, Result, err};
@@ -33,6 +33,7 @@ use sqlparser::ast::Statement;
 use crate::checked;
 use crate::error::{external, mapped};
 use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
+use crate::explain::Operator;
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt::{self, Cancellation};
@@ -41,6 +42,7 @@ use crate::losses::Planning;
 use crate::parser;
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
+use crate::rollup;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
 use crate::set_operation::SetOperations;
@@ -215,21 +217,20 @@ impl QueryEngine {
         Ok(rows.of(evaluation))
     }
 
-    /// The lines of EXPLAIN.
+    /// The operators of a plan.
     ///
     /// # Errors
     /// Those of [`Self::select`].
-    pub async fn explain(&self, asked: PlanRequest) -> Result<Vec<String>> {
+    pub async fn explain(&self, asked: PlanRequest) -> Result<Operator> {
         let planner = Arc::clone(&self.planner);
         let size = size_of(&asked)?;
         let shown = async move {
             let plan = planner.plan(asked, size)?;
             let evaluation = planner.evaluation_of(&plan, Cancellation::default());
             let state = planner.state_of(&evaluation);
-            let physical = physical(&state, &plan.logical).await?;
-            Ok(displayable(physical.as_ref()).indent(false).to_string())
+            Ok(Operator::of(&physical(&state, &plan.logical).await?))
         };
-        self.threads.plan(size, shown).await.map(lines)
+        self.threads.plan(size, shown).await
     }
 
     /// Executes a query and returns the lines of EXPLAIN ANALYZE, with the metrics of each
@@ -251,7 +252,7 @@ impl QueryEngine {
         let mut rows = rows.of(evaluation);
         while rows.next().await?.is_some() {}
         let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
-        Ok(lines(shown.to_string()))
+        Ok(shown.to_string().lines().map(str::to_owned).collect())
     }
 
     /// Runs a CPU-intensive computation other than a query on the threads for large plans, so that
@@ -286,10 +287,6 @@ pub(crate) fn size_of(asked: &PlanRequest) -> Result<PlanSize> {
     Ok(if measured.is_small() { PlanSize::Small } else { PlanSize::Large })
 }
 
-fn lines(shown: String) -> Vec<String> {
-    shown.lines().map(str::to_owned).collect()
-}
-
 impl Planner {
     pub(crate) fn plan(&self, asked: PlanRequest, size: PlanSize) -> Result<Plan> {
         let PlanRequest { mut query, texts, parameters, origin, losses } = asked;
@@ -311,8 +308,7 @@ impl Planner {
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query.0), &mut types)
             .map_err(mapped)?;
-        let logical =
-            grouping::as_shown(logical).and_then(crate::rollup::ordered).map_err(mapped)?;
+        let logical = grouping::as_shown(logical).and_then(rollup::ordered).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let bounds = Bounds::of(&session);

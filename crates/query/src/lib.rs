@@ -16,6 +16,7 @@
 //! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` contains MySQL's results.
 
 pub mod actions;
+pub mod assign;
 mod body;
 pub mod change;
 mod checked;
@@ -25,6 +26,7 @@ mod dynamic_filters;
 pub mod engine;
 pub mod error;
 pub mod evaluation;
+pub mod explain;
 pub mod field_values;
 pub mod format;
 pub mod functions;

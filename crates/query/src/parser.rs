@@ -7,11 +7,13 @@ mod create;
 mod cursor;
 mod depth;
 mod dialect;
+mod explain;
+mod hints;
+mod infile;
 mod insert;
 mod into;
 mod items;
 mod load;
-mod load_data;
 mod placement;
 mod prepare;
 mod sequence;
@@ -34,10 +36,12 @@ pub use alter::AlterAction;
 pub use create::CreateTable;
 use cursor::{Cursor, Source, refuse};
 use dialect::MySql;
+pub use explain::ExplainFormat;
+pub use infile::{FieldTarget, LoadData, OnSameKey};
 pub use insert::{Insert, InsertSource, OnDuplicate};
+pub use into::{Into, IntoFile};
 use items::items;
 pub use load::{HttpStream, LoadColumn, http_stream, load_columns, load_condition};
-pub use load_data::{FieldTarget, LoadData, OnSameKey};
 pub use prepare::PreparedText;
 pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};
@@ -47,6 +51,7 @@ pub use users::{Authentication, GrantStatement, GrantTarget};
 pub use view::CreateView;
 
 use crate::actions;
+use crate::assign;
 use crate::change::Change;
 use crate::hint::{self, Hint};
 use crate::session::SqlMode;
@@ -63,10 +68,9 @@ const STATEMENTS_MAX: usize = 10_000;
 pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH, and set operations of them.
     Query(Select),
-    /// SELECT .. INTO of user variables, in lower case.
     SelectInto {
         query: Select,
-        variables: Vec<String>,
+        into: Into,
     },
     Explain {
         statement: Box<Statement>,
@@ -74,6 +78,7 @@ pub enum Statement {
         analyze: bool,
         /// The length of the statement's text.
         text_bytes: usize,
+        format: ExplainFormat,
     },
     /// DESCRIBE of a table or of one of its columns.
     Describe(TableName, Option<String>),
@@ -163,6 +168,8 @@ pub enum Statement {
     /// FLUSH TABLES of these tables, or of all if empty.
     FlushTables(Vec<TableName>),
     Do(Select),
+    /// A SELECT that assigns user variables.
+    Assigning(Select),
     /// A SELECT without FROM that calls functions with side effects, such as SLEEP or GET_LOCK.
     SideEffects(Select),
     /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
@@ -206,7 +213,8 @@ pub struct Parsed {
 pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
     let dialect = MySql { mode };
     let sql = size::hints_as_comments(sql, mode);
-    let sql = &*size::compacted(&sql, mode);
+    let sql = size::compacted(&sql, mode);
+    let sql = &*hints::opened(&sql, mode);
     let source = Source::new(sql);
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
@@ -219,9 +227,9 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         }
         check_reserved(piece, &source)?;
         depth::check(piece)?;
-        let into = into::taken(piece);
-        let (read, variables) = match &into {
-            Some((rest, variables)) => (&rest[..], Some(variables)),
+        let taken = into::taken(piece, &dialect, &source)?;
+        let (read, into) = match &taken {
+            Some((rest, into)) => (&rest[..], Some(into)),
             None => (piece, None),
         };
         let tokens = numbered(unlocked(read));
@@ -232,9 +240,9 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         let mut cursor = Cursor::new(parser, &source);
         let mut statement = statement(&mut cursor)?;
         cursor.expect_end()?;
-        if let Some(variables) = variables {
+        if let Some(into) = into {
             let Statement::Query(query) = statement else { return Err(refuse("INTO here")) };
-            statement = Statement::SelectInto { query, variables: variables.clone() };
+            statement = Statement::SelectInto { query, into: into.clone() };
         }
         statements.push(Parsed {
             statement,
@@ -327,10 +335,10 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     cursor.parser.advance_token();
     match word.as_str() {
-        "EXPLAIN" | "DESC" | "DESCRIBE" => describe(cursor),
+        "EXPLAIN" | "DESC" | "DESCRIBE" => explain::explain(cursor),
         "INSERT" => insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert))),
         "REPLACE" => insert::replace(cursor).map(|insert| Statement::Insert(Box::new(insert))),
-        "LOAD" => load_data::load(cursor).map(|load| Statement::LoadData(Box::new(load))),
+        "LOAD" => infile::load(cursor).map(|load| Statement::LoadData(Box::new(load))),
         "UPDATE" => change::update(cursor).map(|change| Statement::Change(Box::new(change))),
         "DELETE" => change::delete(cursor).map(|change| Statement::Change(Box::new(change))),
         "CREATE" => create(cursor),
@@ -380,32 +388,9 @@ fn sequence_statement(statement: SequenceStatement) -> Statement {
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.query().map(|query| match actions::has_side_effects(&query) {
         true => Statement::SideEffects(query),
+        false if assign::assigns(&query) => Statement::Assigning(query),
         false => Statement::Query(query),
     })
-}
-
-/// EXPLAIN of a statement, or DESCRIBE of a table.
-fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    let analyze = cursor.words("ANALYZE");
-    let _ = cursor.words("EXTENDED") || cursor.words("VERBOSE");
-    if cursor.words("FORMAT") {
-        cursor.expect(&Token::Eq)?;
-        cursor.name_or_text()?;
-    }
-    let explained = ["SELECT", "WITH", "INSERT", "VALUES", "REPLACE", "DELETE", "UPDATE"];
-    let parens = matches!(cursor.peek().token, Token::LParen);
-    if parens || cursor.peek_word(0).is_some_and(|word| explained.contains(&word.as_str())) {
-        let start = cursor.peek().span.start;
-        let statement = Box::new(statement(cursor)?);
-        let text_bytes = cursor.text_since(start).len();
-        return Ok(Statement::Explain { statement, analyze, text_bytes });
-    }
-    let table = cursor.table()?;
-    let column = match cursor.at_end() {
-        true => None,
-        false => Some(cursor.name_or_text()?).filter(|column| !column.eq_ignore_ascii_case("all")),
-    };
-    Ok(Statement::Describe(table, column))
 }
 
 fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {

@@ -155,11 +155,28 @@ impl fmt::Debug for ScanExec {
     }
 }
 
+/// A table that an operator scans.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scanned {
+    /// Its name with that of its database.
+    pub table: String,
+    /// The rows that may have to be read, after pruning.
+    pub rows: u64,
+}
+
+impl ScanExec {
+    /// What it scans, for EXPLAIN.
+    pub fn scanned(&self) -> Scanned {
+        let rows = self.partitions.iter().flatten().map(Morsel::rows).sum::<u64>();
+        Scanned { table: self.table.clone(), rows }
+    }
+}
+
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let morsels = self.partitions.iter().flatten();
         let memory = morsels.clone().filter(|morsel| matches!(morsel, Morsel::Memory(_))).count();
-        let rows = morsels.clone().map(Morsel::rows).sum::<u64>();
+        let rows = self.scanned().rows;
         let slices = morsels.count() - memory;
         let PruningCounts { partitions, tablets, rowsets, segments } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };

@@ -361,7 +361,7 @@ fn explain_says_what_each_level_left() {
     let tables = Arc::new(One(flushed, Zone::UTC));
     let explained = |sql: &str| {
         let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
-        bench.runtime.block_on(bench.engine.explain(asked)).unwrap().join("\n")
+        bench.runtime.block_on(bench.engine.explain(asked)).unwrap().lines().join("\n")
     };
     let analyzed = |sql: &str| {
         let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use freshet_base::io::{FileRef, Fs, Mode};
+use freshet_base::io::{FileRef, Fs, FsRef, Mode};
 use freshet_base::task::{self, PoolRef};
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::{Object, Privilege};
@@ -34,7 +34,7 @@ impl FileReader {
         let (fs, pool, path) =
             (Arc::clone(engine.fs()), Arc::clone(engine.pool()), name.to_owned());
         let opened = task::run(&*pool, move || {
-            let path = inside(&*fs, &dir, Path::new(&path))?;
+            let path = inside(&*fs, &dir, Path::new(&path), false)?;
             if !fs.is_regular(&path) {
                 bail!(FileNotFound, "File '{}' is not a regular file", path.display());
             }
@@ -67,6 +67,77 @@ impl FileReader {
     }
 }
 
+/// A new file, which is removed again unless it is finished.
+pub struct FileWriter {
+    file: FileRef,
+    fs: FsRef,
+    pool: PoolRef,
+    path: PathBuf,
+    at: u64,
+    is_finished: bool,
+}
+
+impl FileWriter {
+    /// Creates the file that a statement of the session names.
+    ///
+    /// # Errors
+    /// 1227 without the FILE privilege, 1290 outside of the directory, 1086 for a file that exists.
+    pub async fn create(session: &Session, name: &str) -> Result<Self> {
+        let dir = directory(session)?;
+        let engine = &session.shared.engine;
+        let (fs, pool, name) =
+            (Arc::clone(engine.fs()), Arc::clone(engine.pool()), name.to_owned());
+        task::run(&*engine.pool().clone(), move || {
+            let name = Path::new(&name);
+            let (Some(parent), Some(last)) = (name.parent(), name.file_name()) else {
+                return Err(outside());
+            };
+            let path = inside(&*fs, &dir, parent, true)?.join(last);
+            let file = fs.open(&path, Mode::CreateNew).map_err(|error| match error.kind() {
+                std::io::ErrorKind::AlreadyExists => {
+                    err!(FileExists, "File '{}' already exists", path.display())
+                }
+                _ => Error::io(format_args!("create {}", path.display()), error),
+            })?;
+            Ok(Self { file, fs, pool, path, at: 0, is_finished: false })
+        })
+        .await
+    }
+
+    /// Appends a part.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn write(&mut self, part: Vec<u8>) -> Result<()> {
+        let (file, at, bytes) = (Arc::clone(&self.file), self.at, part.len() as u64);
+        let written = task::run(&*self.pool, move || file.write_all_at(&part, at)).await;
+        written.map_err(|error| Error::io(format_args!("write {}", self.path.display()), error))?;
+        self.at += bytes;
+        Ok(())
+    }
+
+    /// Makes the file durable and keeps it.
+    ///
+    /// # Errors
+    /// When it cannot be synced.
+    pub async fn finish(mut self) -> Result<()> {
+        let file = Arc::clone(&self.file);
+        let synced = task::run(&*self.pool, move || file.sync()).await;
+        synced.map_err(|error| Error::io(format_args!("sync {}", self.path.display()), error))?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for FileWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // Its statement has failed, and says why.
+            let _ = self.fs.remove_file(&self.path);
+        }
+    }
+}
+
 /// The directory, as the session may use it.
 fn directory(session: &Session) -> Result<Arc<PathBuf>> {
     // An administrator may have got all privileges before there was FILE.
@@ -77,13 +148,17 @@ fn directory(session: &Session) -> Result<Arc<PathBuf>> {
     dir.map(Arc::new).ok_or_else(outside)
 }
 
-/// The path of an existing file, without symbolic links, which might lead out of the directory.
-fn inside(fs: &dyn Fs, dir: &Path, name: &Path) -> Result<PathBuf> {
+/// The path of what exists in the directory, without symbolic links, which might lead out of it.
+/// The directory itself is one such path if `is_dir`.
+fn inside(fs: &dyn Fs, dir: &Path, name: &Path, is_dir: bool) -> Result<PathBuf> {
     let dir = fs.canonical(dir).map_err(|error| not_found(dir, &error))?;
+    if !name.is_absolute() {
+        return Err(outside());
+    }
+    let is_in = |path: &Path| path.starts_with(&dir);
     // What is outside is not looked for, so that nobody can ask what there is.
-    let is_in = |path: &Path| path.is_absolute() && path.starts_with(&dir);
-    let parent = name.parent().map(|parent| fs.canonical(parent));
-    if !matches!(&parent, Some(Ok(parent)) if is_in(parent)) {
+    let above = if is_dir { Some(name) } else { name.parent() };
+    if !above.is_some_and(|above| fs.canonical(above).is_ok_and(|above| is_in(&above))) {
         return Err(outside());
     }
     let path = fs.canonical(name).map_err(|error| not_found(name, &error))?;

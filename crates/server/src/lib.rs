@@ -37,6 +37,7 @@ pub mod statement;
 pub mod tls;
 pub mod transaction;
 pub mod variables;
+mod watched;
 
 pub use accounts::MemoryLimits;
 pub use http::LoadLimits;

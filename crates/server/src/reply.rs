@@ -6,6 +6,7 @@ use freshet_query::{RecordBatch, Rows};
 
 use crate::session::Session;
 use crate::settings::StatementDeadline;
+use crate::watched::Watched;
 
 /// The result of a statement.
 pub enum Reply {
@@ -18,6 +19,8 @@ pub enum Reply {
     Table(Vec<ResultColumn>, RecordBatch),
     /// A result set that is computed while it is read.
     Stream(Vec<ResultColumn>, Rows),
+    /// As [`Self::Stream`], of rows that assign user variables.
+    Assigning(Vec<ResultColumn>, Rows, Watched),
 }
 
 impl Reply {

@@ -2,6 +2,7 @@
 //! streamed back in pieces.
 
 mod act;
+mod assign;
 mod assigned;
 pub mod cells;
 mod change;
@@ -12,6 +13,7 @@ mod insert;
 mod load;
 mod lock;
 mod named;
+mod outfile;
 mod query;
 mod sequence;
 mod set;
@@ -24,10 +26,11 @@ use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::{Object, Privilege};
-use freshet_query::Parameter;
 use freshet_query::evaluation::Memory;
-use freshet_query::parser::{Parsed, ShowWhat, Statement, TextSize, parse};
+use freshet_query::parser::{Into, Parsed, ShowWhat, Statement, TextSize, parse};
+use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
+use freshet_query::{Parameter, Rows};
 use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
 use futures::FutureExt;
 
@@ -40,6 +43,7 @@ use crate::reply::{Reply, bounded};
 use crate::session::{Hinted, Session};
 use crate::settings::StatementDeadline;
 use crate::show;
+use crate::watched::Watched;
 
 /// Texts up to this size are parsed on the current thread, which takes about a millisecond.
 const TEXT_BYTES_SHORT: usize = 64 << 10;
@@ -349,6 +353,7 @@ fn count(session: &Session, statement: &Statement) {
     let kind = match statement {
         Statement::Query(_)
         | Statement::SelectInto { .. }
+        | Statement::Assigning(_)
         | Statement::SideEffects(_)
         | Statement::Explain { .. } => "query",
         Statement::Insert(_) | Statement::LoadData(_) => "insert",
@@ -396,26 +401,51 @@ async fn answer(
             let written = results::stream(output, &batch, &columns, encoding, bytes_max).await;
             finish(session, written, batch.num_rows() as u64, more, output)
         }
-        Reply::Stream(columns, mut rows) => {
-            results::begin(&mut output.writer, &columns, session);
-            let mut count = 0;
-            let written = loop {
-                let next = bounded(session, rows.next());
-                let batch = match next.await {
-                    Ok(Some(batch)) => batch,
-                    Ok(None) => break Ok(Ok(())),
-                    Err(error) => break Err(error),
-                };
-                count += batch.num_rows() as u64;
-                match results::stream(output, &batch, &columns, encoding, bytes_max).await {
-                    Ok(Ok(())) => {}
-                    ended => break ended,
-                }
-            };
-            session.diagnostics.evaluated(rows.warnings());
-            finish(session, written, count, more, output)
+        Reply::Stream(columns, rows) => {
+            stream(session, (columns, rows, None), encoding, more, output).await
+        }
+        Reply::Assigning(columns, rows, watched) => {
+            stream(session, (columns, rows, Some(watched)), encoding, more, output).await
         }
     }
+}
+
+/// Writes a result that is computed while it is read.
+async fn stream(
+    session: &mut Session,
+    (columns, mut rows, mut watched): (Vec<ResultColumn>, Rows, Option<Watched>),
+    encoding: Encoding,
+    more: bool,
+    output: &mut Output,
+) -> std::result::Result<Result<()>, Gone> {
+    let bytes_max = session.settings.packet_bytes_max;
+    results::begin(&mut output.writer, &columns, session);
+    let mut count = 0;
+    let written = loop {
+        let next = async {
+            let batch = rows.next().await?;
+            match (batch, &mut watched) {
+                (Some(batch), Some(watched)) => watched.pass(batch, &columns).map(Some),
+                (batch, _) => Ok(batch),
+            }
+        };
+        let batch = match bounded(session, next).await {
+            Ok(Some(batch)) => batch,
+            Ok(None) => break Ok(Ok(())),
+            Err(error) => break Err(error),
+        };
+        count += batch.num_rows() as u64;
+        match results::stream(output, &batch, &columns, encoding, bytes_max).await {
+            Ok(Ok(())) => {}
+            ended => break ended,
+        }
+    };
+    session.diagnostics.evaluated(rows.warnings());
+    let written = match (written, watched) {
+        (Ok(Ok(())), Some(watched)) => watched.finish(session).map(Ok),
+        (written, _) => written,
+    };
+    finish(session, written, count, more, output)
 }
 
 fn finish(
@@ -444,11 +474,17 @@ async fn reply(
 ) -> Result<Reply> {
     match &parsed.statement {
         Statement::Query(query) => select(session, query, &parsed.items, parameters).await,
-        Statement::SelectInto { query, variables } => {
+        Statement::SelectInto { query, into: Into::Variables(variables) } => {
             query::select_into(session, parsed, query, variables, parameters).await
         }
-        Statement::Explain { statement, analyze, text_bytes } => {
-            explain::explain(session, statement, *analyze, *text_bytes, parameters).await
+        Statement::SelectInto { query, into: Into::File(file) } => {
+            outfile::select(session, query, file, parameters).await
+        }
+        explained @ Statement::Explain { .. } => {
+            explain::explain(session, explained, parameters).await
+        }
+        Statement::Assigning(query) => {
+            assign::select(session, query, &parsed.items, parameters).await
         }
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,

@@ -16,6 +16,7 @@ const BASE: MySqlDialect = MySqlDialect {};
 
 /// Precedences that differ between `sqlparser` and MySQL; those of `sqlparser` are 5 for OR, 10 for
 /// AND, 20 for comparisons, 23 for `&`, 30 for `+` and 40 for `*`.
+const ASSIGNMENT: u8 = 2;
 const XOR: u8 = 7;
 const SHIFT: u8 = 27;
 const POWER: u8 = 44;
@@ -215,6 +216,7 @@ impl Dialect for MySql {
             Token::Caret => POWER,
             Token::ShiftLeft | Token::ShiftRight => SHIFT,
             Token::Word(word) if word.keyword == Keyword::XOR => XOR,
+            Token::Assignment => ASSIGNMENT,
             Token::Word(word) if is_mod(word) => mul,
             _ => return None,
         }))

@@ -1,38 +1,97 @@
-//! Finds `INTO @a, @b` in a SELECT, which `sqlparser` does not know.
+//! Finds `INTO @a, @b` and `INTO OUTFILE` in a SELECT, which `sqlparser` does not know.
 
+use freshet_base::Result;
+use freshet_schema::FieldFormat;
+use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The tokens of a SELECT without its INTO, and the variables there, in lower case; `None` if it is
-/// no SELECT, or has no INTO of variables.
-pub fn taken(tokens: &[TokenWithSpan]) -> Option<(Vec<TokenWithSpan>, Vec<String>)> {
-    let said = tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
-        .collect::<Vec<_>>();
-    let first = said.first().and_then(|(_, token)| word(&token.token))?;
+use super::cursor::{Cursor, Source, refuse};
+use super::dialect::MySql;
+use super::infile;
+
+/// Where the rows of a SELECT go instead of to the client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Into {
+    /// User variables, in lower case.
+    Variables(Vec<String>),
+    File(IntoFile),
+}
+
+/// INTO OUTFILE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IntoFile {
+    pub name: String,
+    /// CHARACTER SET, in lower case.
+    pub charset: Option<String>,
+    pub format: FieldFormat,
+}
+
+/// The tokens of a SELECT without its INTO, and what INTO says; `None` if it is no SELECT, or has
+/// no INTO of variables or files.
+pub fn taken(
+    tokens: &[TokenWithSpan],
+    dialect: &MySql,
+    source: &Source<'_>,
+) -> Result<Option<(Vec<TokenWithSpan>, Into)>> {
+    let Some((at, next)) = place(tokens) else { return Ok(None) };
+    let behind = &tokens[next..];
+    let (into, count) = match said(behind).next().and_then(|(_, token)| word(&token.token)) {
+        Some(word) if word.eq_ignore_ascii_case("OUTFILE") => {
+            let parser = Parser::new(dialect).with_tokens_with_locations(behind.to_vec());
+            let mut cursor = Cursor::new(parser, source);
+            let file = file(&mut cursor)?;
+            (Into::File(file), cursor.parser.index().min(behind.len()))
+        }
+        Some(word) if word.eq_ignore_ascii_case("DUMPFILE") => {
+            return Err(refuse("SELECT ... INTO DUMPFILE"));
+        }
+        _ => match variables(&said(behind).collect::<Vec<_>>()) {
+            Some((variables, count)) => (Into::Variables(variables), count),
+            None => return Ok(None),
+        },
+    };
+    Ok(Some(([&tokens[..at], &behind[count..]].concat(), into)))
+}
+
+/// Parses OUTFILE.
+fn file(cursor: &mut Cursor<'_>) -> Result<IntoFile> {
+    cursor.expect_words("OUTFILE")?;
+    let name = cursor.text()?;
+    let charset = infile::charset(cursor)?;
+    Ok(IntoFile { name, charset, format: infile::format(cursor)? })
+}
+
+/// The tokens that are not blank, with their places.
+fn said(tokens: &[TokenWithSpan]) -> impl Iterator<Item = (usize, &TokenWithSpan)> {
+    let is_said = |token: &TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+    tokens.iter().enumerate().filter(move |(_, token)| is_said(token))
+}
+
+/// Where the INTO of a SELECT stands, and the place behind it.
+fn place(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
+    let mut said = said(tokens);
+    let first = said.next().and_then(|(_, token)| word(&token.token))?;
     if !first.eq_ignore_ascii_case("SELECT") && !first.eq_ignore_ascii_case("WITH") {
         return None;
     }
     let mut depth = 0_usize;
-    for (place, (at, token)) in said.iter().enumerate() {
+    for (at, token) in said {
         match &token.token {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
+            other
+                if depth == 0
+                    && word(other).is_some_and(|word| word.eq_ignore_ascii_case("INTO")) =>
+            {
+                return Some((at, at + 1));
+            }
             _ => {}
         }
-        let is_into = word(&token.token).is_some_and(|word| word.eq_ignore_ascii_case("INTO"));
-        if depth > 0 || !is_into {
-            continue;
-        }
-        let (variables, count) = variables(&said[place + 1..])?;
-        let end = said[place + count].0;
-        return Some(([&tokens[..*at], &tokens[end + 1..]].concat(), variables));
     }
     None
 }
 
-/// The variables of a list, and the number of tokens that it has.
+/// The variables of a list, and the place behind it.
 fn variables(said: &[(usize, &TokenWithSpan)]) -> Option<(Vec<String>, usize)> {
     let (mut found, mut count) = (Vec::new(), 0);
     loop {
@@ -55,7 +114,7 @@ fn variables(said: &[(usize, &TokenWithSpan)]) -> Option<(Vec<String>, usize)> {
             }
         }
         if token(count) != Some(&Token::Comma) {
-            return Some((found, count));
+            return Some((found, said[count - 1].0 + 1));
         }
         count += 1;
     }

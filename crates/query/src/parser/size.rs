@@ -88,20 +88,22 @@ pub fn compacted(sql: &str, mode: SqlMode) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-enum Piece<'a> {
+/// A piece of a text.
+pub(super) enum Piece<'a> {
     /// A blank or a comment.
     Blank,
     Token(&'a str),
 }
 
-struct Pieces<'a> {
-    sql: &'a str,
-    at: usize,
-    mode: SqlMode,
+/// The pieces of a text, one after the other.
+pub(super) struct Pieces<'a> {
+    pub sql: &'a str,
+    pub at: usize,
+    pub mode: SqlMode,
 }
 
 impl<'a> Pieces<'a> {
-    fn next_piece(&mut self) -> Option<Piece<'a>> {
+    pub fn next_piece(&mut self) -> Option<Piece<'a>> {
         let rest = &self.sql[self.at..];
         let bytes = rest.as_bytes();
         let blank = |length| Some((length, true));

@@ -1,30 +1,49 @@
-//! EXPLAIN.
+//! EXPLAIN, in the forms of MySQL and line by line.
 
 use freshet_base::{Result, bail};
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
-use freshet_query::parser::{Insert, InsertSource, OnDuplicate, Statement};
+use freshet_query::explain::Operator;
+use freshet_query::parser::{ExplainFormat, Insert, InsertSource, OnDuplicate, Statement};
 use freshet_query::result::{ResultColumn, text_batch};
-use freshet_query::syntax::Scalar;
+use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, parameters};
 
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
-/// Plans a statement, or runs it for ANALYZE, and tells how.
+/// The columns of FORMAT=TRADITIONAL.
+const TRADITIONAL: [&str; 12] = [
+    "id",
+    "select_type",
+    "table",
+    "partitions",
+    "type",
+    "possible_keys",
+    "key",
+    "key_len",
+    "ref",
+    "rows",
+    "filtered",
+    "Extra",
+];
+
+/// EXPLAIN of a statement.
 ///
 /// # Errors
 /// Those of planning.
 pub async fn explain(
     session: &mut Session,
-    statement: &Statement,
-    analyze: bool,
-    text_bytes: usize,
+    explained: &Statement,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    let Statement::Explain { statement, analyze, text_bytes, format } = explained else {
+        bail!(NotSupported, "this is no EXPLAIN");
+    };
+    let format = *format;
     let found;
-    let query = match statement {
+    let query = match &**statement {
         Statement::Query(query) => query,
         Statement::Change(change) => {
             found = change.found();
@@ -33,29 +52,77 @@ pub async fn explain(
         Statement::Insert(insert) => match &insert.source {
             InsertSource::Query(query) => query,
             InsertSource::Values(rows) => {
-                return Ok(lines(inserted(session, insert, rows, text_bytes)));
+                return Ok(shown(&inserted(session, insert, rows, *text_bytes), format));
             }
         },
         _ => bail!(NotSupported, "EXPLAIN explains SELECT, INSERT, UPDATE and DELETE"),
     };
-    let asked = PlanRequest {
+    let asked = asked(session, query, &parameters).await?;
+    let engine = &session.shared.query;
+    if !*analyze {
+        let plan = bounded(session, engine.explain(asked)).await?;
+        return Ok(shown(&plan, format));
+    }
+    let lines = bounded(session, engine.analyze(asked)).await?;
+    Ok(match format {
+        ExplainFormat::Tree => whole(lines.join("\n") + "\n"),
+        _ => table(&["Explain String(Freshet)"], lines.into_iter().map(|line| vec![Some(line)])),
+    })
+}
+
+async fn asked(
+    session: &mut Session,
+    query: &Select,
+    parameters: &[Parameter],
+) -> Result<PlanRequest> {
+    Ok(PlanRequest {
         query: query.clone(),
         texts: Vec::new(),
-        parameters: parameters::types(&parameters),
+        parameters: parameters::types(parameters),
         origin: Reader::new(session).await?,
         losses: Losses::default(),
-    };
-    let engine = &session.shared.query;
-    match analyze {
-        true => bounded(session, engine.analyze(asked)).await.map(lines),
-        false => bounded(session, engine.explain(asked)).await.map(lines),
+    })
+}
+
+fn shown(plan: &Operator, format: ExplainFormat) -> Reply {
+    match format {
+        ExplainFormat::Lines => {
+            let lines = plan.lines().into_iter().map(|line| vec![Some(line)]);
+            table(&["Explain String(Freshet)"], lines)
+        }
+        ExplainFormat::Tree => whole(plan.tree()),
+        ExplainFormat::Json => whole(plan.json()),
+        ExplainFormat::Traditional => traditional(plan),
     }
 }
 
-fn lines(lines: Vec<String>) -> Reply {
-    const NAME: &str = "Explain String(Freshet)";
-    let rows = lines.into_iter().map(|line| vec![Some(line)]).collect::<Vec<_>>();
-    Reply::Table(vec![ResultColumn::text(NAME)], text_batch(&[NAME], &rows))
+/// One text, as MySQL returns trees and documents.
+fn whole(text: String) -> Reply {
+    table(&["EXPLAIN"], std::iter::once(vec![Some(text)]))
+}
+
+fn traditional(plan: &Operator) -> Reply {
+    let text = |text: &str| Some(text.to_owned());
+    let scanned = plan.scanned();
+    let mut rows = Vec::new();
+    for scanned in &scanned {
+        let name = scanned.table.rsplit_once('.').map_or(&*scanned.table, |(_, name)| name);
+        let (before, after) = ([text("1"), text("SIMPLE"), text(name), None, text("ALL")], None);
+        let counts = [Some(scanned.rows.to_string()), text("100.00"), after.clone()];
+        let keys = [const { None }; 4];
+        rows.push(before.into_iter().chain(keys).chain(counts).collect());
+    }
+    if rows.is_empty() {
+        let mut row = vec![const { None }; TRADITIONAL.len()];
+        (row[0], row[1], row[11]) = (text("1"), text("SIMPLE"), text("No tables used"));
+        rows.push(row);
+    }
+    table(&TRADITIONAL, rows.into_iter())
+}
+
+fn table(names: &[&str], rows: impl Iterator<Item = Vec<Option<String>>>) -> Reply {
+    let columns = names.iter().map(|name| ResultColumn::text(*name)).collect();
+    Reply::Table(columns, text_batch(names, &rows.collect::<Vec<_>>()))
 }
 
 /// What EXPLAIN tells of an INSERT of values. The fast path reads literals in pieces, while
@@ -65,7 +132,7 @@ fn inserted(
     insert: &Insert,
     rows: &[Vec<Option<Scalar>>],
     text_bytes: usize,
-) -> Vec<String> {
+) -> Operator {
     let literal = |value: &Option<Scalar>| value.as_ref().is_none_or(Scalar::is_literal);
     let literals = !matches!(insert.on_duplicate, OnDuplicate::Update(_))
         && rows.iter().flatten().all(literal);
@@ -82,8 +149,8 @@ fn inserted(
             rows.len().div_ceil(piece)
         ),
     };
-    vec![
-        format!("Insert {} rows of values into the log, as one atomic statement", rows.len()),
-        format!("  Read the text {read}"),
-    ]
+    let text =
+        format!("Insert {} rows of values into the log, as one atomic statement", rows.len());
+    let inputs = vec![Operator::alone(format!("Read the text {read}"))];
+    Operator { inputs, ..Operator::alone(text) }
 }

@@ -104,7 +104,7 @@ struct Tally {
 impl Plan {
     fn new(session: &Session, load: &LoadData) -> Result<Self> {
         check_local(session, load)?;
-        check_charset(load)?;
+        check_charset(load.charset.as_deref())?;
         let database = session.database_of(load.table.database.as_deref())?;
         let resolved = |columns: Option<&[&str]>, on_existing| {
             resolve(session, Some(database), &load.table.table, columns, on_existing)
@@ -289,13 +289,17 @@ fn check_local(session: &Session, load: &LoadData) -> Result<()> {
     );
 }
 
-fn check_charset(load: &LoadData) -> Result<()> {
-    let Some(name) = load.charset.as_deref() else { return Ok(()) };
+/// Refuses files in another character set than that of all texts here.
+///
+/// # Errors
+/// 1115 for an unknown one, 1235 for another.
+pub fn check_charset(name: Option<&str>) -> Result<()> {
+    let Some(name) = name else { return Ok(()) };
     match charset_name(name)? {
         "utf8mb4" | "utf8mb3" | "ascii" | "binary" => Ok(()),
         other => bail!(
             NotSupported,
-            "LOAD DATA of text in character set '{other}' is not supported: convert it to utf8mb4"
+            "files in character set '{other}' are not supported: convert them to utf8mb4"
         ),
     }
 }

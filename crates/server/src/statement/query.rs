@@ -22,6 +22,7 @@ use crate::reader::{GivenRows, Reader};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::settings::StatementDeadline;
+use crate::watched::cell_value;
 
 /// Expressions that are evaluated in one query.
 const TOGETHER: usize = 256;
@@ -266,24 +267,6 @@ fn literal(expr: &Scalar) -> Option<Value> {
         Constant::Number(digits) => digits.parse().ok().map(Value::Int),
         Constant::Text(text) => Some(Value::Text(text.to_owned())),
         Constant::Bits(_) | Constant::Bytes(_) => None,
-    }
-}
-
-fn cell_value(cells: &Cells, row: usize) -> Value {
-    if cells.is_null(row) {
-        return Value::Null;
-    }
-    match cells {
-        Cells::Bool(values) => Value::Int(values.value(row).into()),
-        Cells::Int(values) => Value::Int(values.value(row)),
-        Cells::UInt(values) => Value::UInt(values.value(row)),
-        Cells::Float(values) => Value::Double(values.value(row).into()),
-        Cells::Double(values, _) => Value::Double(values.value(row)),
-        _ => {
-            let mut text = Vec::new();
-            cells.text(row, &mut text);
-            Value::Text(String::from_utf8_lossy(&text).into_owned())
-        }
     }
 }
 

@@ -30,7 +30,6 @@ pub fn encode_row(
 ) -> Result<()> {
     encoder.begin_row();
     let mut fields = row.fields();
-    let mut missing = 0;
     for slot in slots {
         let field = fields.next();
         if *slot != Slot::Value {
@@ -40,15 +39,12 @@ pub fn encode_row(
             Some(Some(text)) => put(encoder, Literal::Text(text)),
             Some(None) => put_null(encoder, number, rules)?,
             None => {
-                missing += 1;
+                let message = || format!("Row {number} doesn't contain data for all columns");
+                tell(encoder, ErrorCode::TooFewFields, rules, message)?;
                 encoder.put_default()
             }
         };
         done.map_err(|fault| fault.error(plan, number))?;
-    }
-    for _ in 0..missing {
-        let message = || format!("Row {number} doesn't contain data for all columns");
-        tell(encoder, ErrorCode::TooFewFields, rules, message)?;
     }
     if row.has_more {
         let message = || {

@@ -1,0 +1,36 @@
+//! A SELECT that assigns user variables: what comes first is evaluated first, and what each row
+//! assigns is taken from the rows on their way to the client ([`Watched`]).
+
+use freshet_base::Result;
+use freshet_query::syntax::Select;
+use freshet_query::{Parameter, assign};
+
+use super::query;
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::watched::Watched;
+
+/// Runs a SELECT that assigns.
+///
+/// # Errors
+/// 1235 for an assignment whose order is not certain, and those of the query.
+pub async fn select(
+    session: &mut Session,
+    select: &Select,
+    items: &[String],
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let taken = assign::taken(select, items)?;
+    for (variable, value) in &taken.before {
+        let value = query::value(session, value, parameters.clone()).await?;
+        session.set_user_variable(variable, value)?;
+    }
+    let reply = query::select(session, &taken.query, items, parameters).await?;
+    match reply {
+        Reply::Stream(columns, rows) if !taken.columns.is_empty() => {
+            let watched = Watched::new(session, taken.columns, columns.len())?;
+            Ok(Reply::Assigning(columns, rows, watched))
+        }
+        reply => Ok(reply),
+    }
+}

@@ -1,0 +1,142 @@
+//! LOAD DATA INFILE and SELECT .. INTO OUTFILE: files of the server, and of the client.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Client, TestServer};
+use freshet_server::Settings;
+
+/// A server whose files are in the directory.
+fn server(dir: &std::path::Path) -> TestServer {
+    TestServer::with(Settings { file_dir: Some(dir.to_owned()), ..Settings::local() })
+}
+
+fn errno(client: &mut Client, sql: &str) -> u16 {
+    client.fails(sql).errno
+}
+
+#[test]
+fn what_is_written_to_a_file_is_read_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(40), n DECIMAL(8,2), d DATETIME)");
+    client.run(
+        "INSERT INTO t VALUES (1, 'tab\\tand\\\\', 1.5, '2024-01-02 03:04:05'), \
+         (2, NULL, NULL, NULL), (3, 'a\\nb', -2, NULL), (4, 'NULL', 0, NULL), \
+         (5, '\"q,\"', 7, NULL)",
+    );
+    for (number, form) in [
+        "",
+        " FIELDS TERMINATED BY ',' ENCLOSED BY '\"'",
+        " FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' LINES STARTING BY '>>'",
+        " FIELDS TERMINATED BY 'abc' ESCAPED BY '!' LINES TERMINATED BY '\\r\\n'",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = dir.path().join(format!("{number}.txt"));
+        let file = file.display();
+        client.run(&format!("SELECT * FROM t ORDER BY id INTO OUTFILE '{file}'{form}"));
+        client.run("CREATE TABLE back LIKE t");
+        client.run(&format!("LOAD DATA INFILE '{file}' INTO TABLE back{form}"));
+        let all = |table: &str| format!("SELECT * FROM {table} ORDER BY id");
+        assert_eq!(client.texts(&all("back")), client.texts(&all("t")), "{form}");
+        client.run("DROP TABLE back");
+    }
+}
+
+#[test]
+fn a_failed_statement_leaves_no_file_and_loads_no_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL)");
+    let file = dir.path().join("out.txt");
+    let out = file.display();
+    let failing =
+        format!("SELECT 9223372036854775807 + id FROM (SELECT 1 AS id) AS d INTO OUTFILE '{out}'");
+    assert_eq!(errno(&mut client, &failing), 1690);
+    assert!(!file.exists());
+    std::fs::write(&file, "1\t1\n2\t2\nx\t3\n").unwrap();
+    let load = format!("LOAD DATA INFILE '{out}' INTO TABLE t");
+    assert_eq!(errno(&mut client, &load), 1366);
+    std::fs::write(&file, "1\t1\n2\n").unwrap();
+    assert_eq!(errno(&mut client, &load), 1261);
+    std::fs::write(&file, "1\t1\n2\t2\t3\n").unwrap();
+    assert_eq!(errno(&mut client, &load), 1262);
+    std::fs::write(&file, "1\t1\n1\t2\n").unwrap();
+    assert_eq!(errno(&mut client, &load), 1062);
+    assert_eq!(client.one("SELECT COUNT(*) FROM t"), "0");
+}
+
+#[test]
+fn files_are_those_of_the_directory() {
+    let outer = tempfile::tempdir().unwrap();
+    let dir = outer.path().join("files");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(outer.path().join("secret"), "1\n").unwrap();
+    std::fs::write(dir.join("known"), "1\n").unwrap();
+    std::os::unix::fs::symlink(outer.path().join("secret"), dir.join("link")).unwrap();
+    std::os::unix::fs::symlink(outer.path(), dir.join("up")).unwrap();
+    let server = server(&dir);
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (id INT)");
+    let mut load = |name: &str| {
+        let name = dir.join(name);
+        errno(&mut client, &format!("LOAD DATA INFILE '{}' INTO TABLE t", name.display()))
+    };
+    assert_eq!(load("none"), 29);
+    for outside in ["../secret", "link", "up/secret", "..", ""] {
+        assert_eq!(load(outside), 1290, "{outside}");
+    }
+    let mut out = |name: &str| {
+        let name = dir.join(name);
+        errno(&mut client, &format!("SELECT 1 INTO OUTFILE '{}'", name.display()))
+    };
+    assert_eq!(out("known"), 1086);
+    assert_eq!(out("../new"), 1290);
+    assert_eq!(out("up/new"), 1290);
+    assert_eq!(errno(&mut client, "LOAD DATA INFILE 'known' INTO TABLE t"), 1290);
+    client.run("CREATE USER app");
+    client.run("GRANT INSERT, SELECT ON d.* TO app");
+    let mut app = Client::connect(server.address, "app", "", Some("d")).unwrap();
+    let load = format!("LOAD DATA INFILE '{}' INTO TABLE t", dir.join("known").display());
+    assert_eq!(errno(&mut app, &load), 1227);
+    client.run("GRANT FILE ON *.* TO app");
+    app.run(&load);
+    assert_eq!(client.one("SELECT * FROM t"), "1");
+}
+
+/// Sends a file that the server requests; returns its answer and the sequence id of it.
+fn send_local(client: &mut Client, sql: &str, pieces: &[&[u8]]) -> (Vec<u8>, u8) {
+    client.writer.command_query(sql.as_bytes());
+    client.send();
+    let (request, sequence) = client.packet(1).unwrap();
+    assert_eq!(request[0], 0xfb, "{request:?}");
+    client.writer.reply_to(sequence.wrapping_add(1));
+    pieces.iter().chain(&[&b""[..]]).for_each(|piece| client.writer.infile_piece(piece));
+    let expected = client.writer.sequence();
+    client.send();
+    client.packet(expected).unwrap()
+}
+
+#[test]
+fn a_connection_is_usable_behind_a_file_that_was_not_wanted_to_its_end() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (id INT, n INT)");
+    // More packets than there are sequence ids.
+    let lines = b"1\t2\n".repeat(20_000);
+    let pieces = vec![&lines[..]; 300];
+    let failing = "LOAD DATA LOCAL INFILE 'x' INTO TABLE t SET n = (SELECT 1 UNION SELECT 2)";
+    let (answer, _) = send_local(&mut client, failing, &pieces);
+    assert_eq!((answer[0], u16::from_le_bytes([answer[1], answer[2]])), (0xff, 1242));
+    assert_eq!(client.one("SELECT COUNT(*) FROM t"), "0");
+    let load = "LOAD DATA LOCAL INFILE 'x' INTO TABLE t";
+    let (answer, _) = send_local(&mut client, load, &[b"1\t", b"2\n3", b"\t4"]);
+    assert_eq!(answer[0], 0);
+    assert_eq!(client.texts("SELECT * FROM t ORDER BY id"), [["1", "2"], ["3", "4"]]);
+    client.run("SET GLOBAL local_infile = 0");
+    assert_eq!(errno(&mut client, load), 3948);
+}
