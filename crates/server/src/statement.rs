@@ -304,13 +304,8 @@ async fn one(
     count(session, &statement.statement);
     let began = began(session, &statement.statement);
     let replied = match &statement.statement {
-        Statement::LoadData(load) => match Box::pin(load::load_data(session, load, output)).await {
-            Ok(replied) => replied,
-            Err(gone) => {
-                session.end_hint();
-                return Err(gone);
-            }
-        },
+        // A session whose client is gone has no use for the end of its hint.
+        Statement::LoadData(load) => Box::pin(load::load_data(session, load, output)).await?,
         _ => Box::pin(reply(session, statement, parameters)).await,
     };
     let answered = match replied {
