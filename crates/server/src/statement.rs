@@ -304,7 +304,6 @@ async fn one(
     count(session, &statement.statement);
     let began = began(session, &statement.statement);
     let replied = match &statement.statement {
-        // A session whose client is gone has no use for the end of its hint.
         Statement::LoadData(load) => Box::pin(load::load_data(session, load, output)).await?,
         _ => Box::pin(reply(session, statement, parameters)).await,
     };
