@@ -130,6 +130,11 @@ impl Engine {
         self.admission.memory_until(bytes, deadline).await
     }
 
+    /// Whether rows of this many bytes are stored in the log itself.
+    pub fn takes_record_of(&self, bytes: usize) -> bool {
+        self.appender.takes_record_of(bytes)
+    }
+
     /// Keys that statements and transactions hold.
     pub(crate) fn locks(&self) -> &Arc<KeyLocks> {
         &self.store.locks

@@ -23,6 +23,8 @@ use crate::sweep::{InFlight, Sweeper};
 
 /// How many aborted loads are remembered for replies.
 const ABORTED_MAX: usize = 10_000;
+/// When an abort that failed is tried again.
+const RETRY_MICROS: i64 = 1_000_000;
 /// The extension of notes.
 const EXTENSION: &str = "note";
 
@@ -30,8 +32,7 @@ const EXTENSION: &str = "note";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PreparedId<'a> {
     Txn(TxnId),
-    /// A label of this database.
-    Label(DbId, &'a str),
+    Label(&'a str),
 }
 
 /// How a prepared load ends.
@@ -45,6 +46,7 @@ pub enum PreparedEnd {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreparedTable {
     pub txn: TxnId,
+    pub db: DbId,
     pub table: TableId,
 }
 
@@ -60,16 +62,18 @@ pub(crate) struct Prepared {
 enum Slot {
     Waiting(Box<Prepared>),
     /// It is being committed or aborted.
-    Ending(TableId),
+    Ending(PreparedTable),
 }
 
 impl Slot {
     fn table(&self, txn: TxnId) -> PreparedTable {
-        let table = match self {
-            Self::Waiting(prepared) => prepared.note.table,
+        match self {
+            Self::Waiting(prepared) => {
+                let PreparedNote { db, table, .. } = prepared.note;
+                PreparedTable { txn, db, table }
+            }
             Self::Ending(table) => *table,
-        };
-        PreparedTable { txn, table }
+        }
     }
 }
 
@@ -79,7 +83,7 @@ pub(crate) struct PreparedLoads {
     sweeper: Arc<Sweeper>,
     dir: PathBuf,
     slots: Mutex<BTreeMap<TxnId, Slot>>,
-    aborted: Mutex<VecDeque<TxnId>>,
+    aborted: Mutex<VecDeque<(DbId, TxnId)>>,
     /// Ends that run.
     ending: AtomicUsize,
 }
@@ -235,11 +239,11 @@ impl PreparedLoads {
     /// Takes a load for its end.
     pub fn begin_end(&self, txn: TxnId) -> Result<Box<Prepared>> {
         let mut slots = self.slots.lock();
-        let Some(slot) = slots.get_mut(&txn) else { return Err(self.unknown(txn)) };
-        let table = match slot {
-            Slot::Waiting(prepared) => prepared.note.table,
-            Slot::Ending(_) => bail!(OutOfRoom, "transaction [{txn}] is being ended; try again"),
-        };
+        let Some(slot) = slots.get_mut(&txn) else { return Err(not_found(txn)) };
+        if matches!(slot, Slot::Ending(_)) {
+            bail!(OutOfRoom, "transaction [{txn}] is being ended; try again");
+        }
+        let table = slot.table(txn);
         match std::mem::replace(slot, Slot::Ending(table)) {
             Slot::Waiting(prepared) => Ok(prepared),
             Slot::Ending(_) => unreachable!("just seen"),
@@ -264,67 +268,63 @@ impl PreparedLoads {
     }
 
     /// Ends a load without its rows. Its files are swept.
-    pub fn abort(&self, prepared: Box<Prepared>) -> Result<()> {
+    pub fn abort(&self, mut prepared: Box<Prepared>) -> Result<()> {
         let txn = prepared.note.txn;
         if let Err(error) = self.remove_note(txn) {
+            let soon = self.store.meta().labels().clock().now_micros() + RETRY_MICROS;
+            prepared.note.expires_micros = prepared.note.expires_micros.max(soon);
             self.put_back(prepared);
             return Err(error);
         }
-        self.slots.lock().remove(&txn);
         let mut aborted = self.aborted.lock();
         if aborted.len() == ABORTED_MAX {
             aborted.pop_front();
         }
-        aborted.push_back(txn);
+        aborted.push_back((prepared.note.db, txn));
+        drop(aborted);
+        // Its label is free before it is unknown.
+        drop(prepared);
+        self.slots.lock().remove(&txn);
         Ok(())
     }
 
     /// Why a transaction is none of those prepared, in Doris's words.
-    fn unknown(&self, txn: TxnId) -> Error {
-        if self.aborted.lock().contains(&txn) {
+    fn unknown(&self, db: DbId, txn: TxnId) -> Error {
+        if self.aborted.lock().contains(&(db, txn)) {
             return err!(WrongArguments, "transaction [{txn}] is already aborted");
         }
-        let (meta, catalog) = (self.store.meta(), self.store.tables.catalog());
-        let is_visible = catalog.databases().any(|database| {
-            meta.labels().finished(database.id).iter().any(|record| record.txn == txn)
-        });
+        let finished = self.store.meta().labels().finished(db);
+        let is_visible = finished.iter().any(|record| record.txn == txn);
         match is_visible {
             true => err!(LabelUsed, "transaction [{txn}] is already visible, not pre-committed."),
-            false => err!(WrongArguments, "transaction [{txn}] not found"),
+            false => not_found(txn),
         }
     }
 
-    /// Finds a load.
-    pub fn find(&self, id: PreparedId<'_>) -> Result<PreparedTable> {
-        let slots = self.slots.lock();
-        match id {
-            PreparedId::Txn(txn) => match slots.get(&txn) {
-                Some(slot) => Ok(slot.table(txn)),
-                None => Err(self.unknown(txn)),
-            },
-            PreparedId::Label(db, label) => {
-                let used = self.store.meta().labels().get(db, label);
-                let Some(used) = used else {
+    /// Finds a load of a database; others are not told of.
+    pub fn find(&self, db: DbId, id: PreparedId<'_>) -> Result<PreparedTable> {
+        let of = |txn: TxnId| self.slots.lock().get(&txn).map(|slot| slot.table(txn));
+        let txn = match id {
+            PreparedId::Txn(txn) => txn,
+            PreparedId::Label(label) => {
+                let Some(used) = self.store.meta().labels().get(db, label) else {
                     bail!(WrongArguments, "transaction with label [{label}] not found");
                 };
-                let found = used.txn.and_then(|txn| slots.get_key_value(&txn));
-                match (found, used.state) {
-                    (Some((txn, slot)), LabelState::Prepared) => Ok(slot.table(*txn)),
-                    (_, LabelState::Visible) => {
-                        let txn = used.txn.map_or(0, TxnId::get);
-                        Err(err!(
-                            LabelUsed,
-                            "transaction [{txn}] is already visible, not pre-committed."
-                        ))
-                    }
-                    _ => Err(err!(
+                match (used.txn, used.state) {
+                    (Some(txn), LabelState::Prepared | LabelState::Visible) => txn,
+                    _ => bail!(
                         WrongArguments,
                         "the load with label [{label}] is still running, not pre-committed."
-                    )),
+                    ),
                 }
             }
-        }
+        };
+        of(txn).filter(|found| found.db == db).ok_or_else(|| self.unknown(db, txn))
     }
+}
+
+fn not_found(txn: TxnId) -> Error {
+    err!(WrongArguments, "transaction [{txn}] not found")
 }
 
 /// An end that runs.

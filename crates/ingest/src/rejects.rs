@@ -35,6 +35,23 @@ impl Rejects {
         self.count
     }
 
+    /// How far it is, for [`Self::back_to`].
+    pub fn mark(&self) -> (u64, usize, usize) {
+        (self.count, self.kept.len(), self.bytes)
+    }
+
+    /// Forgets the rows behind a mark.
+    pub fn back_to(&mut self, (count, kept, bytes): (u64, usize, usize)) {
+        assert!(count <= self.count && kept <= self.kept.len(), "a mark is behind");
+        self.kept.truncate(kept);
+        (self.count, self.bytes) = (count, bytes);
+    }
+
+    /// Whether further rows are only counted.
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= REJECTS_KEPT_MAX || self.bytes >= REJECTS_BYTES_MAX
+    }
+
     /// The described rows.
     pub fn kept(&self) -> &[Reject] {
         &self.kept
@@ -48,7 +65,7 @@ impl Rejects {
     /// Counts a rejected row, and describes it within the limits.
     pub fn add(&mut self, row: u64, line: &[u8], reason: impl FnOnce() -> String) {
         self.count += 1;
-        if self.kept.len() >= REJECTS_KEPT_MAX || self.bytes >= REJECTS_BYTES_MAX {
+        if self.is_full() {
             return;
         }
         let line = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned();
@@ -61,7 +78,7 @@ impl Rejects {
     pub fn append(&mut self, other: Self, rows_before: u64) {
         self.count += other.count;
         for reject in other.kept {
-            if self.kept.len() >= REJECTS_KEPT_MAX || self.bytes >= REJECTS_BYTES_MAX {
+            if self.is_full() {
                 return;
             }
             self.bytes += reject.line.len() + reject.reason.len();

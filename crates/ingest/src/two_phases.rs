@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task;
-use freshet_base::{Error, ErrorCode, Lsn, Result, TxnId, bail, err};
+use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, bail, err};
 use freshet_meta::{Claim, LabelKind, PreparedNote};
 use freshet_schema::KeyModel;
 
@@ -35,6 +35,10 @@ impl Engine {
     ) -> Result<(TxnId, String)> {
         let target = load.target().clone();
         let part = load.staged(buffer).await?;
+        // Ids in its rows are never given again, whatever happens before its commit.
+        let entered = self.appender.enter_ids(&part.table, part.ids)?;
+        let reserved = entered.map_or(Lsn::ZERO, |ids| ids.reserved);
+        self.horizon().wait(reserved).await;
         let PartBody::Rowsets { metas, in_flight } = part.body else {
             bail!(Internal, "the rows of a prepared load are in files");
         };
@@ -73,12 +77,12 @@ impl Engine {
         Ok((txn, label))
     }
 
-    /// The table of a prepared load.
+    /// The table of a prepared load of a database.
     ///
     /// # Errors
     /// Where there is no such load, in Doris's words.
-    pub fn prepared(&self, id: PreparedId<'_>) -> Result<PreparedTable> {
-        self.prepared.find(id)
+    pub fn prepared(&self, db: DbId, id: PreparedId<'_>) -> Result<PreparedTable> {
+        self.prepared.find(db, id)
     }
 
     /// All prepared loads, by transaction.
@@ -93,9 +97,9 @@ impl Engine {
     /// Where there is no such load. An error to retry leaves it prepared. Where its table was
     /// dropped or truncated, it is aborted.
     pub async fn end_prepared(&self, txn: TxnId, end: PreparedEnd) -> Result<()> {
+        let _ending = self.prepared.end_begins();
         self.begun().await?;
         let prepared = self.prepared.begin_end(txn)?;
-        let _ending = self.prepared.end_begins();
         match end {
             PreparedEnd::Commit => self.commit_prepared(prepared).await,
             PreparedEnd::Abort => self.abort_prepared(prepared).await,
@@ -115,8 +119,9 @@ impl Engine {
                 let loads = Arc::clone(&self.prepared);
                 let removed = task::run(&**self.pool(), move || loads.remove_note(txn)).await;
                 if let Err(error) = removed {
-                    // The rows are there. The next start tells by the label that they are.
-                    tracing::warn!(%txn, %error, "a note stays behind");
+                    // Its label and its files may be forgotten before the note is read again.
+                    let fatal = &self.store.world.on_fatal;
+                    fatal(&format!("the note of load {txn}, which is committed, stays: {error}"));
                 }
                 self.prepared.committed(txn);
                 Ok(())

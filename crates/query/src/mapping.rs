@@ -5,7 +5,7 @@
 //! a row that cannot be computed is found by halving its batch. So a plan of anything but
 //! projections and filters is refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ use arrow::array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use freshet_base::{Result, bail};
 use freshet_schema::TableSchema;
+use futures::StreamExt;
 use sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
     TableWithJoins, Visit, Visitor, visit_expressions,
@@ -35,6 +36,9 @@ use crate::threads::Task;
 /// The table that stands for the rows of a body.
 pub const BODY: &str = "\u{1}body";
 
+/// The column that says whether a row deletes its key.
+const DELETES: &str = "\u{1}deletes";
+
 /// What a stream load computes.
 #[derive(Clone, Debug)]
 pub struct Columns<'a> {
@@ -48,6 +52,8 @@ pub struct Columns<'a> {
     pub targets: &'a [String],
     /// `where`.
     pub condition: Option<&'a Scalar>,
+    /// `delete`: one more column behind [`ROW`].
+    pub deletes: Option<&'a Scalar>,
 }
 
 impl Columns<'_> {
@@ -58,7 +64,8 @@ impl Columns<'_> {
     /// `NotSupported` for a subquery.
     pub fn select(&self) -> Result<Select> {
         let all = self.computed.iter().map(|(_, value)| value);
-        all.chain(self.condition).try_for_each(|value| check(&value.0))?;
+        let conditions = self.condition.into_iter().chain(self.deletes);
+        all.chain(conditions).try_for_each(|value| check(&value.0))?;
         let is_computed =
             |name: &str| self.computed.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
         let plain = self.fields.iter().filter(|name| !is_computed(name));
@@ -67,7 +74,8 @@ impl Columns<'_> {
         let inner = [row()].into_iter().chain(plain).chain(computed).collect();
         let inner = query(inner, body(None), None);
         let targets = self.targets.iter().map(|name| item(Expr::Identifier(quoted(name)), name));
-        let outer = [row()].into_iter().chain(targets).collect();
+        let deletes = self.deletes.map(|condition| item(condition.0.clone(), DELETES));
+        let outer = [row()].into_iter().chain(deletes).chain(targets).collect();
         let derived = TableFactor::Derived {
             lateral: false,
             subquery: Box::new(inner),
@@ -90,18 +98,18 @@ impl HttpStream {
 
     /// The names of columns in its expressions.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+        let (mut names, mut known) = (Vec::new(), HashSet::new());
         let mut look = |expr: &Expr| {
             let name = match expr {
                 Expr::Identifier(name) => Some(name),
                 Expr::CompoundIdentifier(parts) => parts.last(),
                 _ => None,
             };
-            let is_new = |name: &&Ident| {
-                let is_variable = name.value.starts_with('@') && name.quote_style.is_none();
-                !is_variable && !names.iter().any(|known| known.eq_ignore_ascii_case(&name.value))
-            };
-            if let Some(name) = name.filter(is_new) {
+            let is_variable =
+                |name: &&Ident| name.value.starts_with('@') && name.quote_style.is_none();
+            if let Some(name) = name.filter(|name| !is_variable(name))
+                && known.insert(name.value.to_ascii_lowercase())
+            {
                 names.push(name.value.clone());
             }
             ControlFlow::<()>::Continue(())
@@ -205,11 +213,16 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// The rows that become of these.
+    /// Passes the rows that become of these to `each`, some at a time.
     ///
     /// # Errors
-    /// Those of the expressions for any of the rows.
-    pub async fn apply(&self, rows: RecordBatch) -> Result<Vec<RecordBatch>> {
+    /// Those of the expressions for any of the rows, perhaps behind some that were passed on; those
+    /// of `each`.
+    pub async fn apply(
+        &self,
+        rows: RecordBatch,
+        mut each: impl FnMut(&RecordBatch) -> Result<()>,
+    ) -> Result<()> {
         let schema = rows.schema();
         assert!(schema.field(0).name() == ROW, "rows are numbered in their first column");
         let config = self.task.session_config().clone().with_extension(Arc::new(BodyRows(rows)));
@@ -224,7 +237,11 @@ impl Mapping {
             HashMap::new(),
             runtime,
         );
-        collect(Arc::clone(&self.plan), Arc::new(task)).await.map_err(mapped)
+        let mut stream = execute_stream(Arc::clone(&self.plan), Arc::new(task)).map_err(mapped)?;
+        while let Some(batch) = stream.next().await {
+            each(&batch.map_err(mapped)?)?;
+        }
+        Ok(())
     }
 }
 

@@ -41,7 +41,7 @@ pub use infile::{FieldTarget, LoadData, OnSameKey};
 pub use insert::{Insert, InsertSource, OnDuplicate};
 pub use into::{Into, IntoFile};
 use items::items;
-pub use load::{HttpStream, LoadColumn, http_stream, load_columns, load_condition};
+pub use load::{COLUMNS_MAX, HttpStream, LoadColumn, http_stream, load_columns, load_condition};
 pub use prepare::PreparedText;
 pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};

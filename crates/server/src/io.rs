@@ -90,6 +90,8 @@ fn start_thread(number: usize, horizon: &Horizon) -> Result<IoThread> {
     handle.spawn(async move { serving.serve(watch).await });
     std::thread::Builder::new()
         .name(format!("io-{number}"))
+        // The expressions of loads are parsed here.
+        .stack_size(freshet_query::STACK_BYTES)
         .spawn(move || {
             set_time_slice(TimeSlice::Short);
             // Nothing is ever sent; the channel closes when the thread shall end.

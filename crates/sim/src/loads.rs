@@ -168,7 +168,8 @@ impl Client {
         // A TRUNCATE beside it may have made it void.
         let same = engine.table_state(table).is_some_and(|now| now.incarnation() == incarnation);
         if same {
-            let staged = Staged { label, part, incarnation, may_be_aborted: false };
+            let db = target.db();
+            let staged = Staged { label, db, part, incarnation, may_be_aborted: false };
             self.model.lock().staged.push(staged);
         }
         Ok(Outcome::Acknowledged(Lsn::ZERO))

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Incarnation, Lsn, SchemaVersion, TableId, TxnId, Version};
+use freshet_base::{DbId, ErrorCode, Incarnation, Lsn, SchemaVersion, TableId, TxnId, Version};
 use freshet_ingest::{Engine, PreparedId};
 use freshet_schema::TableSchema;
 use freshet_storage::delta::Freshness;
@@ -60,6 +60,8 @@ pub struct Unknown {
 #[derive(Clone, Debug)]
 pub struct Staged {
     pub label: String,
+    /// The database of the label.
+    pub db: DbId,
     pub part: Part,
     /// The incarnation of its table for which it was prepared.
     pub incarnation: Incarnation,
@@ -234,7 +236,7 @@ impl Model {
     pub fn check_staged(&mut self, engine: &Engine) {
         let mut staged = std::mem::take(&mut self.staged);
         staged.retain(|load| {
-            let found = engine.prepared(PreparedId::Txn(load.part.txn));
+            let found = engine.prepared(load.db, PreparedId::Txn(load.part.txn));
             if let Some(lsn) = self.label(&load.label) {
                 let error = found.expect_err("a load is committed once");
                 assert_eq!(error.code(), ErrorCode::LabelUsed, "{} of {lsn}", load.label);

@@ -80,6 +80,19 @@ impl InsertPlan {
         Ok(Self { schema, columns, given, fillers, in_order, filters, ids })
     }
 
+    /// Takes rows of which only some columns count: others that have no default get NULL or zero.
+    #[must_use]
+    pub fn of_keys(mut self) -> Self {
+        for (column, filler) in self.schema.columns.iter().zip(&mut self.fillers) {
+            if matches!(filler, Filler::Missing | Filler::Bad(_)) {
+                let mut cell = Vec::new();
+                put_zero(column.ty, &mut cell);
+                *filler = Filler::Cell(cell);
+            }
+        }
+        self
+    }
+
     /// Sets whether a row with an unacceptable value is omitted and counted, instead of failing the
     /// statement.
     #[must_use]

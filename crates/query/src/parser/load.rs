@@ -20,6 +20,9 @@ const FUNCTION: &str = "http_stream";
 /// The longest text of a column list or a condition.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
+/// The maximum number of columns of a load.
+pub const COLUMNS_MAX: usize = 4096;
+
 /// An item of the header `columns`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LoadColumn {
@@ -50,8 +53,13 @@ pub struct HttpStream {
 /// # Errors
 /// 1064.
 pub fn load_columns(text: &str) -> Result<Vec<LoadColumn>> {
+    let mut count = 0;
     parsed(text, |cursor| {
         cursor.list(|cursor| {
+            count += 1;
+            if count > COLUMNS_MAX {
+                bail!(TooManyColumns, "a load has at most {COLUMNS_MAX} columns");
+            }
             let name = cursor.name()?;
             match cursor.token(&Token::Eq) {
                 true => Ok(LoadColumn::Computed(name, Box::new(cursor.expr()?))),

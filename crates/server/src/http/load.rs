@@ -7,6 +7,7 @@ mod body;
 mod context;
 mod decode;
 mod decoder;
+mod deleting;
 pub mod headers;
 mod mapped;
 mod piece;
@@ -27,7 +28,7 @@ use freshet_ingest::{Destination, WaitLimit, names};
 use freshet_meta::{
     Account, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
-use freshet_schema::{Distribution, GroupCommitMode, Table};
+use freshet_schema::{Distribution, GroupCommitMode, KeyModel, Table};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Incoming;
@@ -40,8 +41,9 @@ use super::auth::authenticate;
 use super::client::Client;
 use body::{Body, BodyLimit, BodySize};
 use decode::{Bounds, decode};
-use headers::{LoadFormat, LoadHeaders};
-use piece::BodySummary;
+use deleting::decode_deleting;
+use headers::{LoadFormat, LoadHeaders, MergeType};
+use piece::{BodySummary, Deletes};
 use plan::Planner;
 use reply::{LoadReply, Status, Times};
 use request::Request;
@@ -155,7 +157,13 @@ impl Load<'_> {
         let planner = Planner { http, account: &account, target: &target, request: &request };
         let source = planner.source(&mut self.body, bounds).await?;
         self.report.planned = Some(http.clock().now());
-        let summary = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
+        let summary = match source.deletes {
+            Deletes::None => decode(engine, &mut self.body, &source, bounds, &mut sink).await?,
+            Deletes::All | Deletes::Marked => {
+                let body = &mut self.body;
+                decode_deleting(engine, &target, body, &source, bounds, &mut sink).await?
+            }
+        };
         sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
         if headers.two_phases {
@@ -239,6 +247,24 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
             WrongArguments,
             "if load_to_single_tablet set to true, the olap table must be with random distribution"
         );
+    }
+    if headers.merge == MergeType::Append {
+        return Ok(());
+    }
+    match table.key_model {
+        KeyModel::Unique => {}
+        KeyModel::Duplicate => {
+            bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.")
+        }
+        KeyModel::Primary => bail!(
+            NotSupported,
+            "load by MERGE or DELETE is not supported for table '{}', whose key is a PRIMARY KEY; \
+             use DELETE",
+            table.name
+        ),
+    }
+    if headers.two_phases {
+        bail!(NotSupported, "load by MERGE or DELETE is not supported with two_phase_commit");
     }
     Ok(())
 }

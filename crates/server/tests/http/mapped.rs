@@ -187,3 +187,121 @@ fn an_http_stream_refuses_other_statements() {
     assert_eq!(site.rows(), Vec::<String>::new());
     site.stop();
 }
+
+/// A table with a UNIQUE KEY beside `d.t`.
+fn unique_table(site: &Site) {
+    use freshet_meta::{ColumnSpec, KeyModelSpec, KeySpec, TableSpec};
+    use freshet_schema::{ColumnType, TableForm};
+    let int = ColumnType::Int { unsigned: false };
+    let columns = vec![
+        ColumnSpec { nullable: false, ..ColumnSpec::new("a", int) },
+        ColumnSpec { nullable: false, ..ColumnSpec::new("b", int) },
+        ColumnSpec::new("c", ColumnType::VarChar { len: 4 }),
+    ];
+    let key = KeySpec { model: KeyModelSpec::Unique, columns: vec!["a".to_owned()] };
+    let spec = TableSpec { key: Some(key), ..TableSpec::new("u", TableForm::Olap, columns) };
+    futures::executor::block_on(site.engine.ddl().create_table("d", spec, false)).unwrap();
+}
+
+fn into_unique(site: &Site, headers: &[&str], body: &str) -> Value {
+    let lines = [&[ROOT, "column_separator: ,"], headers].concat();
+    site.client().request("PUT", "/api/d/u/_stream_load", &lines, body.as_bytes()).json()
+}
+
+#[test]
+fn rows_delete_their_keys() {
+    let site = Site::new();
+    unique_table(&site);
+    let load = |headers: &[&str], body: &str| {
+        let reply = into_unique(&site, headers, body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        counts(&reply)
+    };
+    load(&[], "1,10,a\n2,20,b\n3,30,c\n4,40,d\n5,50,e\n");
+    // Of a row that deletes only the key counts.
+    assert_eq!(load(&["merge_type: DELETE", "columns: a"], "1\n9\n1\n"), [3, 3, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["2,20,b", "3,30,c", "4,40,d", "5,50,e"]);
+    // Of several rows of one key the last one counts.
+    let merge = ["merge_type: merge", "delete: c = 'del'", "group_commit: async_mode"];
+    let body = "2,0,del\n2,21,x\n3,31,y\n3,0,del\n6,60,f\n7,0,del\n";
+    assert_eq!(load(&merge, body), [6, 6, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["2,21,x", "4,40,d", "5,50,e", "6,60,f"]);
+    // With expressions and a condition.
+    let computed = [
+        "merge_type: MERGE",
+        "columns: a, op, b = a * 100",
+        "where: a > 3",
+        "delete: op = 1",
+        "format: csv",
+    ];
+    assert_eq!(load(&computed, "2,1\n4,1\n5,0\n8,0\n"), [4, 3, 0, 1]);
+    assert_eq!(site.rows_of("u"), ["2,21,x", "5,500,NULL", "6,60,f", "8,800,NULL"]);
+    let dir = site.stop();
+    let site = Site::in_dir(dir, freshet_server::http::HttpConfig::default());
+    assert_eq!(site.rows_of("u"), ["2,21,x", "5,500,NULL", "6,60,f", "8,800,NULL"]);
+    site.stop();
+}
+
+#[test]
+fn deletes_are_refused_where_they_cannot_be() {
+    let site = Site::with_small_records();
+    unique_table(&site);
+    let message = |reply: Value| reply["Message"].as_str().unwrap().to_owned();
+    let of_t = message(site.load(&["merge_type: DELETE"], "1,1,a"));
+    assert!(
+        of_t.ends_with("load by MERGE or DELETE is only supported in unique tables."),
+        "{of_t}"
+    );
+    let large = (0..40_000).map(|row| format!("{row},1,aaaa\n")).collect::<String>();
+    let too_large = message(into_unique(&site, &["merge_type: DELETE"], &large));
+    assert!(too_large.contains("wal_load_bytes_max"), "{too_large}");
+    let phases = ["merge_type: DELETE", "two_phase_commit: true"];
+    assert!(message(into_unique(&site, &phases, "1,1,a\n")).contains("two_phase_commit"));
+    let wrong = ["merge_type: MERGE", "delete: nowhere = 1"];
+    assert!(message(into_unique(&site, &wrong, "1,1,a\n")).contains("nowhere"));
+    assert!(site.rows_of("u").is_empty());
+    site.stop();
+}
+
+#[test]
+fn what_expressions_cost_is_bounded() {
+    let site = Site::new();
+    let fails = |headers: &[&str], body: &str, why: &str| {
+        let reply = site.load(headers, body);
+        let message = reply["Message"].as_str().unwrap().to_owned();
+        assert!(reply["Status"] == "Fail" && message.contains(why), "{reply}");
+    };
+    // As many bad rows as are described end a load that may have none.
+    let bad = "1,x\n".repeat(100_000);
+    let strict = ["strict_mode: true", "columns: a, t, b = t + 1"];
+    fails(&strict, &bad, "too many filtered rows: 1000");
+    // A short body with results of two gigabytes, of which the column takes few.
+    let long = format!("columns: a, c = '{}'", "x".repeat(20_000));
+    let reply = site.load(&[&long, "where: a = 2"], &"1\n".repeat(100_000));
+    assert_eq!(counts(&reply), [100_000, 0, 0, 100_000], "{reply}");
+    let reply = site.load(&["strict_mode: true", &long], &"1\n".repeat(100_000));
+    assert!(reply["Message"].as_str().unwrap().contains("too many filtered rows"), "{reply}");
+    let names = (0..5000).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
+    fails(&[&format!("columns: {names}, b = 1")], "1\n", "at most 4096 columns");
+    let commas = ",".repeat(5000);
+    let csv = "http_stream('format' = 'csv', 'column_separator' = ',')";
+    let reply = stream(&site, &format!("insert into d.t select * from {csv}"), &[], &commas);
+    assert!(reply["Message"].as_str().unwrap().contains("5001 fields"), "{reply}");
+    let deep = format!("where: {}a > 0", "1 + ".repeat(1900));
+    fails(&[&deep], "1,1,a\n", "");
+    assert_eq!(site.load(&["where: a = 1"], "1,1,a\n")["Status"], "Success");
+    assert_eq!(site.rows(), ["1,1,a"]);
+    site.stop();
+}
+
+#[test]
+fn small_compressed_bodies_of_many_rows_are_computed() {
+    let site = Site::new();
+    let body = (0..400_000).map(|a| format!("{a},{a},a\n")).collect::<String>();
+    let packed = zstd::encode_all(body.as_bytes(), 3).unwrap();
+    assert!(packed.len() < 1 << 20, "it is small on the wire");
+    let lines = [ROOT, "column_separator: ,", "compress_type: zstd", "where: a % 2 = 0"];
+    let reply = site.client().request("PUT", "/api/d/t/_stream_load", &lines, &packed).json();
+    assert_eq!(counts(&reply), [400_000, 200_000, 0, 200_000], "{reply}");
+    site.stop();
+}

@@ -119,8 +119,14 @@ impl Site {
 
     /// All rows of `d.t`, sorted, with NULL as "NULL".
     pub fn rows(&self) -> Vec<String> {
-        let id = self.engine.target("d", "t").unwrap().id();
+        self.rows_of("t")
+    }
+
+    /// All rows of a table of `d` with the columns of `d.t`.
+    pub fn rows_of(&self, table: &str) -> Vec<String> {
+        let id = self.engine.target("d", table).unwrap().id();
         let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
+        block_on(snapshot.resolved()).unwrap();
         let request = ScanRequest::all(&snapshot.schema);
         let files = snapshot.rowsets().flat_map(|rowset| rowset.scan(request.clone()));
         let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();

@@ -192,3 +192,43 @@ fn a_truncate_or_drop_aborts_what_was_prepared_before() {
     assert!(site.rows().is_empty());
     site.stop();
 }
+
+#[test]
+fn generated_ids_of_a_prepared_load_are_given_once() {
+    use freshet_meta::{ColumnSpec, KeyModelSpec, KeySpec, TableSpec};
+    use freshet_schema::{ColumnType, TableForm};
+    let site = Site::new();
+    let int = ColumnType::Int { unsigned: false };
+    let id = ColumnSpec { nullable: false, auto_increment: true, ..ColumnSpec::new("a", int) };
+    let text = ColumnSpec::new("c", ColumnType::VarChar { len: 4 });
+    let columns = vec![id, ColumnSpec::new("b", int), text];
+    let key = KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] };
+    let spec = TableSpec { key: Some(key), ..TableSpec::new("i", TableForm::Olap, columns) };
+    block_on(site.engine.ddl().create_table("d", spec, false)).unwrap();
+    let load = |site: &Site, headers: &[&str], body: &str| {
+        let lines = [&[ROOT, "column_separator: ,", "columns: b"], headers].concat();
+        let path = "/api/d/i/_stream_load";
+        let reply = site.client().request("PUT", path, &lines, body.as_bytes()).json();
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        reply["TxnId"].as_i64().unwrap()
+    };
+    let txn = load(&site, &["two_phase_commit: true"], &"1\n".repeat(5000));
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    load(&site, &[], &"2\n".repeat(10));
+    let id = format!("txn_id: {txn}");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]).0, "Success");
+    let ids = site.rows_of("i").into_iter().map(|row| row.split(',').next().unwrap().to_owned());
+    assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 5010);
+    site.stop();
+}
+
+#[test]
+fn the_load_of_a_dropped_table_can_be_aborted() {
+    let site = Site::new();
+    let txn = prepare(&site, &["label: one"], "1,10,x\n");
+    block_on(site.engine.ddl().drop_table("d", "t", false)).unwrap();
+    let told = format!("transaction [{txn}] abort successfully.");
+    assert_eq!(end(&site, &["label: one", "txn_operation: abort"]), done(&told));
+    assert_eq!(state(&site, "one"), "UNKNOWN");
+    site.stop();
+}

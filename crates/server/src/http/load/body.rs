@@ -149,13 +149,19 @@ impl<'a> Body<'a> {
         bytes_max: usize,
         find: impl Fn(&[u8], bool) -> Option<T>,
     ) -> Result<Option<T>> {
-        let mut start = Vec::new();
+        let (mut start, mut looked) = (Vec::new(), 0);
         let found = loop {
             let part = self.next(limit, deadline).await?;
             let is_all = part.is_none();
             start.extend_from_slice(&part.unwrap_or_default());
+            let is_full = start.len() > bytes_max;
+            // It looks at all of it each time, so only when that is twice as much.
+            if start.len() < 2 * looked && !is_all && !is_full {
+                continue;
+            }
+            looked = start.len();
             let found = find(&start, is_all);
-            if found.is_some() || is_all || start.len() > bytes_max {
+            if found.is_some() || is_all || is_full {
                 break found;
             }
         };

@@ -191,13 +191,14 @@ async fn computed(
 ) -> Result<BodySummary> {
     let mut memory = sink.memory();
     let mut text = first.concat();
+    memory.cover(3 * text.len()).await?;
     while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
         // The body, its fields, and what is computed of them.
         memory.cover(3 * (text.len() + part.len())).await?;
         text.extend_from_slice(&part);
     }
     let piece = decode_piece(source, true, text, memory.take())?;
-    let Decoded { rows, count, summary, permit } = mapped.start(piece).await?;
+    let Decoded { rows, count, summary, permit, .. } = mapped.start(piece).await?;
     let mut buffer = LoadBuffer::default();
     buffer.begin().extend_from_slice(&rows);
     buffer.count(count)?;
@@ -241,7 +242,7 @@ async fn stream(
                 let permit = memory.split(rows.len());
                 memory.cover_now(decoder.waiting_bytes());
                 let summary = BodySummary::default();
-                let step = Decoded { rows, count, summary, permit };
+                let step = Decoded { rows, count, summary, permit, deletes: Vec::new() };
                 pass_on(step, source.mapped.as_ref(), &mut computed, sink).await?;
             }
             if part.is_done() {
@@ -329,11 +330,12 @@ async fn read_start(
     if bounds.size != BodySize::Chunked {
         return Ok(BodyStart::Large(Vec::new()));
     }
-    let mut parts = Vec::new();
+    let (mut parts, mut bytes) = (Vec::new(), 0);
     while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
+        bytes += part.len();
         parts.push(part);
-        memory.cover(parts.iter().map(Bytes::len).sum()).await?;
-        if body.received() > INLINE_BYTES_MAX {
+        memory.cover(bytes).await?;
+        if bytes as u64 > INLINE_BYTES_MAX {
             return Ok(BodyStart::Large(parts.concat()));
         }
     }
@@ -497,7 +499,7 @@ impl Cutter<'_> {
     }
 }
 
-fn decode_piece(
+pub(super) fn decode_piece(
     source: &Source,
     is_first: bool,
     piece: Vec<u8>,
@@ -510,7 +512,8 @@ fn decode_piece(
     drop(piece);
     permit.resize_over(rows.len() as u64);
     let count = decoder.rows();
-    Ok(Decoded { rows, count, summary: decoder.into_summary(), permit })
+    let summary = decoder.into_summary();
+    Ok(Decoded { rows, count, summary, permit, deletes: Vec::new() })
 }
 
 async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> Result<BodySummary> {

@@ -10,7 +10,7 @@ use freshet_schema::Rules;
 
 use super::headers::LoadFormat;
 use super::mapped::Mapped;
-use super::piece::BodySummary;
+use super::piece::{BodySummary, Deletes};
 
 /// What all parts of a body have in common.
 #[derive(Clone)]
@@ -20,6 +20,8 @@ pub(super) struct Source {
     pub rules: Rules,
     /// What is computed of the decoded rows.
     pub mapped: Option<Arc<Mapped>>,
+    /// Which of the rows delete.
+    pub deletes: Deletes,
 }
 
 /// Decodes the parts of a body in their order.

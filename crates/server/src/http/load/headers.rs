@@ -33,6 +33,8 @@ pub struct LoadHeaders {
     /// The columns of the fields and what is computed of them; `None`: the table's columns in
     /// order.
     pub columns: Option<String>,
+    /// `merge_type`.
+    pub merge: MergeType,
     /// `where`: which rows are loaded.
     pub condition: Option<String>,
     pub format: LoadFormat,
@@ -40,6 +42,16 @@ pub struct LoadHeaders {
     pub compression: Option<Compression>,
     /// `load_to_single_tablet`.
     pub to_one_tablet: bool,
+}
+
+/// What the rows of a load do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MergeType {
+    Append,
+    /// Each row deletes its key.
+    Delete,
+    /// Those for which this condition holds delete their key.
+    Merge(String),
 }
 
 /// The format of a body.
@@ -92,6 +104,7 @@ impl LoadHeaders {
             strict: strict_mode(&headers)?,
             zone: headers.text("timezone")?.map(zone).transpose()?,
             columns: headers.text("columns")?.map(str::to_owned),
+            merge: merge_type(&headers)?,
             condition: headers.text("where")?.map(str::to_owned),
             format: format(&headers)?,
             compression: compression(&headers)?,
@@ -161,10 +174,10 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
             return Err(not_supported(name, "true"));
         }
     }
-    merge_type(headers)
+    Ok(())
 }
 
-fn merge_type(headers: &Values<'_>) -> Result<()> {
+fn merge_type(headers: &Values<'_>) -> Result<MergeType> {
     let merge = headers.text("merge_type")?.unwrap_or("APPEND");
     let known = |name: &str| merge.eq_ignore_ascii_case(name);
     if !["APPEND", "DELETE", "MERGE"].into_iter().any(known) {
@@ -177,8 +190,9 @@ fn merge_type(headers: &Values<'_>) -> Result<()> {
         (false, Some(_)) => {
             bail!(WrongArguments, "Not support DELETE ON clause when merge type is not MERGE.")
         }
-        _ if known("APPEND") => Ok(()),
-        _ => bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables."),
+        (true, Some(condition)) => Ok(MergeType::Merge(condition.to_owned())),
+        (false, None) if known("DELETE") => Ok(MergeType::Delete),
+        (false, None) => Ok(MergeType::Append),
     }
 }
 

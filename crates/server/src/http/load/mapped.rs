@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freshet_base::budget::Permit;
+use freshet_base::clock::{ClockRef, Deadline};
 use freshet_base::{Error, ErrorCode, Result, bail};
 use freshet_ingest::UsedIds;
 use freshet_ingest::decode::{InsertPlan, RowEncoder};
@@ -30,7 +32,23 @@ pub(super) struct Mapped {
     /// Of the computed columns into the table.
     pub plan: InsertPlan,
     pub rules: Rules,
+    /// Whether the second column says which rows delete.
+    pub marks: bool,
+    pub limits: Limits,
 }
+
+/// What ends a computation early.
+pub(super) struct Limits {
+    pub clock: ClockRef,
+    pub deadline: Deadline,
+    /// Whether the load may have rejected rows at all.
+    pub takes_rejects: bool,
+}
+
+/// What is computed of a part of a body may be so many times as long as its rows, or have
+/// [`RESULT_BYTES_MIN`].
+const RESULT_FACTOR: usize = 8;
+const RESULT_BYTES_MIN: usize = 64 << 20;
 
 /// Rows of the table, and what became of the others.
 #[derive(Default)]
@@ -39,6 +57,24 @@ struct Computed {
     count: usize,
     rejects: Rejects,
     ids: Option<UsedIds>,
+    deletes: Vec<bool>,
+}
+
+/// How far a computation was before a range of rows.
+type Mark = (usize, usize, (u64, usize, usize), Option<UsedIds>, usize);
+
+impl Computed {
+    fn mark(&self) -> Mark {
+        (self.rows.len(), self.count, self.rejects.mark(), self.ids, self.deletes.len())
+    }
+
+    /// Forgets what came behind a mark.
+    fn back_to(&mut self, (bytes, count, rejects, ids, deletes): Mark) {
+        self.rows.truncate(bytes);
+        self.deletes.truncate(deletes);
+        self.rejects.back_to(rejects);
+        (self.count, self.ids) = (count, ids);
+    }
 }
 
 impl Mapped {
@@ -49,20 +85,22 @@ impl Mapped {
     }
 
     async fn map(&self, piece: Decoded) -> Result<Decoded> {
-        let Decoded { rows, count, summary, mut permit } = piece;
-        if count == 0 {
-            return Ok(Decoded { rows, count, summary, permit });
+        if piece.count == 0 {
+            return Ok(piece);
         }
+        let Decoded { rows, count, summary, mut permit, .. } = piece;
         let batch = self.batch(&rows, count)?;
+        let bytes_max = rows.len().saturating_mul(RESULT_FACTOR).max(RESULT_BYTES_MIN);
         drop(rows);
-        let computed = self.compute(&batch).await?;
+        let mut computed = self.compute(&batch, bytes_max, &mut permit).await?;
         permit.resize_over(computed.rows.len() as u64);
         let BodySummary { rows, mut rejects, unselected: _, ids: _ } = summary;
         let rejected = computed.rejects.count();
-        rejects.append(computed.rejects, 0);
+        rejects.append(std::mem::take(&mut computed.rejects), 0);
         let unselected = count as u64 - rejected - computed.count as u64;
         let summary = BodySummary { rows, rejects, unselected, ids: computed.ids };
-        Ok(Decoded { rows: computed.rows, count: computed.count, summary, permit })
+        let Computed { rows, count, deletes, .. } = computed;
+        Ok(Decoded { rows, count, summary, permit, deletes })
     }
 
     /// The decoded rows as columns, numbered.
@@ -80,43 +118,83 @@ impl Mapped {
 
     /// Computes all rows at once. Where that fails for a value, halves are computed by themselves,
     /// until the rows are found that have to be rejected.
-    async fn compute(&self, batch: &RecordBatch) -> Result<Computed> {
+    async fn compute(
+        &self,
+        batch: &RecordBatch,
+        bytes_max: usize,
+        permit: &mut Permit,
+    ) -> Result<Computed> {
         let mut done = Computed::default();
         let mut left = vec![(0, batch.num_rows())];
         while let Some((start, count)) = left.pop() {
-            let rows = batch.slice(start, count);
-            match self.mapping.apply(rows).await {
-                Ok(computed) => {
-                    computed.iter().try_for_each(|rows| self.encode(rows, batch, &mut done))?;
+            if self.limits.deadline.left(&*self.limits.clock).is_zero() {
+                bail!(QueryTimeout, "the load took longer than its timeout allows");
+            }
+            let before = done.mark();
+            let each = |rows: &RecordBatch| {
+                self.encode(rows, batch, &mut done)?;
+                if done.rows.len() > bytes_max {
+                    bail!(
+                        OutOfRoom,
+                        "the expressions of the load make more than {bytes_max} bytes of {} rows",
+                        batch.num_rows()
+                    );
                 }
-                Err(error) if !is_of_a_value(&error) => return Err(error),
-                Err(error) if count == 1 => reject(&mut done, batch, start, &error),
-                Err(_) => {
-                    let half = count / 2;
-                    left.push((start + half, count - half));
-                    left.push((start, half));
-                }
+                permit.resize_over(permit.bytes().max(done.rows.len() as u64));
+                Ok(())
+            };
+            let Err(error) = self.mapping.apply(batch.slice(start, count), each).await else {
+                continue;
+            };
+            if !is_of_a_value(&error) {
+                return Err(error);
+            }
+            done.back_to(before);
+            if count == 1 {
+                reject(&mut done, batch, start, &error);
+                self.check_rejects(&done)?;
+            } else {
+                let half = count / 2;
+                left.push((start + half, count - half));
+                left.push((start, half));
             }
         }
         Ok(done)
     }
 
+    /// Ends a load that may have no rejected rows, once as many are known as are described.
+    fn check_rejects(&self, done: &Computed) -> Result<()> {
+        if self.limits.takes_rejects || !done.rejects.is_full() {
+            return Ok(());
+        }
+        let first = done.rejects.first_reason().unwrap_or_default();
+        bail!(
+            TooManyFiltered,
+            "too many filtered rows: {} of a part of the body, the first since {first}",
+            done.rejects.count()
+        )
+    }
+
     fn encode(&self, rows: &RecordBatch, source: &RecordBatch, done: &mut Computed) -> Result<()> {
         let cells = Cells::of(rows, &self.mapping.columns)?;
         let numbers = row_numbers(&cells)?;
+        let first = if self.marks { 2 } else { 1 };
         let mut text = Vec::new();
         let mut encoder = RowEncoder::new(&self.plan, &self.rules, &mut done.rows);
         for (row, number) in numbers.into_iter().enumerate() {
             encoder.begin_row();
             let mut encode = || {
-                let mut values = cells[1..].iter();
+                let mut values = cells[first..].iter();
                 values.try_for_each(|cells| put_cell(&mut encoder, cells, row, &mut text))?;
                 encoder.end_row()
             };
             if let Err(fault) = encode() {
                 encoder.abort_row();
-                let line = line(source, number);
+                let is_full = done.rejects.is_full();
+                let line = if is_full { Vec::new() } else { line(source, number) };
                 done.rejects.add(number as u64 + 1, &line, || reason(&fault, &self.plan));
+            } else if self.marks {
+                done.deletes.push(is_true(&cells[1], row));
             }
         }
         let encoded = encoder.finish()?;
@@ -126,8 +204,26 @@ impl Mapped {
     }
 }
 
+/// Whether a condition holds.
+fn is_true(cells: &Cells, row: usize) -> bool {
+    match cells {
+        _ if cells.is_null(row) => false,
+        Cells::Bool(values) => values.value(row),
+        Cells::Int(values) => values.value(row) != 0,
+        Cells::UInt(values) => values.value(row) != 0,
+        Cells::Float(values) => values.value(row) != 0.0,
+        Cells::Double(values, _) => values.value(row) != 0.0,
+        _ => {
+            let mut text = Vec::new();
+            cells.text(row, &mut text);
+            let text = String::from_utf8_lossy(&text).into_owned();
+            text.trim().parse::<f64>().is_ok_and(|number| number != 0.0)
+        }
+    }
+}
+
 fn reject(done: &mut Computed, source: &RecordBatch, row: usize, error: &Error) {
-    let line = line(source, row);
+    let line = if done.rejects.is_full() { Vec::new() } else { line(source, row) };
     done.rejects.add(row as u64 + 1, &line, || error.message().to_owned());
 }
 

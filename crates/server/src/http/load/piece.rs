@@ -32,4 +32,17 @@ pub(super) struct Decoded {
     pub count: usize,
     pub summary: BodySummary,
     pub permit: Permit,
+    /// Which rows delete, where a condition of the load says that.
+    pub deletes: Vec<bool>,
+}
+
+/// Which rows delete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Deletes {
+    /// APPEND.
+    None,
+    /// DELETE.
+    All,
+    /// MERGE: those for which the condition `delete` holds, as the mapping says.
+    Marked,
 }

@@ -13,7 +13,7 @@ use freshet_query::change::ROW;
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::mapping::Columns;
-use freshet_query::parser::{HttpStream, LoadColumn, load_columns, load_condition};
+use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, load_condition};
 use freshet_query::syntax::Select;
 use freshet_schema::{Column, ColumnType, OnBad, Rules, TableSchema, Zone};
 
@@ -21,16 +21,14 @@ use super::body::Body;
 use super::context::LoadContext;
 use super::decode::Bounds;
 use super::decoder::Source;
-use super::headers::{LoadFormat, LoadHeaders};
-use super::mapped::Mapped;
+use super::headers::{LoadFormat, LoadHeaders, MergeType};
+use super::mapped::{Limits, Mapped};
+use super::piece::Deletes;
 use super::request::Request;
 use crate::http::Http;
 
 /// How much of a body is read to count the fields of its first line.
 const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
-
-/// The maximum length of a column list.
-const COLUMNS_MAX: usize = 4096;
 
 /// Plans loads into one table.
 pub(super) struct Planner<'a> {
@@ -59,19 +57,25 @@ impl Planner<'_> {
         let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
         if let Some(stream) = &self.request.stream {
             let names = self.fields_of_body(stream, body, bounds).await?;
-            return self.computing(self.of_stream(stream, names)?, &rules).await;
+            return self.computing(self.of_stream(stream, names)?, &rules, bounds).await;
         }
         let text = headers.columns.as_deref();
-        if headers.condition.is_some() || text.is_some_and(|text| text.contains('=')) {
-            return self.computing(self.of_columns(text)?, &rules).await;
+        let is_merge = matches!(headers.merge, MergeType::Merge(_));
+        let has_condition = headers.condition.is_some() || is_merge;
+        if has_condition || text.is_some_and(|text| text.contains('=')) {
+            return self.computing(self.of_columns(text)?, &rules, bounds).await;
         }
         let names = text.map(plain_names).transpose()?;
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
         let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
         plan.plan = plan.plan.generating(self.target.counter(), IdRules::default());
+        let deletes = self.deletes();
+        if deletes == Deletes::All {
+            plan.plan = plan.plan.of_keys();
+        }
         check_paths(headers, &plan.names)?;
         let format = headers.format.clone();
-        Ok(Source { format, plan: Arc::new(plan), rules, mapped: None })
+        Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes })
     }
 
     /// `columns` with expressions, and `where`.
@@ -109,12 +113,17 @@ impl Planner<'_> {
         let fields = self.fields(&names, |name| is_computed(name) == 0)?;
         let condition = &self.request.headers.condition;
         let condition = condition.as_deref().map(load_condition).transpose()?;
+        let deletes = match &self.request.headers.merge {
+            MergeType::Merge(condition) => Some(load_condition(condition)?),
+            MergeType::Append | MergeType::Delete => None,
+        };
         let columns = Columns {
             table: &self.target.table().name,
             fields: &names,
             computed: &computed,
             targets: &targets,
             condition: condition.as_ref(),
+            deletes: deletes.as_ref(),
         };
         Ok(Asked { select: columns.select()?, names, fields, targets })
     }
@@ -173,6 +182,13 @@ impl Planner<'_> {
         is_typed: impl Fn(&str) -> bool,
     ) -> Result<Arc<TableSchema>> {
         let schema = self.target.schema();
+        if names.len() > COLUMNS_MAX {
+            bail!(
+                WrongArguments,
+                "the body has {} fields or more, a load has at most {COLUMNS_MAX}",
+                names.len()
+            );
+        }
         let field = |(at, name): (usize, &String)| {
             let id = ColumnId(u32::try_from(at).unwrap_or(u32::MAX));
             let lower = name.to_lowercase();
@@ -192,7 +208,15 @@ impl Planner<'_> {
         Ok(Arc::new(TableSchema::new(schema.version, fields, Vec::new())))
     }
 
-    async fn computing(&self, asked: Asked, rules: &Rules) -> Result<Source> {
+    fn deletes(&self) -> Deletes {
+        match &self.request.headers.merge {
+            MergeType::Append => Deletes::None,
+            MergeType::Delete => Deletes::All,
+            MergeType::Merge(_) => Deletes::Marked,
+        }
+    }
+
+    async fn computing(&self, asked: Asked, rules: &Rules, bounds: Bounds) -> Result<Source> {
         let Asked { names, fields, select, targets } = asked;
         let (http, headers) = (self.http, &self.request.headers);
         check_paths(headers, &names)?;
@@ -212,18 +236,30 @@ impl Planner<'_> {
         let (texts, parameters) = (Vec::new(), Vec::new());
         let asked = PlanRequest { query: select, texts, parameters, origin, losses };
         let mapping = http.query.mapping(asked).await?;
-        if mapping.columns.len() != targets.len() + 1 {
+        let deletes = self.deletes();
+        let marks = deletes == Deletes::Marked;
+        if mapping.columns.len() != targets.len() + 1 + usize::from(marks) {
             bail!(ColumnCount, "Column count doesn't match value count at row 1");
         }
         let into = InsertPlan::partial(self.target.schema(), Some(&targets), now, rules)?;
-        let into = into.generating(self.target.counter(), IdRules::default());
+        let mut into = into.generating(self.target.counter(), IdRules::default());
+        if deletes == Deletes::All {
+            into = into.of_keys();
+        }
         let query = Arc::clone(&http.query);
-        let mapped = Mapped { query, mapping, fields, seen, plan: into, rules: *rules };
+        let limits = Limits {
+            clock: Arc::clone(http.clock()),
+            deadline: bounds.deadline,
+            takes_rejects: headers.max_filter_ratio > 0.0,
+        };
+        let mapped =
+            Mapped { query, mapping, fields, seen, plan: into, rules: *rules, marks, limits };
         Ok(Source {
             format: headers.format.clone(),
             plan: Arc::new(plan),
             rules: *rules,
             mapped: Some(Arc::new(mapped)),
+            deletes,
         })
     }
 }

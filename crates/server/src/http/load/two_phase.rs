@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Error, Result, TxnId, bail, err};
+use freshet_base::{Error, Result, TxnId, bail, err};
 use freshet_ingest::{PreparedEnd, PreparedId};
-use freshet_meta::{Object, Privilege, authorize, require_visible};
+use freshet_meta::{Object, Privilege, authorize, may_see_table, require_visible};
 use futures::channel::oneshot;
 use hyper::HeaderMap;
 use serde_json::json;
@@ -48,12 +48,19 @@ async fn end(http: &Http, client: &Client, database: &str, headers: &HeaderMap) 
     require_visible(&catalog, &account, database)?;
     let db = catalog.require_database(database)?.id;
     let (end, done) = operation(headers)?;
-    let found = http.engine.prepared(id_of(headers, db)?)?;
-    let missing = || not_found(found.txn);
-    // A load of another database is not told of.
-    let table = catalog.table_by_id(found.table).filter(|table| table.db == db);
-    let table = table.ok_or_else(missing)?;
-    authorize(&catalog, &account, Privilege::Insert, Object::Table(database, &table.name))?;
+    let found = http.engine.prepared(db, id_of(headers)?)?;
+    match catalog.table_by_id(found.table) {
+        Some(table) => {
+            // Who may not see the table is not told its name.
+            if !may_see_table(&catalog, &account, database, &table.name) {
+                return Err(not_found(found.txn));
+            }
+            let object = Object::Table(database, &table.name);
+            authorize(&catalog, &account, Privilege::Insert, object)?;
+        }
+        // Of a table that was dropped the load can be aborted only.
+        None => authorize(&catalog, &account, Privilege::Insert, Object::Database(database))?,
+    }
     let (sender, receiver) = oneshot::channel();
     let engine = Arc::clone(&http.engine);
     // It runs to its end, also when the client hangs up.
@@ -75,13 +82,13 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn id_of(headers: &HeaderMap, db: DbId) -> Result<PreparedId<'_>> {
+fn id_of(headers: &HeaderMap) -> Result<PreparedId<'_>> {
     match (text(headers, "txn_id"), text(headers, "label")) {
         (Some(digits), _) => match digits.parse() {
             Ok(number) => Ok(PreparedId::Txn(TxnId(number))),
             Err(_) => bail!(WrongArguments, "the header 'txn_id' is no number: {digits}"),
         },
-        (None, Some(label)) => Ok(PreparedId::Label(db, label)),
+        (None, Some(label)) => Ok(PreparedId::Label(label)),
         (None, None) => bail!(WrongArguments, "No transaction id or label selected."),
     }
 }

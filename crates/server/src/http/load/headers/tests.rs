@@ -126,5 +126,7 @@ fn what_is_not_done_is_refused_by_name() {
     assert!(parse(&[("merge_type", "append")]).is_ok());
     assert!(refusal("merge_type", "MERGE").contains("DELETE ON"));
     assert!(refusal("delete", "a=1").contains("not MERGE"));
-    assert!(refusal("merge_type", "DELETE").contains("unique tables"));
+    assert_eq!(parse(&[("merge_type", "delete")]).unwrap().merge, MergeType::Delete);
+    let merge = parse(&[("merge_type", "MERGE"), ("delete", "a = 1")]).unwrap().merge;
+    assert_eq!(merge, MergeType::Merge("a = 1".to_owned()));
 }

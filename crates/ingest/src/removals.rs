@@ -1,0 +1,50 @@
+//! Loads of which some rows delete: in a table with a UNIQUE KEY such a row removes its key.
+
+use freshet_base::{Result, err};
+use freshet_schema::KeyModel;
+use freshet_schema::key::KeyCodec;
+use freshet_schema::row::RowCells;
+use freshet_storage::resolver::KeyedRows;
+
+use crate::buffer::LoadBuffer;
+use crate::target::LoadTarget;
+
+/// The rows of a record: the keys that are removed, then rows (keys.md K24). Of several rows of
+/// one key the last one counts, whether it deletes or not.
+///
+/// # Errors
+/// Never, as long as `rows` are as many encoded rows of the target as `deletes` has.
+pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Result<LoadBuffer> {
+    assert_eq!(target.table().key_model, KeyModel::Unique, "other tables look before they delete");
+    let schema = target.schema();
+    let count = u32::try_from(deletes.len()).map_err(|_| crate::buffer::too_many_rows())?;
+    let keys = KeyedRows::of_encoded(rows, count, target.table(), schema);
+    let mut counts = vec![false; deletes.len()];
+    for group in keys.groups() {
+        let last = group.last().expect("a group has a row");
+        counts[*last as usize] = true;
+    }
+    let codec = KeyCodec::of_sort_key(schema);
+    let mut buffer = LoadBuffer::default();
+    buffer.begin().reserve(rows.len());
+    let (mut removed, mut kept) = (0, 0);
+    for at in (0..count).filter(|at| counts[*at as usize] && deletes[*at as usize]) {
+        let put = codec.put_row(schema, keys.key(at), buffer.resume());
+        put.map_err(|what| err!(Internal, "the key of a row is {what}"))?;
+        removed += 1;
+    }
+    buffer.count(removed)?;
+    buffer.removes_so_far();
+    let (cells, mut rest) = (RowCells::new(schema), rows);
+    for at in 0..deletes.len() {
+        let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        rest = behind;
+        if counts[at] && !deletes[at] {
+            buffer.resume().extend_from_slice(row);
+            kept += 1;
+        }
+    }
+    assert!(rest.is_empty(), "each row is told whether it deletes");
+    buffer.count(kept)?;
+    Ok(buffer)
+}
