@@ -14,7 +14,7 @@ use crate::layout::{LOCK_FILE, META_FILE, STORE_FILE, TERM_FILE};
 use crate::world::World;
 
 /// All entries of a store's directory.
-const OF_A_STORE: [&str; 12] = [
+const OF_A_STORE: [&str; 13] = [
     META_FILE,
     TERM_FILE,
     LOCK_FILE,
@@ -23,6 +23,7 @@ const OF_A_STORE: [&str; 12] = [
     "data",
     "side",
     "events",
+    "prepared",
     "wal",
     "spill",
     "error_log",

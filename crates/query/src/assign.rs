@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_select_without_from_assigns_from_left_to_right() {
         let found = assigning("SELECT @a := 1 + 1, (@B := @a = 2) AS b, @b").unwrap();
-        assert_eq!(found.query.to_string(), "SELECT @a AS `@a := 1 + 1`, @b AS b, @b");
+        assert_eq!(found.query.to_string(), "SELECT @a AS `@a := 1 + 1`, @b AS b, @b AS `@b`");
         let before = found.before.iter().map(|(name, value)| format!("{name}={value}"));
         assert_eq!(before.collect::<Vec<_>>(), ["a=1 + 1", "b=@a = 2"]);
         assert!(found.columns.is_empty());
