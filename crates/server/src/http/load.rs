@@ -19,12 +19,13 @@ pub(super) mod two_phase;
 mod unpack;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Destination, WaitLimit, names};
+use freshet_ingest::{Destination, LoadTarget, WaitLimit, names};
 use freshet_meta::{
     Account, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
@@ -41,6 +42,7 @@ use super::auth::authenticate;
 use super::client::Client;
 use body::{Body, BodyLimit, BodySize};
 use decode::{Bounds, decode};
+use decoder::Source;
 use deleting::decode_deleting;
 use headers::{LoadFormat, LoadHeaders, MergeType};
 use piece::{BodySummary, Deletes};
@@ -90,7 +92,7 @@ struct Report {
     comment: String,
     grouped: bool,
     two_phases: bool,
-    planned: Option<std::time::Duration>,
+    planned: Option<Duration>,
     times: Times,
     rows_total: u64,
     rows_filtered: u64,
@@ -157,21 +159,11 @@ impl Load<'_> {
         let planner = Planner { http, account: &account, target: &target, request: &request };
         let source = planner.source(&mut self.body, bounds).await?;
         self.report.planned = Some(http.clock().now());
-        let summary = match source.deletes {
-            Deletes::None => decode(engine, &mut self.body, &source, bounds, &mut sink).await?,
-            Deletes::All | Deletes::Marked => {
-                let body = &mut self.body;
-                decode_deleting(engine, &target, body, &source, bounds, &mut sink).await?
-            }
-        };
+        let summary = self.decode(&target, &source, bounds, &mut sink).await?;
         sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
         if headers.two_phases {
-            let keep = match headers.has_timeout {
-                true => headers.timeout,
-                false => http.config.loads.precommit_timeout,
-            };
-            let (txn, label) = sink.prepare(claim, keep).await?;
+            let (txn, label) = sink.prepare(claim, http.keep_prepared(headers)).await?;
             self.report.label = Some(label);
             return Ok(Outcome::Loaded(Some(txn)));
         }
@@ -180,6 +172,22 @@ impl Load<'_> {
         self.client.acks.durable(loaded.lsn).await;
         self.report.times.commit = http.clock().now().saturating_sub(from);
         Ok(Outcome::Loaded(loaded.txn))
+    }
+
+    async fn decode(
+        &mut self,
+        target: &LoadTarget,
+        source: &Source,
+        bounds: Bounds,
+        sink: &mut Sink<'_>,
+    ) -> Result<BodySummary> {
+        let (engine, body) = (&self.http.engine, &mut self.body);
+        match source.deletes {
+            Deletes::None => decode(engine, body, source, bounds, sink).await,
+            Deletes::All | Deletes::Marked => {
+                decode_deleting(engine, target, body, source, bounds, sink).await
+            }
+        }
     }
 
     fn request(&self, asked: &Asked<'_>, account: &Account) -> Result<Request> {
@@ -346,7 +354,15 @@ impl Http {
     fn too_many_loads(&self) -> Error {
         let loads_max = self.config.loads.loads_max;
         err!(OutOfRoom, "{loads_max} loads run already (stream_loads_max); send it again")
-            .with_retry(freshet_base::Retry::After(std::time::Duration::from_secs(1)))
+            .with_retry(freshet_base::Retry::After(Duration::from_secs(1)))
+    }
+
+    /// How long a prepared load waits for its commit.
+    fn keep_prepared(&self, headers: &LoadHeaders) -> Duration {
+        match headers.has_timeout {
+            true => headers.timeout,
+            false => self.config.loads.precommit_timeout,
+        }
     }
 
     fn body_limit(&self, format: &LoadFormat) -> BodyLimit {
