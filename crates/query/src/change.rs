@@ -9,11 +9,11 @@ use std::ops::ControlFlow;
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
-    NonBlock, ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr,
-    TableFactor, TableWithJoins, Value, visit_expressions_mut, visit_relations,
+    NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
+    TableWithJoins, Value, visit_expressions_mut, visit_relations,
 };
 
-use crate::syntax::{Scalar, Select, TableName, select_of};
+use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 
 /// The name of the column with the number of a row among those that are computed from.
 pub const ROW: &str = "\u{1}row";
@@ -288,18 +288,7 @@ pub fn over_rows(table: &TableName, values: &[Scalar]) -> Select {
     let mut query = select_of(std::iter::once(row).chain(values).collect());
     let database = table.database.iter().map(|name| quoted(name));
     let name = database.chain([quoted(&table.table)]).map(ObjectNamePart::Identifier);
-    let relation = TableFactor::Table {
-        name: ObjectName(name.collect()),
-        alias: None,
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    };
+    let relation = table_factor(name.collect(), None);
     if let SetExpr::Select(select) = &mut *query.body {
         select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
     }

@@ -18,7 +18,7 @@ use freshet_base::{Result, bail};
 use freshet_schema::TableSchema;
 use futures::StreamExt;
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
+    Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
     TableWithJoins, Visit, Visitor, visit_expressions,
 };
 
@@ -29,7 +29,7 @@ use crate::error::mapped;
 use crate::interrupt::Cancellation;
 use crate::parser::HttpStream;
 use crate::result::ResultColumn;
-use crate::syntax::{Scalar, Select, select_of};
+use crate::syntax::{Scalar, Select, select_of, table_factor};
 use crate::tables::Table;
 use crate::threads::Task;
 
@@ -74,7 +74,7 @@ impl Columns<'_> {
         let inner = [row()].into_iter().chain(plain).chain(computed).collect();
         let inner = query(inner, body(None), None);
         let targets = self.targets.iter().map(|name| item(Expr::Identifier(quoted(name)), name));
-        let deletes = self.deletes.map(|condition| item(condition.0.clone(), DELETES));
+        let deletes = self.deletes.map(|condition| item(is_true(condition), DELETES));
         let outer = [row()].into_iter().chain(deletes).chain(targets).collect();
         let derived = TableFactor::Derived {
             lateral: false,
@@ -151,6 +151,11 @@ fn row() -> SelectItem {
     SelectItem::UnnamedExpr(Expr::Identifier(quoted(ROW)))
 }
 
+/// Whether a condition holds: never NULL.
+fn is_true(condition: &Scalar) -> Expr {
+    Expr::IsTrue(Box::new(Expr::Nested(Box::new(condition.0.clone()))))
+}
+
 fn item(expr: Expr, name: &str) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: quoted(name) }
 }
@@ -160,18 +165,8 @@ fn alias(name: &str) -> TableAlias {
 }
 
 fn body(name: Option<&str>) -> TableFactor {
-    TableFactor::Table {
-        name: ObjectName(vec![ObjectNamePart::Identifier(quoted(BODY))]),
-        alias: name.map(alias),
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    }
+    let body = vec![ObjectNamePart::Identifier(quoted(BODY))];
+    table_factor(body, name.map(alias))
 }
 
 fn query(items: Vec<SelectItem>, from: TableFactor, condition: Option<Expr>) -> Query {

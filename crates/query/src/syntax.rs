@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 
 use freshet_schema::bytes_of_hex;
 use sqlparser::ast::{
-    self, Expr, GroupByExpr, Query, SelectFlavor, SelectItem, SetExpr, UnaryOperator, Visit,
-    helpers::attached_token::AttachedToken, visit_expressions, visit_relations,
+    self, Expr, GroupByExpr, ObjectName, ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr,
+    TableAlias, TableFactor, UnaryOperator, Visit, helpers::attached_token::AttachedToken,
+    visit_expressions, visit_relations,
 };
 
 /// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
@@ -165,6 +166,22 @@ pub fn hex_of_bits(bits: &str) -> Option<String> {
         hex.insert(0, '0');
     }
     Some(hex)
+}
+
+/// A table of this name, as it stands in FROM.
+pub(crate) fn table_factor(name: Vec<ObjectNamePart>, alias: Option<TableAlias>) -> TableFactor {
+    TableFactor::Table {
+        name: ObjectName(name),
+        alias,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
 }
 
 pub(crate) fn select_of(exprs: Vec<Expr>) -> Query {

@@ -236,6 +236,12 @@ fn rows_delete_their_keys() {
     ];
     assert_eq!(load(&computed, "2,1\n4,1\n5,0\n8,0\n"), [4, 3, 0, 1]);
     assert_eq!(site.rows_of("u"), ["2,21,x", "5,500,NULL", "6,60,f", "8,800,NULL"]);
+    // A condition that is no truth value counts as in WHERE: NULL and text that is no number do not
+    // hold, '1x' does.
+    let text = ["merge_type: MERGE", "columns: a, op, b = 1", "delete: op"];
+    assert_eq!(load(&text, "2,\\N\n5,no\n6,1x\n"), [3, 3, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["2,1,NULL", "5,1,NULL", "8,800,NULL"]);
+    load(&merge, "2,21,x\n5,500,\\N\n6,60,f\n");
     let dir = site.stop();
     let site = Site::in_dir(dir, freshet_server::http::HttpConfig::default());
     assert_eq!(site.rows_of("u"), ["2,21,x", "5,500,NULL", "6,60,f", "8,800,NULL"]);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Account, View};
+use freshet_meta::Account;
 use freshet_query::engine::StatementContext;
 use freshet_query::mapping::{BODY, table};
 use freshet_query::session::{Session, SqlMode};
@@ -73,18 +73,5 @@ impl Tables for LoadContext {
             bail!(NotSupported, "a load reads its body alone, not table '{database}.{name}'");
         }
         Ok(table(&self.seen))
-    }
-
-    fn view(
-        &self,
-        _reader: Option<&Account>,
-        _database: &str,
-        _name: &str,
-    ) -> Result<Option<Arc<View>>> {
-        Ok(None)
-    }
-
-    fn table_of(&self, _reader: &Account, database: &str, name: &str) -> Result<Table> {
-        self.table(database, name)
     }
 }

@@ -194,7 +194,7 @@ impl Mapped {
                 let line = if is_full { Vec::new() } else { line(source, number) };
                 done.rejects.add(number as u64 + 1, &line, || reason(&fault, &self.plan));
             } else if self.marks {
-                done.deletes.push(is_true(&cells[1], row));
+                done.deletes.push(is_true(&cells[1], row)?);
             }
         }
         let encoded = encoder.finish()?;
@@ -204,21 +204,12 @@ impl Mapped {
     }
 }
 
-/// Whether a condition holds.
-fn is_true(cells: &Cells, row: usize) -> bool {
+/// A truth value of the query.
+fn is_true(cells: &Cells, row: usize) -> Result<bool> {
     match cells {
-        _ if cells.is_null(row) => false,
-        Cells::Bool(values) => values.value(row),
-        Cells::Int(values) => values.value(row) != 0,
-        Cells::UInt(values) => values.value(row) != 0,
-        Cells::Float(values) => values.value(row) != 0.0,
-        Cells::Double(values, _) => values.value(row) != 0.0,
-        _ => {
-            let mut text = Vec::new();
-            cells.text(row, &mut text);
-            let text = String::from_utf8_lossy(&text).into_owned();
-            text.trim().parse::<f64>().is_ok_and(|number| number != 0.0)
-        }
+        Cells::Bool(values) => Ok(values.value(row)),
+        Cells::Int(values) => Ok(values.value(row) != 0),
+        _ => bail!(Internal, "IS TRUE gives something else than a truth value"),
     }
 }
 
