@@ -20,7 +20,7 @@ use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{
-    Choice, Limits, MergeJob, Merged, choose, merge, not_full, size,
+    Choice, Limits, MergeJob, Merged, check_rows, choose, merge, not_full, size,
 };
 use freshet_storage::fold::Event;
 use freshet_storage::resolver::MergeSwap;
@@ -301,7 +301,7 @@ impl Compactor {
     ) -> Result<()> {
         let MergePlan { table, tablet, rowsets: removed, .. } = work;
         let Merged { rowset: meta, rows } = merged;
-        check_merged(&removed, &meta);
+        check_merged(&removed, &meta, schema);
         // A merge in a keyed table is shown between flushes, which move marks to files (K28).
         let _between_flushes = match &rows {
             Some(_) => Some(state.flushing.lock().await),
@@ -352,9 +352,8 @@ impl Compactor {
 }
 
 /// Checks what a merge has written before a record says so: settling that record must not fail.
-fn check_merged(removed: &[Arc<Rowset>], added: &RowsetMeta) {
-    let rows = removed.iter().map(|rowset| rowset.flushed_rows()).sum::<u64>();
-    assert_eq!(rows, added.rows, "a merge has the living rows of its inputs");
+fn check_merged(removed: &[Arc<Rowset>], added: &RowsetMeta, schema: &TableSchema) {
+    check_rows(removed, added.rows, schema);
     let (first, last) = removed.first().zip(removed.last()).expect("a merge has rowsets");
     let lsns = (first.lsns().0, last.lsns().1);
     assert_eq!(lsns, (added.lsn_first, added.lsn_last), "a merge has the LSNs of its inputs");

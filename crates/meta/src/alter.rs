@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, Result, TableId, bail, err};
-use freshet_schema::{COLUMNS_MAX, Column, DefaultValue, Distribution, Table, TableSchema};
+use freshet_schema::{
+    Aggregate, COLUMNS_MAX, Column, DefaultValue, Distribution, KeyModel, Table, TableSchema,
+};
 
 use crate::catalog::Catalog;
 use crate::create::column;
@@ -105,6 +107,7 @@ fn add(
         );
     }
     let new = column(written, id, table.form)?;
+    check_aggregate(table, &new)?;
     if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::asks_clock) {
         bail!(
             InvalidDefault,
@@ -129,6 +132,40 @@ fn add(
     }
     columns.insert(at, new);
     Ok(())
+}
+
+/// A column of a table with an AGGREGATE KEY is aggregated, and its default does not depend on how
+/// many rows have become one already.
+fn check_aggregate(table: &Table, new: &Column) -> Result<()> {
+    let Column { name, ty, .. } = new;
+    match (table.key_model == KeyModel::Aggregate, new.aggregate) {
+        (false, None) => Ok(()),
+        (false, Some(_)) => bail!(
+            Unknown,
+            "Can not assign aggregation method on column[{name}]: table '{}' has no AGGREGATE KEY",
+            table.name
+        ),
+        (true, None) => bail!(
+            NotSupported,
+            "Can not add key column '{name}' to a table with an AGGREGATE KEY; a value column says \
+             SUM, MIN, MAX, REPLACE or REPLACE_IF_NOT_NULL behind its type"
+        ),
+        (true, Some(function)) if !function.is_of(*ty) => bail!(
+            Unknown,
+            "Aggregate type {} is not compatible with primitive type {ty} of column[{name}]",
+            function.name()
+        ),
+        (true, Some(Aggregate::Sum)) => match &new.default {
+            None => Ok(()),
+            Some(DefaultValue::Literal(text)) if text.parse() == Ok(0.0) => Ok(()),
+            Some(_) => bail!(
+                InvalidDefault,
+                "Invalid default value for '{name}': a SUM that is added to rows that are there \
+                 begins with 0 or NULL"
+            ),
+        },
+        (true, Some(_)) => Ok(()),
+    }
 }
 
 fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<()> {

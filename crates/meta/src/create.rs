@@ -74,9 +74,11 @@ impl Planned {
         };
         let written = spec.distribution.as_ref().or(by_clause.as_ref());
         Ok(Self {
-            distribution: match key_model.is_keyed() {
-                false => distribution(written, &columns)?,
-                true => distribution_by_key(written, &columns, &sort_key)?,
+            distribution: match key_model {
+                KeyModel::Duplicate => distribution(written, &columns)?,
+                KeyModel::Unique | KeyModel::Primary | KeyModel::Aggregate => {
+                    distribution_by_key(written, &columns, &sort_key)?
+                }
             },
             placement,
             key_model,
@@ -185,6 +187,7 @@ fn sort_key(
         return Ok((KeyModel::Primary, primary_key(primary, columns, spec.form)?));
     }
     let leading = key_columns(spec, columns)?;
+    check_aggregates(spec, columns, leading)?;
     Ok((key_model(spec, &columns[..leading])?, (0..leading).collect()))
 }
 
@@ -253,14 +256,48 @@ fn key_columns(spec: &TableSpec, columns: &[Column]) -> Result<usize> {
 fn key_model(spec: &TableSpec, keys: &[Column]) -> Result<KeyModel> {
     match spec.key.as_ref().map(|key| key.model) {
         None | Some(KeyModelSpec::Duplicate) => return Ok(KeyModel::Duplicate),
+        Some(KeyModelSpec::Aggregate) => return Ok(KeyModel::Aggregate),
         Some(KeyModelSpec::Unique) => {}
-        Some(KeyModelSpec::Aggregate) => {
-            bail!(NotSupported, "AGGREGATE KEY tables are not supported; use DUPLICATE KEY")
-        }
     }
     // A column of text is as long as it was declared.
     check_key_bytes(keys.iter().map(|column| u64::from(key_bytes(column.ty))).sum())?;
     Ok(KeyModel::Unique)
+}
+
+/// In a table with an AGGREGATE KEY each column behind the key says how its values become one, and
+/// no other column does.
+fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize) -> Result<()> {
+    let model = spec.key.as_ref().map_or(KeyModelSpec::Duplicate, |key| key.model);
+    let word = match model {
+        KeyModelSpec::Duplicate => "DUPLICATE",
+        KeyModelSpec::Unique => "UNIQUE",
+        KeyModelSpec::Aggregate => "AGGREGATE",
+    };
+    let wants = |at: usize| model == KeyModelSpec::Aggregate && at >= keys;
+    for (at, column) in columns.iter().enumerate() {
+        let Column { name, ty, .. } = column;
+        match column.aggregate {
+            None if wants(at) => bail!(
+                Unknown,
+                "AGGREGATE KEY table should specify aggregate type for non-key column[{name}]: \
+                 write SUM, MIN, MAX, REPLACE or REPLACE_IF_NOT_NULL behind its type"
+            ),
+            Some(_) if at < keys => {
+                bail!(Unknown, "Key column[{name}] should not specify aggregate type.")
+            }
+            Some(_) if !wants(at) => bail!(
+                Unknown,
+                "{word} KEY table should not specify aggregate type for non-key column[{name}]"
+            ),
+            Some(function) if !function.is_of(*ty) => bail!(
+                Unknown,
+                "Aggregate type {} is not compatible with primitive type {ty} of column[{name}]",
+                function.name()
+            ),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
@@ -420,7 +457,7 @@ fn placed_by(
     let named = columns.iter().filter(|column| placement.columns.contains(&column.id));
     let named = named.map(|column| column.name.clone()).collect::<Vec<_>>();
     let is_key = |id: &ColumnId| sort_key.iter().any(|&at| columns[at].id == *id);
-    if key_model.is_keyed() && !placement.columns.iter().all(is_key) {
+    if key_model != KeyModel::Duplicate && !placement.columns.iter().all(is_key) {
         warnings.push(format!(
             "rows are divided by the primary key, and not by ({}), which is not all of it",
             named.join(", ")

@@ -29,6 +29,9 @@ pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
 
 fn column(column: &Column, table: &Table) -> String {
     let mut line = format!("{} {}", quoted(&column.name), type_name(column, table.form));
+    if let Some(function) = column.aggregate {
+        write!(line, " {}", function.name()).expect("writing to a string cannot fail");
+    }
     match (column.nullable, table.form) {
         (false, _) => line.push_str(" NOT NULL"),
         (true, TableForm::Olap) => line.push_str(" NULL"),
@@ -107,6 +110,7 @@ fn olap_tail(table: &Table) -> String {
     let mut tail = match table.key_model {
         KeyModel::Duplicate => format!(" ENGINE=OLAP\nDUPLICATE KEY({keys})"),
         KeyModel::Unique => format!(" ENGINE=OLAP\nUNIQUE KEY({keys})"),
+        KeyModel::Aggregate => format!(" ENGINE=OLAP\nAGGREGATE KEY({keys})"),
         KeyModel::Primary => " ENGINE=OLAP".to_owned(),
     };
     if !table.comment.is_empty() {

@@ -1,6 +1,6 @@
 //! Specifications of tables from the SQL layer, independent of syntax.
 
-use freshet_schema::{ColumnType, DeclaredKeyKind, DefaultValue, TableForm};
+use freshet_schema::{Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, TableForm};
 
 /// The DEFAULT clause.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,6 +32,8 @@ pub struct ColumnSpec {
     /// The COMMENT; empty if none was given.
     pub comment: String,
     pub auto_increment: bool,
+    /// How values of equal keys become one, if that is written.
+    pub aggregate: Option<Aggregate>,
 }
 
 impl ColumnSpec {
@@ -39,8 +41,8 @@ impl ColumnSpec {
     pub fn new(name: impl Into<String>, ty: ColumnType) -> Self {
         let (name, comment) = (name.into(), String::new());
         let default = DefaultSpec::Unset;
-        let (non_negative, nullable, auto_increment) = (false, true, false);
-        Self { name, ty, non_negative, nullable, default, comment, auto_increment }
+        let (non_negative, nullable, auto_increment, aggregate) = (false, true, false, None);
+        Self { name, ty, non_negative, nullable, default, comment, auto_increment, aggregate }
     }
 }
 

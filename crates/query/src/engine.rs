@@ -30,6 +30,7 @@ use freshet_base::{Error, Result, err};
 use freshet_meta::{Account, View};
 use sqlparser::ast::Statement;
 
+use crate::aggregated;
 use crate::checked;
 use crate::error::{external, mapped};
 use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
@@ -518,7 +519,7 @@ impl ContextProvider for Context<'_> {
             Some(reader) => self.tables.table_of(reader, database, name.table()),
             None => self.tables.table(database, name.table()),
         };
-        Ok(provider_as_source(provider.map_err(external)?.0))
+        Ok(provider_as_source(aggregated::as_seen(provider.map_err(external)?.0)?))
     }
 
     fn create_cte_work_table(

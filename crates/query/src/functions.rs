@@ -33,6 +33,7 @@ pub mod udf;
 pub mod variance;
 pub mod vector;
 pub mod whole;
+pub mod wrapping_sum;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -16,6 +16,7 @@
 //! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` contains MySQL's results.
 
 pub mod actions;
+mod aggregated;
 pub mod assign;
 mod body;
 pub mod change;

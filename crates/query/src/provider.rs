@@ -16,7 +16,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::TabletId;
-use freshet_schema::TableSchema;
+use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
@@ -26,7 +26,9 @@ use crate::error::external;
 use crate::functions::meaning;
 use crate::origin::ColumnOrigin;
 use crate::prune::{Condition, tablets, without_zone};
-use crate::scan::{BATCH_ROWS, Morsel, PruningCounts, ScanExec, is_instant, spread};
+use crate::scan::{
+    BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, PruningCounts, ScanExec, is_instant, spread,
+};
 use freshet_schema::Zone;
 
 /// Approximate number of rows in a slice of a file, so that threads share a table evenly.
@@ -55,7 +57,13 @@ impl StoredTable {
         (self.database.clone(), self.snapshot.table.name.clone())
     }
 
-    fn columns(&self) -> &Arc<TableSchema> {
+    /// Its definition.
+    pub fn table(&self) -> &Table {
+        &self.snapshot.table
+    }
+
+    /// Its columns as of the snapshot.
+    pub fn columns(&self) -> &Arc<TableSchema> {
         &self.snapshot.schema
     }
 
@@ -234,7 +242,7 @@ impl TableProvider for UnboundTable {
 }
 
 /// Column names in lower case, since they are case-insensitive in MySQL, with their origin as
-/// metadata.
+/// metadata. A table with an AGGREGATE KEY also shows where its rows stand in the log.
 fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
     let fields = snapshot.schema.columns.iter().enumerate().map(|(at, column)| {
         let ty = match column.ty.arrow() {
@@ -245,7 +253,11 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
         let metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
         Field::new(column.name.to_lowercase(), ty, column.nullable).with_metadata(metadata)
     });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    let mut fields = fields.collect::<Vec<_>>();
+    if snapshot.table.key_model == KeyModel::Aggregate {
+        fields.extend(PLACE_COLUMNS.map(|name| Field::new(name, DataType::UInt64, false)));
+    }
+    Arc::new(Schema::new(fields))
 }
 
 impl fmt::Debug for StoredTable {
@@ -280,7 +292,7 @@ impl TableProvider for StoredTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let projection = match projection {
             Some(projection) => projection.clone(),
-            None => (0..self.columns().columns.len()).collect(),
+            None => (0..self.schema.fields().len()).collect(),
         };
         // What is dead is known before anything is counted or read.
         self.snapshot.resolved().await.map_err(|error| external(error.into()))?;
@@ -289,8 +301,13 @@ impl TableProvider for StoredTable {
         let limit = limit.filter(|_| filters.is_empty() && !hides);
         let asked = self.asked(state, filters)?;
         let (files, left) = self.files(&asked, limit);
-        let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
-        let mut statistics = self.statistics(&files, &projection).await;
+        let memory = self.snapshot.delta_parts().map_err(|error| external(error.into()))?;
+        let of_table = self.columns().columns.len();
+        let stored = projection.iter().copied().filter(|at| *at < of_table).collect::<Vec<_>>();
+        let mut statistics = self.statistics(&files, &stored).await;
+        // Where its rows stand is asked for behind the columns of the table.
+        let unknown = ColumnStatistics::new_unknown();
+        statistics.column_statistics.resize(projection.len(), unknown);
         // Dead rows may have given the bounds of a column.
         if self.snapshot.is_keyed() {
             let inexact = |column: &mut ColumnStatistics| *column = mem::take(column).to_inexact();
@@ -300,18 +317,27 @@ impl TableProvider for StoredTable {
             statistics = statistics.to_inexact();
         }
         let slices = files.into_iter().flat_map(|file| file.divide(SLICE_ROWS)).map(Morsel::File);
-        let morsels = slices.chain(memory.into_iter().map(Morsel::Memory)).collect();
+        let memory = (0..).zip(memory).map(|(number, (lsn, rows))| InMemory { lsn, number, rows });
+        let morsels = slices.chain(memory.map(Morsel::Memory)).collect();
         let schema = Arc::new(
             self.schema.project(&projection).map_err(|error| plan_datafusion_err!("{error}"))?,
         );
         let request = ScanRequest {
             schema: Arc::clone(self.columns()),
-            projection,
+            projection: stored,
             prune: asked.prune,
             batch_rows: BATCH_ROWS,
         };
         let partitions = spread(morsels, state.config().target_partitions());
         let table = (self.database.as_str(), Arc::clone(&self.snapshot));
-        Ok(Arc::new(ScanExec::new(table, partitions, left, request, schema, self.zone, statistics)))
+        Ok(Arc::new(ScanExec::new(
+            table,
+            partitions,
+            left,
+            request,
+            (schema, projection),
+            self.zone,
+            statistics,
+        )))
     }
 }

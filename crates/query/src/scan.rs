@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, UInt64Array,
+};
 use arrow::datatypes::{SchemaRef, TimestampMicrosecondType};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
@@ -27,6 +29,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
+use freshet_base::Lsn;
 use freshet_schema::{ColumnType, TableSchema};
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::rowset::Slice;
@@ -47,14 +50,24 @@ pub enum Morsel {
     /// A slice of a file.
     File(Slice),
     /// Rows in memory, with all columns.
-    Memory(RecordBatch),
+    Memory(InMemory),
+}
+
+/// Rows in memory.
+#[derive(Clone)]
+pub struct InMemory {
+    /// Where they stand in the log, as [`TableSnapshot::delta_parts`] says it.
+    pub lsn: Lsn,
+    /// Their number among the parts of their table.
+    pub number: u32,
+    pub rows: RecordBatch,
 }
 
 impl Morsel {
     pub fn rows(&self) -> u64 {
         match self {
             Self::File(slice) => slice.rows,
-            Self::Memory(batch) => batch.num_rows() as u64,
+            Self::Memory(memory) => memory.rows.num_rows() as u64,
         }
     }
 }
@@ -86,6 +99,40 @@ pub struct PruningCounts {
     pub segments: [usize; 2],
 }
 
+/// Where a row stands in the log: what decides which of several values of a key is the last one.
+/// A scan shows it behind the columns of the table, as [`PLACE_COLUMNS`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Place {
+    /// At or below the LSN of the row, and above those of older rowsets and parts in memory.
+    lsn: u64,
+    /// The order of the rows with the same `lsn`.
+    row: u64,
+}
+
+/// The names of the columns of [`Place`], which no column of a table can have: names do not end
+/// with a blank.
+pub const PLACE_COLUMNS: [&str; 2] = ["lsn ", "row "];
+
+impl Place {
+    /// The number of bits of a row's number in its slice of a file, or part of memory.
+    const ROW_BITS: u32 = 32;
+    /// The number of bits of a slice's number in its segment.
+    const SHARE_BITS: u32 = 12;
+
+    /// That of the first row of a slice. A slice is read in the order of its rows.
+    fn of_slice(slice: &Slice) -> Self {
+        let (segment, share) = (u64::from(slice.segment.meta().id.get()), slice.share.at as u64);
+        let fits = share < 1 << Self::SHARE_BITS && segment < 1 << 20;
+        assert!(fits, "slice {share} of segment {segment} has a place in its rowset");
+        let row = ((segment << Self::SHARE_BITS) | share) << Self::ROW_BITS;
+        Self { lsn: slice.rowset.lsns().0.get(), row }
+    }
+
+    fn of_memory(memory: &InMemory) -> Self {
+        Self { lsn: memory.lsn.get(), row: u64::from(memory.number) << Self::ROW_BITS }
+    }
+}
+
 /// The scan of a table.
 pub struct ScanExec {
     table: String,
@@ -94,6 +141,9 @@ pub struct ScanExec {
     snapshot: Arc<TableSnapshot>,
     partitions: Vec<Vec<Morsel>>,
     request: Arc<ScanRequest>,
+    /// The columns of its batches: those of the request, and behind all columns of the table those
+    /// of [`Place`].
+    projection: Arc<[usize]>,
     zone: Zone,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
@@ -102,13 +152,14 @@ pub struct ScanExec {
 }
 
 impl ScanExec {
-    /// A scan of `partitions` of a table; `request` defines what is read, `schema` the batches.
+    /// A scan of `partitions` of a table; `request` defines what is read, `schema` the batches,
+    /// whose columns its `projection` names.
     pub fn new(
         (database, snapshot): (&str, Arc<TableSnapshot>),
         partitions: Vec<Vec<Morsel>>,
         left: PruningCounts,
         request: ScanRequest,
-        schema: SchemaRef,
+        (schema, projection): (SchemaRef, Vec<usize>),
         zone: Zone,
         statistics: Statistics,
     ) -> Self {
@@ -124,6 +175,7 @@ impl ScanExec {
             snapshot,
             partitions,
             request: Arc::new(request),
+            projection: projection.into(),
             zone,
             statistics: Arc::new(statistics),
             properties: Arc::new(properties),
@@ -140,6 +192,7 @@ impl ScanExec {
             snapshot: Arc::clone(&self.snapshot),
             partitions: self.partitions.clone(),
             request: Arc::clone(&self.request),
+            projection: Arc::clone(&self.projection),
             zone: self.zone,
             statistics: Arc::clone(&self.statistics),
             properties: Arc::clone(&self.properties),
@@ -250,6 +303,8 @@ impl ExecutionPlan for ScanExec {
             scan: None,
             pending: VecDeque::new(),
             request: Arc::clone(&self.request),
+            projection: Arc::clone(&self.projection),
+            place: Place::default(),
             schema: self.schema(),
             zone: self.zone,
             hidden: self.snapshot.hidden().cloned(),
@@ -332,6 +387,9 @@ struct Reader {
     scan: Option<Scan>,
     pending: VecDeque<RecordBatch>,
     request: Arc<ScanRequest>,
+    projection: Arc<[usize]>,
+    /// Where the next row stands.
+    place: Place,
     schema: SchemaRef,
     zone: Zone,
     /// Rows of files with these keys are left out.
@@ -359,7 +417,7 @@ impl Reader {
                 }
             }
             match self.morsels.pop_front()? {
-                Morsel::Memory(batch) => self.open_memory(&batch),
+                Morsel::Memory(memory) => self.open_memory(&memory),
                 Morsel::File(slice) => {
                     if let Err(error) = self.open_slice(&slice).await {
                         self.stop();
@@ -420,13 +478,16 @@ impl Reader {
         }
         self.counts.slices.add_matched(1);
         let scan = slice.scan(&request).await?;
+        self.place = Place::of_slice(slice);
         self.counts.pruned(&scan.pruned());
         self.scan = Some(scan);
         Ok(())
     }
 
-    fn open_memory(&mut self, batch: &RecordBatch) {
-        let batch = batch.project(&self.request.projection).expect("a projection names columns");
+    fn open_memory(&mut self, memory: &InMemory) {
+        self.place = Place::of_memory(memory);
+        let batch =
+            memory.rows.project(&self.request.projection).expect("a projection names columns");
         let mut at = 0;
         while at < batch.num_rows() {
             let rows = BATCH_ROWS.min(batch.num_rows() - at);
@@ -436,15 +497,27 @@ impl Reader {
     }
 
     /// Converts a batch to the plan's schema, with instants as local time of the session.
-    fn finished(&self, batch: RecordBatch) -> Result<RecordBatch> {
+    fn finished(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         self.counts.rows_read.add(rows);
-        let mut columns = batch.columns().to_vec();
-        for (column, &at) in columns.iter_mut().zip(&self.request.projection) {
-            if is_instant(&self.request.schema, at) {
-                *column = local(column, self.zone);
+        let place = self.place;
+        self.place.row += rows as u64;
+        let mut stored = batch.columns().iter();
+        let of_table = self.request.schema.columns.len();
+        let columns = self.projection.iter().map(|&at| -> ArrayRef {
+            if at < of_table {
+                let column = stored.next().expect("a batch has the columns that were asked for");
+                return match is_instant(&self.request.schema, at) {
+                    true => local(column, self.zone),
+                    false => Arc::clone(column),
+                };
             }
-        }
+            match at - of_table {
+                0 => Arc::new(UInt64Array::from_value(place.lsn, rows)),
+                _ => Arc::new(UInt64Array::from_iter_values(place.row..place.row + rows as u64)),
+            }
+        });
+        let columns = columns.collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
@@ -482,7 +555,7 @@ mod tests {
         let morsel = |rows: i32| {
             let values = Int32Array::from_iter_values(0..rows);
             let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]);
-            Morsel::Memory(batch.unwrap())
+            Morsel::Memory(InMemory { lsn: Lsn(1), number: 0, rows: batch.unwrap() })
         };
         let threads = spread(vec![morsel(1000), morsel(10_000), morsel(4000), morsel(6000)], 2);
         let rows = |thread: &Vec<Morsel>| thread.iter().map(Morsel::rows).sum::<u64>();

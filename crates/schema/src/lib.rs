@@ -12,6 +12,7 @@
 //!
 //! Test it with `cargo test -p freshet-schema`.
 
+pub mod aggregate;
 pub mod columns;
 pub mod encode;
 pub mod fields;
@@ -25,6 +26,7 @@ pub mod types;
 pub mod value;
 pub mod zone;
 
+pub use aggregate::Aggregate;
 pub use columns::ColumnsBuilder;
 pub use encode::encode;
 pub use fields::FieldFormat;

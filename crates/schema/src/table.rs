@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 
+use crate::aggregate::Aggregate;
 use crate::sequence::Sequence;
 use crate::types::ColumnType;
 
@@ -80,6 +81,9 @@ pub struct Column {
     pub before: Option<String>,
     /// AUTO_INCREMENT: its values are generated, from this one on in a new table.
     pub auto_increment: Option<u64>,
+    /// How the values of equal keys become one: of the columns behind the key of a table with
+    /// [`KeyModel::Aggregate`], and of no others.
+    pub aggregate: Option<Aggregate>,
 }
 
 impl Column {
@@ -97,6 +101,7 @@ impl Column {
             length_unit: LengthUnit::Bytes,
             before: None,
             auto_increment: None,
+            aggregate: None,
         }
     }
 
@@ -139,6 +144,11 @@ impl TableSchema {
     /// The index of the column with this name, compared case-insensitively.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether rows with equal keys become one ([`Column::aggregate`]).
+    pub fn is_combined(&self) -> bool {
+        self.columns.iter().any(|column| column.aggregate.is_some())
     }
 
     /// The index of the AUTO_INCREMENT column, if there is one.
@@ -189,10 +199,13 @@ pub enum KeyModel {
     /// There are none: who writes looks first, and a row whose key exists is refused, left out, or
     /// replaces the other, as the statement says (keys.md).
     Primary,
+    /// They become one row, value by value ([`Column::aggregate`]): in the order of the log, when
+    /// rows are read and when files are merged (keys.md, section 1).
+    Aggregate,
 }
 
 impl KeyModel {
-    /// Whether at most one row of a key is alive.
+    /// Whether at most one row of a key is alive. Rows of other tables never die one by one.
     pub const fn is_keyed(self) -> bool {
         matches!(self, Self::Unique | Self::Primary)
     }

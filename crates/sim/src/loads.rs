@@ -433,7 +433,7 @@ impl Client {
 fn kind_of(target: &LoadTarget) -> RowKind {
     match target.table().key_model {
         KeyModel::Unique | KeyModel::Primary => RowKind::Version,
-        KeyModel::Duplicate => RowKind::Plain,
+        KeyModel::Duplicate | KeyModel::Aggregate => RowKind::Plain,
     }
 }
 

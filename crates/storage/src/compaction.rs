@@ -7,4 +7,4 @@ pub mod worker;
 
 pub use picker::{Choice, Limits, choose, not_full, size};
 pub use row_map::RowMap;
-pub use worker::{MergeJob, Merged, merge};
+pub use worker::{MergeJob, Merged, check_rows, merge};

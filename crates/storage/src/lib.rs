@@ -15,6 +15,7 @@
 //! Test it with `cargo test -p freshet-storage`.
 
 pub mod check;
+mod combine;
 pub mod compaction;
 pub mod delta;
 mod error;

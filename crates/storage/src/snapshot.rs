@@ -242,16 +242,28 @@ impl TableSnapshot {
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub fn delta_batches(&self) -> Result<Vec<RecordBatch>> {
-        let mut batches = Vec::new();
+        Ok(self.delta_parts()?.into_iter().map(|(_, batch)| batch).collect())
+    }
+
+    /// [`Self::delta_batches`] in the order of the log, each with an LSN at or below those of its
+    /// rows and above all before it that are not of the same part; the session's own rows, which
+    /// come last, have the greatest.
+    ///
+    /// # Errors
+    /// As [`Self::delta_batches`].
+    pub fn delta_parts(&self) -> Result<Vec<(Lsn, RecordBatch)>> {
+        let mut parts = Vec::new();
         for rows in &self.delta {
+            let mut batches = Vec::new();
             rows.batches(&self.schema, &mut batches)?;
+            parts.extend(batches.into_iter().map(|batch| (rows.lsns.0, batch)));
         }
         if let Some(hidden) = &self.hidden {
-            for batch in &mut batches {
+            for (_, batch) in &mut parts {
                 *batch = hidden.seen(batch, hidden.columns());
             }
         }
-        batches.extend(self.overlay.iter().cloned());
-        Ok(batches)
+        parts.extend(self.overlay.iter().map(|batch| (Lsn(u64::MAX), batch.clone())));
+        Ok(parts)
     }
 }

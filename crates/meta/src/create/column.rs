@@ -23,6 +23,7 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
         comment: written.comment.clone(),
         collation,
         length_unit,
+        aggregate: written.aggregate,
         ..Column::new(id, &written.name, written.ty)
     };
     column.default = default(written, &column)?;

@@ -1,5 +1,5 @@
 use freshet_base::{ColumnId, ErrorCode};
-use freshet_schema::DefaultValue;
+use freshet_schema::{Aggregate, DefaultValue};
 
 use super::*;
 use crate::spec::ColumnSpec;
@@ -38,8 +38,27 @@ fn keys_must_be_a_prefix_of_the_columns() {
     assert_eq!(refused(&spec).1, "Key column[nope] doesn't exist.");
     spec.key = duplicate_key(&["ID", "name"]);
     assert_eq!(Planned::check(&spec).unwrap().key_columns, 2);
+}
+
+#[test]
+fn values_of_an_aggregate_key_say_how_they_become_one() {
+    let mut spec = spec("t");
     spec.key = Some(KeySpec { model: KeyModelSpec::Aggregate, columns: vec!["id".to_owned()] });
-    assert_eq!(refused(&spec).0, ErrorCode::NotSupported.errno());
+    assert!(refused(&spec).1.contains("should specify aggregate type for non-key column[name]"));
+    for column in &mut spec.columns[1..] {
+        column.aggregate = Some(Aggregate::Replace);
+    }
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!((planned.key_model, planned.key_columns), (KeyModel::Aggregate, 1));
+    assert_eq!(planned.distribution, Distribution::Hash(vec![ColumnId(1)]));
+    spec.columns[1].ty = ColumnType::VarChar { len: 9 };
+    spec.columns[1].aggregate = Some(Aggregate::Sum);
+    assert!(refused(&spec).1.contains("SUM is not compatible with primitive type varchar(9)"));
+    spec.columns[1].aggregate = Some(Aggregate::Max);
+    spec.key = Some(KeySpec { model: KeyModelSpec::Unique, columns: vec!["id".to_owned()] });
+    assert!(refused(&spec).1.contains("UNIQUE KEY table should not specify aggregate type"));
+    spec.columns[0].aggregate = Some(Aggregate::Max);
+    assert!(refused(&spec).1.contains("Key column[id] should not specify aggregate type."));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use freshet_base::ColumnId;
 use freshet_schema::{
-    CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX,
-    LengthUnit, VARCHAR_LEN_MAX,
+    Aggregate, CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue,
+    FSP_MAX, LengthUnit, VARCHAR_LEN_MAX,
 };
 use prost::{Message, Oneof};
 
@@ -31,6 +31,8 @@ pub struct ColumnForm {
     default: Option<DefaultForm>,
     #[prost(uint64, optional, tag = "13")]
     auto_increment: Option<u64>,
+    #[prost(uint32, optional, tag = "14")]
+    aggregate: Option<u32>,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34"
@@ -102,6 +104,7 @@ pub struct DecimalForm {
     scale: u32,
 }
 
+numbered!(Aggregate { Sum = 1, Min = 2, Max = 3, Replace = 4, ReplaceIfNotNull = 5 });
 numbered!(Collation { Binary = 1, Utf8mb4Bin = 2 });
 numbered!(LengthUnit { Bytes = 1, Characters = 2 });
 
@@ -119,6 +122,7 @@ impl OnDisk for Column {
             length_unit: self.length_unit.form(),
             before: self.before.clone(),
             auto_increment: self.auto_increment,
+            aggregate: self.aggregate.map(|function| function.form()),
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
@@ -137,6 +141,7 @@ impl OnDisk for Column {
             length_unit: LengthUnit::from_form(form.length_unit)?,
             before: form.before,
             auto_increment: form.auto_increment,
+            aggregate: form.aggregate.map(Aggregate::from_form).transpose()?,
         })
     }
 }

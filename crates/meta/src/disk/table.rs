@@ -130,7 +130,7 @@ pub struct PropertyForm {
 }
 
 numbered!(Dialect { Olap = 1, MySql = 2 });
-numbered!(KeyModel { Duplicate = 1, Unique = 2, Primary = 3 });
+numbered!(KeyModel { Duplicate = 1, Unique = 2, Primary = 3, Aggregate = 4 });
 numbered!(DeclaredKeyKind { Primary = 1, Unique = 2, Index = 3 });
 numbered!(GroupCommitMode { Off = 1, Sync = 2, Async = 3 });
 
@@ -196,7 +196,7 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     ensure(table.key_columns <= schema.columns.len(), "it has more key columns than columns")?;
     let has_key = match table.key_model {
         KeyModel::Duplicate => true,
-        KeyModel::Unique => {
+        KeyModel::Unique | KeyModel::Aggregate => {
             table.key_columns > 0 && schema.sort_key.iter().copied().eq(0..table.key_columns)
         }
         KeyModel::Primary => {
@@ -204,6 +204,12 @@ fn check(table: &Table) -> Result<(), Unreadable> {
             table.primary_key().is_some_and(|key| ids.eq(key.columns.iter().copied()))
         }
     };
+    let is_folded = |(at, column): (usize, &freshet_schema::Column)| {
+        let is_value = table.key_model == KeyModel::Aggregate && at >= table.key_columns;
+        column.aggregate.is_some() == is_value
+    };
+    let are_folded = schema.columns.iter().enumerate().all(is_folded);
+    ensure(are_folded, "the columns of an aggregate key are others than its table says")?;
     ensure(has_key, "its rows are not sorted by its unique key")?;
     ensure(table.partitions.len() == 1, "it has not one partition")?;
     let counts = table.sequence.is_none() || schema.auto_increment().is_some();

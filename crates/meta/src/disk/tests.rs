@@ -4,7 +4,7 @@ mod strategies;
 use std::fmt::Debug;
 
 use freshet_base::Lsn;
-use freshet_schema::{KeyModel, SchemaHistory, Table, TableSchema};
+use freshet_schema::{Aggregate, KeyModel, SchemaHistory, Table, TableSchema};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -198,6 +198,26 @@ fn a_unique_key_that_does_not_sort_its_rows_is_refused() {
         assert!(refusal(key_columns, sort_key).unwrap_err().contains("unique key"));
     }
     assert_eq!(refusal(2, vec![0, 1]), Ok(()));
+}
+
+#[test]
+fn an_aggregate_key_has_functions_behind_its_key() {
+    let read = |functions: &dyn Fn(usize) -> Option<Aggregate>| {
+        let table = golden::sample_table();
+        let schema = table.schema();
+        let mut columns = schema.columns.clone();
+        for (at, column) in columns.iter_mut().enumerate() {
+            column.aggregate = functions(at);
+        }
+        let history = SchemaHistory::new(TableSchema::new(schema.version, columns, vec![0]));
+        let table = Table { key_model: KeyModel::Aggregate, key_columns: 1, history, ..table };
+        let read = decode::<Table>(&encode(&table)).map_err(|error| error.to_string())?;
+        assert_eq!(read, table);
+        Ok::<_, String>(())
+    };
+    assert_eq!(read(&|at| (at > 0).then_some(Aggregate::ReplaceIfNotNull)), Ok(()));
+    assert!(read(&|_| None).unwrap_err().contains("aggregate key"));
+    assert!(read(&|_| Some(Aggregate::Sum)).unwrap_err().contains("aggregate key"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     TableSpec,
 };
-use freshet_schema::{DeclaredKeyKind, DefaultValue, SequenceKind, TableForm};
+use freshet_schema::{Aggregate, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -53,6 +53,9 @@ pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
     options(cursor, &mut create.spec)?;
     if cursor.words("AS") || cursor.peek_word(0).is_some_and(|w| w == "SELECT" || w == "WITH") {
         create.query = Some(cursor.query()?);
+    }
+    if create.spec.key.is_none() {
+        create.spec.key = aggregate_key(&mut create.spec);
     }
     finish(&mut create.spec, keys);
     if create.spec.columns.is_empty() && create.query.is_none() {
@@ -190,6 +193,8 @@ pub fn column(
             column.comment = cursor.text()?;
         } else if cursor.words("COLLATE") || cursor.words("CHARACTER SET") {
             cursor.name_or_text()?;
+        } else if let Some(function) = cursor.one_of(&Aggregate::ALL.map(Aggregate::name)) {
+            column.aggregate = Aggregate::parse(function);
         } else if let Some(refused) = refused_attribute(cursor) {
             return Err(refused);
         } else {
@@ -211,18 +216,9 @@ fn generated_by(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
-    const AGGREGATES: [&str; 8] = [
-        "SUM",
-        "MAX",
-        "MIN",
-        "REPLACE",
-        "REPLACE_IF_NOT_NULL",
-        "HLL_UNION",
-        "BITMAP_UNION",
-        "QUANTILE_UNION",
-    ];
-    if let Some(function) = cursor.one_of(&AGGREGATES) {
-        return Some(refuse(&format!("AGGREGATE KEY tables (column function {function})")));
+    const SKETCHES: [&str; 3] = ["HLL_UNION", "BITMAP_UNION", "QUANTILE_UNION"];
+    if let Some(function) = cursor.one_of(&SKETCHES) {
+        return Some(refuse(&format!("column function {function}")));
     }
     let others =
         ["ON UPDATE", "GENERATED", "AS", "REFERENCES", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
@@ -388,6 +384,15 @@ fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
         cursor.name_or_text()?;
     }
     Ok(true)
+}
+
+/// The key of a table that names none: where a column is aggregated, the columns before the first
+/// such column.
+fn aggregate_key(spec: &mut TableSpec) -> Option<KeySpec> {
+    let keys = spec.columns.iter().position(|column| column.aggregate.is_some())?;
+    spec.form = TableForm::Olap;
+    let columns = spec.columns[..keys].iter().map(|column| column.name.clone()).collect();
+    Some(KeySpec { model: KeyModelSpec::Aggregate, columns })
 }
 
 /// Makes columns marked KEY the key of the table, which is the primary key in MySQL's syntax.

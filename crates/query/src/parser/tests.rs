@@ -64,7 +64,7 @@ fn what_is_not_done_is_refused_by_name() {
         ("DELETE a, b FROM a JOIN b ON a.x = b.x", "DELETE of several tables"),
         ("UPDATE a JOIN b ON a.x = b.x SET a.y = 1, b.y = 1", "UPDATE of columns of several"),
         ("CREATE TABLE t (a INT) PARTITION BY RANGE(a) ()", "PARTITION BY"),
-        ("CREATE TABLE t (a INT, v INT SUM) AGGREGATE KEY(a)", "AGGREGATE KEY"),
+        ("CREATE TABLE t (a INT, v CHAR(9) HLL_UNION) AGGREGATE KEY(a)", "HLL_UNION"),
         ("ALTER TABLE t MODIFY COLUMN a BIGINT", "MODIFY"),
     ] {
         let (errno, message) = refused(sql);
@@ -74,6 +74,11 @@ fn what_is_not_done_is_refused_by_name() {
     // The parser accepts these; the table specification decides whether they are supported.
     let unique = table("CREATE TABLE t (a INT) UNIQUE KEY(a) DISTRIBUTED BY HASH(a)");
     assert_eq!(unique.spec.key.unwrap().model, freshet_meta::KeyModelSpec::Unique);
+    let unnamed = table("CREATE TABLE t (a INT, b INT, v INT SUM) DISTRIBUTED BY HASH(a)");
+    let key = unnamed.spec.key.unwrap();
+    assert_eq!(key.model, freshet_meta::KeyModelSpec::Aggregate);
+    assert_eq!(key.columns, ["a", "b"]);
+    assert_eq!(unnamed.spec.columns[2].aggregate, Some(freshet_schema::Aggregate::Sum));
 }
 
 #[test]

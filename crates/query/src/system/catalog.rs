@@ -211,6 +211,7 @@ fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
     } else {
         match table.key_model {
             KeyModel::Duplicate => "DUP",
+            KeyModel::Aggregate => "AGG",
             KeyModel::Unique | KeyModel::Primary => "UNI",
         }
     }

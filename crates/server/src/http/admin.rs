@@ -2,6 +2,7 @@
 
 use freshet_base::{Result, bail};
 use freshet_meta::{Account, LabelState, Object, Privilege, UsedLabel, authorize, require_visible};
+use freshet_schema::{Aggregate, KeyModel};
 use freshet_storage::view::TableView;
 use serde_json::{Value, json};
 
@@ -138,9 +139,14 @@ pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str
             "name": column.name,
             "type": column.ty.data_type_name().to_ascii_uppercase(),
             "comment": column.comment,
-            "aggregation_type": "",
+            "aggregation_type": column.aggregate.map_or("", Aggregate::name),
         })
     };
     let columns: Vec<Value> = table.schema().columns.iter().map(column).collect();
-    Ok(json!({ "properties": columns, "keysType": "DUP_KEYS", "status": 200 }))
+    let keys = match table.key_model {
+        KeyModel::Duplicate => "DUP_KEYS",
+        KeyModel::Unique | KeyModel::Primary => "UNIQUE_KEYS",
+        KeyModel::Aggregate => "AGG_KEYS",
+    };
+    Ok(json!({ "properties": columns, "keysType": keys, "status": 200 }))
 }

@@ -261,7 +261,7 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
     }
     match table.key_model {
         KeyModel::Unique => {}
-        KeyModel::Duplicate => {
+        KeyModel::Duplicate | KeyModel::Aggregate => {
             bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.")
         }
         KeyModel::Primary => bail!(

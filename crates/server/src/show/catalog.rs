@@ -13,7 +13,9 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
-use freshet_schema::{Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm};
+use freshet_schema::{
+    Aggregate, Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm,
+};
 
 use super::listing::{Listing, instant, some};
 use super::system::ServerView;
@@ -336,7 +338,7 @@ fn extra_of(table: &Table, at: usize, column: &Column) -> &'static str {
     }
     match (table.form, &column.default) {
         (TableForm::Olap, _) if at < table.key_columns => "",
-        (TableForm::Olap, _) => "NONE",
+        (TableForm::Olap, _) => column.aggregate.map_or("NONE", Aggregate::name),
         (TableForm::MySql, Some(DefaultValue::CurrentTimestamp)) => "DEFAULT_GENERATED",
         (TableForm::MySql, _) => "",
     }

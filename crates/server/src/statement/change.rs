@@ -113,6 +113,10 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
             "has a UNIQUE KEY, whose rows nobody locks",
             "do it outside of a transaction, or load the rows that replace others",
         ),
+        KeyModel::Aggregate => (
+            "has an AGGREGATE KEY",
+            "load rows that change its values by their functions, or TRUNCATE it",
+        ),
         _ => ("has no PRIMARY KEY", "create it with one, or use the other statement"),
     };
     freshet_base::err!(

@@ -81,10 +81,10 @@ fn updates<'a>(insert: &'a Insert, target: &Target) -> Result<Option<&'a Assignm
     let table = target.into.table();
     match table.key_model {
         KeyModel::Duplicate | KeyModel::Primary => {}
-        KeyModel::Unique => bail!(
+        KeyModel::Unique | KeyModel::Aggregate => bail!(
             NotSupported,
-            "ON DUPLICATE KEY UPDATE is not supported for table '{}' with a UNIQUE KEY, where the \
-             last row of a key replaces the others: insert whole rows",
+            "ON DUPLICATE KEY UPDATE is not supported for table '{}', where rows of one key become \
+             one by its UNIQUE KEY or AGGREGATE KEY: insert whole rows",
             table.name
         ),
     }

@@ -12,6 +12,7 @@ use freshet_schema::TableSchema;
 use freshet_schema::hash;
 
 use super::row_map::RowMap;
+use crate::combine::Combiner;
 use crate::error::{Error, Result};
 use crate::flush::Files;
 use crate::layout::segment_file;
@@ -66,7 +67,8 @@ pub struct Merged {
 
 /// Merges the rowsets, blocking, without the rows that are dead at the flushed LSN of their view.
 /// `pace` is called before each batch; it may block to reduce the load, or cancel the merge. The
-/// result is read back and must contain exactly the input rows that are alive.
+/// result is read back and must contain exactly the input rows that are alive; in tables with an
+/// AGGREGATE KEY, what they have become together.
 /// Files and directory are synced on return; `None` after cancellation.
 ///
 /// # Errors
@@ -101,6 +103,18 @@ pub fn merge(
     finished
 }
 
+/// Checks the number of rows that a merge has written.
+///
+/// # Panics
+/// When they are not the living rows of its inputs, or in a table with an AGGREGATE KEY, whose rows
+/// become fewer, cannot be.
+pub fn check_rows(inputs: &[Arc<Rowset>], written: u64, schema: &TableSchema) {
+    let handed = inputs.iter().map(|rowset| rowset.flushed_rows()).sum::<u64>();
+    let is_whole = written == handed;
+    let are_combined = schema.is_combined() && (1..=handed).contains(&written);
+    assert!(is_whole || are_combined, "a merge of {handed} living rows has written {written}");
+}
+
 fn write(
     output: &mut Output<'_>,
     job: &MergeJob,
@@ -112,14 +126,20 @@ fn write(
         Ok(Box::new(segment.scan(&request, Share::WHOLE, &dead)?) as Run)
     };
     let runs = inputs(job).map(run).collect::<Result<Vec<_>>>()?;
-    let mut before = Digest::default();
+    let (mut read, mut before) = (0, Digest::default());
     let mut merge = Merge::new(runs, &job.schema, BATCH_ROWS)?;
+    let mut combiner = Combiner::new(&job.schema);
+    assert!(combiner.is_none() || output.origins.is_none(), "rows that are combined never die");
     while let Some(batch) = merge.next() {
         if pace().is_break() {
             return Ok(None);
         }
-        let batch = batch?;
+        let mut batch = batch?;
         yield_core();
+        read += batch.num_rows() as u64;
+        if let Some(combiner) = &mut combiner {
+            batch = combiner.push(&batch)?;
+        }
         before.add(&batch, &job.schema);
         output.write(&batch)?;
         if let Some(origins) = &mut output.origins {
@@ -127,9 +147,14 @@ fn write(
         }
         yield_core();
     }
+    if let Some(last) = combiner.as_mut().and_then(Combiner::end) {
+        before.add(&last, &job.schema);
+        output.write(&last)?;
+    }
     output.end_segment()?;
     let handed = job.rowsets.iter().map(|rowset| rowset.flushed_rows()).sum::<u64>();
-    assert_eq!(before.rows, handed, "rows of the rowsets are rows in the merge");
+    assert_eq!(read, handed, "rows of the rowsets are rows in the merge");
+    check_rows(&job.rowsets, before.rows, &job.schema);
     Ok(Some(before))
 }
 
@@ -154,6 +179,9 @@ struct Output<'a> {
 
 impl Output<'_> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         let writer = match &mut self.open {
             Some(writer) => writer,
             none => {

@@ -7,6 +7,7 @@ use freshet_base::{Incarnation, Lsn, TabletId, Version};
 use freshet_schema::{Partition, Table};
 
 use super::{Barrier, Event};
+use crate::compaction::check_rows;
 use crate::delta::{Bounds, DeltaRead, Freshness};
 use crate::resolver::{FlushSwap, MergeSwap, flushed_to};
 use crate::rowset::Rowset;
@@ -174,10 +175,8 @@ impl TableView {
             inputs.clone().all(|(a, b)| a.meta().id == b.meta().id),
             "inputs stand side by side"
         );
-        let (rows, last) =
-            (removed.iter().map(|rowset| rowset.flushed_rows()), &removed[removed.len() - 1]);
-        assert_eq!(rows.sum::<u64>(), added.rows(), "a merge has the living rows of its inputs");
-        let (first, last) = (removed[0].lsns().0, last.lsns().1);
+        check_rows(&removed, added.rows(), added.schema());
+        let (first, last) = (removed[0].lsns().0, removed[removed.len() - 1].lsns().1);
         let is_inside = first <= added.lsns().0 && added.lsns().1 <= last;
         assert!(is_inside, "a merge has the LSNs of its inputs");
         let added = match &swap {

@@ -10,9 +10,9 @@ use freshet_base::{
     SchemaVersion, SegmentId, TableId, TabletId, Term, TxnId, Version,
 };
 use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory,
-    Sequence, SequenceKind, Table, TableForm, TableSchema,
+    Aggregate, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
+    Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties,
+    SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use prost::Message;
@@ -48,7 +48,9 @@ fn numbers_of_enums() {
     assert_eq!(numbers(&[Collation::Binary, Collation::Utf8mb4Bin]), [1, 2]);
     assert_eq!(numbers(&[LengthUnit::Bytes, LengthUnit::Characters]), [1, 2]);
     assert_eq!(numbers(&[TableForm::Olap, TableForm::MySql]), [1, 2]);
-    assert_eq!(numbers(&[KeyModel::Duplicate, KeyModel::Unique]), [1, 2]);
+    let models = [KeyModel::Duplicate, KeyModel::Unique, KeyModel::Primary, KeyModel::Aggregate];
+    assert_eq!(numbers(&models), [1, 2, 3, 4]);
+    assert_eq!(numbers(&Aggregate::ALL), [1, 2, 3, 4, 5]);
     use DeclaredKeyKind::{Index, Primary, Unique};
     assert_eq!(numbers(&[Primary, Unique, Index]), [1, 2, 3]);
     use GroupCommitMode::{Async, Off, Sync};

@@ -1,0 +1,63 @@
+//! How the values of rows with equal keys become one, in AGGREGATE KEY tables.
+
+use crate::types::ColumnType;
+
+/// The function of a value column (keys.md, section 1).
+///
+/// Each is associative, so that it does not matter which neighbours in the log become one row
+/// first: what merges have done already, and what a reader does, give the same value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aggregate {
+    /// NULL counts as nothing. Beyond the range of its type the sum wraps around, as in Doris.
+    Sum,
+    Min,
+    Max,
+    /// The last one in the order of the log, also if it is NULL.
+    Replace,
+    /// The last one that is not NULL.
+    ReplaceIfNotNull,
+}
+
+impl Aggregate {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Sum, Self::Min, Self::Max, Self::Replace, Self::ReplaceIfNotNull];
+
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "SUM",
+            Self::Min => "MIN",
+            Self::Max => "MAX",
+            Self::Replace => "REPLACE",
+            Self::ReplaceIfNotNull => "REPLACE_IF_NOT_NULL",
+        }
+    }
+
+    /// The function of this name, in any case.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|function| function.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether it is defined for the values of a type.
+    pub const fn is_of(self, ty: ColumnType) -> bool {
+        match self {
+            Self::Sum => ty.is_numeric() && !matches!(ty, ColumnType::Boolean),
+            Self::Min | Self::Max => !matches!(ty, ColumnType::Json),
+            Self::Replace | Self::ReplaceIfNotNull => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for function in Aggregate::ALL {
+            assert_eq!(Aggregate::parse(&function.name().to_lowercase()), Some(function));
+        }
+        assert_eq!(Aggregate::parse("HLL_UNION"), None);
+    }
+}
