@@ -34,6 +34,9 @@ struct State {
     end: u64,
     /// The position of that record.
     reserved: Lsn,
+    /// How many ids that record has reserved.
+    last_block: u64,
+    /// How many the next one reserves.
     block: u64,
     /// Blocks get twice as large up to this.
     block_max: u64,
@@ -160,7 +163,8 @@ impl Counter {
 
     /// Continues with `next`, and reserves blocks of this size.
     pub(crate) fn in_blocks(table: TableId, next: u64, block: u64, block_max: u64) -> Self {
-        let state = State { next, end: next, reserved: Lsn::ZERO, block, block_max, epoch: 0 };
+        let (end, reserved, last_block, epoch) = (next, Lsn::ZERO, 0, 0);
+        let state = State { next, end, reserved, last_block, block, block_max, epoch };
         Self { table, state: Mutex::new(state), gate: RwLock::default() }
     }
 
@@ -301,16 +305,16 @@ impl Counter {
         Ok(Some((first, state.reserved)))
     }
 
-    /// Reserves a block once less than half of one is left. The record is appended under the lock,
-    /// so that the last record has the highest end.
+    /// Reserves a block once less than half of the last one is left. The record is appended under
+    /// the lock, so that the last record has the highest end.
     fn reserve(&self, state: &mut State, count: CountRecord<'_>) -> Result<()> {
-        if state.next.saturating_add(state.block / 2) <= state.end {
+        if state.next.saturating_add(state.last_block / 2) <= state.end {
             return Ok(());
         }
         let end = state.next.saturating_add(state.block);
         match count(self.table, end) {
             Ok(lsn) => {
-                (state.end, state.reserved) = (end, lsn);
+                (state.end, state.reserved, state.last_block) = (end, lsn, state.block);
                 state.block = (state.block * 2).min(state.block_max);
                 Ok(())
             }
@@ -379,7 +383,7 @@ impl<'a> StoppedCounter<'a> {
     /// Begins again with 1: the record of a TRUNCATE is in the log.
     pub fn restart(&self) {
         let mut state = self.counter.state.lock();
-        (state.next, state.end, state.block) = (1, 1, BLOCK_MIN);
+        (state.next, state.end, state.last_block, state.block) = (1, 1, 0, BLOCK_MIN);
         state.epoch += 1;
     }
 }
@@ -410,6 +414,21 @@ mod tests {
         // Behind an explicit 50.
         assert_eq!(take(&counter, &[0, 50, 50], 100).unwrap(), [5, 51, 52]);
         assert_eq!(counter.next(), 53);
+    }
+
+    #[test]
+    fn a_block_is_reserved_at_half_of_the_one_before() {
+        let counter = Counter::new(TableId(1), 1);
+        let ends = Mutex::new(Vec::new());
+        let count = |_, end| {
+            ends.lock().push(end);
+            Ok(Lsn(1))
+        };
+        for _ in 0..20_000 {
+            counter.draw(1, 0, u64::MAX - 1, &count).unwrap();
+        }
+        // Blocks of 1, 2, 4, 8, 16 and 32 thousand; not one a statement while they are new.
+        assert_eq!(*ends.lock(), [1_002, 2_503, 5_504, 11_505, 23_506]);
     }
 
     #[test]
