@@ -29,6 +29,7 @@ mod reply;
 mod report;
 mod result;
 mod rows;
+mod select;
 mod session;
 mod table;
 mod target;
@@ -57,6 +58,33 @@ struct Cli {
 enum Command {
     /// Run workloads on targets in interleaved rounds.
     Run(RunArgs),
+    /// Read rows by their primary key, as text and prepared.
+    Select {
+        /// A server; several are measured alternately, and compared with the first.
+        #[arg(long, required = true)]
+        target: Vec<Target>,
+        /// Rows of the table, which is loaded where it is missing.
+        #[arg(long, default_value_t = 2_000_000)]
+        rows: u64,
+        /// Numbers of connections.
+        #[arg(long, value_delimiter = ',', default_value = "100,400")]
+        connections: Vec<usize>,
+        /// The number of runs of each point on each target.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// TRUNCATEs of other tables before anything is measured.
+        #[arg(long, default_value_t = 0)]
+        truncates: usize,
+        /// Warm-up at the start of each run, in seconds.
+        #[arg(long, default_value_t = 1.0)]
+        warmup: f64,
+        /// Measured time of each run, in seconds.
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+        /// The number of client threads.
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+    },
     /// Load TPC-H and run its queries.
     Tpch {
         /// A server; several are measured alternately.
@@ -199,6 +227,25 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => measure::run(&plan(args)?),
+        Command::Select {
+            target,
+            rows,
+            connections,
+            rounds,
+            truncates,
+            warmup,
+            seconds,
+            threads,
+        } => select::run(&select::Plan {
+            targets: target,
+            rows,
+            connections,
+            rounds,
+            truncates,
+            warmup: Duration::from_secs_f64(warmup),
+            measured: Duration::from_secs_f64(seconds),
+            threads,
+        }),
         Command::Tpch { target, scale, only, queries, out } => {
             tpch::run(&tpch::Plan { targets: target, scale, only, queries, out })
         }

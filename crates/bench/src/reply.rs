@@ -22,6 +22,14 @@ pub enum Replies {
         capabilities: Capabilities,
         sequence: u8,
     },
+    /// Results of queries with MySQL's protocol.
+    Rows {
+        reader: PacketReader,
+        /// The negotiated capabilities.
+        capabilities: Capabilities,
+        sequence: u8,
+        stage: RowsStage,
+    },
     Postgres {
         buffer: Buffer,
         /// The result so far; the answer ends with ReadyForQuery.
@@ -40,6 +48,12 @@ impl Replies {
         Self::Mysql { reader, capabilities, sequence: 1 }
     }
 
+    /// Answers with rows, which are counted.
+    pub fn rows(capabilities: Capabilities) -> Self {
+        let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
+        Self::Rows { reader, capabilities, sequence: 1, stage: RowsStage::Begin }
+    }
+
     pub fn postgres() -> Self {
         Self::Postgres { buffer: Buffer::default(), said: Answer::Done(None) }
     }
@@ -51,7 +65,7 @@ impl Replies {
     /// Space for a read.
     pub fn spare(&mut self) -> &mut [u8] {
         match self {
-            Self::Mysql { reader, .. } => reader.spare(),
+            Self::Mysql { reader, .. } | Self::Rows { reader, .. } => reader.spare(),
             Self::Postgres { buffer, .. } | Self::Http(buffer) => buffer.spare(),
         }
     }
@@ -59,7 +73,7 @@ impl Replies {
     /// Records how much of [`Replies::spare`] was filled.
     pub fn filled(&mut self, count: usize) {
         match self {
-            Self::Mysql { reader, .. } => reader.filled(count),
+            Self::Mysql { reader, .. } | Self::Rows { reader, .. } => reader.filled(count),
             Self::Postgres { buffer, .. } | Self::Http(buffer) => buffer.end += count,
         }
     }
@@ -69,6 +83,10 @@ impl Replies {
         match self {
             Self::Mysql { reader, capabilities, sequence } => {
                 let answer = next_mysql(reader, *capabilities, sequence);
+                answer.map_err(|error| error.to_string())
+            }
+            Self::Rows { reader, capabilities, sequence, stage } => {
+                let answer = next_rows(reader, *capabilities, sequence, stage);
                 answer.map_err(|error| error.to_string())
             }
             Self::Postgres { buffer, said } => Ok(next_postgres(buffer, said)),
@@ -97,6 +115,51 @@ fn next_mysql(
             ServerPacket::Columns(_) => {
                 return Ok(Some(Answer::Refused("rows instead of an OK packet".to_owned())));
             }
+        }
+    }
+    Ok(None)
+}
+
+/// How far a result set was received.
+#[derive(Clone, Copy, Debug)]
+pub enum RowsStage {
+    Begin,
+    /// So many definitions are left, with the EOF packet behind them.
+    Definitions(usize),
+    /// So many rows have come.
+    Rows(u64),
+}
+
+fn next_rows(
+    reader: &mut PacketReader,
+    capabilities: Capabilities,
+    sequence: &mut u8,
+    stage: &mut RowsStage,
+) -> freshet_wire::Result<Option<Answer>> {
+    const END: u8 = 0xfe;
+    while let Some(packet) = reader.next_packet(*sequence)? {
+        *sequence = packet.reply_sequence();
+        match *stage {
+            RowsStage::Begin => match ServerPacket::parse(packet.payload, capabilities)? {
+                ServerPacket::Columns(count) => {
+                    let ends = !capabilities.contains(Capabilities::DEPRECATE_EOF);
+                    *stage = RowsStage::Definitions(count + usize::from(ends));
+                }
+                ServerPacket::Err(err) => {
+                    *sequence = 1;
+                    return Ok(Some(Answer::Refused(format!("{}: {}", err.errno, err.message))));
+                }
+                ServerPacket::Ok(_) | ServerPacket::LocalInfile(_) => {
+                    return Ok(Some(Answer::Refused("no rows".to_owned())));
+                }
+            },
+            RowsStage::Definitions(1) => *stage = RowsStage::Rows(0),
+            RowsStage::Definitions(left) => *stage = RowsStage::Definitions(left - 1),
+            RowsStage::Rows(count) if packet.payload.first() == Some(&END) => {
+                (*sequence, *stage) = (1, RowsStage::Begin);
+                return Ok(Some(Answer::Done(Some(count))));
+            }
+            RowsStage::Rows(count) => *stage = RowsStage::Rows(count + 1),
         }
     }
     Ok(None)
