@@ -62,6 +62,10 @@ pub struct Metrics {
     pub statements: IntCounterVec,
     /// The `insert` child of `statements`: looking it up for every insert costs too much.
     pub inserts: IntCounter,
+    /// The `query` child of `statements`.
+    pub queries: IntCounter,
+    /// Queries answered by a key alone.
+    pub point_reads: IntCounter,
     /// Pieces of INSERTs that were read in several.
     pub insert_pieces: IntCounter,
     /// Query time, planning included.
@@ -170,6 +174,8 @@ impl Metrics {
                 "Pieces of INSERTs that BATCH_INSERT_POLICY = SPLIT has read in several",
             ),
             inserts: statements.with_label_values(&["insert"]),
+            queries: statements.with_label_values(&["query"]),
+            point_reads: counter("point_reads_total", "SELECTs answered by their key alone"),
             statements,
             query_seconds: histogram("query_seconds", "Time of queries"),
             connections: gauge("connections", "Open client connections"),

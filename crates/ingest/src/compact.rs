@@ -263,6 +263,7 @@ impl Compactor {
             id: self.store.meta().ids().rowset()?,
             segment_bytes_max: self.store.config.segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
+            stores_rows: work.stores_rows,
         };
         let room = self.settler.room()?;
         let mut in_flight = self.sweeper.in_flight();
@@ -389,6 +390,7 @@ struct MergePlan {
     table: TableId,
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
+    stores_rows: bool,
     /// The priority if it differs from that of flushes.
     pace: Option<BackgroundShare>,
 }
@@ -400,7 +402,9 @@ impl MergePlan {
         rowsets: &[Arc<Rowset>],
         pace: Option<BackgroundShare>,
     ) -> Self {
-        Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec(), pace }
+        let (table, tablet, rowsets) = (view.table.id, tablet.id, rowsets.to_vec());
+        let stores_rows = view.table.key_model.stores_rows();
+        Self { table, tablet, rowsets, stores_rows, pace }
     }
 
     /// The newest schema among the input rowsets.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, UInt64Array,
 };
-use arrow::datatypes::{SchemaRef, TimestampMicrosecondType};
+use arrow::datatypes::{Field, Schema, SchemaRef, TimestampMicrosecondType};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
@@ -29,7 +29,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
-use freshet_base::Lsn;
+use freshet_base::{Lsn, err};
 use freshet_schema::{ColumnType, TableSchema};
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::rowset::Slice;
@@ -534,6 +534,31 @@ pub fn is_instant(schema: &TableSchema, at: usize) -> bool {
     matches!(schema.columns[at].ty, ColumnType::Timestamp { .. })
 }
 
+/// Some columns of a table's rows as queries show them: instants as local time of the session.
+///
+/// # Errors
+/// When the batch does not have the columns of `schema`.
+pub fn displayed(
+    batch: &RecordBatch,
+    schema: &TableSchema,
+    projection: &[usize],
+    zone: Zone,
+) -> freshet_base::Result<RecordBatch> {
+    let column = |&at: &usize| match is_instant(schema, at) {
+        true => local(batch.column(at), zone),
+        false => Arc::clone(batch.column(at)),
+    };
+    let columns = projection.iter().map(column).collect::<Vec<_>>();
+    let field = |(at, column): (&usize, &ArrayRef)| {
+        let field = schema.arrow().field(*at);
+        Field::new(field.name(), column.data_type().clone(), field.is_nullable())
+    };
+    let fields = projection.iter().zip(&columns).map(field).collect::<Vec<_>>();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .map_err(|error| err!(Unknown, "rows cannot be shown: {error}"))
+}
+
 fn local(column: &ArrayRef, zone: Zone) -> ArrayRef {
     if zone == Zone::UTC {
         return crate::prune::without_zone(column);
@@ -547,7 +572,7 @@ fn local(column: &ArrayRef, zone: Zone) -> ArrayRef {
 mod tests {
     use super::*;
     use arrow::array::Int32Array;
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::DataType;
 
     #[test]
     fn parts_spread_evenly() {

@@ -91,6 +91,7 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
         lsns: (Lsn(1), Lsn(2)),
         tier: Tier::Cold,
         has_keys: false,
+        stores_rows: false,
     };
     let path = dir.join("a.parquet");
     let mut writer = SegmentWriter::create(fs.as_ref(), &path, &spec, &batch).unwrap();

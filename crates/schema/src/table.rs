@@ -209,6 +209,11 @@ impl KeyModel {
     pub const fn is_keyed(self) -> bool {
         matches!(self, Self::Unique | Self::Primary)
     }
+
+    /// Whether encoded rows are stored beside their keys, for who reads one of them.
+    pub const fn stores_rows(self) -> bool {
+        matches!(self, Self::Primary)
+    }
 }
 
 /// How rows are distributed over the tablets of a partition.

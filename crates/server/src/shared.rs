@@ -18,6 +18,7 @@ use crate::accounts::{Accounts, MemoryLimits};
 use crate::auth::Passwords;
 use crate::http::LoadLimits;
 use crate::locks::Locks;
+use crate::point::PointPlans;
 use crate::process::Processes;
 use crate::slots::{ADMIN_SLOTS, ConnectionSlots, SlotLimits, UNAUTHENTICATED_SLOTS, share_of};
 use crate::tls::{Tls, TlsSettings};
@@ -106,6 +107,8 @@ pub struct Shared {
     pub tls: Option<Arc<Tls>>,
     /// Named locks (GET_LOCK).
     pub locks: Arc<Locks>,
+    /// Texts that are answered by a key alone.
+    pub(crate) points: PointPlans,
     /// The runtime for statements. Only short work runs on its threads, so that urgent tasks are
     /// not delayed.
     pub statements: Handle,
@@ -161,6 +164,7 @@ impl Shared {
             passwords,
             tls,
             locks: Arc::default(),
+            points: PointPlans::default(),
             statements: Handle::current(),
             started,
             draw,

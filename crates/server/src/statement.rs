@@ -467,7 +467,7 @@ async fn reply(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     match &parsed.statement {
-        Statement::Query(query) => select(session, query, &parsed.items, parameters).await,
+        Statement::Query(query) => select(session, query, parsed, parameters).await,
         Statement::SelectInto { query, into: Into::Variables(variables) } => {
             query::select_into(session, parsed, query, variables, parameters).await
         }
@@ -475,7 +475,7 @@ async fn reply(
             outfile::select(session, query, file, parameters).await
         }
         explained @ Statement::Explain { .. } => {
-            explain::explain(session, explained, parameters).await
+            explain::explain(session, explained, &parsed.text, parameters).await
         }
         Statement::Assigning(query) => {
             assign::select(session, query, &parsed.items, parameters).await
@@ -534,12 +534,12 @@ async fn reply(
 async fn select(
     session: &mut Session,
     query: &Select,
-    items: &[String],
+    parsed: &Parsed,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     match query.locks() {
-        true => lock::select(session, query, items, parameters).await,
-        false => query::select(session, query, items, parameters).await,
+        true => lock::select(session, query, &parsed.items, parameters).await,
+        false => query::select_text(session, query, parsed, parameters).await,
     }
 }
 

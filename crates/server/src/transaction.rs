@@ -181,6 +181,17 @@ impl Transactions {
         Ok(())
     }
 
+    /// Whether a statement that only reads sees what is committed when it begins, and nothing else:
+    /// no snapshot of its transaction, and no rows that it has changed.
+    pub fn reads_anew(&self, settings: &Settings) -> bool {
+        let repeatable_read = self.next.repeatable_read.unwrap_or(settings.repeatable_read);
+        match &self.open {
+            _ if self.timed_out.is_some() => false,
+            Some(open) => !open.repeatable_read && open.own_rows().is_empty(),
+            None => settings.autocommit || !repeatable_read,
+        }
+    }
+
     /// Called before a statement writes: the uncommitted rows of the transaction it belongs to.
     ///
     /// # Errors

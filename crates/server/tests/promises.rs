@@ -18,3 +18,5 @@ mod literals;
 mod model;
 #[path = "promises/plans.rs"]
 mod plans;
+#[path = "promises/points.rs"]
+mod points;

@@ -383,6 +383,9 @@ async fn read(mut actor: Actor) {
         seen = snapshot.horizon;
         actor.client.resolved(&snapshot).await;
         actor.client.model.lock().check_again(&snapshot);
+        for table in ["p0", "p1"] {
+            actor.client.read_points(table).await;
+        }
         if actor.chance.random_bool(0.5) {
             // Keeps the snapshot open while the other actors continue.
             actor.rest(3000).await;

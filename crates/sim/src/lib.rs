@@ -25,4 +25,5 @@ pub mod executor;
 pub mod harness;
 pub mod loads;
 pub mod model;
+pub mod points;
 pub mod rows;

@@ -82,6 +82,10 @@ pub struct Counts {
     pub too_old: u64,
     /// Number of keyed tables that could not be compared, since their keys could not be read.
     pub unresolved: u64,
+    /// Number of tables read by key.
+    pub points: u64,
+    /// Number of those that a snapshot would have had to read.
+    pub points_unfit: u64,
     /// Number of tables compared with a replay.
     pub replays: u64,
     /// Number of prepared loads that a restart has brought back.
@@ -300,6 +304,32 @@ impl Model {
             }
         }
         check_bank(snapshot, &amounts);
+    }
+
+    /// Compares all rows of a table that were read by key with the model at `at`.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn check_points(&mut self, table: TableId, schema: &TableSchema, rows: Vec<Row>, at: Lsn) {
+        let expected = Expected::at(&self.events, at);
+        let Some(expected) = expected.tables.get(&table) else { return };
+        // Who drops a table is told later, so this may have been before.
+        if expected.dropped {
+            return;
+        }
+        self.counts.points += 1;
+        let wanted = expected.rows(schema, |_| true);
+        if rows != wanted {
+            panic!("table {table} by key at {at}: {}", difference(&rows, &wanted));
+        }
+    }
+
+    /// Checks the error of a read.
+    ///
+    /// # Panics
+    /// When a file is missing.
+    pub fn check_failed(&self, table: TableId, error: &freshet_storage::Error) {
+        assert!(!is_missing(error), "table {table}: {error}");
     }
 
     /// Compares a table; returns the sum of its amounts, or `None` if a read failed.

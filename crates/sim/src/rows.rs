@@ -43,7 +43,7 @@ pub enum RowKind {
 }
 
 /// The number of keys in keyed tables.
-const KEYS: i64 = 150;
+pub const KEYS: i64 = 150;
 
 impl RowKind {
     /// The first columns of the row with this number.

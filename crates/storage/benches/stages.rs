@@ -209,6 +209,7 @@ fn segment_write(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[K
                     lsns: (Lsn(1), Lsn(2)),
                     tier,
                     has_keys: false,
+                    stores_rows: false,
                 };
                 let mut writer = SegmentWriter::create(&RealFs, &path, &spec, &batches[0]).unwrap();
                 batches.iter().for_each(|batch| writer.write(batch).unwrap());
@@ -381,6 +382,7 @@ fn compacted(criterion: &mut Criterion) {
         id: next_id(),
         segment_bytes_max: u64::MAX,
         cold_bytes_min: u64::MAX,
+        stores_rows: false,
     };
     let rows = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
     let mut group = criterion.benchmark_group("compaction of lineitem");

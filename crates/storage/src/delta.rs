@@ -22,6 +22,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use by_number::adapted;
 use encoded::{Entry, Place};
 pub use marks::DeltaMark;
 pub(crate) use marks::DeltaMarks;
@@ -90,6 +91,8 @@ pub struct Delta {
     last: AtomicU64,
     /// The last TRUNCATE.
     truncated: AtomicU64,
+    /// The last large load.
+    loaded: AtomicU64,
 }
 
 #[derive(Default)]
@@ -120,8 +123,14 @@ impl Delta {
         let arena = Arena::default();
         let tail =
             Tail { head: Arc::clone(&node), node, copy: None, schemas: schemas.to_vec(), arena };
-        let (last, truncated) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { table, tail: Mutex::new(tail), stats: Stats::default(), last, truncated }
+        Self {
+            table,
+            tail: Mutex::new(tail),
+            stats: Stats::default(),
+            last: AtomicU64::new(0),
+            truncated: AtomicU64::new(0),
+            loaded: AtomicU64::new(0),
+        }
     }
 
     pub fn table(&self) -> TableId {
@@ -141,6 +150,11 @@ impl Delta {
     /// The LSN of the last TRUNCATE that entered; zero if there was none.
     pub fn truncated(&self) -> Lsn {
         Lsn(self.truncated.load(Ordering::Acquire))
+    }
+
+    /// The LSN of the last large load that entered; zero if there was none.
+    pub(crate) fn loaded(&self) -> Lsn {
+        Lsn(self.loaded.load(Ordering::Acquire))
     }
 
     /// The input of the flush policy.
@@ -178,13 +192,16 @@ impl Delta {
     /// Adds the synced files of a large load.
     pub(crate) fn push_rowsets(&self, lsn: Lsn, rowsets: Vec<Arc<Rowset>>) {
         self.stats.large_loads.fetch_add(1, Ordering::Relaxed);
+        // Before anybody can find it: what resolves it takes the keys of older rows away.
+        self.loaded.store(lsn.get(), Ordering::Release);
         self.push_event(lsn, Event::Rowsets(rowsets));
     }
 
     /// Adds a TRUNCATE: readers at or above `lsn` do not see older records.
     pub(crate) fn push_truncate(&self, lsn: Lsn) {
-        self.push_event(lsn, Event::Truncate);
+        // Before anybody can find it, as in `push_rowsets`.
         self.truncated.store(lsn.get(), Ordering::Release);
+        self.push_event(lsn, Event::Truncate);
     }
 
     /// Adds an ALTER: readers at or above `lsn` see these columns.
@@ -295,6 +312,33 @@ impl Delta {
             _ => None,
         });
         rowsets.flatten().cloned().collect()
+    }
+
+    /// The files of large loads above `from` and up to `to`, in the order of the log.
+    pub(crate) fn loads(&self, head: &Arc<Node>, from: Lsn, to: Lsn) -> Vec<Arc<Rowset>> {
+        let mut loads = Vec::new();
+        let mut take = |events: &[(Lsn, Event)]| {
+            for (lsn, event) in events.iter().filter(|(lsn, _)| *lsn > from && *lsn <= to) {
+                if let Event::Rowsets(rowsets) = event {
+                    assert!(*lsn <= self.loaded(), "a large load is known before it enters");
+                    loads.extend(rowsets.iter().cloned());
+                }
+            }
+        };
+        let mut node = head;
+        loop {
+            if let Some(chunk) = node.chunk() {
+                take(&chunk.events);
+                node = node.next();
+                continue;
+            }
+            let tail = self.tail.lock();
+            // A node that was sealed meanwhile is looked at as such in the next iteration.
+            if Arc::ptr_eq(&tail.node, node) {
+                take(&tail.arena.events);
+                return loads;
+            }
+        }
     }
 
     fn push_event(&self, lsn: Lsn, event: Event) {

@@ -236,6 +236,7 @@ impl Job {
             lsns: input.lsns,
             tier: Tier::Fresh,
             has_keys: input.has_keys(),
+            stores_rows: input.table.key_model.stores_rows(),
         };
         let mut parts = self.sorted.rows[self.part.clone()].chunks(GATHER_ROWS);
         let first = self.rows.gather(parts.next().expect("a segment has rows"))?;

@@ -21,6 +21,8 @@ use crate::rowset::Rowset;
 
 mod settle;
 
+pub(crate) use settle::Settled;
+
 /// The effect of one record on one table.
 pub enum Event<'a> {
     Load(Load<'a>),

@@ -30,6 +30,7 @@ pub mod memtable;
 pub mod merge;
 pub mod pin;
 pub mod pins;
+pub mod point;
 pub mod recover;
 pub mod resolver;
 pub mod rowset;

@@ -162,6 +162,15 @@ impl SegmentMarks {
         self.flushed_dead.contains(row) || self.recent.lock().contains(row)
     }
 
+    /// Whether a row is dead at `horizon`, which is not below the flushed LSN.
+    pub fn is_dead_at(&self, row: u32, horizon: Lsn) -> bool {
+        if self.flushed_dead.contains(row) {
+            return true;
+        }
+        let recent = self.recent.lock();
+        recent.contains(row) && recent.up_to(horizon).iter().any(|mark| mark.row == row)
+    }
+
     /// The rows that are dead at `horizon`.
     ///
     /// # Panics

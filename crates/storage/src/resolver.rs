@@ -13,6 +13,7 @@ use freshet_base::budget::{Budget, Permit};
 use freshet_base::task::yield_core;
 use freshet_schema::{Distribution, Table};
 use futures::lock::Mutex;
+use parking_lot::RwLock;
 
 mod key_table;
 mod keyed_rows;
@@ -23,10 +24,12 @@ mod swap;
 #[cfg(test)]
 mod tests;
 
-use key_table::{KeyTable, Version};
+use key_table::KeyTable;
+pub(crate) use key_table::Version;
 pub use keyed_rows::KeyedRows;
 pub use latch::{Latch, Met, Place};
 use runs::{RunMarks, Runs};
+pub(crate) use swap::EndedSwap;
 pub(crate) use swap::flushed_to;
 pub use swap::{FlushSwap, FlushedRows, MergeSwap, Swap, dead, died};
 
@@ -54,12 +57,19 @@ impl KeyMemory {
     }
 }
 
+/// Keys that are entered or looked up at once, before others have their turn.
+const KEYS_AT_ONCE: usize = 1024;
+
 /// Makes the marks of one keyed table.
 pub struct Resolver {
     delta: Arc<Delta>,
     /// Held by whoever resolves, and while files are replaced: the latch of keys.md.
     state: Arc<Mutex<State>>,
     resolved: Arc<AtomicU64>,
+    /// Written by whoever has the state, read by point reads as well.
+    keys: Arc<RwLock<KeyTable>>,
+    /// For filters of files.
+    filters: Budget,
 }
 
 /// What the resolver knows, as of `resolved`.
@@ -74,7 +84,7 @@ pub(crate) struct State {
     shared: Arc<AtomicU64>,
     distribution: Distribution,
     buckets: u32,
-    keys: KeyTable,
+    keys: Arc<RwLock<KeyTable>>,
     runs: Runs,
     marks: DeltaMarks,
     /// The marks on rows of the delta, for the files that these rows go to.
@@ -93,6 +103,7 @@ impl Resolver {
         memory: &KeyMemory,
     ) -> Self {
         let resolved = Arc::new(AtomicU64::new(flushed.get()));
+        let (keys, filters) = (Arc::default(), memory.filters.clone());
         let state = State {
             delta: Arc::clone(delta),
             node: delta.head(),
@@ -101,13 +112,14 @@ impl Resolver {
             shared: Arc::clone(&resolved),
             distribution: table.distribution.clone(),
             buckets: u32::try_from(table.partition().tablets.len()).expect("buckets are bounded"),
-            keys: KeyTable::default(),
+            keys: Arc::clone(&keys),
             runs: Runs::new(tablets, memory.filters.clone()),
             marks: DeltaMarks::default(),
             made: Vec::new(),
             permit: memory.writes.acquire_over(0),
         };
-        Self { delta: Arc::clone(delta), state: Arc::new(Mutex::new(state)), resolved }
+        let (delta, state) = (Arc::clone(delta), Arc::new(Mutex::new(state)));
+        Self { delta, state, resolved, keys, filters }
     }
 
     /// All marks up to here are made.
@@ -121,6 +133,17 @@ impl Resolver {
         let last = self.delta.last();
         let resolved = self.resolved();
         resolved >= lsn || resolved >= last
+    }
+
+    /// The last versions of these keys in the delta.
+    pub(crate) fn versions(&self, keys: &[&[u8]]) -> Vec<Option<Version>> {
+        let known = self.keys.read();
+        keys.iter().map(|key| known.find(key)).collect()
+    }
+
+    /// The memory for filters of files.
+    pub(crate) fn filters(&self) -> &Budget {
+        &self.filters
     }
 
     /// Makes the marks up to `lsn`, which the horizon has reached.
@@ -199,7 +222,8 @@ impl State {
 
     fn account(&mut self) {
         let made = self.made.capacity() * size_of::<DeltaMark>();
-        self.permit.resize_over(self.keys.memory_bytes() + made as u64);
+        let keys = self.keys.read().memory_bytes();
+        self.permit.resize_over(keys + made as u64);
     }
 
     /// Lets go of nodes that are resolved as a whole.
@@ -215,7 +239,7 @@ impl State {
     /// Nothing before `lsn` exists for those who see it. Others may still read what came before,
     /// so marks that belong to files which a flush is writing stay.
     fn cut(&mut self, lsn: Lsn) {
-        self.keys = KeyTable::default();
+        *self.keys.write() = KeyTable::default();
         self.runs.clear();
         self.cut = lsn;
         self.advance(lsn);
@@ -245,13 +269,19 @@ impl State {
         Ok(())
     }
 
+    /// The last version of each key in the delta, in the order of keys.
+    fn last_versions(&self, keyed: &KeyedRows) -> Vec<Option<Version>> {
+        let known = self.keys.read();
+        keyed.groups().map(|group| known.find(keyed.key(group[0]))).collect()
+    }
+
     /// Marks what these rows replace: earlier versions in the delta, in files, and among them.
     async fn versions(&mut self, rows: Rows<'_>, wait_mode: WaitMode) -> Result<()> {
         let keyed = &rows.keyed;
         let (mut wanted, mut died) = (Vec::new(), Vec::new());
-        for group in keyed.groups() {
+        for (group, version) in keyed.groups().zip(self.last_versions(keyed)) {
             let (first, lsn) = (group[0], rows.lsn(group[0]));
-            match self.keys.find(keyed.key(first)) {
+            match version {
                 Some(Version { is_removal: true, .. }) => {}
                 Some(Version { row, .. }) => died.push(DeltaMark { row, lsn }),
                 None => wanted.push(keyed.wanted(first, lsn)),
@@ -267,10 +297,13 @@ impl State {
         self.runs.marks(found).into_iter().for_each(RunMarks::make);
         died.iter().for_each(|mark| self.marks.mark(*mark));
         self.made.extend(died);
-        for group in keyed.groups() {
-            let last = group[group.len() - 1];
-            let version = Version { row: rows.number(last), is_removal: rows.is_removal(last) };
-            self.keys.enter(keyed.key(last), version);
+        let lasts = keyed.groups().map(|group| group[group.len() - 1]).collect::<Vec<_>>();
+        for some in lasts.chunks(KEYS_AT_ONCE) {
+            let mut keys = self.keys.write();
+            for &last in some {
+                let version = Version { row: rows.number(last), is_removal: rows.is_removal(last) };
+                keys.enter(keyed.key(last), version);
+            }
         }
         if let Some(last) = rows.lsns.last() {
             self.advance(*last);

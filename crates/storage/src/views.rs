@@ -8,8 +8,9 @@ use freshet_base::{Lsn, TableId};
 use freshet_meta::Catalog;
 
 use crate::delta::Freshness;
-use crate::fold::Event;
+use crate::fold::{Event, Settled};
 use crate::pins::Pins;
+use crate::resolver::EndedSwap;
 use crate::rowset::Rowset;
 use crate::snapshot::{Snapshot, SnapshotTables};
 use crate::sync::Mutex;
@@ -32,6 +33,11 @@ impl Views {
     /// The current view.
     pub fn load(&self) -> Arc<StoreView> {
         self.current.load_full()
+    }
+
+    /// A table as it is now.
+    pub fn table(&self, id: TableId) -> Option<Arc<TableView>> {
+        self.current.load().tables.get(&id).cloned()
     }
 
     /// Publishes the catalog that `catalog` returns.
@@ -72,7 +78,7 @@ impl Views {
         events.iter_mut().for_each(|(_, event)| event.resolve());
         let freed = events.iter().filter(|(_, event)| event.frees_rows());
         let freed = freed.map(|(table, _)| *table).collect::<Vec<_>>();
-        let mut gone = Vec::new();
+        let mut settled = Settled::default();
         self.replace(|store| {
             // No events: a database without tables was dropped.
             if events.is_empty() || events.iter().any(|(_, event)| event.defines()) {
@@ -82,12 +88,14 @@ impl Views {
                 let Some(current) = store.tables.get(&id) else { continue };
                 let table = store.catalog.table_by_id(id);
                 let mut next = TableView::clone(current);
-                match next.settle(at, event, table, self.pins.memory(), &mut gone) {
+                match next.settle(at, event, table, self.pins.memory(), &mut settled) {
                     true => store.tables.insert(id, Arc::new(next)),
                     false => store.tables.remove(&id),
                 };
             }
         });
+        let Settled { gone, swaps } = settled;
+        swaps.into_iter().for_each(EndedSwap::forget_keys);
         drop(no_snapshot_opens);
         // In this order: a snapshot opened after the replacement gets the new view.
         if !freed.is_empty() {

@@ -67,9 +67,19 @@ impl KeyCodec {
     /// When `row` does not begin with a row of the schema, when NULL stands in a column that takes
     /// none, or when the key is longer than [`KEY_BYTES_MAX`].
     pub fn put(&self, row: &[u8], out: &mut Vec<u8>) {
+        let cells = self.columns.iter().map(|column| self.cells.cell(row, column.at));
+        self.put_cells(cells, out);
+    }
+
+    /// Appends the key of the columns that have these cells, without lengths, in the order of the
+    /// key; `None` for NULL.
+    ///
+    /// # Panics
+    /// When NULL stands in a column that takes none, or when the key is longer than
+    /// [`KEY_BYTES_MAX`].
+    pub fn put_cells<'a>(&self, cells: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Vec<u8>) {
         let mut length = 0;
-        for column in &self.columns {
-            let cell = self.cells.cell(row, column.at);
+        for (column, cell) in self.columns.iter().zip(cells) {
             assert!(cell.is_some() || column.nullable, "NULL in a key column that takes none");
             if column.nullable {
                 out.push(if cell.is_some() { VALUE } else { NULL });

@@ -10,7 +10,7 @@ use crate::mysql::{login, results, text};
 use crate::session::{Hinted, Session};
 use crate::statement::{self, Request};
 use crate::transaction::Control;
-use crate::{insert, show};
+use crate::{insert, point, show};
 
 /// What the connection has to do after a command was dispatched.
 pub enum Next {
@@ -117,6 +117,14 @@ impl Dispatcher<'_> {
         match (done, parameters) {
             (_, Some(Ok(parameters))) => {
                 let id = execute.statement_id;
+                let asked = (statement.sql.as_str(), parameters.as_slice());
+                let database = statement.database.as_deref();
+                let (session, writer) = (&mut *self.session, &mut *self.writer);
+                let is_plain = matches!(statement.kind, Kind::Other(_)) && !execute.cursor;
+                if is_plain && point::answer_prepared(session, database, asked, writer).await {
+                    statement.close_cursor();
+                    return Next::Answered;
+                }
                 let (id, statement) = self.statements.lend(id);
                 let cursor = execute.cursor;
                 Next::Run(Request::Execute { id, statement, parameters, cursor })
@@ -154,6 +162,9 @@ impl Dispatcher<'_> {
                 Ok(()) => self.loaded(0, StatusFlags::NONE),
                 Err(error) => self.failed(&error),
             }
+            return Next::Answered;
+        }
+        if point::answer_text(self.session, sql, self.writer).await {
             return Next::Answered;
         }
         let (mut rest, multi) = (sql, *self.multi_statements);

@@ -9,6 +9,7 @@ use freshet_query::result::{ResultColumn, text_batch};
 use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, parameters};
 
+use crate::point;
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -36,6 +37,7 @@ const TRADITIONAL: [&str; 12] = [
 pub async fn explain(
     session: &mut Session,
     explained: &Statement,
+    text: &str,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let Statement::Explain { statement, analyze, text_bytes, format } = explained else {
@@ -57,6 +59,12 @@ pub async fn explain(
         },
         _ => bail!(NotSupported, "EXPLAIN explains SELECT, INSERT, UPDATE and DELETE"),
     };
+    if !*analyze && let Some(point) = point_read(session, query, text, &parameters).await? {
+        return Ok(match format {
+            ExplainFormat::Traditional => traditional_point(&point),
+            _ => shown(&Operator::alone(point_text(&point)), format),
+        });
+    }
     let asked = asked(session, query, &parameters).await?;
     let engine = &session.shared.query;
     if !*analyze {
@@ -68,6 +76,44 @@ pub async fn explain(
         ExplainFormat::Tree => whole(lines.join("\n") + "\n"),
         _ => table(&["Explain String(Freshet)"], lines.into_iter().map(|line| vec![Some(line)])),
     })
+}
+
+/// The point read that a SELECT is, if it is one.
+async fn point_read(
+    session: &mut Session,
+    query: &Select,
+    text: &str,
+    parameters: &[Parameter],
+) -> Result<Option<point::Explained>> {
+    let lower = text.to_ascii_lowercase();
+    let Some(at) = lower.find("select").filter(|_| !query.locks()) else { return Ok(None) };
+    let asked = asked(session, query, parameters).await?;
+    let plan = bounded(session, session.shared.query.plan(asked)).await?;
+    Ok(point::explained(session, &text[at..], &plan.columns))
+}
+
+fn point_text(point: &point::Explained) -> String {
+    format!("PointRead: {} key=({})", point.table, point.key)
+}
+
+/// The row of FORMAT=TRADITIONAL for a point read.
+fn traditional_point(point: &point::Explained) -> Reply {
+    let text = |text: &str| Some(text.to_owned());
+    let row = vec![
+        text("1"),
+        text("SIMPLE"),
+        text(&point.table),
+        None,
+        text("const"),
+        text("PRIMARY"),
+        text("PRIMARY"),
+        None,
+        text("const"),
+        text("1"),
+        text("100.00"),
+        Some(point_text(point)),
+    ];
+    table(&TRADITIONAL, std::iter::once(row))
 }
 
 async fn asked(

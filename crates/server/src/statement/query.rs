@@ -18,6 +18,7 @@ use crate::accounts::SessionMemory;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
+use crate::point;
 use crate::reader::{GivenRows, Reader};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -71,6 +72,23 @@ pub async fn select(
     let asked = PlanRequest { texts: items.to_vec(), ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
     Ok(Reply::Stream(columns, rows))
+}
+
+/// As [`select`], and keeps what is needed to answer the next text of this shape by a key alone.
+///
+/// # Errors
+/// As [`select`].
+pub async fn select_text(
+    session: &mut Session,
+    query: &Select,
+    parsed: &Parsed,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let reply = select(session, query, &parsed.items, parameters).await?;
+    if let Reply::Stream(columns, _) = &reply {
+        point::learn(session, &parsed.text, columns);
+    }
+    Ok(reply)
 }
 
 /// SELECT .. INTO of user variables.
@@ -365,6 +383,7 @@ async fn plan(
         losses: Losses::default(),
     };
     let plan = bounded(session, session.shared.query.plan(asked)).await?;
+    point::learn(session, &prepared.parsed.text, &plan.columns);
     prepared.plan = match plan.of_session {
         true => None,
         false => {

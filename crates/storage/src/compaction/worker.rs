@@ -38,6 +38,8 @@ pub struct MergeJob {
     pub segment_bytes_max: u64,
     /// A result of at least this size is compressed for long storage.
     pub cold_bytes_min: u64,
+    /// Whether the table stores rows beside their keys.
+    pub stores_rows: bool,
 }
 
 /// The number of rows and an order-independent hash of them.
@@ -260,6 +262,7 @@ fn create(
         lsns: lsns(job),
         tier: if bytes >= job.cold_bytes_min { Tier::Cold } else { Tier::Fresh },
         has_keys: inputs(job).all(|(segment, _)| segment.meta().key_part.is_some()),
+        stores_rows: job.stores_rows,
     };
     SegmentWriter::create(files.fs.as_ref(), path, &spec, sample)
 }

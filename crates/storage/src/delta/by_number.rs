@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use freshet_base::Lsn;
+use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode, history};
 
 use super::encoded::Place;
-use super::node::{Arena, Chunk};
+use super::node::{Arena, Chunk, Node};
 use super::{Delta, Entry};
 use crate::error::Result;
 
@@ -19,6 +20,18 @@ enum Found {
     Open(Vec<u8>, Arc<TableSchema>),
 }
 
+/// A row of `from`, encoded with the columns of `to`.
+pub(crate) fn adapted(row: &[u8], from: &TableSchema, to: &TableSchema) -> Vec<u8> {
+    if from.version == to.version {
+        return row.to_vec();
+    }
+    let mut columns = ColumnsBuilder::new(from, 1);
+    columns.append(row, 1);
+    let mut adapted = Vec::new();
+    encode(&history::adapt(&columns.finish(), from, to), to, &mut adapted);
+    adapted
+}
+
 impl Delta {
     /// The row with this number, encoded with the columns of `schema`; `None` if a TRUNCATE has
     /// removed it, which waits for nobody.
@@ -26,17 +39,55 @@ impl Delta {
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub(crate) fn encoded_row(&self, number: u64, schema: &TableSchema) -> Result<Option<Vec<u8>>> {
-        let chunk = match self.find_row(number) {
-            None => return Ok(None),
-            Some(Found::Sealed(chunk)) => chunk,
-            Some(Found::Open(row, from)) if from.version == schema.version => return Ok(Some(row)),
-            Some(Found::Open(encoded, from)) => {
-                let mut columns = freshet_schema::columns::ColumnsBuilder::new(&from, 1);
-                columns.append(&encoded, 1);
-                let mut row = Vec::new();
-                encode(&history::adapt(&columns.finish(), &from, schema), schema, &mut row);
-                return Ok(Some(row));
+        let found = self.find_row(&self.head(), number);
+        found.map(|(_, found)| found.encoded(number, schema)).transpose()
+    }
+
+    /// As [`Self::encoded_row`], of the rows from `head` on, with the LSN of its record; `None` if
+    /// the row is before them.
+    ///
+    /// # Errors
+    /// Those of [`Self::encoded_row`].
+    pub(crate) fn row_from(
+        &self,
+        head: &Arc<Node>,
+        number: u64,
+        schema: &TableSchema,
+    ) -> Result<Option<(Lsn, Vec<u8>)>> {
+        let found = self.find_row(head, number);
+        found.map(|(lsn, found)| Ok((lsn, found.encoded(number, schema)?))).transpose()
+    }
+
+    /// The LSN of the record that brought a row; `None` as in [`Self::encoded_row`].
+    pub(crate) fn lsn_of_row(&self, number: u64) -> Option<Lsn> {
+        Some(self.find_row(&self.head(), number)?.0)
+    }
+
+    fn find_row(&self, head: &Arc<Node>, number: u64) -> Option<(Lsn, Found)> {
+        let mut node = head;
+        loop {
+            if let Some(chunk) = node.chunk() {
+                if number < chunk.first_row + chunk.rows() {
+                    let in_chunk = number.checked_sub(chunk.first_row)?;
+                    let lsn = entry_of(&chunk.entries, in_chunk).1.lsn;
+                    return Some((lsn, Found::Sealed(Arc::clone(chunk))));
+                }
+                node = node.next();
+                continue;
             }
+            let tail = self.tail.lock();
+            if Arc::ptr_eq(&tail.node, node) {
+                return tail.arena.row(number);
+            }
+        }
+    }
+}
+
+impl Found {
+    fn encoded(self, number: u64, schema: &TableSchema) -> Result<Vec<u8>> {
+        let chunk = match self {
+            Self::Sealed(chunk) => chunk,
+            Self::Open(row, from) => return Ok(adapted(&row, &from, schema)),
         };
         let at = (number - chunk.first_row) as usize;
         let mut batches = Vec::new();
@@ -44,54 +95,13 @@ impl Delta {
         let (from, batch) = batches.pop().expect("a chunk has its rows");
         let mut row = Vec::new();
         encode(&history::adapt(&batch, &from, schema), schema, &mut row);
-        Ok(Some(row))
-    }
-
-    /// The LSN of the record that brought a row; `None` as in [`Self::encoded_row`].
-    pub(crate) fn lsn_of_row(&self, number: u64) -> Option<Lsn> {
-        let mut node = self.head();
-        loop {
-            if let Some(chunk) = node.chunk() {
-                if number < chunk.first_row + chunk.rows() {
-                    let in_chunk = number.checked_sub(chunk.first_row)?;
-                    return Some(entry_of(&chunk.entries, in_chunk).1.lsn);
-                }
-                node = Arc::clone(node.next());
-                continue;
-            }
-            let tail = self.tail.lock();
-            if Arc::ptr_eq(&tail.node, &node) {
-                let in_arena = number.checked_sub(tail.arena.first_row)?;
-                return Some(entry_of(&tail.arena.entries, in_arena).1.lsn);
-            }
-        }
-    }
-
-    fn find_row(&self, number: u64) -> Option<Found> {
-        let mut node = self.head();
-        loop {
-            if let Some(chunk) = node.chunk() {
-                if number < chunk.first_row {
-                    return None;
-                }
-                if number < chunk.first_row + chunk.rows() {
-                    return Some(Found::Sealed(Arc::clone(chunk)));
-                }
-                node = Arc::clone(node.next());
-                continue;
-            }
-            let tail = self.tail.lock();
-            if Arc::ptr_eq(&tail.node, &node) {
-                let (row, schema) = tail.arena.row(number)?;
-                return Some(Found::Open(row, schema));
-            }
-        }
+        Ok(row)
     }
 }
 
 impl Arena {
-    /// A row with its columns.
-    fn row(&self, number: u64) -> Option<(Vec<u8>, Arc<TableSchema>)> {
+    /// A row with its columns, and the LSN of its record.
+    fn row(&self, number: u64) -> Option<(Lsn, Found)> {
         let in_arena = number.checked_sub(self.first_row)?;
         let (at, entry) = entry_of(&self.entries, in_arena);
         let bytes = match entry.place {
@@ -110,7 +120,8 @@ impl Arena {
         for _ in u64::from(before)..in_arena {
             rest = &rest[cells.row_bytes(rest)..];
         }
-        Some((rest[..cells.row_bytes(rest)].to_vec(), Arc::clone(schema)))
+        let row = rest[..cells.row_bytes(rest)].to_vec();
+        Some((entry.lsn, Found::Open(row, Arc::clone(schema))))
     }
 }
 

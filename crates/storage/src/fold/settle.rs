@@ -9,9 +9,17 @@ use freshet_schema::{Partition, Table};
 use super::{Barrier, Event};
 use crate::compaction::check_rows;
 use crate::delta::{Bounds, DeltaRead, Freshness};
-use crate::resolver::{FlushSwap, MergeSwap, flushed_to};
+use crate::resolver::{EndedSwap, FlushSwap, MergeSwap, flushed_to};
 use crate::rowset::Rowset;
 use crate::view::{TableView, TabletFiles};
+
+/// What settling events leaves to be done once the view is shown.
+#[derive(Default)]
+pub(crate) struct Settled {
+    /// Rowsets that are no longer in the view.
+    pub gone: Vec<Arc<Rowset>>,
+    pub swaps: Vec<EndedSwap>,
+}
 
 /// How often a swap tries to read keys.
 const RESOLVE_ATTEMPTS: usize = 4;
@@ -66,7 +74,7 @@ impl TableView {
     }
 
     /// Applies an event at `at`, after which `table` is the definition in metadata. Rowsets that
-    /// are removed are added to `gone`, and the memory of rows that only snapshots need moves to
+    /// are removed are added to `settled`, and the memory of rows that only snapshots need moves to
     /// the budget `kept`. Returns whether the table still exists.
     pub(crate) fn settle(
         &mut self,
@@ -74,7 +82,7 @@ impl TableView {
         event: Event<'_>,
         table: Option<&Arc<Table>>,
         kept: &Budget,
-        gone: &mut Vec<Arc<Rowset>>,
+        settled: &mut Settled,
     ) -> bool {
         let is_own = table.is_none_or(|table| table.id == self.table.id);
         assert!(is_own, "an event has the definition of its table");
@@ -85,19 +93,20 @@ impl TableView {
                 let flushed = self.advance(at, version, kept);
                 assert!(schema.version >= self.schema.version, "a flush has the newest columns");
                 self.schema = schema;
-                self.flushed(rowsets, swap, flushed);
+                settled.swaps.extend(self.flushed(rowsets, swap, flushed));
             }
             Event::Replace { tablet, removed, added, swap } => {
-                self.merged(tablet, removed, (added, swap), gone);
+                self.merged(tablet, removed, (added, swap), settled);
             }
             Event::Barrier { barrier: Barrier::Drop, .. } => {
-                gone.extend(self.rowsets());
+                settled.gone.extend(self.rowsets());
                 self.delta.flushed(self.delta.freeze(), kept);
                 return false;
             }
             Event::Barrier { barrier: Barrier::Truncate { incarnation }, version, .. } => {
                 let table = table.expect("a table is truncated before it is dropped");
-                gone.extend(self.rowsets().into_iter().filter(|rowset| rowset.lsns().1 <= at));
+                let before = self.rowsets().into_iter().filter(|rowset| rowset.lsns().1 <= at);
+                settled.gone.extend(before);
                 if let Some(schema) = self.read_up_to(at).schema {
                     self.schema = schema;
                 }
@@ -126,10 +135,16 @@ impl TableView {
 
     /// Adds the rowsets of a flush that began after `from`; in keyed tables, all files get the
     /// marks of this view.
-    fn flushed(&mut self, rowsets: Vec<Arc<Rowset>>, swap: Option<Box<FlushSwap>>, from: Lsn) {
+    fn flushed(
+        &mut self,
+        rowsets: Vec<Arc<Rowset>>,
+        swap: Option<Box<FlushSwap>>,
+        from: Lsn,
+    ) -> Option<EndedSwap> {
         assert_eq!(swap.is_some(), self.resolver.is_some(), "marks of a keyed table are swapped");
         let Some(swap) = swap else {
-            return rowsets.into_iter().for_each(|rowset| self.add(rowset, from));
+            rowsets.into_iter().for_each(|rowset| self.add(rowset, from));
+            return None;
         };
         let at = self.flushed;
         for tablet in Arc::make_mut(&mut self.tablets) {
@@ -137,7 +152,7 @@ impl TableView {
         }
         let rowsets = swap.with_marks(rowsets, at);
         rowsets.into_iter().for_each(|rowset| self.add(rowset, from));
-        swap.finish(&self.tablets, at, self.delta.first_row());
+        Some(swap.end(&self.tablets, at, self.delta.first_row()))
     }
 
     /// Adds a rowset of a flush that began after `from`.
@@ -159,14 +174,16 @@ impl TableView {
         tablet: TabletId,
         removed: Vec<Arc<Rowset>>,
         (added, swap): (Arc<Rowset>, Option<Box<MergeSwap>>),
-        gone: &mut Vec<Arc<Rowset>>,
+        settled: &mut Settled,
     ) {
         assert_eq!(swap.is_some(), self.resolver.is_some(), "marks of a keyed table are swapped");
         let flushed = self.flushed;
         let tablets = Arc::make_mut(&mut self.tablets);
         let tablet = tablets.iter_mut().find(|files| files.id == tablet);
         // A TRUNCATE has replaced the table's tablets meanwhile.
-        let Some(TabletFiles { rowsets, .. }) = tablet else { return gone.push(added) };
+        let Some(TabletFiles { rowsets, .. }) = tablet else {
+            return settled.gone.push(added);
+        };
         let at = rowsets.iter().position(|rowset| rowset.meta().id == removed[0].meta().id);
         let at = at.expect("only its merge removes a rowset");
         let range = at..at + removed.len();
@@ -185,10 +202,9 @@ impl TableView {
         };
         // A merge of rows that were all dead leaves nothing.
         let added = Some(added).filter(|added| added.rows() > 0);
-        gone.extend(rowsets.splice(range, added));
-        if let Some(swap) = swap {
-            swap.finish(&self.tablets, flushed, self.delta.first_row());
-        }
+        settled.gone.extend(rowsets.splice(range, added));
+        let ended = swap.map(|swap| swap.end(&self.tablets, flushed, self.delta.first_row()));
+        settled.swaps.extend(ended);
     }
 
     /// Takes the definition of a truncated table. Metadata may contain later changes of it, but no

@@ -85,11 +85,12 @@ impl KeyTable {
         }
     }
 
-    /// Removes the keys whose last version is before `row`, and gives their memory back.
-    pub fn keep_from(&mut self, row: u64) {
-        let before = std::mem::take(self);
-        let kept = before.entries.iter().filter(|entry| entry.version.row >= row);
-        kept.for_each(|entry| self.enter(entry.key(&before.arena), entry.version));
+    /// The keys whose last version is not before `row`, in no more memory than they need.
+    pub fn from(&self, row: u64) -> Self {
+        let mut kept = Self::default();
+        let entries = self.entries.iter().filter(|entry| entry.version.row >= row);
+        entries.for_each(|entry| kept.enter(entry.key(&self.arena), entry.version));
+        kept
     }
 
     /// Approximate memory in bytes.
@@ -135,7 +136,7 @@ mod tests {
                         model.remove(&number);
                     }
                     1 => {
-                        table.keep_from(row / 2);
+                        table = table.from(row / 2);
                         model.retain(|_, version: &mut Version| version.row >= row / 2);
                     }
                     _ => {

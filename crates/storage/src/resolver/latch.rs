@@ -8,11 +8,12 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode};
 use futures::lock::{Mutex, OwnedMutexGuard};
 
-use super::{KeyedRows, Resolver, State, Version};
-use crate::delta::DeltaMark;
+use super::{KEYS_AT_ONCE, KeyedRows, Resolver, State, Version};
+use crate::delta::{DeltaMark, adapted};
 use crate::error::Result;
 use crate::marks::{Mark, SegmentMarks};
 use crate::rowset::Rowset;
+use crate::segment::key_part::StoredRow;
 use crate::segment::{Segment, WaitMode};
 
 /// Where the living row of a key is.
@@ -21,7 +22,13 @@ pub enum Place {
     /// A row of the delta, by its number.
     Delta(u64),
     /// A row of a segment.
-    File { segment: Arc<Segment>, marks: Arc<SegmentMarks>, row: u32 },
+    File {
+        segment: Arc<Segment>,
+        marks: Arc<SegmentMarks>,
+        row: u32,
+        /// Where it is stored as it was encoded.
+        stored: Option<StoredRow>,
+    },
 }
 
 impl PartialEq for Place {
@@ -78,8 +85,8 @@ impl Latch {
         let state = &mut *self.state;
         let mut places = vec![None; rows.len() as usize];
         let mut wanted = Vec::new();
-        for group in rows.groups() {
-            match state.keys.find(rows.key(group[0])) {
+        for (group, version) in rows.groups().zip(state.last_versions(rows)) {
+            match version {
                 Some(Version { is_removal: true, .. }) => {}
                 Some(Version { row, .. }) => places[group[0] as usize] = Some(Place::Delta(row)),
                 None => wanted.push(rows.wanted(group[0], state.resolved)),
@@ -90,7 +97,8 @@ impl Latch {
         for found in found {
             let run = state.runs.run(found.run);
             let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
-            places[found.at as usize] = Some(Place::File { segment, marks, row: found.row });
+            let (row, stored) = (found.row, found.stored);
+            places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
         }
         for group in rows.groups() {
             let (first, others) = group.split_first().expect("a key has a row");
@@ -114,6 +122,10 @@ impl Latch {
         for (at, place) in places.iter().enumerate() {
             match place {
                 Place::Delta(row) => rows[at] = self.state.delta.encoded_row(*row, schema)?,
+                Place::File { segment, stored: Some(stored), .. } => {
+                    let row = segment.stored_row(*stored, WaitMode::Awaiting).await?;
+                    rows[at] = Some(adapted(&row, segment.schema(), schema));
+                }
                 Place::File { segment, row, .. } => in_files.push((segment, *row, at)),
             }
         }
@@ -187,11 +199,15 @@ impl Latch {
             places.iter().flatten().for_each(|place| state.kill(place, lsn));
         }
         let first = delta.end_row() - u64::from(rows.len());
-        for group in rows.groups() {
-            assert_eq!(group.len(), 1, "a record has each key once");
-            let version =
-                Version { row: first + u64::from(group[0]), is_removal: group[0] < removals };
-            state.keys.enter(rows.key(group[0]), version);
+        let groups = rows.groups().collect::<Vec<_>>();
+        for some in groups.chunks(KEYS_AT_ONCE) {
+            let mut keys = state.keys.write();
+            for group in some {
+                assert_eq!(group.len(), 1, "a record has each key once");
+                let version =
+                    Version { row: first + u64::from(group[0]), is_removal: group[0] < removals };
+                keys.enter(rows.key(group[0]), version);
+            }
         }
         state.pass_nodes(lsn);
         state.advance(lsn);

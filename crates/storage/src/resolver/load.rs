@@ -6,7 +6,7 @@ use freshet_base::Lsn;
 use freshet_base::task::yield_core;
 
 use super::runs::{RunMarks, RunRow, Wanted};
-use super::{KeyedRows, Met, State, Version};
+use super::{KEYS_AT_ONCE, KeyedRows, Met, State, Version};
 use crate::delta::DeltaMark;
 use crate::error::Result;
 use crate::marks::Mark;
@@ -42,7 +42,10 @@ impl State {
         found.marks.into_iter().for_each(RunMarks::make);
         found.died.iter().for_each(|mark| self.marks.mark(*mark));
         self.made.extend(found.died);
-        found.gone.iter().for_each(|key| self.keys.remove(key));
+        for some in found.gone.chunks(KEYS_AT_ONCE) {
+            let mut keys = self.keys.write();
+            some.iter().for_each(|key| keys.remove(key));
+        }
         self.advance(lsn);
         Ok(())
     }
@@ -73,7 +76,7 @@ impl State {
                 let bucket = self.runs.run(at).bucket();
                 let mut wanted = Vec::new();
                 for ((key, _), number) in keys.iter().zip(0..) {
-                    match self.keys.find(key) {
+                    match self.keys.read().find(key) {
                         None => wanted.push(Wanted { at: number, key, bucket, lsn }),
                         Some(Version { is_removal: true, .. }) => {}
                         Some(_) => return Ok(Some(Met::Existing(key.clone(), lsn))),
@@ -117,7 +120,8 @@ impl State {
                 found.rows.extend(rows);
                 let mut wanted = Vec::new();
                 for left in left {
-                    let Some(Version { row, is_removal }) = self.keys.find(left.key) else {
+                    let known = self.keys.read().find(left.key);
+                    let Some(Version { row, is_removal }) = known else {
                         wanted.push(left);
                         continue;
                     };

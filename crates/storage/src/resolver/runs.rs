@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::budget::{Budget, Permit};
+use freshet_base::budget::Budget;
 use freshet_base::{Lsn, TabletId};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::marks::{Mark, SegmentMarks};
 use crate::rowset::Rowset;
-use crate::segment::key_part::KeyPart;
+use crate::segment::key_part::{KeyPart, StoredRow};
 use crate::segment::{Segment, WaitMode};
 use crate::tablet::TabletFiles;
 
@@ -22,8 +22,8 @@ pub struct Run {
     last: Lsn,
     segment: Arc<Segment>,
     marks: Arc<SegmentMarks>,
-    /// Its keys, once they were needed, with the memory of their filter if there was any left.
-    keys: Option<(KeyPart, Option<Permit>)>,
+    /// Its keys, once they were needed.
+    keys: Option<Arc<KeyPart>>,
 }
 
 /// A key to look up.
@@ -49,6 +49,8 @@ pub struct RunRow {
     pub row: u32,
     /// That of the key.
     pub lsn: Lsn,
+    /// Where the row is stored.
+    pub stored: Option<StoredRow>,
 }
 
 /// Marks to make on the segment of a run.
@@ -153,10 +155,9 @@ impl Runs {
     pub async fn keys_of(&mut self, at: usize, wait_mode: WaitMode) -> Result<&KeyPart> {
         let run = &mut self.runs[at];
         if run.keys.is_none() {
-            run.keys = Some(run.open_keys(&self.memory, wait_mode).await?);
+            run.keys = Some(run.segment.look_ups(&self.memory, wait_mode).await?);
         }
-        let (keys, _) = run.keys.as_ref().expect("they were just opened");
-        Ok(keys)
+        Ok(run.keys.as_ref().expect("they were just opened"))
     }
 
     /// The marks that kill these rows.
@@ -205,9 +206,13 @@ impl Runs {
             for found in found {
                 let place = places[found.at];
                 is_found[place] = true;
+                let last = found.rows.end - 1;
                 let alive = found.rows.rev().find(|&row| !marks.is_dead(row));
                 let Wanted { at: number, lsn, .. } = open[place];
-                all.extend(alive.map(|row| RunRow { at: number, run: at, row, lsn }));
+                all.extend(alive.map(|row| {
+                    let stored = found.stored.filter(|_| row == last);
+                    RunRow { at: number, run: at, row, lsn, stored }
+                }));
             }
             let mut is_found = is_found.into_iter();
             open.retain(|_| !is_found.next().expect("each key is found or not"));
@@ -228,21 +233,5 @@ impl Run {
     /// The bucket of its rows; `None` if its tablet is not known yet.
     pub fn bucket(&self) -> Option<usize> {
         self.bucket
-    }
-
-    async fn open_keys(
-        &self,
-        memory: &Budget,
-        wait_mode: WaitMode,
-    ) -> Result<(KeyPart, Option<Permit>)> {
-        let keys = self.segment.keys(wait_mode).await?;
-        let mut keys = keys.ok_or_else(|| {
-            Error::corruption(self.segment.path(), 0, "a segment of a keyed table has no keys")
-        })?;
-        let permit = memory.try_acquire(keys.filter_bytes());
-        if permit.is_some() {
-            keys.load_filter(wait_mode).await?;
-        }
-        Ok((keys, permit))
     }
 }

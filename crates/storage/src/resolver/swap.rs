@@ -53,18 +53,33 @@ impl Swap {
 
     /// Goes on with the files of the view up to `flushed`, and with the rows of the delta from
     /// `first_row` on.
-    fn finish(mut self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) {
+    fn end(mut self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) -> EndedSwap {
         let state = &mut *self.state;
         state.runs.renew(tablets, flushed);
         if state.cut > flushed {
             // The view does not know of the TRUNCATE yet.
             state.runs.forget_to(flushed);
         }
-        state.keys.keep_from(first_row);
         state.marks.forget_before(first_row);
         state.made.retain(|mark| mark.row >= first_row);
         state.made.shrink_to_fit();
-        state.account();
+        EndedSwap { state: self.state, first_row }
+    }
+}
+
+/// A swap whose view is not shown yet. Who reads a key by the view before finds it in the key table
+/// until then (keys.md K2).
+pub(crate) struct EndedSwap {
+    state: OwnedMutexGuard<State>,
+    first_row: u64,
+}
+
+impl EndedSwap {
+    /// Forgets the keys that are in files now: the view is shown.
+    pub fn forget_keys(mut self) {
+        let kept = self.state.keys.read().from(self.first_row);
+        *self.state.keys.write() = kept;
+        self.state.account();
     }
 }
 
@@ -166,9 +181,9 @@ impl FlushSwap {
         rowsets.into_iter().map(add).collect()
     }
 
-    /// Ends the swap with the view that readers now see.
-    pub(crate) fn finish(self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) {
-        self.swap.finish(tablets, flushed, first_row);
+    /// Ends the swap with the view that readers see next.
+    pub(crate) fn end(self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) -> EndedSwap {
+        self.swap.end(tablets, flushed, first_row)
     }
 }
 
@@ -268,9 +283,9 @@ impl MergeSwap {
         added.with_marks(marks.collect())
     }
 
-    /// Ends the swap with the view that readers now see.
-    pub(crate) fn finish(self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) {
-        self.swap.finish(tablets, flushed, first_row);
+    /// Ends the swap with the view that readers see next.
+    pub(crate) fn end(self, tablets: &[TabletFiles], flushed: Lsn, first_row: u64) -> EndedSwap {
+        self.swap.end(tablets, flushed, first_row)
     }
 }
 

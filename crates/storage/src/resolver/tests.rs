@@ -17,6 +17,7 @@ use crate::compaction::{MergeJob, Merged, merge};
 use crate::delta::{DeltaEntry, DeltaPart, Freshness, Payload};
 use crate::flush::{Files, FlushInput, flush};
 use crate::fold::Event;
+use crate::point;
 use crate::rowset::Rowset;
 use crate::segment::{ScanRequest, Share};
 use crate::snapshot::Snapshot;
@@ -56,7 +57,7 @@ impl Store {
     fn new(buckets: u64, filters_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let schema = schema(1);
-        let key_model = KeyModel::Unique;
+        let key_model = KeyModel::Primary;
         let table = crate::testing::table(std::slice::from_ref(&schema), buckets);
         let table = Arc::new(Table { key_model, ..table });
         let filters = Budget::new("memory of filters", filters_bytes);
@@ -236,6 +237,7 @@ impl Store {
         let horizon = move || Lsn(horizon.load(Ordering::SeqCst));
         let swap = block_on(resolver.begin_swap(horizon)).unwrap();
         self.load(keys);
+        self.check_points(self.lsn - 1);
         (swap, self.pin(self.lsn, Freshness::Committed))
     }
 
@@ -265,6 +267,7 @@ impl Store {
             id: RowsetId(self.ids),
             segment_bytes_max: 5000,
             cold_bytes_min: u64::MAX,
+            stores_rows: true,
         };
         let merged = merge(&self.files, &job, &mut || ControlFlow::Continue(()));
         Some(Merging { removed: job.rowsets, merged: merged.unwrap().unwrap() })
@@ -288,6 +291,21 @@ impl Store {
 
     fn pin(&self, horizon: u64, freshness: Freshness) -> Snapshot {
         self.views.pin(freshness, || Lsn(horizon))
+    }
+
+    /// What a read by key sees from `horizon` on is what the log says; it may not know yet.
+    fn check_points(&self, horizon: u64) {
+        let keys = (0..25).map(|key| encoded(&[(key, String::new())])).collect::<Vec<_>>();
+        let codec = freshet_schema::key::KeyCodec::of_sort_key(&self.schema);
+        let keys = keys.iter().map(|row| codec.of_rows(row)).collect::<Vec<_>>();
+        let keys = keys.iter().map(|key| key.key(0)).collect::<Vec<_>>();
+        let read = point::read(&self.views, TABLE, &self.schema, &keys, Lsn(horizon));
+        let Some(read) = block_on(read).unwrap() else { return };
+        assert!(read.at.get() >= horizon && read.at.get() <= self.lsn);
+        let rows = read.rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>();
+        let state = self.states.range(..=read.at.get()).next_back().unwrap().1;
+        let expected = state.iter().map(|(key, version)| encoded(&[(*key, version.to_string())]));
+        assert_eq!(rows, expected.collect::<Vec<_>>(), "at {} from {horizon} on", read.at);
     }
 
     /// What a snapshot sees is what the log says.
@@ -345,6 +363,8 @@ enum Act {
     /// A snapshot of so many records before the end.
     Pin(u64),
     Check(usize),
+    /// Reads by key from so many records before the end on.
+    Points(u64),
     Resolve,
     Flush,
     /// A record with these keys comes meanwhile.
@@ -363,6 +383,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => prop::collection::vec(0i64..25, 2..40).prop_map(Act::LargeLoad),
         5 => (0u64..6).prop_map(Act::Pin),
         3 => (0usize..10).prop_map(Act::Check),
+        6 => (0u64..6).prop_map(Act::Points),
         2 => Just(Act::Resolve),
         4 => Just(Act::Flush),
         4 => keys().prop_map(Act::ShowFlush),
@@ -408,6 +429,7 @@ fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
                 pins.push(store.pin(horizon.max(store.view().flushed.get()), Freshness::Committed));
             }
             Act::Check(at) => pins.get(at).into_iter().for_each(|pin| store.check(pin)),
+            Act::Points(back) => store.check_points(store.lsn.saturating_sub(back)),
             Act::Resolve => store.resolve(store.lsn),
             Act::Flush if flushing.is_none() && !is_cut => flushing = store.flush(),
             Act::ShowFlush(keys) => {
@@ -427,5 +449,7 @@ fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
     }
     pins.push(store.pin(store.lsn, Freshness::Committed));
     pins.push(store.pin(store.lsn, Freshness::Published));
+    store.resolve(store.lsn);
+    store.check_points(store.lsn);
     pins.iter().rev().for_each(|pin| store.check(pin));
 }

@@ -8,6 +8,9 @@
 //! directory  what the blocks are, and the separators between them
 //! ```
 //!
+//! Rows that are stored beside their keys stand in front of all that, among the data, each behind
+//! its CRC-32C.
+//!
 //! Blocks and pages have their checksums in themselves. That of the directory stands in
 //! [`KeyPartMeta`](freshet_meta::KeyPartMeta), with where it is: so the directory is one read, and
 //! the footer is not needed.
@@ -20,7 +23,7 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use reader::{Found, KeyPart};
+pub use reader::{Found, KeyPart, StoredRow};
 pub use writer::KeyPartWriter;
 
 /// The hash that filters are made of. It is on disk, so it never changes: from the length of the

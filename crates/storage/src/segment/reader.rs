@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
@@ -11,11 +11,14 @@ use freshet_base::ColumnId;
 use freshet_meta::SegmentMeta;
 use freshet_schema::{TableSchema, history};
 use futures::FutureExt;
+use futures::lock::Mutex;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use parquet::file::metadata::ParquetMetaData;
+
+mod keys;
 
 use super::footers::{CachedFooter, WaitMode};
 use super::index::{self, ColumnRange, Prune, Wanted};
@@ -96,6 +99,10 @@ pub struct Segment {
     path: PathBuf,
     meta: SegmentMeta,
     schema: Arc<TableSchema>,
+    /// Its keys, once somebody has looked one up.
+    keys: OnceLock<Arc<KeyPart>>,
+    /// Held by who reads them.
+    opening: Mutex<()>,
 }
 
 impl Segment {
@@ -107,7 +114,8 @@ impl Segment {
         schema: Arc<TableSchema>,
     ) -> Self {
         let number = access.footers.number();
-        Self { access: Arc::clone(access), number, path, meta, schema }
+        let (access, keys, opening) = (Arc::clone(access), OnceLock::new(), Mutex::new(()));
+        Self { access, number, path, meta, schema, keys, opening }
     }
 
     /// The segment's metadata.
@@ -247,18 +255,9 @@ impl Segment {
         }
     }
 
-    /// Its keys, if they can be looked up; reads their directory.
-    ///
-    /// # Errors
-    /// Those of [`KeyPart::open`].
-    pub async fn keys(&self, wait_mode: WaitMode) -> Result<Option<KeyPart>> {
-        let Some(meta) = self.meta.key_part else { return Ok(None) };
-        let keys = KeyPart::open(&self.access, &self.path, meta, wait_mode).await?;
-        if u64::from(keys.rows()) != self.meta.rows {
-            let what = format!("its keys are of {} rows, not of {}", keys.rows(), self.meta.rows);
-            return Err(Error::corruption(&self.path, meta.start, what));
-        }
-        Ok(Some(keys))
+    /// The columns of its rows.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
     }
 
     async fn open(&self, wait_mode: WaitMode) -> Result<Arc<CachedFooter>> {

@@ -44,7 +44,7 @@ struct Written {
 
 impl Written {
     fn new(schema: &Arc<TableSchema>, batches: &[RecordBatch], tier: Tier) -> Self {
-        Self::with_keys(schema, batches, tier, false)
+        Self::with_keys(schema, batches, tier, false, false)
     }
 
     fn with_keys(
@@ -52,11 +52,13 @@ impl Written {
         batches: &[RecordBatch],
         tier: Tier,
         has_keys: bool,
+        stores_rows: bool,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let fs: FsRef = Arc::new(RealFs);
         let (tablet, lsns) = (TabletId(9), (Lsn(3), Lsn(5)));
-        let spec = SegmentSpec { schema, table: TABLE, tablet, lsns, tier, has_keys };
+        let table = TABLE;
+        let spec = SegmentSpec { schema, table, tablet, lsns, tier, has_keys, stores_rows };
         let path = dir.path().join("a.parquet");
         let mut writer = SegmentWriter::create(fs.as_ref(), &path, &spec, &batches[0]).unwrap();
         for batch in batches {

@@ -9,8 +9,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use freshet_base::io::{FileRef, Fs, Mode};
 use freshet_base::{Lsn, SegmentId, TableId, TabletId};
 use freshet_meta::{KeyRange, SegmentMeta};
-use freshet_schema::TableSchema;
 use freshet_schema::key::{KeyWords, Keys};
+use freshet_schema::{RowCells, TableSchema, encode};
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -53,6 +53,8 @@ pub struct SegmentSpec<'a> {
     pub tier: Tier,
     /// Whether its rows can be looked up by their sort key.
     pub has_keys: bool,
+    /// Whether encoded rows are stored beside these keys, for who reads one of them.
+    pub stores_rows: bool,
 }
 
 pub struct SegmentWriter {
@@ -67,6 +69,7 @@ pub struct SegmentWriter {
     keys: Option<KeyRange>,
     /// The keys to be looked up.
     key_part: Option<KeyPartWriter>,
+    stores_rows: bool,
 }
 
 impl SegmentWriter {
@@ -89,7 +92,8 @@ impl SegmentWriter {
             .map_err(|error| failed(path, error))?;
         let (path, table_schema) = (path.to_path_buf(), Arc::clone(spec.schema));
         let key_part = spec.has_keys.then(KeyPartWriter::default);
-        Ok(Self { path, table_schema, schema, writer, rows: 0, keys: None, key_part })
+        let (rows, keys, stores_rows) = (0, None, spec.stores_rows);
+        Ok(Self { path, table_schema, schema, writer, rows, keys, key_part, stores_rows })
     }
 
     /// Appends rows, in the order of the sort key.
@@ -107,14 +111,32 @@ impl SegmentWriter {
             assert!(is_next, "rows come in the order of the sort key");
             self.keys = Some(self.keys.map_or(keys, |before| before.union(keys)));
         }
-        if let Some(part) = &mut self.key_part {
-            let keys = Keys::of_batch(batch, &self.table_schema);
-            (0..keys.len()).for_each(|row| part.push(keys.key(row)));
-        }
+        self.push_keys(batch)?;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.rows += batch.num_rows() as u64;
         Ok(())
+    }
+
+    /// Adds the keys of rows, and stores rows in front of the row group that has them as columns.
+    fn push_keys(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(part) = &mut self.key_part else { return Ok(()) };
+        let keys = Keys::of_batch(batch, &self.table_schema);
+        if !self.stores_rows {
+            (0..keys.len()).for_each(|row| part.push(keys.key(row)));
+            return Ok(());
+        }
+        let mut encoded = Vec::new();
+        encode(batch, &self.table_schema, &mut encoded);
+        let (cells, mut rest) = (RowCells::new(&self.table_schema), encoded.as_slice());
+        for at in 0..keys.len() {
+            let (row, behind) = rest.split_at(cells.row_bytes(rest));
+            part.push_row(keys.key(at), row);
+            rest = behind;
+        }
+        let stored = part.take_stored(self.writer.bytes_written() as u64);
+        let written = self.writer.write_all(&stored);
+        written.map_err(|error| Error::io("write", &self.path, error))
     }
 
     /// Approximate length of the file if it ended now.
@@ -140,8 +162,13 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn end(self, id: SegmentId) -> Result<Unsynced> {
+    pub fn end(mut self, id: SegmentId) -> Result<Unsynced> {
         assert!(self.rows > 0, "a segment has rows");
+        if let Some(part) = self.key_part.as_mut().filter(|_| self.stores_rows) {
+            let stored = part.end_stored(self.writer.bytes_written() as u64);
+            let written = self.writer.write_all(&stored);
+            written.map_err(|error| Error::io("write", &self.path, error))?;
+        }
         let path = self.path.as_path();
         let cannot_write = |error| Error::io("write", path, error);
         let (mut file, _) =

@@ -39,6 +39,7 @@ fn job(rowsets: Vec<Arc<Rowset>>, segment_bytes_max: u64) -> MergeJob {
         id: RowsetId(1000),
         segment_bytes_max,
         cold_bytes_min: 1,
+        stores_rows: false,
     }
 }
 

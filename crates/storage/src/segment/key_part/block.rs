@@ -6,10 +6,12 @@
 //! u16 u16        how many keys there are; the length of what all of them begin with
 //! u16 * keys     where the rest of each key ends
 //! u32 * keys     where the rows of each key end; missing if each has one
+//! u32 * rows     where each row ends among the stored ones; missing if none are stored
 //! bytes          what all keys begin with, then the rests
 //! ```
 //!
-//! The rows of a block are those behind the rows of the block before.
+//! The rows of a block are those behind the rows of the block before. Stored rows stand elsewhere
+//! in the file; of equal keys only the last row is stored, and the others are empty.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -28,6 +30,8 @@ pub(super) struct BlockBuilder {
     keys: Vec<u8>,
     key_ends: Vec<usize>,
     row_ends: Vec<u32>,
+    /// Where each row ends among the stored ones; empty if none are stored.
+    stored_ends: Vec<u32>,
 }
 
 impl BlockBuilder {
@@ -42,6 +46,19 @@ impl BlockBuilder {
     pub fn repeat(&mut self) {
         let rows = self.row_ends.last_mut().expect("a key has come");
         *rows = rows.checked_add(1).expect("the rows of a segment have numbers of 32 bits");
+    }
+
+    /// The last row is stored up to here. The one before, if it has the same key, is not any more.
+    pub fn store(&mut self, end: u32) {
+        self.stored_ends.push(end);
+    }
+
+    /// Where the row in front of the last one ends, when that one is not stored any more.
+    pub fn forget_stored(&mut self) -> u32 {
+        let last = self.stored_ends.len() - 1;
+        let start = last.checked_sub(1).map_or(0, |before| self.stored_ends[before]);
+        self.stored_ends[last] = start;
+        start
     }
 
     pub fn rows(&self) -> u32 {
@@ -66,7 +83,8 @@ impl BlockBuilder {
 
     /// The bytes of a key beside its rest.
     fn bytes_beside(&self) -> usize {
-        if self.has_one_row_each() { 2 } else { 6 }
+        let rows = if self.has_one_row_each() { 2 } else { 6 };
+        if self.stored_ends.is_empty() { rows } else { rows + 4 }
     }
 
     fn has_one_row_each(&self) -> bool {
@@ -100,6 +118,9 @@ impl BlockBuilder {
         if !self.has_one_row_each() {
             self.row_ends.iter().for_each(|end| out.extend_from_slice(&end.to_le_bytes()));
         }
+        let has_all = self.stored_ends.is_empty() || self.stored_ends.len() == self.rows() as usize;
+        assert!(has_all, "all rows of a block are stored, or none");
+        self.stored_ends.iter().for_each(|end| out.extend_from_slice(&end.to_le_bytes()));
         out.extend_from_slice(&last[..shared]);
         (0..self.key_ends.len()).for_each(|at| out.extend_from_slice(&self.key(at)[shared..]));
         let checksum = crc32c(&out[start + CHECKSUM_BYTES..]);
@@ -114,30 +135,32 @@ pub(super) struct Block<'a> {
     key_ends: &'a [[u8; 2]],
     /// `None` if each key has one row.
     row_ends: Option<&'a [[u8; 4]]>,
+    /// Empty if no rows are stored.
+    stored_ends: &'a [[u8; 4]],
     /// What all keys begin with.
     beginning: &'a [u8],
     rests: &'a [u8],
 }
 
 impl<'a> Block<'a> {
-    /// Checks a block of so many rows.
+    /// Checks a block of so many rows, which may be stored.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn open(bytes: &'a [u8], rows: u32) -> Result<Self, &'static str> {
+    pub fn open(bytes: &'a [u8], rows: u32, are_stored: bool) -> Result<Self, &'static str> {
         let mut parts = Parts(bytes);
         let checksum = parts.u32().ok_or("a block of keys is too short")?;
         if checksum != crc32c(parts.0) {
             return Err("the checksum of a block of keys differs");
         }
-        let block = Self::take(parts).ok_or("a block of keys is not what it says")?;
+        let block = Self::take(parts, are_stored).ok_or("a block of keys is not what it says")?;
         match block.rows == rows && block.is_consistent() {
             true => Ok(block),
             false => Err("a block of keys has other rows than the directory says"),
         }
     }
 
-    fn take(mut parts: Parts<'a>) -> Option<Self> {
+    fn take(mut parts: Parts<'a>, are_stored: bool) -> Option<Self> {
         let rows = parts.u32()?;
         let (count, shared) = (parts.u16()?, parts.u16()?);
         let key_ends = parts.bytes(count * 2)?.as_chunks().0;
@@ -145,7 +168,10 @@ impl<'a> Block<'a> {
             true => None,
             false => Some(parts.bytes(count * 4)?.as_chunks().0),
         };
-        Some(Self { rows, key_ends, row_ends, beginning: parts.bytes(shared)?, rests: parts.0 })
+        let stored_bytes = if are_stored { (rows as usize).checked_mul(4)? } else { 0 };
+        let stored_ends = parts.bytes(stored_bytes)?.as_chunks().0;
+        let beginning = parts.bytes(shared)?;
+        Some(Self { rows, key_ends, row_ends, stored_ends, beginning, rests: parts.0 })
     }
 
     /// Whether all ends are within bounds, and the last ones where they must be.
@@ -158,7 +184,12 @@ impl<'a> Block<'a> {
         let rises = self.key_ends.is_sorted_by_key(|end| u16::from_le_bytes(*end));
         let rows_rise =
             self.row_ends.is_none_or(|ends| ends.is_sorted_by_key(|end| u32::from_le_bytes(*end)));
-        rises && rows_rise && keys_end == Some(self.rests.len()) && rows_end == Some(self.rows)
+        let stored_rise = self.stored_ends.is_sorted_by_key(|end| u32::from_le_bytes(*end));
+        rises
+            && rows_rise
+            && stored_rise
+            && keys_end == Some(self.rests.len())
+            && rows_end == Some(self.rows)
     }
 
     /// The rows that have a key, from the first row of the block on.
@@ -174,6 +205,15 @@ impl<'a> Block<'a> {
             }
         }
         None
+    }
+
+    /// Where a row is stored, counted from the first row of the block on; `None` if it is not.
+    pub fn stored(&self, row: u32) -> Option<Range<u32>> {
+        let end = |at: usize| u32::from_le_bytes(self.stored_ends[at]);
+        let at = row as usize;
+        let is_known = at < self.stored_ends.len();
+        let stored = is_known.then(|| at.checked_sub(1).map_or(0, end)..end(at));
+        stored.filter(|stored| !stored.is_empty())
     }
 
     /// Its keys in their order, with the rows that have them from its first row on.

@@ -1,7 +1,7 @@
 //! What the blocks of a key part are, and the separators between them.
 //!
 //! ```text
-//! u8             the version of the key part: 1
+//! u8             the version of the key part: 1, or 2 if rows are stored beside the keys
 //! u64            where the filter begins, from the start of the key part on
 //! u32            the number of its pages
 //! u16, bytes     the least key, and the same of the greatest
@@ -9,6 +9,7 @@
 //! then of each block
 //!   u32 u32      its length, and how many rows it has
 //!   u16, bytes   a separator: above the keys before the block, and not above its first key
+//!   u64          in version 2: where in the file its stored rows begin
 //! ```
 
 use std::ops::Range;
@@ -16,6 +17,8 @@ use std::ops::Range;
 use super::{Parts, filter, put_key};
 
 const VERSION: u8 = 1;
+/// That of keys with stored rows.
+const VERSION_WITH_ROWS: u8 = 2;
 
 /// A directory in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub(super) struct Directory {
     row_ends: Vec<u32>,
     separators: Vec<u8>,
     separator_ends: Vec<u32>,
+    /// Where the stored rows of each block begin in the file; empty if none are stored.
+    pub stored_starts: Vec<u64>,
 }
 
 impl Directory {
@@ -49,6 +54,11 @@ impl Directory {
 
     pub fn blocks(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Whether rows are stored beside their keys.
+    pub fn stores_rows(&self) -> bool {
+        !self.stored_starts.is_empty()
     }
 
     /// Where blocks end and what follows them begins.
@@ -83,11 +93,12 @@ impl Directory {
 
     /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        (size_of::<Self>() + self.blocks() * 16 + self.separators.len()) as u64
+        let of_blocks = self.blocks() * 16 + self.stored_starts.len() * 8;
+        (size_of::<Self>() + of_blocks + self.separators.len()) as u64
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(VERSION);
+        out.push(if self.stores_rows() { VERSION_WITH_ROWS } else { VERSION });
         out.extend_from_slice(&self.filter_start.to_le_bytes());
         out.extend_from_slice(&self.filter_pages.to_le_bytes());
         put_key(&self.min, out);
@@ -100,6 +111,9 @@ impl Directory {
             out.extend_from_slice(&bytes.to_le_bytes());
             out.extend_from_slice(&(rows.end - rows.start).to_le_bytes());
             put_key(self.separator(at), out);
+            if let Some(start) = self.stored_starts.get(at) {
+                out.extend_from_slice(&start.to_le_bytes());
+            }
         }
     }
 
@@ -109,12 +123,13 @@ impl Directory {
     /// What is wrong with it.
     pub fn decode(bytes: &[u8], part_bytes: u64) -> Result<Self, String> {
         let mut parts = Parts(bytes);
-        match parts.bytes(1) {
-            Some([VERSION]) => {}
+        let stores_rows = match parts.bytes(1) {
+            Some([VERSION]) => false,
+            Some([VERSION_WITH_ROWS]) => true,
             Some(other) => return Err(format!("keys of version {} are newer", other[0])),
             None => return Err("the directory of keys is empty".to_owned()),
-        }
-        let directory = Self::take(&mut parts).filter(|_| parts.0.is_empty());
+        };
+        let directory = Self::take(&mut parts, stores_rows).filter(|_| parts.0.is_empty());
         let directory = directory.ok_or("the directory of keys is not what it says")?;
         let filter_bytes = u64::from(directory.filter_pages) * filter::PAGE_BYTES as u64;
         let filter_end = directory.filter_start.checked_add(filter_bytes);
@@ -126,7 +141,7 @@ impl Directory {
         in_order.then_some(directory).ok_or_else(|| "keys are not where they must be".to_owned())
     }
 
-    fn take(parts: &mut Parts<'_>) -> Option<Self> {
+    fn take(parts: &mut Parts<'_>, stores_rows: bool) -> Option<Self> {
         let mut directory = Self {
             filter_start: parts.u64()?,
             filter_pages: parts.u32()?,
@@ -137,6 +152,9 @@ impl Directory {
         for _ in 0..parts.u32()? {
             let (bytes, rows) = (parts.u32()?, parts.u32()?);
             directory.push(bytes, rows, parts.key()?)?;
+            if stores_rows {
+                directory.stored_starts.push(parts.u64()?);
+            }
         }
         Some(directory)
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use freshet_base::budget::{Budget, Permit};
 use freshet_meta::KeyPartMeta;
 
 use super::block::Block;
@@ -15,6 +16,8 @@ use crate::segment::checksum::crc32c;
 use crate::segment::footers::WaitMode;
 use crate::segment::store::SegmentAccess;
 
+/// Those in front of a stored row.
+const CHECKSUM_BYTES: usize = 4;
 /// Blocks or pages that are read at once.
 const READS_MAX: usize = 64;
 
@@ -25,6 +28,15 @@ pub struct Found {
     pub at: usize,
     /// The rows, which may be dead.
     pub rows: Range<u32>,
+    /// Where the last of them is stored.
+    pub stored: Option<StoredRow>,
+}
+
+/// Where in the file of a segment an encoded row is, behind its checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredRow {
+    start: u64,
+    bytes: u32,
 }
 
 /// The keys of a segment. What is not in memory is read when it is needed, and checked.
@@ -35,6 +47,8 @@ pub struct KeyPart {
     directory: Directory,
     /// The pages of the filter; `None` to read each when it is needed.
     filter: Option<Bytes>,
+    /// The memory of the filter.
+    permit: Option<Permit>,
 }
 
 /// A key that the filter does not exclude.
@@ -55,7 +69,8 @@ impl KeyPart {
         wait_mode: WaitMode,
     ) -> Result<Self> {
         let (access, path) = (Arc::clone(access), path.to_path_buf());
-        let mut part = Self { access, path, meta, directory: Directory::default(), filter: None };
+        let directory = Directory::default();
+        let mut part = Self { access, path, meta, directory, filter: None, permit: None };
         let start = meta.bytes.checked_sub(meta.directory_bytes.into());
         let start =
             start.ok_or_else(|| part.damaged(0, "the directory is longer than the keys"))?;
@@ -66,6 +81,18 @@ impl KeyPart {
         let directory = Directory::decode(&bytes, meta.bytes);
         part.directory = directory.map_err(|what| part.damaged(start, what))?;
         Ok(part)
+    }
+
+    /// Reads the filter into memory, unless none is left.
+    ///
+    /// # Errors
+    /// Those of [`Self::load_filter`].
+    pub async fn load_filter_within(&mut self, memory: &Budget, wait_mode: WaitMode) -> Result<()> {
+        self.permit = memory.try_acquire(self.filter_bytes());
+        match self.permit {
+            Some(_) => self.load_filter(wait_mode).await,
+            None => Ok(()),
+        }
     }
 
     /// Reads the filter into memory.
@@ -115,12 +142,13 @@ impl KeyPart {
             let read = self.read(ranges, wait_mode).await?;
             for ((candidates, number), bytes) in blocks.iter().zip(numbers).zip(&read) {
                 let rows = self.directory.rows_of(number);
-                let block = Block::open(bytes, rows.end - rows.start)
-                    .map_err(|what| self.damaged(self.directory.block(number).start, what))?;
+                let block = self.open_block(number, bytes)?;
                 found.extend(candidates.iter().filter_map(|candidate| {
                     let in_block = block.find(keys[candidate.at])?;
+                    let stored = block.stored(in_block.end - 1);
+                    let stored = stored.and_then(|stored| self.stored(number, stored));
                     let rows = rows.start + in_block.start..rows.start + in_block.end;
-                    Some(Found { at: candidate.at, rows })
+                    Some(Found { at: candidate.at, rows, stored })
                 }));
             }
         }
@@ -202,11 +230,49 @@ impl KeyPart {
     ) -> Result<Vec<(Vec<u8>, Range<u32>)>> {
         let bytes = self.read_range(self.directory.block(at), wait_mode).await?;
         let rows = self.directory.rows_of(at);
-        let block = Block::open(&bytes, rows.end - rows.start)
-            .map_err(|what| self.damaged(self.directory.block(at).start, what))?;
+        let block = self.open_block(at, &bytes)?;
         let in_segment =
             |(key, of): (Vec<u8>, Range<u32>)| (key, rows.start + of.start..rows.start + of.end);
         Ok(block.keys().map(in_segment).collect())
+    }
+
+    /// The encoded row at a place that a look-up has found.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn stored_row(&self, at: StoredRow, wait_mode: WaitMode) -> Result<Bytes> {
+        let damaged = |what: &str| Error::corruption(&self.path, at.start, what);
+        let end = at.start.checked_add(at.bytes.into());
+        let end = end.filter(|end| *end <= self.meta.start);
+        let end = end.ok_or_else(|| damaged("a stored row is not in front of the keys"))?;
+        let read = self.access.read(wait_mode, &self.path, Vec::from([at.start..end])).await;
+        let mut bytes = read.map_err(|error| self.unread(at.start, error))?.swap_remove(0);
+        if bytes.len() <= CHECKSUM_BYTES {
+            return Err(damaged("a stored row is too short"));
+        }
+        let row = bytes.split_off(CHECKSUM_BYTES);
+        match crc32c(&row).to_le_bytes() == bytes[..] {
+            true => Ok(row),
+            false => Err(damaged("the checksum of a stored row differs")),
+        }
+    }
+
+    /// Whether rows are stored beside their keys.
+    pub fn stores_rows(&self) -> bool {
+        self.directory.stores_rows()
+    }
+
+    fn open_block<'a>(&self, at: usize, bytes: &'a [u8]) -> Result<Block<'a>> {
+        let rows = self.directory.rows_of(at);
+        Block::open(bytes, rows.end - rows.start, self.directory.stores_rows())
+            .map_err(|what| self.damaged(self.directory.block(at).start, what))
+    }
+
+    /// Where a stored row of a block is; `None` beyond every file.
+    fn stored(&self, block: usize, stored: Range<u32>) -> Option<StoredRow> {
+        let start = self.directory.stored_starts.get(block)?;
+        let start = start.checked_add(stored.start.into())?;
+        Some(StoredRow { start, bytes: stored.end - stored.start })
     }
 
     /// How many keys the filter lets through.
@@ -246,10 +312,17 @@ impl KeyPart {
         let in_file = ranges.into_iter().map(in_file).collect::<Option<Vec<_>>>();
         let in_file = in_file.ok_or_else(|| self.damaged(at, "keys are beyond every file"))?;
         let read = self.access.read(wait_mode, &self.path, in_file).await;
-        read.map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.damaged(at, "the file ends in its keys"),
+        read.map_err(|error| self.unread(self.meta.start.saturating_add(at), error))
+    }
+
+    /// The error of a read at so many bytes from the start of the file.
+    fn unread(&self, at: u64, error: std::io::Error) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Error::corruption(&self.path, at, "the file ends in its keys")
+            }
             _ => Error::io("read", &self.path, error),
-        })
+        }
     }
 
     /// Damage at so many bytes from the start of the part.

@@ -29,11 +29,30 @@ impl Written {
     fn new<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut writer = KeyPartWriter::default();
         keys.into_iter().for_each(|key| writer.push(key));
-        let (bytes, meta) = writer.finish(START);
+        Self::of(writer, vec![7; START as usize])
+    }
+
+    /// Keys with rows, which are written whenever `places` says so.
+    fn with_rows(rows: &[(Vec<u8>, Vec<u8>)], places: &[bool]) -> Self {
+        let (mut writer, mut file) = (KeyPartWriter::default(), vec![7; START as usize]);
+        for (at, (key, row)) in rows.iter().enumerate() {
+            writer.push_row(key, row);
+            if places[at % places.len()] {
+                file.extend(writer.take_stored(file.len() as u64));
+                // A row group stands between.
+                file.extend([9; 5]);
+            }
+        }
+        file.extend(writer.end_stored(file.len() as u64));
+        Self::of(writer, file)
+    }
+
+    fn of(writer: KeyPartWriter, before: Vec<u8>) -> Self {
+        let (bytes, meta) = writer.finish(before.len() as u64);
         assert_eq!(bytes.len() as u64, meta.bytes);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
-        RealFs.write_atomic(&path, &[vec![7; START as usize], bytes].concat()).unwrap();
+        RealFs.write_atomic(&path, &[before, bytes].concat()).unwrap();
         Self { _dir: dir, path, meta }
     }
 
@@ -95,10 +114,44 @@ proptest! {
         let mut wanted = model.keys().chain(&others).map(Vec::as_slice).collect::<Vec<_>>();
         wanted.sort_unstable();
         let expected = wanted.iter().enumerate().filter_map(|(at, key)| {
-            model.get(*key).map(|rows| Found { at, rows: rows.clone() })
+            model.get(*key).map(|rows| Found { at, rows: rows.clone(), stored: None })
         });
         let found = block_on(part.look_up(&wanted, WaitMode::Blocking)).unwrap();
         prop_assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    /// The last row of each key is found as it was stored, wherever row groups stand between.
+    #[test]
+    fn the_last_row_of_a_key_is_stored(
+        keys in any_keys(2000),
+        places in prop::collection::vec(prop::bool::weighted(0.05), 1..300),
+        change in prop::option::of((any::<prop::sample::Index>(), 1u8..)),
+    ) {
+        let row = |(at, key): (usize, Vec<u8>)| (key, vec![at as u8; 1 + at % 70]);
+        let rows = keys.into_iter().enumerate().map(row).collect::<Vec<_>>();
+        let written = Written::with_rows(&rows, &places);
+        let mut bytes = RealFs.read(&written.path).unwrap();
+        let stored = START as usize..written.meta.start as usize;
+        if let Some((at, change)) = change {
+            bytes[stored.start + at.index(stored.len())] ^= change;
+            RealFs.write_atomic(&written.path, &bytes).unwrap();
+        }
+        let part = written.open(true).unwrap();
+        prop_assert!(part.stores_rows());
+        let last = rows.iter().cloned().collect::<BTreeMap<_, _>>();
+        let wanted = last.keys().map(Vec::as_slice).collect::<Vec<_>>();
+        let found = block_on(part.look_up(&wanted, WaitMode::Blocking)).unwrap();
+        prop_assert_eq!(found.len(), last.len());
+        let mut damaged = 0;
+        for (found, row) in found.iter().zip(last.values()) {
+            let stored = found.stored.expect("the last row is stored");
+            match block_on(part.stored_row(stored, WaitMode::Blocking)) {
+                Ok(read) => prop_assert_eq!(&read[..], row),
+                Err(Error::Corruption { .. }) => damaged += 1,
+                Err(other) => return Err(TestCaseError::fail(other.to_string())),
+            }
+        }
+        prop_assert!(damaged <= usize::from(change.is_some()));
     }
 
     /// A byte is changed, or the file ends early: then a look-up of all keys says so.
@@ -155,7 +208,7 @@ proptest! {
         let part = written.open(true).unwrap();
         for (key, rows) in model(&encoded) {
             let found = block_on(part.look_up(&[&key], WaitMode::Blocking)).unwrap();
-            prop_assert_eq!(found, [Found { at: 0, rows }]);
+            prop_assert_eq!(found, [Found { at: 0, rows, stored: None }]);
         }
     }
 }
@@ -210,6 +263,6 @@ fn a_key_that_begins_otherwise_than_all_before_it_begins_a_block() {
     let part = written.open(true).unwrap();
     for (at, key) in keys.iter().enumerate() {
         let found = block_on(part.look_up(&[key.as_slice()], WaitMode::Blocking)).unwrap();
-        assert_eq!(found, [Found { at: 0, rows: at as u32..at as u32 + 1 }]);
+        assert_eq!(found, [Found { at: 0, rows: at as u32..at as u32 + 1, stored: None }]);
     }
 }

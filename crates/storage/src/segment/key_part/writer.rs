@@ -7,6 +7,9 @@ use super::directory::Directory;
 use super::{filter, hash, shared_bytes};
 use crate::segment::checksum::crc32c;
 
+/// A block ends when so many bytes of its rows are to be stored.
+const STORED_BYTES_MAX: usize = 16 << 20;
+
 /// Gathers the keys of a segment's rows. Until it ends, it holds the blocks and eight bytes of each
 /// key.
 #[derive(Default)]
@@ -20,6 +23,12 @@ pub struct KeyPartWriter {
     /// The separator in front of the block that is being filled.
     separator: Vec<u8>,
     hashes: Vec<u64>,
+    /// Rows to store: those of full blocks and behind them those of the block that is being filled.
+    stored: Vec<u8>,
+    /// Where the rows of the block that is being filled begin in `stored`.
+    stored_from: usize,
+    /// The blocks whose rows have a place in the file.
+    placed: usize,
 }
 
 impl KeyPartWriter {
@@ -34,12 +43,48 @@ impl KeyPartWriter {
             None => self.directory.min = key.to_vec(),
         }
         self.hashes.push(hash(key));
-        if !self.block.takes(key) {
+        let is_full = self.stored.len() - self.stored_from >= STORED_BYTES_MAX;
+        if !self.block.takes(key) || is_full {
             self.end_block();
             let separator = &key[..=shared_bytes(&self.last, key)];
             self.separator = separator.to_vec();
         }
         self.block.push(key);
+    }
+
+    /// Appends the next row, to be stored beside its key.
+    ///
+    /// # Panics
+    /// When its key is below that of the row before, or when rows before it are not stored.
+    pub fn push_row(&mut self, key: &[u8], row: &[u8]) {
+        if self.block.last() == Some(key) {
+            // The later one counts, and this one will not be asked for.
+            let end = self.block.forget_stored() as usize;
+            self.stored.truncate(self.stored_from + end);
+        }
+        self.push(key);
+        self.stored.extend_from_slice(&crc32c(row).to_le_bytes());
+        self.stored.extend_from_slice(row);
+        let end = u32::try_from(self.stored.len() - self.stored_from);
+        self.block.store(end.expect("a block ends at 16 MiB of rows, and no row has a GiB"));
+    }
+
+    /// Takes the rows of full blocks, which the caller writes at `start` in the file.
+    pub fn take_stored(&mut self, start: u64) -> Vec<u8> {
+        let starts = &mut self.directory.stored_starts;
+        starts[self.placed..].iter_mut().for_each(|at| *at += start);
+        self.placed = starts.len();
+        let rest = self.stored.split_off(self.stored_from);
+        self.stored_from = 0;
+        std::mem::replace(&mut self.stored, rest)
+    }
+
+    /// Takes the rows that are left, as [`Self::take_stored`]; no others may come.
+    pub fn end_stored(&mut self, start: u64) -> Vec<u8> {
+        if self.block.rows() > 0 {
+            self.end_block();
+        }
+        self.take_stored(start)
     }
 
     /// The number of rows.
@@ -50,7 +95,7 @@ impl KeyPartWriter {
     /// About the length that the part would have if it ended now.
     pub fn bytes(&self) -> u64 {
         let filter = filter::pages(self.hashes.len()) * filter::PAGE_BYTES;
-        self.out.len() as u64 + filter as u64 + self.directory.memory_bytes()
+        (self.out.len() + filter + self.stored.len()) as u64 + self.directory.memory_bytes()
     }
 
     /// The part, if it begins at `start` in the file.
@@ -58,7 +103,10 @@ impl KeyPartWriter {
     /// # Panics
     /// When there are no keys.
     pub fn finish(mut self, start: u64) -> (Vec<u8>, KeyPartMeta) {
-        self.end_block();
+        if self.block.rows() > 0 {
+            self.end_block();
+        }
+        assert!(self.stored.is_empty(), "rows are stored before the keys end");
         let Self { mut out, mut directory, last, hashes, .. } = self;
         let page_bytes = filter::PAGE_BYTES as u64;
         let filter_start = (start + out.len() as u64).next_multiple_of(page_bytes) - start;
@@ -80,6 +128,10 @@ impl KeyPartWriter {
     fn end_block(&mut self) {
         let (start, rows) = (self.out.len(), self.block.rows());
         self.last = self.block.last().expect("a segment has rows").to_vec();
+        if self.stored.len() > self.stored_from {
+            self.directory.stored_starts.push(self.stored_from as u64);
+            self.stored_from = self.stored.len();
+        }
         self.block.finish(&mut self.out);
         let bytes = u32::try_from(self.out.len() - start).expect("a block ends at 4 KiB");
         let pushed = self.directory.push(bytes, rows, &self.separator);

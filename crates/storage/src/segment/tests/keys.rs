@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use freshet_base::budget::Budget;
 use freshet_base::io::Mode;
+use freshet_schema::encode;
 use freshet_schema::key::Keys;
 
 use super::*;
@@ -17,20 +19,30 @@ proptest! {
     fn a_segment_with_keys_has_its_rows_and_finds_them(
         present in prop::collection::btree_set(0i64..50_000, 1..9000),
         parts in 1usize..4,
+        stores_rows in any::<bool>(),
     ) {
         let schema = schema(1);
         let present = present.into_iter().collect::<Vec<_>>();
         let pieces = present.chunks(present.len().div_ceil(parts));
         let batches = pieces.map(|keys| batch(&schema, keys)).collect::<Vec<_>>();
-        let written = Written::with_keys(&schema, &batches, Tier::Fresh, true);
+        let written = Written::with_keys(&schema, &batches, Tier::Fresh, true, stores_rows);
         prop_assert_eq!(keys(&written.read(&ScanRequest::all(&schema))), present.clone());
         let segment = written.open();
         segment.verify().unwrap();
         let asked = (0..50_000).step_by(7).collect::<Vec<i64>>();
         let encoded = Keys::of_batch(&batch(&schema, &asked), &schema);
         let encoded = (0..asked.len()).map(|at| encoded.key(at)).collect::<Vec<_>>();
-        let part = block_on(segment.keys(WaitMode::Blocking)).unwrap().unwrap();
+        let memory = Budget::new("memory of filters", u64::MAX);
+        let part = block_on(segment.look_ups(&memory, WaitMode::Blocking)).unwrap();
         let found = block_on(part.look_up(&encoded, WaitMode::Blocking)).unwrap();
+        for found in &found {
+            prop_assert_eq!(found.stored.is_some(), stores_rows);
+            let Some(stored) = found.stored else { continue };
+            let row = block_on(segment.stored_row(stored, WaitMode::Blocking)).unwrap();
+            let mut expected = Vec::new();
+            encode(&batch(&schema, &[asked[found.at]]), &schema, &mut expected);
+            prop_assert_eq!(&row[..], expected);
+        }
         let found = found.into_iter().map(|found| (asked[found.at], found.rows));
         let rows = asked.iter().filter_map(|key| {
             let row = present.binary_search(key).ok()? as u32;
@@ -96,7 +108,7 @@ impl Prune for AtLeast {
 fn any_flipped_byte_of_the_keys_of_a_segment_is_named() {
     let present = (0..3000).collect::<Vec<i64>>();
     let batches = [batch(&schema(1), &present)];
-    let written = Written::with_keys(&schema(1), &batches, Tier::Fresh, true);
+    let written = Written::with_keys(&schema(1), &batches, Tier::Fresh, true, false);
     let path = written.dir.path().join(&written.meta.file);
     let good = written.fs.read(&path).unwrap();
     let part = written.meta.key_part.unwrap();

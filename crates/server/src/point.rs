@@ -1,0 +1,308 @@
+//! Point reads: `SELECT .. WHERE key = value` on the thread of the connection, without a plan and
+//! without a snapshot (keys.md K22).
+//!
+//! A text that the planner has planned is kept by its shape, with the columns of its result, so the
+//! answer has the same ones. What does not fit goes the ordinary road, errors included.
+
+mod text;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freshet_base::{Result, TableId};
+use freshet_meta::{Object, Privilege};
+use freshet_query::result::ResultColumn;
+use freshet_query::scan::displayed;
+use freshet_query::{Parameter, RecordBatch};
+use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
+use freshet_schema::{ColumnType, Layout, Table, TableSchema};
+use freshet_storage::delta::Freshness;
+use freshet_storage::point;
+use freshet_wire::PacketWriter;
+use parking_lot::RwLock;
+
+use crate::mysql::results::{self, Encoding};
+use crate::session::Session;
+use text::{Operand, PointText};
+
+/// Shapes that are kept; when there are more, all are forgotten.
+const SHAPES_MAX: usize = 4096;
+/// The most keys of a read: longer lists go the ordinary road, on other threads.
+const KEYS_MAX: usize = 256;
+/// Longer answers go the ordinary road, which accounts for their memory.
+const ROWS_BYTES_MAX: usize = 64 << 10;
+/// Integers up to this size are exact as doubles, and so as text that is compared with numbers.
+const EXACT_MAX: i128 = (1 << 53) - 1;
+
+/// The shapes of point reads, for all sessions.
+#[derive(Default)]
+pub struct PointPlans {
+    by_shape: RwLock<HashMap<Vec<u8>, Arc<PointPlan>>>,
+}
+
+/// How texts of one shape are answered.
+struct PointPlan {
+    database: String,
+    table: Arc<Table>,
+    codec: KeyCodec,
+    /// For each key column its type, and the indices of its operands.
+    keys: Vec<(ColumnType, usize, usize)>,
+    /// The columns of the result, and where they are in the table.
+    columns: Vec<ResultColumn>,
+    projection: Vec<usize>,
+}
+
+impl PointPlan {
+    /// The plan for a text whose result has these columns; `None` if it is no point read.
+    fn of(session: &Session, text: &PointText<'_>, columns: &[ResultColumn]) -> Option<Self> {
+        let database = session.database_of(text.database.map(named).unwrap_or(None)).ok()?;
+        let catalog = session.shared.engine.catalog();
+        let table = Arc::clone(catalog.table(database, named(text.table)?)?);
+        if !table.key_model.stores_rows() {
+            return None;
+        }
+        let schema = table.schema();
+        let key_of = |&at: &usize| {
+            let column = &schema.columns[at];
+            let is_it = |name: &[u8]| name.eq_ignore_ascii_case(column.name.as_bytes());
+            let compared = text.compared.iter().find(|compared| is_it(compared.column))?;
+            can_be_compared(column.ty).then_some((column.ty, compared.from, compared.to))
+        };
+        let keys = schema.sort_key.iter().map(key_of).collect::<Option<Vec<_>>>()?;
+        if keys.len() != text.compared.len() {
+            return None;
+        }
+        let place = |column: &ResultColumn| {
+            let is_own = column.org_table == table.name && column.database == database;
+            let name = Some(&column.org_name).filter(|name| is_own && !name.is_empty())?;
+            schema.columns.iter().position(|column| column.name == *name)
+        };
+        let projection = columns.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let codec = KeyCodec::of_sort_key(schema);
+        let (database, columns) = (database.to_owned(), columns.to_vec());
+        Some(Self { database, table, codec, keys, columns, projection })
+    }
+
+    /// Whether it is for this table as it is now.
+    fn is_of(&self, table: &Table) -> bool {
+        let (own, now) = (self.table.schema(), table.schema());
+        self.table.id == table.id && own.version == now.version
+    }
+
+    /// The keys to read, in their order; `None` if a value is not surely one of its column's type.
+    fn keys(&self, operands: &[Operand<'_>], parameters: &[Parameter]) -> Option<Vec<Vec<u8>>> {
+        let mut rows = vec![Vec::<Vec<u8>>::new()];
+        for &(ty, from, to) in &self.keys {
+            let cells = operands[from..to].iter().map(|operand| cell(ty, *operand, parameters));
+            let cells = cells.collect::<Option<Vec<_>>>()?;
+            if rows.len() * cells.len() > KEYS_MAX {
+                return None;
+            }
+            let longer = rows.iter().flat_map(|row| {
+                cells.iter().map(|cell| {
+                    let mut row = row.clone();
+                    row.push(cell.clone());
+                    row
+                })
+            });
+            rows = longer.collect();
+        }
+        let encoded = |cells: &Vec<Vec<u8>>| {
+            let mut key = Vec::with_capacity(16);
+            self.codec.put_cells(cells.iter().map(|cell| Some(cell.as_slice())), &mut key);
+            key
+        };
+        let is_short =
+            |cells: &Vec<Vec<u8>>| cells.iter().map(Vec::len).sum::<usize>() <= KEY_BYTES_MAX;
+        if !rows.iter().all(is_short) {
+            return None;
+        }
+        let mut keys = rows.iter().map(encoded).collect::<Vec<_>>();
+        keys.sort_unstable();
+        keys.dedup();
+        Some(keys)
+    }
+
+    /// The rows as the columns of the result.
+    fn batch(&self, session: &Session, rows: &[Bytes]) -> Result<RecordBatch> {
+        let schema: &Arc<TableSchema> = self.table.schema();
+        let mut columns = ColumnsBuilder::new(schema, rows.len());
+        rows.iter().for_each(|row| columns.append(row, 1));
+        displayed(&columns.finish(), schema, &self.projection, session.settings.zone())
+    }
+}
+
+fn named(name: &[u8]) -> Option<&str> {
+    std::str::from_utf8(name).ok()
+}
+
+/// Whether values of the type are equal exactly where their cells are.
+fn can_be_compared(ty: ColumnType) -> bool {
+    let is_number = ty.is_integer() && !matches!(ty, ColumnType::Boolean | ColumnType::LargeInt);
+    is_number || matches!(ty, ColumnType::VarChar { .. } | ColumnType::Char { .. })
+}
+
+/// The cell of a key column that is equal to a value; `None` where the planner has to compare.
+fn cell(ty: ColumnType, operand: Operand<'_>, parameters: &[Parameter]) -> Option<Vec<u8>> {
+    match operand {
+        Operand::Int(value) => of_int(ty, value),
+        Operand::Text(text) => of_text(ty, text),
+        Operand::Parameter(at) => match parameters.get(at)? {
+            Parameter::Int(value) => of_int(ty, i128::from(*value)),
+            Parameter::UInt(value) => of_int(ty, i128::from(*value)),
+            Parameter::Double(value) => {
+                let is_whole = value.fract() == 0.0 && value.abs() <= EXACT_MAX as f64;
+                is_whole.then(|| of_int(ty, *value as i128)).flatten()
+            }
+            Parameter::Bytes(bytes) => of_text(ty, bytes),
+            _ => None,
+        },
+    }
+}
+
+fn of_int(ty: ColumnType, value: i128) -> Option<Vec<u8>> {
+    let Layout::Fixed(bytes) = ty.layout() else { return None };
+    let bits = if matches!(ty, ColumnType::MediumInt { .. }) { 24 } else { bytes * 8 };
+    let range = match ty.is_unsigned() {
+        true => 0..1i128 << bits,
+        false => -(1i128 << (bits - 1))..1i128 << (bits - 1),
+    };
+    range.contains(&value).then(|| value.to_le_bytes()[..bytes].to_vec())
+}
+
+/// Text is compared byte by byte, and with a number as a number.
+fn of_text(ty: ColumnType, text: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?;
+    if ty.is_text() {
+        return Some(text.as_bytes().to_vec());
+    }
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let value = text.parse::<i128>().ok().filter(|value| is_plain && value.abs() <= EXACT_MAX)?;
+    of_int(ty, value)
+}
+
+/// The key of a shape among those of all databases.
+fn shape_key(database: Option<&str>, text: &PointText<'_>) -> Option<Vec<u8>> {
+    let database = match text.database {
+        Some(_) => "",
+        None => database?,
+    };
+    Some([database.as_bytes(), &[0], &text.shape].concat())
+}
+
+/// Keeps how a text is answered that the planner has planned, if it is a point read.
+pub fn learn(session: &Session, sql: &str, columns: &[ResultColumn]) {
+    let Some(text) = PointText::parse(sql.as_bytes()) else { return };
+    let Some(key) = shape_key(session.database.as_deref(), &text) else { return };
+    let plans = &session.shared.points.by_shape;
+    let known = plans.read().get(&key).cloned();
+    let Some(plan) = PointPlan::of(session, &text, columns) else { return };
+    if known.is_some_and(|known| known.is_of(&plan.table)) {
+        return;
+    }
+    let mut plans = plans.write();
+    if plans.len() >= SHAPES_MAX {
+        plans.clear();
+    }
+    plans.insert(key, Arc::new(plan));
+}
+
+/// What EXPLAIN tells of a text whose result has these columns, if it is a point read.
+pub fn explained(session: &Session, sql: &str, columns: &[ResultColumn]) -> Option<Explained> {
+    let text = PointText::parse(sql.as_bytes())?;
+    let plan = PointPlan::of(session, &text, columns)?;
+    let schema = plan.table.schema();
+    let key = schema.sort_key.iter().map(|&at| schema.columns[at].name.as_str());
+    Some(Explained { table: plan.table.name.clone(), key: key.collect::<Vec<_>>().join(", ") })
+}
+
+/// A point read, for EXPLAIN.
+pub struct Explained {
+    pub table: String,
+    /// The columns of the key.
+    pub key: String,
+}
+
+/// Answers a text if it is a point read; false if it has to go the ordinary road.
+pub async fn answer_text(session: &mut Session, sql: &[u8], writer: &mut PacketWriter) -> bool {
+    let is_select = sql.trim_ascii_start().first().is_some_and(|byte| matches!(byte, b's' | b'S'));
+    if !is_select {
+        return false;
+    }
+    let database = session.database.clone();
+    answer(session, database.as_deref(), (sql, &[]), Encoding::Text, writer).await
+}
+
+/// Answers the execution of a statement that was prepared in `database`, as [`answer_text`].
+pub async fn answer_prepared(
+    session: &mut Session,
+    database: Option<&str>,
+    (sql, parameters): (&str, &[Parameter]),
+    writer: &mut PacketWriter,
+) -> bool {
+    let asked = (sql.as_bytes(), parameters);
+    answer(session, database, asked, Encoding::Binary, writer).await
+}
+
+async fn answer(
+    session: &mut Session,
+    database: Option<&str>,
+    (sql, parameters): (&[u8], &[Parameter]),
+    encoding: Encoding,
+    writer: &mut PacketWriter,
+) -> bool {
+    let Some(text) = PointText::parse(sql) else { return false };
+    let Some(key) = shape_key(database, &text) else { return false };
+    let plan = session.shared.points.by_shape.read().get(&key).cloned();
+    let Some(plan) = plan else { return false };
+    let Some(keys) = plan.keys(&text.operands, parameters) else { return false };
+    let began = session.shared.engine.clock().now();
+    let Some(rows) = read(session, &plan, &keys).await else { return false };
+    let written = plan.batch(session, &rows).and_then(|batch| {
+        results::begin(writer, &plan.columns, session);
+        results::rows(writer, &batch, &plan.columns, encoding)
+    });
+    written.expect("columns of tables can be shown");
+    session.diagnostics.clear();
+    session.info.clear();
+    (session.found_rows, session.row_count) = (rows.len() as u64, -1);
+    results::end(writer, session, false);
+    let metrics = session.shared.metrics();
+    metrics.queries.inc();
+    metrics.point_reads.inc();
+    let took = session.shared.engine.clock().now().saturating_sub(began);
+    metrics.query_seconds.observe(took.as_secs_f64());
+    true
+}
+
+/// The rows with these keys; `None` where the ordinary road has to look, or to refuse.
+async fn read(session: &mut Session, plan: &PointPlan, keys: &[Vec<u8>]) -> Option<Vec<Bytes>> {
+    let settings = &session.settings;
+    let is_latest = settings.freshness == Freshness::Committed;
+    if !is_latest || settings.select_limit < keys.len() as u64 {
+        return None;
+    }
+    if !session.transactions.reads_anew(settings) {
+        return None;
+    }
+    let engine = Arc::clone(&session.shared.engine);
+    let catalog = engine.catalog();
+    let table = catalog.table(&plan.database, &plan.table.name)?;
+    let object = Object::Table(&plan.database, &plan.table.name);
+    if !plan.is_of(table) || session.authorize(Privilege::Select, object).is_err() {
+        return None;
+    }
+    let id: TableId = table.id;
+    let keys = keys.iter().map(Vec::as_slice).collect::<Vec<_>>();
+    // What this session has written is seen before it is durable; the reply waits for both.
+    let from = engine.horizon().get().max(session.acked);
+    let found = point::read(engine.views(), id, plan.table.schema(), &keys, from).await.ok()??;
+    if found.rows.iter().map(Bytes::len).sum::<usize>() > ROWS_BYTES_MAX {
+        return None;
+    }
+    session.acked = session.acked.max(found.at);
+    Some(found.rows)
+}

@@ -1,0 +1,293 @@
+//! Point reads give what the ordinary road gives, byte for byte, whatever happens beside them.
+
+use freshet_wire::Param;
+use freshet_wire::client::Encoding;
+
+use super::common::{Client, TestServer};
+
+/// How many point reads the server has answered.
+fn count(server: &TestServer) -> u64 {
+    server.engine.metrics().point_reads.get()
+}
+
+/// The packets of the answer to what was written.
+fn packets(client: &mut Client, encoding: Encoding) -> Vec<Vec<u8>> {
+    use freshet_wire::client::Outcomes;
+    client.send();
+    let mut outcomes = Outcomes::new(encoding, client.writer.capabilities());
+    let (mut expected, mut packets) = (client.writer.sequence(), Vec::new());
+    loop {
+        let (payload, sequence) = client.packet(expected).unwrap();
+        expected = sequence.wrapping_add(1);
+        let ends = outcomes.on_packet(&payload).unwrap();
+        packets.push(payload);
+        if ends {
+            return packets;
+        }
+    }
+}
+
+fn text(client: &mut Client, sql: &str) -> Vec<Vec<u8>> {
+    client.writer.command_query(sql.as_bytes());
+    packets(client, Encoding::Text)
+}
+
+fn executed(client: &mut Client, id: u32, params: &[Param<'_>]) -> Vec<Vec<u8>> {
+    client.writer.command_execute(id, params, true);
+    packets(client, Encoding::Binary)
+}
+
+/// The text as the ordinary road answers it: a comment is not for point reads.
+fn ordinary(sql: &str) -> String {
+    let at = "select".len();
+    format!("{} /* */{}", &sql[..at], &sql[at..])
+}
+
+/// Checks that a text is answered alike on both roads, and by its key if it should be.
+#[track_caller]
+fn alike(server: &TestServer, client: &mut Client, sql: &str, by_key: bool) {
+    let expected = text(client, &ordinary(sql));
+    // The first one may be the one that is learned from.
+    assert_eq!(text(client, sql), expected, "{sql}");
+    let before = count(server);
+    assert_eq!(text(client, sql), expected, "{sql}");
+    assert_eq!(count(server) - before, u64::from(by_key), "{sql}");
+}
+
+const TYPES: &str = "create table t (id int not null, b bigint unsigned, v varchar(20), c char(9), \
+    d decimal(12,3), f float, g double, dt datetime(3), ts timestamp null, da date, \
+    bi varbinary(9), tx text, js json, ti tinyint, mi mediumint, bo boolean, \
+    x int default 7, primary key (id))";
+
+fn fill(client: &mut Client) {
+    client.run(
+        "insert into t values (1, 18446744073709551615, 'a\\'b', 'c  ', -1.5, 1.25, 1e300, \
+         '2024-02-29 12:34:56.789', '2024-01-01 00:00:00', '1999-12-31', x'00ff', 'text', \
+         '{\"a\": [1, null]}', -128, -8388608, true, 1)",
+    );
+    client.run("insert into t (id) values (2), (-3)");
+    client.run("insert into t (id, v) values (4, repeat('x', 20)), (5, '')");
+}
+
+#[test]
+fn both_roads_send_the_same_packets() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(TYPES);
+    fill(&mut client);
+    for is_flushed in [false, true] {
+        if is_flushed {
+            client.run("flush tables");
+            client.run("update t set v = 'new' where id = 2");
+            client.run("delete from t where id = -3");
+        }
+        for zone in ["+00:00", "+05:30"] {
+            client.run(&format!("set time_zone = '{zone}'"));
+            for id in ["1", "2", "-3", "4", "99", "'1'"] {
+                alike(&server, &mut client, &format!("select * from t where id = {id}"), true);
+                let sql = format!("select V, t.ts as Q, x, v from d.t where t.ID={id};");
+                alike(&server, &mut client, &sql, true);
+            }
+            alike(&server, &mut client, "select id, `v` from t u where u.id in (4, 1)", true);
+        }
+        for sql in [
+            "select id from t where id = 2147483648",
+            "select id from t where id = 1.0",
+            "select id from t where id = null",
+            "select id from t where id = 'x'",
+            "select id + 1 from t where id = 1",
+            "select id from t where id = 1 and v = 'a'",
+            "select id from t where v = 'a'",
+            "select id from t where id = 1 limit 0",
+            "select nothing from t where id = 1",
+            "select id from nothing where id = 1",
+        ] {
+            alike(&server, &mut client, sql, false);
+        }
+    }
+}
+
+#[test]
+fn prepared_statements_read_by_key_too() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(TYPES);
+    fill(&mut client);
+    let fast = client.prepare("select * from t where id = ?").unwrap().statement_id;
+    let slow = client.prepare(&ordinary("select * from t where id = ?")).unwrap().statement_id;
+    let keys = [
+        (Param::Int(1), true),
+        (Param::Int(99), true),
+        (Param::UInt(4), true),
+        (Param::Double(2.0), true),
+        (Param::Bytes(b"5"), true),
+        (Param::Double(1.5), false),
+        (Param::Bytes(b"1x"), false),
+        (Param::Bytes(b" 1"), false),
+        (Param::Int(1 << 40), false),
+        (Param::Null, false),
+    ];
+    for (key, by_key) in keys {
+        let expected = executed(&mut client, slow, &[key]);
+        let before = count(&server);
+        assert_eq!(executed(&mut client, fast, &[key]), expected, "{key:?}");
+        assert_eq!(count(&server) - before, u64::from(by_key), "{key:?}");
+    }
+}
+
+#[test]
+fn composite_and_text_keys_are_read() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a varchar(10), n int, b bigint, primary key (b, a))");
+    client.run("insert into t values ('x', 1, 7), ('y', 2, 7), ('', 3, 8), ('X', 4, 7)");
+    for is_flushed in [false, true] {
+        if is_flushed {
+            client.run("flush tables");
+        }
+        alike(&server, &mut client, "select n from t where a = 'x' and b = 7", true);
+        alike(&server, &mut client, "select n from t where b = 8 and a = ''", true);
+        alike(&server, &mut client, "select n from t where b in (7, 8) and a = 'X'", true);
+        alike(
+            &server,
+            &mut client,
+            "select n from t where b in (9, 8, 8) and a in ('', 'q')",
+            true,
+        );
+        alike(&server, &mut client, "select n from t where b = 7", false);
+        alike(&server, &mut client, "select n from t where b = 8 and a = 0", false);
+    }
+    // Several rows may come in another order than on the ordinary road: that of the key.
+    let rows = client.texts("select n from t where b = 7 and a in ('y', 'X', 'x')");
+    assert_eq!(rows, [["4"], ["1"], ["2"]]);
+}
+
+#[test]
+fn tables_without_such_a_key_go_the_ordinary_road() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table u (id int, v int) unique key (id)");
+    client.run("create table n (id int, v int)");
+    client.run("create table t (id int primary key, v int)");
+    client.run("create view w as select * from t");
+    for table in ["u", "n", "t"] {
+        client.run(&format!("insert into {table} values (1, 2)"));
+    }
+    for table in ["u", "n", "w"] {
+        alike(&server, &mut client, &format!("select v from {table} where id = 1"), false);
+    }
+}
+
+#[test]
+fn what_changes_beside_a_read_is_heeded() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let mut other = server.database("d");
+    client.run("create table t (id int primary key, v int)");
+    client.run("insert into t values (1, 10), (2, 20)");
+    let sql = "select v from t where id = 1";
+    alike(&server, &mut client, sql, true);
+    for step in [
+        "update t set v = 11 where id = 1",
+        "flush tables",
+        "replace into t values (1, 12)",
+        "delete from t where id = 1",
+        "insert into t values (1, 13)",
+        "alter table t add column w int default 5 after id",
+        "truncate table t",
+        "insert into t values (1, 6, 14)",
+        "flush tables",
+        "delete from t",
+        "insert into t values (1, 6, 15)",
+        "drop table t",
+        "create table t (v bigint, id bigint primary key)",
+        "insert into t values (16, 1)",
+        "rename table t to s",
+        "create table t (id int, v int)",
+    ] {
+        other.run(step);
+        let expected = text(&mut client, &ordinary(sql));
+        assert_eq!(text(&mut client, sql), expected, "behind {step}");
+        assert_eq!(text(&mut client, sql), expected, "behind {step}");
+    }
+}
+
+#[test]
+fn rights_are_checked_each_time() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (id int primary key, v int)");
+    root.run("insert into t values (1, 10)");
+    root.run("create user u@'%' identified by 'p'");
+    root.run("grant select on d.t to u@'%'");
+    let mut client = Client::connect(server.address, "u", "p", Some("d")).unwrap();
+    let sql = "select v from t where id = 1";
+    alike(&server, &mut client, sql, true);
+    root.run("revoke select on d.t from u@'%'");
+    assert_eq!(client.fails(sql).errno, 1142);
+    root.run("grant select on d.t to u@'%'");
+    alike(&server, &mut client, sql, true);
+}
+
+#[test]
+fn transactions_see_what_is_theirs() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let mut other = server.database("d");
+    client.run("create table t (id int primary key, v int)");
+    client.run("insert into t values (1, 10), (2, 20)");
+    let sql = "select v from t where id = 1";
+    alike(&server, &mut client, sql, true);
+    client.run("begin");
+    alike(&server, &mut client, sql, true);
+    client.run("update t set v = 11 where id = 1");
+    alike(&server, &mut client, sql, false);
+    assert_eq!(client.one(sql), "11");
+    assert_eq!(other.one(sql), "10");
+    client.run("rollback");
+    assert_eq!(client.one(sql), "10");
+    client.run("set session transaction isolation level repeatable read");
+    client.run("begin");
+    assert_eq!(client.one(sql), "10");
+    other.run("update t set v = 12 where id = 1");
+    alike(&server, &mut client, sql, false);
+    assert_eq!(client.one(sql), "10");
+    client.run("commit");
+    assert_eq!(client.one(sql), "12");
+    client.run("set read_freshness = 'published'");
+    alike(&server, &mut client, sql, false);
+    client.run("set read_freshness = default");
+    client.run("set sql_select_limit = 1");
+    alike(&server, &mut client, sql, true);
+    alike(&server, &mut client, "select v from t where id in (1, 2)", false);
+}
+
+#[test]
+fn found_rows_and_counts_are_those_of_a_query() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (id int primary key, v int)");
+    client.run("insert into t values (1, 10), (2, 20)");
+    let sql = "select v from t where id in (1, 2, 3)";
+    client.rows(sql);
+    let before = count(&server);
+    client.query("select nonsense");
+    client.rows(sql);
+    assert_eq!(count(&server), before + 1);
+    assert_eq!(client.texts("show warnings").len(), 0);
+    client.rows(sql);
+    assert_eq!(client.texts("select found_rows(), row_count()"), [["2", "-1"]]);
+}
+
+#[test]
+fn explain_tells_it() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (id int primary key, v int)");
+    let lines = client.texts("explain format = tree select v from t where id = 5");
+    assert!(lines[0][0].contains("PointRead: t key=(id)"), "{lines:?}");
+    let row = client.texts("explain select v from t where id = 5").remove(0);
+    assert!(row.iter().any(|cell| cell.contains("PointRead: t key=(id)")), "{row:?}");
+    let row = client.texts("explain select v from t where v = 5");
+    assert!(!format!("{row:?}").contains("PointRead"), "{row:?}");
+}

@@ -1,0 +1,39 @@
+//! Rows that are read by key, without a snapshot, must be those of the log at one LSN (K22).
+
+use freshet_schema::key::KeyCodec;
+use freshet_storage::point;
+
+use crate::loads::Client;
+use crate::rows::{self, KEYS};
+
+impl Client {
+    /// Reads all keys of a table at once, if it can be read by key.
+    pub async fn read_points(&self, table: &str) {
+        let engine = &self.engine;
+        let Ok(target) = engine.target("d", table) else { return };
+        let (id, schema) = (target.id(), target.schema());
+        let codec = KeyCodec::of_sort_key(schema);
+        let keys = (0..KEYS).map(|key| {
+            let mut bytes = Vec::new();
+            codec.put_cells([Some(&key.to_le_bytes()[..])].into_iter(), &mut bytes);
+            bytes
+        });
+        let keys = keys.collect::<Vec<_>>();
+        let keys = keys.iter().map(Vec::as_slice).collect::<Vec<_>>();
+        let from = engine.horizon().get();
+        let read = match point::read(engine.views(), id, schema, &keys, from).await {
+            Ok(Some(read)) => read,
+            Ok(None) => {
+                self.model.lock().counts.points_unfit += 1;
+                return;
+            }
+            // Disk accesses may fail, but a file of a view that is read must exist.
+            Err(error) => return self.model.lock().check_failed(id, &error),
+        };
+        assert!(read.at >= from, "a read by key went back in time");
+        let rows = read.rows.iter().map(|row| rows::decode(row, schema)).collect::<Vec<_>>();
+        // Nobody is told before.
+        engine.horizon().wait(read.at).await;
+        self.model.lock().check_points(id, schema, rows, read.at);
+    }
+}
