@@ -125,6 +125,14 @@ impl LoadBuffer {
     }
 }
 
+/// The number of rows of a load.
+///
+/// # Errors
+/// `OutOfRoom` above the maximum.
+pub(crate) fn row_count(rows: usize) -> Result<u32> {
+    u32::try_from(rows).map_err(|_| too_many_rows())
+}
+
 pub(crate) fn too_many_rows() -> freshet_base::Error {
     err!(OutOfRoom, "a load may have at most {} rows; send it in parts", u32::MAX)
 }

@@ -4,8 +4,10 @@
 //! Such a statement locks keys, reads their rows at the end of the log, computes, and writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use freshet_base::{Lsn, Result, bail, err};
+use freshet_meta::Claim;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
@@ -18,7 +20,7 @@ use crate::engine::Engine;
 use crate::keyed::{KeyRules, KeyedLoad, OnExisting, duplicate_entry, keys_of, resolver, seen};
 use crate::keyed_own::Step;
 use crate::locks::LockOwner;
-use crate::target::{KeyOutcome, LoadTarget, Loaded};
+use crate::target::{LoadTarget, Loaded};
 use crate::transaction::OwnRows;
 
 /// What became of a change.
@@ -38,6 +40,8 @@ pub struct Change<'a> {
     patience: WaitLimit,
     /// Holds its keys, if it is of no transaction.
     statement: LockOwner,
+    /// The label of the load, if it is of no transaction.
+    label: Option<Claim>,
     /// The highest LSN of rows that it has seen.
     seen: Lsn,
     /// The end of the log when it first looked.
@@ -55,9 +59,16 @@ impl<'a> Change<'a> {
         patience: WaitLimit,
     ) -> Self {
         let statement = LockOwner::new(engine.locks());
-        let (seen, end) = (Lsn::ZERO, None);
+        let (seen, end, label) = (Lsn::ZERO, None, None);
         let looked = BTreeMap::new();
-        Self { engine, target, own, rules, patience, statement, seen, end, looked }
+        Self { engine, target, own, rules, patience, statement, label, seen, end, looked }
+    }
+
+    /// Gives the load a label. It is free again where the change fails or was overtaken.
+    #[must_use]
+    pub(crate) fn with_label(self, label: Option<Claim>) -> Self {
+        assert!(self.own.is_none(), "a transaction has its own label");
+        Self { label, ..self }
     }
 
     /// Locks the keys of these rows, and returns the row that each has now, encoded with the
@@ -195,19 +206,23 @@ impl<'a> Change<'a> {
         Ok(buffer)
     }
 
-    fn load(&self, looked_up: Option<LookedUp>) -> SmallLoad<'_> {
+    fn load(&self, label: Option<Claim>, looked_up: Option<LookedUp>) -> SmallLoad<'a> {
         SmallLoad {
             table: &self.target.state,
             schema_version: self.target.schema().version,
             mode: GroupCommitMode::Off,
-            label: None,
+            label,
             looked_up,
         }
     }
 
     /// Appends a record unless one of its rows was written since they were looked at. Nobody locks
     /// these, so nothing at all may come between the last look and the record.
-    async fn append_if_unchanged(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Written> {
+    async fn append_if_unchanged(
+        &mut self,
+        new: &LoadBuffer,
+        removed: &[&[u8]],
+    ) -> Result<Written> {
         let (engine, target) = (self.engine, self.target);
         let deadline = self.rules.deadline(engine);
         loop {
@@ -223,25 +238,33 @@ impl<'a> Change<'a> {
             }
             let end = latch.end();
             let looked_up = LookedUp { end, is_derived: true, is_last: true };
-            match engine.appender.append_rows(self.load(Some(looked_up)), &mut buffer, admitted) {
+            let label = self.label.take();
+            let given = label.as_ref().map(|label| Arc::from(label.label()));
+            let load = self.load(label, Some(looked_up));
+            match engine.appender.append_rows(load, &mut buffer, admitted) {
                 Ok((Appended { lsn, txn }, _)) => {
-                    let (mode, keys) = (GroupCommitMode::Off, KeyOutcome::default());
-                    let lsn = lsn.max(self.seen);
-                    let loaded = Loaded { lsn, txn: Some(txn), mode, given: None, keys };
+                    let loaded = Loaded::alone(lsn.max(self.seen), txn, given);
                     return Ok(Written::Done(loaded));
                 }
                 Err(_)
                     if target.state.delta.last() > end
-                        && !deadline.left(engine.store.clock()).is_zero() => {}
+                        && !deadline.left(engine.store.clock()).is_zero() =>
+                {
+                    // A label was used up by the attempt.
+                    if given.is_some() {
+                        return Ok(Written::Overtaken);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    async fn append(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
+    async fn append(&mut self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
         let (engine, target) = (self.engine, self.target);
         let mut buffer = self.encoded(new, removed)?;
-        let load = self.load(None);
+        let label = self.label.take();
+        let load = self.load(label, None);
         let rules = KeyRules { on_existing: OnExisting::Replace, ..self.rules };
         let computed = Some((&self.statement, self.end.expect("a change has looked")));
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };

@@ -4,7 +4,7 @@
 //! group commit on the shared log, flushing, settling of metadata, replay, and management of log
 //! space.
 //!
-//! It does not contain a protocol, a query planner or a file format.
+//! It does not contain a protocol, a query planner or a file format of its own.
 //!
 //! The write path, in the order of its files: `load` takes every load from encoded rows to its
 //! record; `admit` grants it memory and log space, `append` assigns its position in log and delta
@@ -51,6 +51,7 @@ mod load;
 mod locks;
 mod log_dirs;
 mod log_files;
+mod looked;
 mod marks;
 mod metadata;
 pub mod names;
@@ -90,6 +91,7 @@ pub use group::{EndedGroup, FlushTimes};
 pub use keyed::{KeyRules, OnExisting};
 pub use layout::{META_FILE, STORE_FILE, TERM_FILE};
 pub use load::{Destination, Load};
+pub use looked::{OnNewKey, PartialRows, TRIES_MAX, merge_rows, update_columns};
 pub use prepared::{PreparedEnd, PreparedId, PreparedTable};
 pub use removals::with_removals;
 pub use savepoint::Savepoint;

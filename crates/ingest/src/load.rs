@@ -171,7 +171,8 @@ impl Load<'_> {
         let bytes = buffer.payload_bytes();
         let (table, schema_version) = (&target.state, target.schema().version);
         let load = SmallLoad { table, schema_version, mode, label, looked_up: None };
-        if target.table().key_model == KeyModel::Primary {
+        // Without rows there is nothing to look for, and a label to be kept.
+        if target.table().key_model == KeyModel::Primary && buffer.rows() > 0 {
             let keyed = KeyedLoad { engine, target, rules: key_rules, patience, computed: None };
             return keyed.commit(load, buffer, self.held).await;
         }

@@ -311,20 +311,28 @@ fn valid_bytes(bytes: &[u8]) -> usize {
     std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len)
 }
 
+/// An unescaped field of a line.
+#[derive(Clone, Copy)]
+struct Field<'a> {
+    text: &'a [u8],
+    /// Whether it was enclosed, so that `\N` is a text.
+    is_enclosed: bool,
+}
+
 /// Writes a field as the next value.
 #[inline]
 fn put_field(
-    field: &[u8],
+    field: Field<'_>,
     format: &CsvFormat,
     encoder: &mut RowEncoder<'_>,
 ) -> Result<(), Box<Fault>> {
-    let mut field = field;
+    let Field { text: mut field, is_enclosed } = field;
     if format.trim_double_quotes
         && let [b'"', inner @ .., b'"'] = field
     {
         field = inner;
     }
-    if field == NULL_FIELD || format.empty_field_as_null && field.is_empty() {
+    if !is_enclosed && field == NULL_FIELD || format.empty_field_as_null && field.is_empty() {
         return encoder.put_null();
     }
     encoder.put(Literal::Text(field), |column, rules, out| {

@@ -3,6 +3,7 @@
 //! Each decoder parses its own syntax and passes literals to a [`RowEncoder`]. An [`InsertPlan`]
 //! maps the values to columns and provides defaults for omitted columns.
 
+pub mod columnar;
 pub mod csv;
 mod encoder;
 pub mod fields;
@@ -16,7 +17,7 @@ pub mod values;
 
 pub use encoder::{Encoded, Fault, RowEncoder, Warnings};
 pub use ids::IdRules;
-pub use plan::{InsertPlan, SourcePlan};
+pub use plan::{InsertPlan, PartialColumns, SourcePlan};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -43,6 +43,15 @@ pub struct InsertPlan {
     pub(super) ids: Option<IdPlan>,
 }
 
+/// Which columns the rows of a partial update have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartialColumns {
+    /// For each column of the table.
+    pub given: Vec<bool>,
+    /// A column that is not given and without which there is no new row.
+    pub missing: Option<usize>,
+}
+
 impl InsertPlan {
     /// A plan for rows with values for the columns `names`, or for all columns in table order.
     /// `now` is the time of the statement in microseconds since 1970 UTC.
@@ -83,14 +92,39 @@ impl InsertPlan {
     /// Takes rows of which only some columns count: others that have no default get NULL or zero.
     #[must_use]
     pub fn of_keys(mut self) -> Self {
-        for (column, filler) in self.schema.columns.iter().zip(&mut self.fillers) {
-            if matches!(filler, Filler::Missing | Filler::Bad(_)) {
+        self.fill_missing(|_| true);
+        self
+    }
+
+    /// Gives some columns NULL or zero where they have no default.
+    fn fill_missing(&mut self, fills: impl Fn(usize) -> bool) {
+        for (at, column) in self.schema.columns.iter().enumerate().filter(|(at, _)| fills(*at)) {
+            if matches!(self.fillers[at], Filler::Missing | Filler::Bad(_)) {
                 let mut cell = Vec::new();
                 put_zero(column.ty, &mut cell);
-                *filler = Filler::Cell(cell);
+                self.fillers[at] = Filler::Cell(cell);
             }
         }
-        self
+    }
+
+    /// Takes rows that change some columns of stored rows: what others get is not kept, unless the
+    /// row is new.
+    ///
+    /// # Errors
+    /// `WrongArguments` when a column of the key is not given.
+    pub fn of_partial_rows(mut self) -> Result<(Self, PartialColumns)> {
+        let given = self.given.clone();
+        if let Some(&key) = self.schema.sort_key.iter().find(|&&at| !given[at]) {
+            bail!(
+                WrongArguments,
+                "Partial update should include all key columns, missing: {}",
+                self.schema.columns[key].name
+            );
+        }
+        let has_none = |at: &usize| matches!(self.fillers[*at], Filler::Missing | Filler::Bad(_));
+        let missing = (0..given.len()).filter(|&at| !given[at]).find(has_none);
+        self.fill_missing(|at| !given[at]);
+        Ok((self, PartialColumns { given, missing }))
     }
 
     /// Sets whether a row with an unacceptable value is omitted and counted, instead of failing the

@@ -289,6 +289,23 @@ fn put_exact(column: &Column, number: Number, out: &mut Vec<u8>) -> Result<Put, 
     }
 }
 
+/// Appends the cell of the exact number `unscaled / 10^scale`, which has the text `shown`.
+pub fn put_decimal(
+    column: &Column,
+    (unscaled, scale): (i128, i8),
+    shown: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match column.ty {
+        ColumnType::Decimal { .. } => {
+            let exponent = -i32::from(scale);
+            put_exact(column, Number { exponent, ..Number::from(unscaled) }, out)
+        }
+        _ => put_number(column, shown, rules, out),
+    }
+}
+
 /// Appends the cell of a floating point number.
 pub fn put_f64(
     column: &Column,

@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 
-use super::{CsvFormat, put_field};
+use super::{CsvFormat, Field, put_field};
 use crate::decode::{Fault, RowEncoder, SourcePlan, Work};
 
 /// Result of searching for the end of the line at the start of the input.
@@ -28,9 +28,16 @@ pub(super) struct Record {
     /// The unescaped fields of a line, concatenated, and where each ends. Only used if fields may
     /// be enclosed.
     fields: Vec<u8>,
-    ends: Vec<usize>,
+    ends: Vec<FieldEnd>,
     progress: Progress,
     pub(super) work: Work,
+}
+
+/// Where an unescaped field ends, and whether it was enclosed.
+#[derive(Clone, Copy)]
+struct FieldEnd {
+    at: usize,
+    is_enclosed: bool,
 }
 
 /// How far the current line has been examined, so that no byte of a line that arrives in many
@@ -46,6 +53,8 @@ struct Progress {
     delimiter_at: Option<usize>,
     /// No separator begins in the part before this offset.
     separator_from: usize,
+    /// Whether the current field began with the enclosing byte.
+    is_enclosed: bool,
 }
 
 /// What the next byte belongs to, if fields may be enclosed.
@@ -164,6 +173,7 @@ impl Record {
                     }
                     let encloses = bytes.get(at) == Some(&enclose);
                     self.progress.place = if encloses { Place::Enclosed } else { Place::Rest };
+                    self.progress.is_enclosed = encloses;
                     self.progress.at += usize::from(encloses);
                 }
                 Place::Enclosed => match self.take_enclosed(bytes, last, enclose) {
@@ -209,7 +219,8 @@ impl Record {
 
     fn push_field(&mut self, rest: &[u8]) {
         self.fields.extend_from_slice(rest);
-        self.ends.push(self.fields.len());
+        let (at, is_enclosed) = (self.fields.len(), self.progress.is_enclosed);
+        self.ends.push(FieldEnd { at, is_enclosed });
     }
 
     /// Consumes the available bytes of the enclosed part of a field, including the closing byte.
@@ -257,7 +268,7 @@ impl Record {
     ) -> Result<(), Box<Fault>> {
         encoder.begin_row();
         let mut targets = source.fields.iter();
-        let put = |field: &[u8], encoder: &mut RowEncoder<'_>| match targets.next() {
+        let put = |field: Field<'_>, encoder: &mut RowEncoder<'_>| match targets.next() {
             Some(Some(_)) => put_field(field, format, encoder),
             Some(None) => Ok(()),
             None => Err(Box::new(Fault::Count { expected: source.fields.len() })),
@@ -273,36 +284,37 @@ impl Record {
     fn each_field<E>(
         &self,
         line: &[u8],
-        mut each: impl FnMut(&[u8], &mut E) -> Result<(), Box<Fault>>,
+        mut each: impl FnMut(Field<'_>, &mut E) -> Result<(), Box<Fault>>,
         with: &mut E,
     ) -> Result<(), Box<Fault>> {
         if self.enclose.is_some() {
             let mut start = 0;
-            for &end in &self.ends {
-                each(&self.fields[start..end], with)?;
-                start = end;
+            for &FieldEnd { at, is_enclosed } in &self.ends {
+                each(Field { text: &self.fields[start..at], is_enclosed }, with)?;
+                start = at;
             }
             return Ok(());
         }
+        let plain = |text| Field { text, is_enclosed: false };
         let mut start = 0;
         if let Some(separator) = self.single_separator {
             for end in memchr::memchr_iter(separator, line) {
-                each(&line[start..end], with)?;
+                each(plain(&line[start..end]), with)?;
                 start = end + 1;
             }
         } else {
             for end in self.separator.find_iter(line) {
-                each(&line[start..end], with)?;
+                each(plain(&line[start..end]), with)?;
                 start = end + self.separator.needle().len();
             }
         }
-        each(&line[start..], with)
+        each(plain(&line[start..]), with)
     }
 
     /// The number of fields of the line found by the last [`Self::cut`].
     pub(super) fn field_count(&self, line: &[u8]) -> usize {
         let mut count = 0;
-        let one = |_: &[u8], count: &mut usize| {
+        let one = |_: Field<'_>, count: &mut usize| {
             *count += 1;
             Ok(())
         };
@@ -319,8 +331,8 @@ impl Record {
         format: &CsvFormat,
     ) -> String {
         let mut values = Vec::new();
-        let collect = |field: &[u8], values: &mut Vec<String>| {
-            values.push(String::from_utf8_lossy(field).into_owned());
+        let collect = |field: Field<'_>, values: &mut Vec<String>| {
+            values.push(String::from_utf8_lossy(field.text).into_owned());
             Ok(())
         };
         // Collecting cannot fail; an error would only shorten the message.

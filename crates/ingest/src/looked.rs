@@ -1,0 +1,234 @@
+//! Loads that look at stored rows before they write.
+//!
+//! Partial updates of tables with a UNIQUE KEY take other columns of their rows from the stored
+//! ones; what is written is whole rows (keys.md K10). Nobody locks keys of such tables, so a load
+//! that was overtaken between its look and its record has written nothing and looks again.
+//!
+//! Loads of which rows delete, in tables with a PRIMARY KEY, lock their keys.
+
+use std::collections::BTreeSet;
+
+use freshet_base::{ErrorCode, Result, bail};
+use freshet_meta::Claim;
+use freshet_schema::GroupCommitMode;
+use freshet_schema::row::{RowCells, RowWriter};
+use freshet_schema::value::cell_text;
+use freshet_storage::resolver::KeyedRows;
+
+use crate::admit::WaitLimit;
+use crate::buffer::LoadBuffer;
+use crate::change::Written;
+use crate::decode::PartialColumns;
+use crate::engine::Engine;
+use crate::keyed::KeyRules;
+use crate::load::Destination;
+use crate::target::{LoadTarget, Loaded};
+
+/// Keys that are looked up at once, so that few stored rows are in memory before they are merged.
+const KEYS_AT_ONCE: usize = 1024;
+/// How often a load looks again.
+pub const TRIES_MAX: u32 = 100;
+
+/// What a partial update does with a row whose key is new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnNewKey {
+    /// It is inserted; columns that it lacks get their defaults.
+    #[default]
+    Append,
+    /// The load fails.
+    Refuse,
+}
+
+/// The rows of a partial update, encoded as whole rows.
+#[derive(Clone, Copy)]
+pub struct PartialRows<'a> {
+    pub target: &'a LoadTarget,
+    pub bytes: &'a [u8],
+    pub count: usize,
+    /// Which columns count.
+    pub columns: &'a PartialColumns,
+    pub on_new_key: OnNewKey,
+}
+
+/// Writes the rows of a partial update, with the label of the load; `None` when it was overtaken:
+/// it has written nothing, and its label is free again. Of several rows of one key each one counts,
+/// in their order.
+///
+/// # Errors
+/// `NoDefault` and `WrongArguments` for a new key that is refused; `OutOfRoom` for rows that do not
+/// fit a record; files that cannot be read. Nothing was written then.
+pub async fn update_columns(
+    engine: &Engine,
+    rows: PartialRows<'_>,
+    label: Option<Claim>,
+    patience: WaitLimit,
+) -> Result<Option<Loaded>> {
+    let target = rows.target;
+    if rows.count == 0 {
+        return commit_nothing(engine, target, label, patience).await.map(Some);
+    }
+    let (schema, count) = (target.schema(), crate::buffer::row_count(rows.count)?);
+    let keys = KeyedRows::of_encoded(rows.bytes, count, target.table(), schema);
+    let encoded = rows_of(target, rows.bytes);
+    let change = engine.change(target, None, KeyRules::default(), patience);
+    let mut change = change.with_label(label);
+    let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
+    new.begin();
+    let groups = keys.groups().collect::<Vec<_>>();
+    for groups in groups.chunks(KEYS_AT_ONCE) {
+        let firsts = groups.iter().flat_map(|group| encoded[group[0] as usize]);
+        let firsts = firsts.copied().collect::<Vec<_>>();
+        let wanted = KeyedRows::of_encoded(&firsts, groups.len() as u32, target.table(), schema);
+        let stored = change.lock(&wanted).await?;
+        for (group, stored) in groups.iter().zip(stored) {
+            if stored.is_some() {
+                old.insert(keys.key(group[0]).to_vec());
+            }
+            let mut row = stored;
+            for &at in *group {
+                row = Some(rows.merged(row.as_deref(), encoded[at as usize])?);
+            }
+            new.resume().extend_from_slice(&row.expect("a group has a row"));
+        }
+        new.count(groups.len())?;
+        if !engine.takes_record_of(new.payload_bytes()) {
+            bail!(
+                OutOfRoom,
+                "the rows of a partial update take more than one record of the log \
+                 (wal_load_bytes_max: {}); send fewer at once",
+                engine.config().wal_load_bytes_max
+            );
+        }
+    }
+    match change.write(&old, &new).await {
+        Ok(Written::Done(loaded)) => Ok(Some(loaded)),
+        Ok(Written::Overtaken) => Ok(None),
+        // A key that was new has a row now.
+        Err(error) if error.code() == ErrorCode::DuplicateKey => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes rows, of which those in `deletes` remove their key, into a table with a PRIMARY KEY; the
+/// others replace. Of several rows of one key the last one counts.
+///
+/// # Errors
+/// Keys that others hold (1205, 1213); `OutOfRoom` for rows that do not fit a record; files that
+/// cannot be read. Nothing was written then.
+pub async fn merge_rows(
+    engine: &Engine,
+    target: &LoadTarget,
+    (bytes, deletes): (&[u8], &[bool]),
+    label: Option<Claim>,
+    patience: WaitLimit,
+) -> Result<Loaded> {
+    let (schema, count) = (target.schema(), crate::buffer::row_count(deletes.len())?);
+    let keys = KeyedRows::of_encoded(bytes, count, target.table(), schema);
+    let encoded = rows_of(target, bytes);
+    let mut change = engine.change(target, None, KeyRules::default(), patience);
+    let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
+    new.begin();
+    let last = |group: &[u32]| *group.last().expect("a group has a row") as usize;
+    let groups = keys.groups().collect::<Vec<_>>();
+    for groups in groups.chunks(KEYS_AT_ONCE) {
+        let lasts = groups.iter().flat_map(|group| encoded[last(group)]);
+        let lasts = lasts.copied().collect::<Vec<_>>();
+        let wanted = KeyedRows::of_encoded(&lasts, groups.len() as u32, target.table(), schema);
+        let stored = change.lock(&wanted).await?;
+        for (group, stored) in groups.iter().zip(stored) {
+            if stored.is_some() {
+                old.insert(keys.key(group[0]).to_vec());
+            }
+            if !deletes[last(group)] {
+                new.resume().extend_from_slice(encoded[last(group)]);
+                new.count(1)?;
+            }
+        }
+    }
+    if old.is_empty() && new.rows() == 0 {
+        let seen = change.seen();
+        drop(change);
+        let loaded = commit_nothing(engine, target, label, patience).await?;
+        return Ok(Loaded { lsn: loaded.lsn.max(seen), ..loaded });
+    }
+    match change.with_label(label).write(&old, &new).await? {
+        Written::Done(loaded) => Ok(loaded),
+        Written::Overtaken => bail!(Internal, "the load holds its keys, and others wrote them"),
+    }
+}
+
+/// A load without rows, which has its label nevertheless.
+async fn commit_nothing(
+    engine: &Engine,
+    target: &LoadTarget,
+    label: Option<Claim>,
+    patience: WaitLimit,
+) -> Result<Loaded> {
+    let alone = Destination::Group(GroupCommitMode::Off);
+    let load = engine.load(target, label.map_or(alone, Destination::Label), patience);
+    load.commit(&mut LoadBuffer::default()).await
+}
+
+impl PartialRows<'_> {
+    /// A row as it becomes: `row` over the one before it.
+    fn merged(&self, before: Option<&[u8]>, row: &[u8]) -> Result<Vec<u8>> {
+        let Some(before) = before else {
+            self.check_new(row)?;
+            return Ok(row.to_vec());
+        };
+        let schema = self.target.schema();
+        let (cells, mut out) = (RowCells::new(schema), Vec::new());
+        let mut writer = RowWriter::new(schema.columns.len(), &mut out);
+        writer.begin_row();
+        for at in 0..schema.columns.len() {
+            let from = if self.columns.given[at] { row } else { before };
+            match cells.encoded(from, at) {
+                Some(cell) => writer.put_encoded(cell),
+                None => writer.put_null(),
+            }
+        }
+        writer.end_row();
+        Ok(out)
+    }
+
+    fn check_new(&self, row: &[u8]) -> Result<()> {
+        if self.on_new_key == OnNewKey::Refuse {
+            bail!(
+                WrongArguments,
+                "Can't append new rows in partial update when partial_update_new_key_behavior is \
+                 ERROR. Row with key=[{}] is not in table.",
+                self.key_text(row)
+            );
+        }
+        if let Some(missing) = self.columns.missing {
+            bail!(
+                NoDefault,
+                "the row with key=[{}] is new, and column '{}', which the partial update leaves \
+                 out, has no default and takes no NULL",
+                self.key_text(row),
+                self.target.schema().columns[missing].name
+            );
+        }
+        Ok(())
+    }
+
+    fn key_text(&self, row: &[u8]) -> String {
+        let schema = self.target.schema();
+        let cells = RowCells::new(schema);
+        let text = |&at: &usize| {
+            cells.cell(row, at).map_or("NULL".into(), |cell| cell_text(schema.columns[at].ty, cell))
+        };
+        schema.sort_key.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn rows_of<'a>(target: &LoadTarget, bytes: &'a [u8]) -> Vec<&'a [u8]> {
+    let (cells, mut rest) = (RowCells::new(target.schema()), bytes);
+    let mut rows = Vec::new();
+    while !rest.is_empty() {
+        let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        rows.push(row);
+        rest = behind;
+    }
+    rows
+}
