@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head, scan_rows};
-use freshet_ingest::decode::{Encoded, InsertPlan, Warnings};
+use freshet_ingest::decode::{Encoded, InsertPlan, PartialColumns, Warnings};
 use freshet_ingest::{
-    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OwnRows, UsedIds, WaitLimit,
+    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OnNewKey, OwnRows, PartialRows,
+    TRIES_MAX, UsedIds, WaitLimit, update_columns,
 };
 use freshet_meta::{Claim, LabelKind, Object, Privilege};
 use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
@@ -35,6 +36,8 @@ pub struct Target {
     pub filter_ratio: Option<f64>,
     /// What happens to rows whose key exists.
     pub on_existing: OnExisting,
+    /// Of a partial update: which columns the rows have.
+    pub partial: Option<PartialColumns>,
 }
 
 impl Target {
@@ -52,20 +55,22 @@ impl Target {
     ) -> Result<Self> {
         let table = into.table();
         check_existing(table, on_existing)?;
-        if settings.partial_update && table.key_model == KeyModel::Unique {
-            bail!(
-                NotSupported,
-                "partial updates of table '{}' are not supported: rows replace whole rows; SET \
-                 enable_unique_key_partial_update = 0",
-                table.name
-            );
-        }
         let mut rules = *settings.rules(table.form);
         if on_existing == OnExisting::Skip && rules.strict() {
             rules.on_bad = OnBad::Clamp;
         }
         let filter_ratio = settings.filter_ratio(table.form);
-        let plan = InsertPlan::new(into.schema(), columns, engine.clock().wall_micros(), &rules)?;
+        let (schema, now) = (into.schema(), engine.clock().wall_micros());
+        let is_partial = settings.partial_update
+            && table.key_model == KeyModel::Unique
+            && columns.is_some_and(|columns| columns.len() < schema.columns.len());
+        let (plan, partial) = if is_partial {
+            let (plan, columns) =
+                InsertPlan::partial(schema, columns, now, &rules)?.of_partial_rows()?;
+            (plan, Some(columns))
+        } else {
+            (InsertPlan::new(schema, columns, now, &rules)?, None)
+        };
         let plan = plan.filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
         let heavy = |(name, value): &(String, String)| {
@@ -73,7 +78,17 @@ impl Target {
         };
         let groups = !table.properties.others.iter().any(heavy);
         let settings = settings.version;
-        Ok(Self { generation, settings, plan, rules, groups, filter_ratio, on_existing, into })
+        Ok(Self {
+            generation,
+            settings,
+            plan,
+            rules,
+            groups,
+            filter_ratio,
+            on_existing,
+            partial,
+            into,
+        })
     }
 
     /// Whether the catalog and the session's settings are unchanged since it was resolved.
@@ -425,6 +440,9 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     if rows == 0 {
         return Ok(nothing(session));
     }
+    if let Some(columns) = &target.partial {
+        return update(session, target, columns, grouping).await;
+    }
     let again = grouping.again();
     let destination = grouping.destination(own.as_ref(), settings, target)?;
     let mut loaded = commit(session, &engine, target, destination).await;
@@ -439,6 +457,53 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     }
     let (ids, loaded) = loaded?;
     Ok(report(session, target, loaded, (rows, ids)).await)
+}
+
+/// Writes the rows in the session's buffer over stored ones, of which they change some columns.
+async fn update(
+    session: &mut Session,
+    target: &Target,
+    columns: &PartialColumns,
+    grouping: Grouping,
+) -> Result<u64> {
+    let engine = Arc::clone(&session.shared.engine);
+    let table = &target.into.table().name;
+    if session.transactions.writable(&engine, &session.settings)?.is_some() {
+        bail!(
+            NotSupported,
+            "a partial update of table '{table}' is not supported in a transaction: COMMIT first, \
+             or SET enable_unique_key_partial_update = 0"
+        );
+    }
+    let mut label = match grouping {
+        Grouping::Labelled(claim) => Some(claim),
+        Grouping::Shared | Grouping::Alone | Grouping::CreateTableAs => None,
+    };
+    // A label is used up by an attempt.
+    let tries = if label.is_some() { 1 } else { TRIES_MAX };
+    let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    let buffer = std::mem::take(&mut session.buffer);
+    let (count, on_new_key) = (buffer.rows() as usize, OnNewKey::Append);
+    let bytes = buffer.row_bytes();
+    let rows = PartialRows { target: &target.into, bytes, count, columns, on_new_key };
+    let mut loaded = Ok(None);
+    for _ in 0..tries {
+        let updating = update_columns(&engine, rows, label.take(), patience);
+        loaded = bounded(session, updating).await;
+        if !matches!(loaded, Ok(None)) {
+            break;
+        }
+    }
+    let ids = buffer.ids();
+    session.buffer = buffer;
+    match loaded? {
+        Some(loaded) => Ok(report(session, target, loaded, (count as u64, ids)).await),
+        None => bail!(
+            Deadlock,
+            "others wrote the same rows of table '{table}' while they were updated; try restarting \
+             transaction"
+        ),
+    }
 }
 
 /// Commits the rows in the session's buffer; returns their ids, too.

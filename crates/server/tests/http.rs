@@ -5,6 +5,8 @@
 mod admin;
 #[path = "http/client.rs"]
 mod client;
+#[path = "http/columnar.rs"]
+mod columnar;
 #[path = "http/labels.rs"]
 mod labels;
 #[path = "http/large.rs"]
@@ -13,6 +15,8 @@ mod large;
 mod load;
 #[path = "http/mapped.rs"]
 mod mapped;
+#[path = "http/partial.rs"]
+mod partial;
 #[path = "http/rough.rs"]
 mod rough;
 #[path = "http/site.rs"]

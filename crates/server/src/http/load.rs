@@ -4,17 +4,21 @@
 //! acknowledgement.
 
 mod body;
+mod columnar;
 mod context;
 mod decode;
 mod decoder;
 mod deleting;
 pub mod headers;
+mod looking;
+mod lz4;
 mod mapped;
 mod piece;
 mod plan;
 mod reply;
 mod request;
 mod sink;
+mod spool;
 pub(super) mod two_phase;
 mod unpack;
 
@@ -25,9 +29,9 @@ use bytes::Bytes;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Destination, LoadTarget, WaitLimit, names};
+use freshet_ingest::{Destination, LoadTarget, Loaded, WaitLimit, names};
 use freshet_meta::{
-    Account, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
+    Account, Claim, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
 use freshet_schema::{Distribution, GroupCommitMode, KeyModel, Table};
 use http_body_util::Full;
@@ -41,10 +45,11 @@ use super::answer::{self, json_reply};
 use super::auth::authenticate;
 use super::client::Client;
 use body::{Body, BodyLimit, BodySize};
+use columnar::{ColumnarBody, Steps};
 use decode::{Bounds, decode};
 use decoder::Source;
-use deleting::decode_deleting;
-use headers::{LoadFormat, LoadHeaders, MergeType};
+use deleting::{decode_deleting, gather};
+use headers::{LoadFormat, LoadHeaders, SIGN};
 use piece::{BodySummary, Deletes};
 use plan::Planner;
 use reply::{LoadReply, Status, Times};
@@ -102,6 +107,16 @@ struct Report {
     first_error: Option<String>,
 }
 
+/// A load that is planned and has written nothing yet.
+struct Planned<'a> {
+    target: &'a LoadTarget,
+    headers: &'a LoadHeaders,
+    source: &'a Source,
+    bounds: Bounds,
+    /// The label of a load that takes it later.
+    claim: Option<Claim>,
+}
+
 /// A load in progress.
 struct Load<'a> {
     http: &'a Http,
@@ -141,8 +156,9 @@ impl Load<'_> {
                 ClaimOutcome::Used(used) => return Ok(Outcome::LabelUsed(used)),
             }
         }
-        // A load of two phases gets its label when it is prepared.
-        let own = if headers.two_phases { None } else { claim.take() };
+        // A load of two phases gets its label when it is prepared, one that looks by its record.
+        let looks = looking::looks(headers, target.table());
+        let own = if headers.two_phases || looks { None } else { claim.take() };
         let destination = own.map_or(Destination::Group(mode), Destination::Label);
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
@@ -156,36 +172,91 @@ impl Load<'_> {
             _ => size,
         };
         let bounds = Bounds { size, limit, deadline };
-        let planner = Planner { http, account: &account, target: &target, request: &request };
+        let columns =
+            ColumnarBody::open(http, &mut self.body, &headers.format, bounds, &mut sink).await?;
+        let planner = Planner {
+            http,
+            account: &account,
+            target: &target,
+            request: &request,
+            columns: columns.as_ref().map(ColumnarBody::schema),
+        };
         let source = planner.source(&mut self.body, bounds).await?;
         self.report.planned = Some(http.clock().now());
-        let summary = self.decode(&target, &source, bounds, &mut sink).await?;
+        let planned = Planned { target: &target, headers, source: &source, bounds, claim };
+        match looks {
+            true => self.look(planned, columns, sink).await,
+            false => self.load(planned, columns, sink).await,
+        }
+    }
+
+    /// Writes rows as they are decoded.
+    async fn load(
+        &mut self,
+        planned: Planned<'_>,
+        columns: Option<ColumnarBody>,
+        mut sink: Sink<'_>,
+    ) -> Result<Outcome> {
+        let (http, headers) = (self.http, planned.headers);
+        let summary = self.decode(&planned, columns, &mut sink).await?;
         sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
         if headers.two_phases {
-            let (txn, label) = sink.prepare(claim, http.keep_prepared(headers)).await?;
+            let (txn, label) = sink.prepare(planned.claim, http.keep_prepared(headers)).await?;
             self.report.label = Some(label);
             return Ok(Outcome::Loaded(Some(txn)));
         }
         let loaded = sink.commit().await?;
-        let from = http.clock().now();
+        self.acknowledge(loaded).await
+    }
+
+    /// Decodes all rows, and writes them in the light of those that are stored.
+    async fn look(
+        &mut self,
+        planned: Planned<'_>,
+        columns: Option<ColumnarBody>,
+        sink: Sink<'_>,
+    ) -> Result<Outcome> {
+        let Planned { target, headers, source, bounds, claim } = planned;
+        let body = &mut self.body;
+        let mut decoded = gather(self.http, body, source, (columns, bounds), &sink).await?;
+        let summary = std::mem::take(&mut decoded.summary);
+        self.check_rejects(summary, headers.max_filter_ratio).await?;
+        let label = (claim, bounds);
+        let Some(partial) = source.partial.as_deref() else {
+            let rows = (decoded, source.deletes);
+            let loaded = looking::merge(self.http, target, rows, label).await?;
+            return self.acknowledge(loaded).await;
+        };
+        match looking::update(self.http, target, headers, (decoded, partial), label).await? {
+            Ok(loaded) => self.acknowledge(loaded).await,
+            Err(used) => Ok(Outcome::LabelUsed(used)),
+        }
+    }
+
+    /// Waits until a load is durable.
+    async fn acknowledge(&mut self, loaded: Loaded) -> Result<Outcome> {
+        let from = self.http.clock().now();
         self.client.acks.durable(loaded.lsn).await;
-        self.report.times.commit = http.clock().now().saturating_sub(from);
+        self.report.times.commit = self.http.clock().now().saturating_sub(from);
         Ok(Outcome::Loaded(loaded.txn))
     }
 
     async fn decode(
         &mut self,
-        target: &LoadTarget,
-        source: &Source,
-        bounds: Bounds,
+        planned: &Planned<'_>,
+        columns: Option<ColumnarBody>,
         sink: &mut Sink<'_>,
     ) -> Result<BodySummary> {
-        let (engine, body) = (&self.http.engine, &mut self.body);
-        match source.deletes {
-            Deletes::None => decode(engine, body, source, bounds, sink).await,
-            Deletes::All | Deletes::Marked => {
-                decode_deleting(engine, target, body, source, bounds, sink).await
+        let (http, body) = (self.http, &mut self.body);
+        let Planned { target, source, bounds, .. } = *planned;
+        match (source.deletes, columns) {
+            (Deletes::None, None) => decode(&http.engine, body, source, bounds, sink).await,
+            (Deletes::None, Some(columns)) => {
+                Steps::new(http, body, source, (columns, bounds))?.load(sink).await
+            }
+            (Deletes::All | Deletes::Marked, columns) => {
+                decode_deleting(http, target, body, source, (columns, bounds), sink).await
             }
         }
     }
@@ -241,9 +312,11 @@ impl Load<'_> {
     }
 }
 
-/// The group commit mode: loads with a label, of two phases or without a body do not share a group.
+/// The group commit mode: loads with a label, of two phases, that look first or without a body do
+/// not share a group.
 fn mode_of(headers: &LoadHeaders, size: BodySize, table: &Table) -> GroupCommitMode {
-    if headers.label.is_some() || headers.two_phases || size.is_empty() {
+    let is_alone = headers.label.is_some() || headers.two_phases;
+    if is_alone || looking::looks(headers, table) || size.is_empty() {
         return GroupCommitMode::Off;
     }
     headers.group_commit.unwrap_or(table.properties.group_commit_mode)
@@ -256,23 +329,34 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
             "if load_to_single_tablet set to true, the olap table must be with random distribution"
         );
     }
-    if headers.merge == MergeType::Append {
+    if headers.partial.is_some() {
+        return check_partial(headers, table);
+    }
+    if !headers.may_delete() {
         return Ok(());
     }
-    match table.key_model {
-        KeyModel::Unique => {}
-        KeyModel::Duplicate | KeyModel::Aggregate => {
-            bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.")
-        }
-        KeyModel::Primary => bail!(
-            NotSupported,
-            "load by MERGE or DELETE is not supported for table '{}', whose key is a PRIMARY KEY; \
-             use DELETE",
-            table.name
-        ),
+    if matches!(table.key_model, KeyModel::Duplicate | KeyModel::Aggregate) {
+        bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.");
     }
     if headers.two_phases {
         bail!(NotSupported, "load by MERGE or DELETE is not supported with two_phase_commit");
+    }
+    Ok(())
+}
+
+fn check_partial(headers: &LoadHeaders, table: &Table) -> Result<()> {
+    if table.key_model != KeyModel::Unique {
+        bail!(
+            WrongArguments,
+            "Only unique key merge on write support partial update: table '{}' has no UNIQUE KEY",
+            table.name
+        );
+    }
+    if headers.may_delete() {
+        bail!(NotSupported, "a partial update cannot have rows that delete (merge_type, {SIGN})");
+    }
+    if headers.two_phases {
+        bail!(NotSupported, "a partial update is not supported with two_phase_commit");
     }
     Ok(())
 }

@@ -48,6 +48,11 @@ pub async fn insert(
                 let sources = collect(session, target, &result, rows).await?;
                 return insert_or_update(session, &sources, &insert.table, set, parameters).await;
             }
+            if target.partial.is_some() {
+                let sources = collect(session, target, &result, rows).await?;
+                let grouping = grouping(session, &sources, label).await?;
+                return Ok(Reply::Done { affected: load(session, &sources, grouping).await? });
+            }
             let grouping = grouping(session, &target, label).await?;
             from_rows(session, target, grouping, result, rows).await
         }
@@ -279,8 +284,8 @@ async fn collect(
         if session.buffer.payload_bytes() as u64 > limit.bytes() {
             bail!(
                 OutOfRoom,
-                "INSERT ... ON DUPLICATE KEY UPDATE takes at most {limit} of rows at once; select \
-                 fewer"
+                "an INSERT that looks at stored rows (ON DUPLICATE KEY UPDATE, or of some columns) \
+                 takes at most {limit} of rows at once; select fewer"
             );
         }
     }

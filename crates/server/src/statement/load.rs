@@ -159,6 +159,14 @@ impl Plan {
         source: &mut Source,
     ) -> Result<Reply> {
         let Self { mut target, slots, computed } = self;
+        if target.partial.is_some() {
+            bail!(
+                NotSupported,
+                "LOAD DATA of some columns of table '{}' cannot update stored rows: use INSERT, or \
+                 SET enable_unique_key_partial_update = 0",
+                target.into.table().name
+            );
+        }
         target.begin_statement(session);
         let engine = Arc::clone(&session.shared.engine);
         let own = session.transactions.writable(&engine, &session.settings)?.cloned();

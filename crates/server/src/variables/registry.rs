@@ -263,7 +263,7 @@ pub const ALL: &[Variable] = &[
         "enable_unique_key_partial_update",
         Kind::Flag,
         "0",
-        "Partial updates are not supported: with it, INSERT into a unique-key table is refused.",
+        "With it, an INSERT of some columns into a UNIQUE KEY table keeps the others as stored.",
     ),
     both(
         "exec_mem_limit",

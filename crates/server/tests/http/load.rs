@@ -218,3 +218,14 @@ fn refusals_use_the_words_of_doris() {
     assert_eq!(site.rows(), Vec::<String>::new());
     site.stop();
 }
+
+#[test]
+fn what_is_enclosed_is_a_text_and_escapes_can_be_off() {
+    let site = Site::new();
+    let reply = site.load(&["enclose: \""], "1,2,\"\\N\"\n2,\\N,\\N\n");
+    assert_eq!(reply["NumberLoadedRows"], 2, "{reply}");
+    let reply = site.load(&["enclose: \"", "escape:"], "3,3,\"x\\\"\n");
+    assert_eq!(reply["NumberLoadedRows"], 1, "{reply}");
+    assert_eq!(site.rows(), ["1,2,\\N", "2,NULL,NULL", "3,3,x\\"]);
+    site.stop();
+}

@@ -1,5 +1,7 @@
 //! Loads that compute: `columns` with expressions, `where`, Http Stream.
 
+use freshet_meta::{ColumnSpec, DeclaredKeySpec, KeyModelSpec, KeySpec, TableSpec};
+use freshet_schema::{ColumnType, DeclaredKeyKind, TableForm};
 use serde_json::{Value, json};
 
 use crate::client::ROOT;
@@ -12,7 +14,7 @@ fn stream(site: &Site, sql: &str, headers: &[&str], body: &str) -> Value {
     site.client().request("PUT", "/api/_http_stream", &lines, body.as_bytes()).json()
 }
 
-fn counts(reply: &Value) -> [i64; 4] {
+pub fn counts(reply: &Value) -> [i64; 4] {
     ["Total", "Loaded", "Filtered", "Unselected"]
         .map(|name| reply[format!("Number{name}Rows")].as_i64().unwrap_or(-1))
 }
@@ -188,22 +190,32 @@ fn an_http_stream_refuses_other_statements() {
     site.stop();
 }
 
-/// A table with a UNIQUE KEY beside `d.t`.
-fn unique_table(site: &Site) {
-    use freshet_meta::{ColumnSpec, KeyModelSpec, KeySpec, TableSpec};
-    use freshet_schema::{ColumnType, TableForm};
+/// A table `d.u` with a UNIQUE KEY beside `d.t`.
+pub fn unique_table(site: &Site) {
+    let key = KeySpec { model: KeyModelSpec::Unique, columns: vec!["a".to_owned()] };
+    create(site, TableForm::Olap, |spec| spec.key = Some(key));
+}
+
+/// The same with a PRIMARY KEY.
+fn primary_table(site: &Site) {
+    let kind = DeclaredKeyKind::Primary;
+    let key = DeclaredKeySpec { kind, name: None, columns: vec!["a".to_owned()] };
+    create(site, TableForm::MySql, |spec| spec.declared_keys = vec![key]);
+}
+
+fn create(site: &Site, form: TableForm, key: impl FnOnce(&mut TableSpec)) {
     let int = ColumnType::Int { unsigned: false };
     let columns = vec![
         ColumnSpec { nullable: false, ..ColumnSpec::new("a", int) },
         ColumnSpec { nullable: false, ..ColumnSpec::new("b", int) },
         ColumnSpec::new("c", ColumnType::VarChar { len: 4 }),
     ];
-    let key = KeySpec { model: KeyModelSpec::Unique, columns: vec!["a".to_owned()] };
-    let spec = TableSpec { key: Some(key), ..TableSpec::new("u", TableForm::Olap, columns) };
+    let mut spec = TableSpec::new("u", form, columns);
+    key(&mut spec);
     futures::executor::block_on(site.engine.ddl().create_table("d", spec, false)).unwrap();
 }
 
-fn into_unique(site: &Site, headers: &[&str], body: &str) -> Value {
+pub fn into_unique(site: &Site, headers: &[&str], body: &str) -> Value {
     let lines = [&[ROOT, "column_separator: ,"], headers].concat();
     site.client().request("PUT", "/api/d/u/_stream_load", &lines, body.as_bytes()).json()
 }
@@ -249,6 +261,61 @@ fn rows_delete_their_keys() {
 }
 
 #[test]
+fn rows_say_themselves_whether_they_delete() {
+    let site = Site::new();
+    unique_table(&site);
+    let load = |headers: &[&str], body: &str| {
+        let reply = into_unique(&site, headers, body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        counts(&reply)
+    };
+    load(&[], "1,10,a\n2,20,b\n3,30,c\n");
+    // Behind the columns of the table, or where `columns` names it, or computed.
+    let hidden = ["hidden_columns: __DORIS_DELETE_SIGN__"];
+    assert_eq!(load(&hidden, "1,0,x,1\n4,40,d,0\n2,21,b,0\n"), [3, 3, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["2,21,b", "3,30,c", "4,40,d"]);
+    assert_eq!(load(&["columns: __doris_delete_sign__, a, b"], "1,2,0\n0,5,50\n"), [2, 2, 0, 0]);
+    let computed = "columns: a, b, op, __DORIS_DELETE_SIGN__ = if(op = 'd', 1, 0)";
+    assert_eq!(load(&[computed], "3,0,d\n6,60,u\n"), [2, 2, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["4,40,d", "5,50,NULL", "6,60,NULL"]);
+    let json = ["format: json", "hidden_columns: __DORIS_DELETE_SIGN__"];
+    let body = "{\"a\": 4, \"b\": 0, \"__DORIS_DELETE_SIGN__\": 1}\n{\"a\": 7, \"b\": 70}\n";
+    assert_eq!(load(&json, body), [2, 2, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["5,50,NULL", "6,60,NULL", "7,70,NULL"]);
+    let reply = site.load(&hidden, "1,1,a,1\n");
+    assert!(reply["Message"].as_str().unwrap().contains("only supported in unique tables"));
+    site.stop();
+}
+
+#[test]
+fn rows_delete_by_primary_keys() {
+    let site = Site::new();
+    primary_table(&site);
+    let load = |headers: &[&str], body: &str| {
+        let reply = into_unique(&site, headers, body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        counts(&reply)
+    };
+    load(&[], "1,10,a\n2,20,b\n3,30,c\n4,40,d\n");
+    assert_eq!(load(&["merge_type: DELETE", "columns: a"], "1\n9\n1\n"), [3, 3, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["2,20,b", "3,30,c", "4,40,d"]);
+    let merge = ["merge_type: MERGE", "delete: c = 'del'", "label: once"];
+    let body = "2,0,del\n2,21,x\n3,31,y\n3,0,del\n6,60,f\n7,0,del\n";
+    assert_eq!(load(&merge, body), [6, 6, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["2,21,x", "4,40,d", "6,60,f"]);
+    let again = into_unique(&site, &merge, body);
+    assert_eq!(again["Status"], "Label Already Exists", "{again}");
+    // Where nothing is there to delete, the label is taken all the same.
+    let nothing = ["merge_type: DELETE", "columns: a", "label: nothing"];
+    assert_eq!(load(&nothing, "99\n"), [1, 1, 0, 0]);
+    assert_eq!(into_unique(&site, &nothing, "2\n")["Status"], "Label Already Exists");
+    let dir = site.stop();
+    let site = Site::in_dir(dir, freshet_server::http::HttpConfig::default());
+    assert_eq!(site.rows_of("u"), ["2,21,x", "4,40,d", "6,60,f"]);
+    site.stop();
+}
+
+#[test]
 fn deletes_are_refused_where_they_cannot_be() {
     let site = Site::with_small_records();
     unique_table(&site);
@@ -261,6 +328,9 @@ fn deletes_are_refused_where_they_cannot_be() {
     let large = (0..40_000).map(|row| format!("{row},1,aaaa\n")).collect::<String>();
     let too_large = message(into_unique(&site, &["merge_type: DELETE"], &large));
     assert!(too_large.contains("wal_load_bytes_max"), "{too_large}");
+    let sequence =
+        message(into_unique(&site, &["hidden_columns: __DORIS_SEQUENCE_COL__"], "1,1,a,1"));
+    assert!(sequence.contains("hidden_columns"), "{sequence}");
     let phases = ["merge_type: DELETE", "two_phase_commit: true"];
     assert!(message(into_unique(&site, &phases, "1,1,a\n")).contains("two_phase_commit"));
     let wrong = ["merge_type: MERGE", "delete: nowhere = 1"];

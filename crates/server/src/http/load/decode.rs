@@ -132,6 +132,7 @@ fn strategy_of(format: &LoadFormat) -> Strategy {
             }
             Strategy::Pieces(lines)
         }
+        LoadFormat::Columnar(_) => unreachable!("a body of columns has a reader of its own"),
     }
 }
 
@@ -469,6 +470,7 @@ impl Cutter<'_> {
         let line_bytes_max = match self.source.format {
             LoadFormat::Csv(_) => LINE_BYTES_MAX,
             LoadFormat::Json(_) => json::LINE_BYTES_MAX,
+            LoadFormat::Columnar(_) => unreachable!("a body of columns has a reader of its own"),
         };
         let line_bytes_min = self.gathered.len().saturating_sub(from);
         if line_bytes_min > line_bytes_max { PieceEnd::LineTooLong } else { PieceEnd::Unknown }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use freshet_base::Result;
-use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::decode::csv::CsvDecoder;
 use freshet_ingest::decode::json::JsonDecoder;
+use freshet_ingest::decode::{PartialColumns, SourcePlan};
 use freshet_schema::Rules;
 
 use super::headers::LoadFormat;
@@ -22,6 +22,8 @@ pub(super) struct Source {
     pub mapped: Option<Arc<Mapped>>,
     /// Which of the rows delete.
     pub deletes: Deletes,
+    /// Of a partial update: which columns its rows have.
+    pub partial: Option<Arc<PartialColumns>>,
 }
 
 /// Decodes the parts of a body in their order.
@@ -41,6 +43,7 @@ impl Decoder {
             LoadFormat::Json(format) => {
                 Self::Json(Box::new(JsonDecoder::new(format.clone(), plan, rules)))
             }
+            LoadFormat::Columnar(_) => unreachable!("a body of columns has a reader of its own"),
         }
     }
 

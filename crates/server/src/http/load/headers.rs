@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use freshet_base::{Error, Result, bail, err};
+use freshet_ingest::OnNewKey;
 use freshet_ingest::decode::csv::{CsvFormat, parse_separator};
 use freshet_ingest::decode::json::{JsonFormat, JsonPath};
 use freshet_schema::{GroupCommitMode, Zone};
@@ -10,6 +11,9 @@ use hyper::HeaderMap;
 
 /// The largest timeout a load may ask for.
 const TIMEOUT_SECONDS_MAX: u64 = 259_200;
+
+/// The hidden column that says which rows delete: those with 1.
+pub const SIGN: &str = "__DORIS_DELETE_SIGN__";
 
 /// The options of a stream load.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,8 +37,12 @@ pub struct LoadHeaders {
     /// The columns of the fields and what is computed of them; `None`: the table's columns in
     /// order.
     pub columns: Option<String>,
+    /// Whether rows have [`SIGN`], as one of `columns` or behind those of the table.
+    pub has_sign: bool,
     /// `merge_type`.
     pub merge: MergeType,
+    /// Of a partial update: what becomes of new keys.
+    pub partial: Option<OnNewKey>,
     /// `where`: which rows are loaded.
     pub condition: Option<String>,
     pub format: LoadFormat,
@@ -60,6 +68,16 @@ pub enum LoadFormat {
     Csv(CsvFormat),
     /// JSON objects, one per row.
     Json(JsonFormat),
+    Columnar(ColumnarFormat),
+}
+
+/// The format of a body that has its values by columns, with names and types.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnarFormat {
+    /// A Parquet file.
+    Parquet,
+    /// A stream of Arrow IPC.
+    Arrow,
 }
 
 /// How a body is compressed: `compress_type` or `Content-Encoding`.
@@ -70,6 +88,8 @@ pub enum Compression {
     Zlib,
     Bzip2,
     Zstd,
+    /// Frames of LZ4.
+    Lz4,
 }
 
 impl Compression {
@@ -80,6 +100,7 @@ impl Compression {
             Self::Zlib => "deflate",
             Self::Bzip2 => "bz2",
             Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
         }
     }
 }
@@ -104,12 +125,21 @@ impl LoadHeaders {
             strict: strict_mode(&headers)?,
             zone: headers.text("timezone")?.map(zone).transpose()?,
             columns: headers.text("columns")?.map(str::to_owned),
+            has_sign: has_sign(&headers)?,
             merge: merge_type(&headers)?,
+            partial: partial(&headers)?,
             condition: headers.text("where")?.map(str::to_owned),
             format: format(&headers)?,
             compression: compression(&headers)?,
             to_one_tablet: headers.flag("load_to_single_tablet")?,
         })
+    }
+}
+
+impl LoadHeaders {
+    /// Whether rows may delete.
+    pub fn may_delete(&self) -> bool {
+        self.has_sign || self.merge != MergeType::Append
     }
 }
 
@@ -124,6 +154,11 @@ impl<'a> Values<'a> {
             Ok(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
             Err(_) => Err(err!(WrongArguments, "header '{name}' is not UTF-8")),
         }
+    }
+
+    /// Whether a header is there and says nothing.
+    fn is_empty(&self, name: &'static str) -> bool {
+        self.0.get(name).is_some_and(|value| value.as_bytes().trim_ascii().is_empty())
     }
 
     fn flag(&self, name: &'static str) -> Result<bool> {
@@ -154,27 +189,58 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
     }
-    const REFUSED: [&str; 6] = [
-        "partitions",
-        "temporary_partitions",
-        "function_column.sequence_col",
-        "hidden_columns",
-        "unique_key_update_mode",
-        "partial_update_new_key_behavior",
-    ];
+    const REFUSED: [&str; 3] =
+        ["partitions", "temporary_partitions", "function_column.sequence_col"];
     for name in REFUSED {
-        let Some(value) = headers.text(name)? else { continue };
-        // What is done anyway may be asked for.
-        if name != "unique_key_update_mode" || !value.eq_ignore_ascii_case("UPSERT") {
+        if let Some(value) = headers.text(name)? {
             return Err(not_supported(name, value));
         }
     }
-    for name in ["partial_columns", "negative"] {
-        if headers.flag(name)? {
-            return Err(not_supported(name, "true"));
-        }
+    if headers.flag("negative")? {
+        return Err(not_supported("negative", "true"));
     }
     Ok(())
+}
+
+fn has_sign(headers: &Values<'_>) -> Result<bool> {
+    let hidden = headers.text("hidden_columns")?;
+    if let Some(columns) = headers.text("columns")? {
+        return Ok(columns.to_ascii_uppercase().contains(SIGN));
+    }
+    match hidden {
+        Some(name) if !name.eq_ignore_ascii_case(SIGN) => {
+            Err(not_supported("hidden_columns", name))
+        }
+        hidden => Ok(hidden.is_some()),
+    }
+}
+
+fn partial(headers: &Values<'_>) -> Result<Option<OnNewKey>> {
+    let mode = headers.text("unique_key_update_mode")?;
+    let is_mode = |name: &str| mode.is_some_and(|mode| mode.eq_ignore_ascii_case(name));
+    if is_mode("UPDATE_FLEXIBLE_COLUMNS") {
+        return Err(not_supported("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"));
+    }
+    let is_fixed = is_mode("UPDATE_FIXED_COLUMNS");
+    if let Some(mode) = mode.filter(|_| !is_fixed && !is_mode("UPSERT")) {
+        bail!(
+            WrongArguments,
+            "Invalid unique_key_partial_mode {mode}, must be one of 'UPSERT', \
+             'UPDATE_FIXED_COLUMNS' or 'UPDATE_FLEXIBLE_COLUMNS'"
+        );
+    }
+    // The mode counts where both are said.
+    let is_partial = is_fixed || headers.flag("partial_columns")? && mode.is_none();
+    let on_new_key = match headers.text("partial_update_new_key_behavior")? {
+        None => OnNewKey::Append,
+        Some(text) if text.eq_ignore_ascii_case("APPEND") => OnNewKey::Append,
+        Some(text) if text.eq_ignore_ascii_case("ERROR") => OnNewKey::Refuse,
+        Some(text) => bail!(
+            WrongArguments,
+            "Invalid partial_update_new_key_behavior {text}, must be one of 'APPEND' or 'ERROR'"
+        ),
+    };
+    Ok(is_partial.then_some(on_new_key))
 }
 
 fn merge_type(headers: &Values<'_>) -> Result<MergeType> {
@@ -263,7 +329,9 @@ fn format(headers: &Values<'_>) -> Result<LoadFormat> {
         "csv_with_names" => Ok(LoadFormat::Csv(csv(headers, 1)?)),
         "csv_with_names_and_types" => Ok(LoadFormat::Csv(csv(headers, 2)?)),
         "json" => Ok(LoadFormat::Json(json(headers)?)),
-        "parquet" | "orc" | "arrow" => Err(not_supported("format", &name)),
+        "parquet" => Ok(LoadFormat::Columnar(ColumnarFormat::Parquet)),
+        "arrow" => Ok(LoadFormat::Columnar(ColumnarFormat::Arrow)),
+        "orc" => Err(not_supported("format", &name)),
         _ => bail!(WrongArguments, "unknown data format, format={name}"),
     }
 }
@@ -284,10 +352,12 @@ fn compression(headers: &Values<'_>) -> Result<Option<Compression>> {
         "deflate" => Ok(Some(Compression::Zlib)),
         "bz2" | "bzip2" => Ok(Some(Compression::Bzip2)),
         "zstd" => Ok(Some(Compression::Zstd)),
-        "lz4" | "lz4_block" | "lzo" | "lzop" | "snappy_block" | "br" => {
-            Err(not_supported(name, value))
-        }
-        _ => bail!(WrongArguments, "unknown {name}: {value}; it can be gz, deflate, bz2 or zstd"),
+        "lz4" => Ok(Some(Compression::Lz4)),
+        "lz4_block" | "lzo" | "lzop" | "snappy_block" | "br" => Err(not_supported(name, value)),
+        _ => bail!(
+            WrongArguments,
+            "unknown {name}: {value}; it can be gz, deflate, bz2, zstd or lz4"
+        ),
     }
 }
 
@@ -302,7 +372,10 @@ fn csv(headers: &Values<'_>, skip_lines: u64) -> Result<CsvFormat> {
         separator: separator(headers, "column_separator")?.unwrap_or(default.separator),
         delimiter: separator(headers, "line_delimiter")?.unwrap_or(default.delimiter),
         enclose: single_byte(headers, "enclose")?,
-        escape: single_byte(headers, "escape")?.or(default.escape),
+        escape: match headers.is_empty("escape") {
+            true => None,
+            false => single_byte(headers, "escape")?.or(default.escape),
+        },
         trim_double_quotes: headers.flag("trim_double_quotes")?,
         empty_field_as_null: headers.flag("empty_field_as_null")?,
         skip_lines,

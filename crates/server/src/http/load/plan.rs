@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, Result, bail};
 use freshet_ingest::LoadTarget;
+use freshet_ingest::decode::columnar::BodySchema;
 use freshet_ingest::decode::csv::field_count;
 use freshet_ingest::decode::json::JsonPath;
-use freshet_ingest::decode::{IdRules, InsertPlan, SourcePlan};
+use freshet_ingest::decode::{IdRules, InsertPlan, PartialColumns, SourcePlan};
 use freshet_meta::Account;
 use freshet_query::change::ROW;
 use freshet_query::engine::PlanRequest;
@@ -21,7 +22,7 @@ use super::body::Body;
 use super::context::LoadContext;
 use super::decode::Bounds;
 use super::decoder::Source;
-use super::headers::{LoadFormat, LoadHeaders, MergeType};
+use super::headers::{LoadFormat, LoadHeaders, MergeType, SIGN};
 use super::mapped::{Limits, Mapped};
 use super::piece::Deletes;
 use super::request::Request;
@@ -36,6 +37,8 @@ pub(super) struct Planner<'a> {
     pub account: &'a Account,
     pub target: &'a LoadTarget,
     pub request: &'a Request,
+    /// The columns of a body that says what it has.
+    pub columns: Option<&'a BodySchema>,
 }
 
 /// A load that computes, before it is planned.
@@ -60,12 +63,20 @@ impl Planner<'_> {
             return self.computing(self.of_stream(stream, names)?, &rules, bounds).await;
         }
         let text = headers.columns.as_deref();
-        let is_merge = matches!(headers.merge, MergeType::Merge(_));
-        let has_condition = headers.condition.is_some() || is_merge;
+        let marks = self.deletes() == Deletes::Marked;
+        let has_condition = headers.condition.is_some() || marks;
         if has_condition || text.is_some_and(|text| text.contains('=')) {
             return self.computing(self.of_columns(text)?, &rules, bounds).await;
         }
         let names = text.map(plain_names).transpose()?;
+        let names = match (names, self.columns) {
+            (Some(names), Some(body)) => {
+                names.iter().try_for_each(|name| body.position(name).map(drop))?;
+                Some(names)
+            }
+            (None, Some(body)) => Some(self.names_in(body)?),
+            (names, None) => names,
+        };
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
         let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
         plan.plan = plan.plan.generating(self.target.counter(), IdRules::default());
@@ -73,14 +84,25 @@ impl Planner<'_> {
         if deletes == Deletes::All {
             plan.plan = plan.plan.of_keys();
         }
+        let partial;
+        (plan.plan, partial) = self.partial(plan.plan)?;
         check_paths(headers, &plan.names)?;
         let format = headers.format.clone();
-        Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes })
+        Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes, partial })
+    }
+
+    /// The plan of a partial update, if it is one, with the columns that it has.
+    fn partial(&self, plan: InsertPlan) -> Result<(InsertPlan, Option<Arc<PartialColumns>>)> {
+        if self.request.headers.partial.is_none() {
+            return Ok((plan, None));
+        }
+        let (plan, columns) = plan.of_partial_rows()?;
+        Ok((plan, Some(Arc::new(columns))))
     }
 
     /// `columns` with expressions, and `where`.
     fn of_columns(&self, text: Option<&str>) -> Result<Asked> {
-        let schema = self.target.schema();
+        let (schema, headers) = (self.target.schema(), &self.request.headers);
         let (mut names, mut computed) = (Vec::new(), Vec::new());
         let items = text.map(load_columns).transpose()?;
         for item in items.into_iter().flatten() {
@@ -91,13 +113,19 @@ impl Planner<'_> {
         }
         // Without names of fields, the body has the columns of the table.
         if names.is_empty() {
-            names = schema.columns.iter().map(|column| column.name.clone()).collect();
+            names = match self.columns {
+                Some(body) => self.names_in(body)?,
+                None => schema.columns.iter().map(|column| column.name.clone()).collect(),
+            };
+            if headers.has_sign && text.is_none() {
+                names.push(SIGN.to_owned());
+            }
         }
         let is_computed = |name: &str| {
             computed.iter().filter(|(column, _)| column.eq_ignore_ascii_case(name)).count()
         };
         for (name, _) in &computed {
-            if schema.position(name).is_none() {
+            if schema.position(name).is_none() && !name.eq_ignore_ascii_case(SIGN) {
                 bail!(UnknownColumn, "Unknown column '{name}' in 'columns'");
             }
             if is_computed(name) > 1 {
@@ -111,10 +139,12 @@ impl Planner<'_> {
         let targets = schema.columns.iter().filter(given).map(|column| column.name.clone());
         let targets = targets.collect::<Vec<_>>();
         let fields = self.fields(&names, |name| is_computed(name) == 0)?;
-        let condition = &self.request.headers.condition;
-        let condition = condition.as_deref().map(load_condition).transpose()?;
-        let deletes = match &self.request.headers.merge {
+        let condition = headers.condition.as_deref().map(load_condition).transpose()?;
+        let deletes = match &headers.merge {
             MergeType::Merge(condition) => Some(load_condition(condition)?),
+            MergeType::Append if headers.has_sign => {
+                Some(load_condition(&format!("`{SIGN}` = 1"))?)
+            }
             MergeType::Append | MergeType::Delete => None,
         };
         let columns = Columns {
@@ -126,6 +156,27 @@ impl Planner<'_> {
             deletes: deletes.as_ref(),
         };
         Ok(Asked { select: columns.select()?, names, fields, targets })
+    }
+
+    /// The columns of the table that a body has.
+    fn names_in(&self, body: &BodySchema) -> Result<Vec<String>> {
+        let schema = self.target.schema();
+        let mut names = Vec::new();
+        for column in &schema.columns {
+            if body.find(&column.name)?.is_some() {
+                names.push(column.name.clone());
+            }
+        }
+        if names.is_empty() {
+            let has = body.names().take(20).collect::<Vec<_>>().join(", ");
+            bail!(
+                WrongArguments,
+                "the body has no column of table '{}'; its columns are: {has}; header 'columns' \
+                 can compute columns of others",
+                self.target.table().name
+            );
+        }
+        Ok(names)
     }
 
     /// The SELECT of an Http Stream.
@@ -166,16 +217,16 @@ impl Planner<'_> {
                 };
                 Ok(json.paths.iter().enumerate().map(name).collect())
             }
-            LoadFormat::Json(_) if stream.takes_all() => {
+            LoadFormat::Json(_) | LoadFormat::Columnar(_) if stream.takes_all() => {
                 let all = schema.columns.iter().map(|column| column.name.clone());
                 Ok(stream.columns.clone().unwrap_or_else(|| all.collect()))
             }
-            LoadFormat::Json(_) => Ok(stream.names()),
+            LoadFormat::Json(_) | LoadFormat::Columnar(_) => Ok(stream.names()),
         }
     }
 
     /// The fields of the body: those for which `is_typed` holds have the type of the column of
-    /// their name, the others are texts.
+    /// their name, the others the type that the body says, or are texts.
     fn fields(
         &self,
         names: &[String],
@@ -194,7 +245,11 @@ impl Planner<'_> {
             let lower = name.to_lowercase();
             let column = schema.position(name).filter(|_| is_typed(name));
             let Some(column) = column.map(|at| &schema.columns[at]) else {
-                return Column::new(id, lower, ColumnType::Text);
+                let ty = match self.columns {
+                    Some(body) => body.column_type(body.position(name)?),
+                    None => ColumnType::Text,
+                };
+                return Ok(Column::new(id, lower, ty));
             };
             // Expressions see instants as local times, and NULL stays NULL until it is stored.
             let ty = match column.ty {
@@ -202,14 +257,15 @@ impl Planner<'_> {
                 other => other,
             };
             let (nullable, auto_increment) = (true, None);
-            Column { id, name: lower, ty, nullable, auto_increment, ..column.clone() }
+            Ok(Column { id, name: lower, ty, nullable, auto_increment, ..column.clone() })
         };
-        let fields = names.iter().enumerate().map(field).collect();
+        let fields = names.iter().enumerate().map(field).collect::<Result<_>>()?;
         Ok(Arc::new(TableSchema::new(schema.version, fields, Vec::new())))
     }
 
     fn deletes(&self) -> Deletes {
         match &self.request.headers.merge {
+            MergeType::Append if self.request.headers.has_sign => Deletes::Marked,
             MergeType::Append => Deletes::None,
             MergeType::Delete => Deletes::All,
             MergeType::Merge(_) => Deletes::Marked,
@@ -246,6 +302,8 @@ impl Planner<'_> {
         if deletes == Deletes::All {
             into = into.of_keys();
         }
+        let partial;
+        (into, partial) = self.partial(into)?;
         let query = Arc::clone(&http.query);
         let limits = Limits {
             clock: Arc::clone(http.clock()),
@@ -260,6 +318,7 @@ impl Planner<'_> {
             rules: *rules,
             mapped: Some(Arc::new(mapped)),
             deletes,
+            partial,
         })
     }
 }

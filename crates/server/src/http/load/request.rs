@@ -5,7 +5,7 @@ use freshet_query::parser::{HttpStream, http_stream};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
-use super::headers::{LoadHeaders, MergeType};
+use super::headers::LoadHeaders;
 
 pub(super) struct Request {
     pub database: String,
@@ -51,7 +51,7 @@ impl Request {
             merged.insert(known, value);
         }
         let mut checked = LoadHeaders::parse(&merged)?;
-        if checked.merge != MergeType::Append {
+        if checked.may_delete() {
             bail!(NotSupported, "load by MERGE or DELETE is for Stream Load, not for Http Stream");
         }
         if checked.columns.is_some() || checked.condition.is_some() {

@@ -9,6 +9,7 @@ use freshet_base::{Error, Result, err};
 use zstd::stream::raw::{Decoder as Zstd, InBuffer, Operation, OutBuffer};
 
 use super::headers::Compression;
+use super::lz4::Lz4Frame;
 
 /// How much is unpacked at a time.
 const PART_BYTES: usize = 64 << 10;
@@ -34,6 +35,7 @@ enum Decoder {
     Zlib(Decompress),
     Bzip2(bzip2::Decompress),
     Zstd(Zstd<'static>),
+    Lz4(Box<Lz4Frame>),
 }
 
 /// What one step of a decoder did.
@@ -124,12 +126,13 @@ impl Decoder {
             Compression::Zlib => Self::Zlib(Decompress::new(true)),
             Compression::Bzip2 => Self::Bzip2(bzip2::Decompress::new(false)),
             Compression::Zstd => Self::Zstd(Zstd::new()?),
+            Compression::Lz4 => Self::Lz4(Box::new(Lz4Frame::new())),
         })
     }
 
     /// Begins a stream. Those of gzip and zstd begin by themselves.
     fn begin_stream(&mut self, compression: Compression) -> io::Result<()> {
-        if matches!(self, Self::Zlib(_) | Self::Bzip2(_)) {
+        if matches!(self, Self::Zlib(_) | Self::Bzip2(_) | Self::Lz4(_)) {
             *self = Self::new(compression)?;
         }
         Ok(())
@@ -161,16 +164,27 @@ impl Decoder {
                 let hint = zstd.run(&mut input, &mut OutBuffer::around(out))?;
                 Ok(Step { read: input.pos(), has_ended: hint == 0 })
             }
+            Self::Lz4(frame) => {
+                let (read, has_ended) = frame.step(input, out)?;
+                Ok(Step { read, has_ended })
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+
     use super::*;
 
-    const ALL: [Compression; 4] =
-        [Compression::Gzip, Compression::Zlib, Compression::Bzip2, Compression::Zstd];
+    const ALL: [Compression; 5] = [
+        Compression::Gzip,
+        Compression::Zlib,
+        Compression::Bzip2,
+        Compression::Zstd,
+        Compression::Lz4,
+    ];
 
     fn pack(compression: Compression, bytes: &[u8]) -> Vec<u8> {
         match compression {
@@ -191,7 +205,35 @@ mod tests {
                 to.finish().unwrap()
             }
             Compression::Zstd => zstd::encode_all(bytes, 3).unwrap(),
+            Compression::Lz4 => lz4(bytes, FrameInfo::new().content_checksum(true)),
         }
+    }
+
+    fn lz4(bytes: &[u8], info: FrameInfo) -> Vec<u8> {
+        let mut to = FrameEncoder::with_frame_info(info, Vec::new());
+        to.write_all(bytes).unwrap();
+        to.finish().unwrap()
+    }
+
+    #[test]
+    fn frames_of_lz4_have_blocks_of_every_kind() {
+        let rows = rows();
+        for mode in [BlockMode::Linked, BlockMode::Independent] {
+            for size in [BlockSize::Max64KB, BlockSize::Max1MB] {
+                let info = FrameInfo::new().block_mode(mode).block_size(size);
+                let info = info.block_checksums(true).content_size(Some(rows.len() as u64));
+                let packed = lz4(&rows, info);
+                for step in [1, 1000, 1 << 20] {
+                    assert!(unpack(Compression::Lz4, &packed, step).unwrap() == rows);
+                }
+                let mut flipped = packed.clone();
+                flipped[packed.len() / 2] ^= 1;
+                unpack(Compression::Lz4, &flipped, 1000).unwrap_err();
+            }
+        }
+        let skipped =
+            [&[0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 9, 9, 9][..], &lz4(b"x", FrameInfo::new())];
+        assert_eq!(unpack(Compression::Lz4, &skipped.concat(), 2).unwrap(), b"x");
     }
 
     fn unpack(compression: Compression, packed: &[u8], step: usize) -> Result<Vec<u8>> {

@@ -21,7 +21,7 @@ fn refusal(name: &str, value: &str) -> String {
 fn csv_of(pairs: &[(&str, &str)]) -> CsvFormat {
     match parse(pairs).unwrap().format {
         LoadFormat::Csv(csv) => csv,
-        LoadFormat::Json(_) => panic!("csv was asked for"),
+        _ => panic!("csv was asked for"),
     }
 }
 
@@ -107,6 +107,7 @@ fn bodies_are_compressed_as_either_header_says() {
     assert_eq!(of(&[("compress_type", "bz2")]).unwrap(), Some(Compression::Bzip2));
     assert_eq!(of(&[("compress_type", "deflate")]).unwrap(), Some(Compression::Zlib));
     assert_eq!(of(&[("compress_type", "zstd")]).unwrap(), Some(Compression::Zstd));
+    assert_eq!(of(&[("compress_type", "lz4")]).unwrap(), Some(Compression::Lz4));
     assert!(refusal("compress_type", "rar").contains("rar"));
     let both = of(&[("compress_type", "gz"), ("content-encoding", "gzip")]).unwrap_err();
     assert!(both.message().contains("set one of"));
@@ -116,12 +117,21 @@ fn bodies_are_compressed_as_either_header_says() {
 fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
         ("partitions", "p1"),
-        ("compress_type", "lz4"),
-        ("partial_columns", "true"),
-        ("format", "parquet"),
+        ("compress_type", "lz4_block"),
+        ("hidden_columns", "__DORIS_SEQUENCE_COL__"),
+        ("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"),
+        ("format", "orc"),
     ] {
         assert!(refusal(name, value).contains(name), "{name}");
     }
+    let partial = |pairs: &[(&str, &str)]| parse(pairs).map(|headers| headers.partial);
+    let fixed = ("unique_key_update_mode", "update_fixed_columns");
+    let refuse = ("partial_update_new_key_behavior", "ERROR");
+    assert_eq!(partial(&[("partial_columns", "true")]).unwrap(), Some(OnNewKey::Append));
+    assert_eq!(partial(&[fixed, refuse]).unwrap(), Some(OnNewKey::Refuse));
+    assert_eq!(partial(&[refuse]).unwrap(), None);
+    assert!(refusal("unique_key_update_mode", "ALL").contains("must be one of"));
+    assert!(refusal("partial_update_new_key_behavior", "x").contains("'APPEND' or 'ERROR'"));
     assert!(!parse(&[("two_phase_commit", "false")]).unwrap().two_phases);
     assert!(parse(&[("merge_type", "append")]).is_ok());
     assert!(refusal("merge_type", "MERGE").contains("DELETE ON"));
