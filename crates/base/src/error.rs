@@ -237,6 +237,8 @@ codes! {
     ReadOnlyTransaction = 1792 "25006" 400;
     /// A bug of the server.
     Internal = 1815 "HY000" 500;
+    /// YEAR of another width than four.
+    InvalidYear = 1818 "HY000" 400;
     /// A password hash that is not in its plugin's format.
     PasswordFormat = 1827 "HY000" 400;
     ConnectionKilled = 1927 "70100" 499;

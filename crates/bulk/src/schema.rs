@@ -131,6 +131,8 @@ fn parse_type(text: &str) -> Option<ColumnType> {
         "date" => ColumnType::Date,
         "datetime" => ColumnType::DateTime { fsp: u8::try_from(number().unwrap_or(0)).ok()? },
         "timestamp" => ColumnType::Timestamp { fsp: u8::try_from(number().unwrap_or(0)).ok()? },
+        "time" => ColumnType::Time { fsp: u8::try_from(number().unwrap_or(0)).ok()? },
+        "year" => ColumnType::Year,
         "char" => ColumnType::Char { len: number().unwrap_or(1) },
         "varchar" => ColumnType::VarChar { len: number()? },
         "text" | "string" | "mediumtext" | "longtext" => ColumnType::Text,
@@ -163,12 +165,14 @@ mod tests {
             ("decimal(10,2) unsigned", ColumnType::Decimal { precision: 10, scale: 2 }),
             ("datetime(3)", ColumnType::DateTime { fsp: 3 }),
             ("varchar(50)", ColumnType::VarChar { len: 50 }),
+            ("time(3)", ColumnType::Time { fsp: 3 }),
+            ("year(4)", ColumnType::Year),
             ("double", ColumnType::Double),
         ];
         for (text, ty) in cases {
             assert_eq!(parse_type(text), Some(ty), "{text}");
         }
-        for text in ["enum('a','b')", "decimal(65,2)", "time", ""] {
+        for text in ["enum('a','b')", "decimal(65,2)", "geometry", ""] {
             assert_eq!(parse_type(text), None, "{text}");
         }
     }

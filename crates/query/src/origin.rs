@@ -16,6 +16,8 @@ pub mod flags {
     /// TEXT or BLOB.
     pub const BLOB: u16 = 16;
     pub const UNSIGNED: u16 = 32;
+    /// Shown with leading zeros.
+    pub const ZEROFILL: u16 = 64;
     /// Binary collation.
     pub const BINARY: u16 = 128;
     pub const AUTO_INCREMENT: u16 = 512;

@@ -38,6 +38,7 @@ pub enum ResultType {
     Date = 0x0a,
     Time = 0x0b,
     DateTime = 0x0c,
+    Year = 0x0d,
     Json = 0xf5,
     Decimal = 0xf6,
     /// TEXT and BLOB.
@@ -269,6 +270,10 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
         ColumnType::Timestamp { fsp } => {
             ResultColumn { shown: Some(fsp), ..temporal(name, ResultType::Timestamp, 19, fsp) }
         }
+        ColumnType::Time { fsp } => {
+            ResultColumn { shown: Some(fsp), ..temporal(name, ResultType::Time, 10, fsp) }
+        }
+        ColumnType::Year => number(name, ResultType::Year, 4, 0),
         ColumnType::Char { len } => plain(name, ResultType::String, len * CHARACTER_BYTES),
         ColumnType::VarChar { len } => plain(name, ResultType::VarString, len * CHARACTER_BYTES),
         ColumnType::Text => {
@@ -293,6 +298,9 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
     if ty.is_unsigned() {
         column.flags |= flags::UNSIGNED;
     }
+    if ty == ColumnType::Year {
+        column.flags |= flags::ZEROFILL;
+    }
     column
 }
 
@@ -305,6 +313,8 @@ pub enum Cells {
     Int(Int64Array),
     /// Unsigned integers.
     UInt(UInt64Array),
+    /// Years, of four digits each.
+    Year(UInt64Array),
     Float(Float32Array),
     /// Doubles, with the number of displayed fractional digits.
     Double(Float64Array, Option<u8>),
@@ -349,7 +359,11 @@ impl Cells {
             DataType::Null => Self::Null,
             DataType::Boolean => Self::Bool(array.as_boolean().clone()),
             ty if ty.is_unsigned_integer() => {
-                Self::UInt(to(&DataType::UInt64)?.as_primitive::<UInt64Type>().clone())
+                let values = to(&DataType::UInt64)?.as_primitive::<UInt64Type>().clone();
+                match column.ty {
+                    ResultType::Year => Self::Year(values),
+                    _ => Self::UInt(values),
+                }
             }
             ty if ty.is_integer() => {
                 Self::Int(to(&DataType::Int64)?.as_primitive::<Int64Type>().clone())
@@ -395,7 +409,7 @@ impl Cells {
             Self::Null => return None,
             Self::Bool(array) => array,
             Self::Int(array) => array,
-            Self::UInt(array) => array,
+            Self::UInt(array) | Self::Year(array) => array,
             Self::Float(array) => array,
             Self::Double(array, _) => array,
             Self::Decimal(array, _) => array,
@@ -442,6 +456,7 @@ impl Cells {
             Self::Bool(array) => text.push(if array.value(row) { '1' } else { '0' }),
             Self::Int(array) => text = array.value(row).to_string(),
             Self::UInt(array) => text = array.value(row).to_string(),
+            Self::Year(array) => text = format!("{:04}", array.value(row)),
             Self::Float(array) => format::float(&mut text, array.value(row)),
             Self::Double(array, None) => format::double(&mut text, array.value(row)),
             Self::Double(array, Some(digits)) => {

@@ -10,9 +10,9 @@
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use freshet_base::ColumnId;
 
@@ -86,6 +86,7 @@ fn add_column(hashes: &mut [u64], array: &dyn Array) {
         DataType::UInt64 => words!(UInt64Type, |value| value),
         DataType::Date32 => words!(Date32Type, |value| i64::from(value).cast_unsigned()),
         DataType::Timestamp(..) => words!(TimestampMicrosecondType, i64::cast_unsigned),
+        DataType::Duration(_) => words!(DurationMicrosecondType, i64::cast_unsigned),
         DataType::Float32 => words!(Float32Type, |value| u64::from(f32::to_bits(value))),
         DataType::Float64 => words!(Float64Type, f64::to_bits),
         DataType::Decimal128(..) => {

@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 use arrow::array::{Array, AsArray, DynComparator, RecordBatch, make_comparator};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type, i256,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type, i256,
 };
 
 use crate::TableSchema;
@@ -109,9 +109,11 @@ fn width(data_type: &DataType) -> (usize, bool) {
         DataType::Int8 | DataType::UInt8 => (8, true),
         DataType::Int16 | DataType::UInt16 => (16, true),
         DataType::Int32 | DataType::UInt32 | DataType::Date32 | DataType::Float32 => (32, true),
-        DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Timestamp(..) => {
-            (64, true)
-        }
+        DataType::Int64
+        | DataType::UInt64
+        | DataType::Float64
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => (64, true),
         DataType::Decimal128(precision, _) => (64, *precision <= 18),
         _ => (64, false),
     }
@@ -140,6 +142,7 @@ impl Packer {
             DataType::Date32 => order!(Date32Type, |value: i32| ordered(i64::from(value) << 32)),
             DataType::Int64 => order!(Int64Type, ordered),
             DataType::Timestamp(..) => order!(TimestampMicrosecondType, ordered),
+            DataType::Duration(_) => order!(DurationMicrosecondType, ordered),
             DataType::UInt8 => order!(UInt8Type, |value: u8| u64::from(value) << 56),
             DataType::UInt16 => order!(UInt16Type, |value: u16| u64::from(value) << 48),
             DataType::UInt32 => order!(UInt32Type, |value: u32| u64::from(value) << 32),

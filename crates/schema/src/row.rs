@@ -29,6 +29,8 @@ pub const TIMESTAMP_MICROS_MIN: i64 = 1_000_000;
 pub const TIMESTAMP_MICROS_MAX: i64 = 2_147_483_648 * 1_000_000 - 1;
 /// 9999-12-31 23:59:59.999999 in microseconds since 1970-01-01.
 pub const MICROS_MAX: i64 = (DAYS_MAX as i64 + 1) * MICROS_PER_DAY - 1;
+/// The longest TIME, 838:59:59.
+pub const TIME_MICROS_MAX: u64 = (838 * 3_600 + 59 * 60 + 59) * 1_000_000;
 /// Microseconds of a day.
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
@@ -315,6 +317,8 @@ fn check_cell(ty: ColumnType, cell: &[u8]) -> Result<(), &'static str> {
         ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
             (MICROS_MIN..=MICROS_MAX).contains(&fixed(cell).cast_signed())
         }
+        ColumnType::Time { .. } => fixed(cell).cast_signed().unsigned_abs() <= TIME_MICROS_MAX,
+        ColumnType::Year => matches!(fixed(cell), 0 | 1901..=2155),
         _ if ty.is_text() => std::str::from_utf8(cell).is_ok(),
         _ => true,
     };

@@ -58,6 +58,13 @@ pub enum ColumnType {
         /// Fraction digits, 0 to 6.
         fsp: u8,
     },
+    /// A signed length of time, up to 838:59:59, in microseconds.
+    Time {
+        /// Fraction digits, 0 to 6.
+        fsp: u8,
+    },
+    /// 1901 to 2155, or 0.
+    Year,
     Char {
         /// In the column's [`LengthUnit`](crate::LengthUnit).
         len: u32,
@@ -94,7 +101,7 @@ impl ColumnType {
             Self::Boolean | Self::TinyInt { unsigned: false } => DataType::Int8,
             Self::TinyInt { unsigned: true } => DataType::UInt8,
             Self::SmallInt { unsigned: false } => DataType::Int16,
-            Self::SmallInt { unsigned: true } => DataType::UInt16,
+            Self::SmallInt { unsigned: true } | Self::Year => DataType::UInt16,
             Self::MediumInt { unsigned: false } | Self::Int { unsigned: false } => DataType::Int32,
             Self::MediumInt { unsigned: true } | Self::Int { unsigned: true } => DataType::UInt32,
             Self::BigInt { unsigned: false } => DataType::Int64,
@@ -111,6 +118,7 @@ impl ColumnType {
             Self::Timestamp { .. } => {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
             }
+            Self::Time { .. } => DataType::Duration(TimeUnit::Microsecond),
             Self::Char { .. } | Self::VarChar { .. } | Self::Text | Self::Json => {
                 DataType::Utf8View
             }
@@ -121,13 +129,15 @@ impl ColumnType {
     pub const fn layout(self) -> Layout {
         match self {
             Self::Boolean | Self::TinyInt { .. } => Layout::Fixed(1),
-            Self::SmallInt { .. } => Layout::Fixed(2),
+            Self::SmallInt { .. } | Self::Year => Layout::Fixed(2),
             Self::MediumInt { .. } | Self::Int { .. } | Self::Float | Self::Date => {
                 Layout::Fixed(4)
             }
-            Self::BigInt { .. } | Self::Double | Self::DateTime { .. } | Self::Timestamp { .. } => {
-                Layout::Fixed(8)
-            }
+            Self::BigInt { .. }
+            | Self::Double
+            | Self::DateTime { .. }
+            | Self::Timestamp { .. }
+            | Self::Time { .. } => Layout::Fixed(8),
             Self::Decimal { precision, .. } if precision <= DECIMAL_PRECISION_I64_MAX => {
                 Layout::Fixed(8)
             }
@@ -160,7 +170,7 @@ impl ColumnType {
         self.is_integer() || matches!(self, Self::Float | Self::Double | Self::Decimal { .. })
     }
 
-    /// BOOLEAN and LARGEINT included.
+    /// BOOLEAN, LARGEINT and YEAR included.
     pub const fn is_integer(self) -> bool {
         matches!(
             self,
@@ -171,6 +181,7 @@ impl ColumnType {
                 | Self::Int { .. }
                 | Self::BigInt { .. }
                 | Self::LargeInt
+                | Self::Year
         )
     }
 
@@ -204,6 +215,7 @@ impl ColumnType {
                 | Self::MediumInt { unsigned: true }
                 | Self::Int { unsigned: true }
                 | Self::BigInt { unsigned: true }
+                | Self::Year
         )
     }
 
@@ -227,6 +239,8 @@ impl ColumnType {
             Self::Date => "date",
             Self::DateTime { .. } => "datetime",
             Self::Timestamp { .. } => "timestamp",
+            Self::Time { .. } => "time",
+            Self::Year => "year",
             Self::Char { .. } => "char",
             Self::VarChar { .. } => "varchar",
             Self::Text => "text",
@@ -244,8 +258,13 @@ impl fmt::Display for ColumnType {
         match *self {
             Self::Boolean => f.write_str("tinyint(1)"),
             Self::Decimal { precision, scale } => write!(f, "{name}({precision},{scale})"),
-            Self::DateTime { fsp: 0 } | Self::Timestamp { fsp: 0 } => f.write_str(name),
-            Self::DateTime { fsp } | Self::Timestamp { fsp } => write!(f, "{name}({fsp})"),
+            Self::DateTime { fsp: 0 } | Self::Timestamp { fsp: 0 } | Self::Time { fsp: 0 } => {
+                f.write_str(name)
+            }
+            Self::DateTime { fsp } | Self::Timestamp { fsp } | Self::Time { fsp } => {
+                write!(f, "{name}({fsp})")
+            }
+            Self::Year => f.write_str(name),
             Self::Char { len } | Self::VarChar { len } | Self::VarBinary { len } => {
                 write!(f, "{name}({len})")
             }

@@ -7,12 +7,14 @@
 pub mod bad;
 pub mod number;
 pub mod temporal;
+pub mod time;
 
 mod json;
 mod lax;
 mod numeric;
 mod show;
 mod text;
+mod year;
 
 use crate::row::Put;
 use crate::{Column, ColumnType, DefaultValue, Zone, bytes_of_hex};

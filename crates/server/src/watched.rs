@@ -140,7 +140,7 @@ pub fn cell_value(cells: &Cells, row: usize) -> Value {
     match cells {
         Cells::Bool(values) => Value::Int(values.value(row).into()),
         Cells::Int(values) => Value::Int(values.value(row)),
-        Cells::UInt(values) => Value::UInt(values.value(row)),
+        Cells::UInt(values) | Cells::Year(values) => Value::UInt(values.value(row)),
         Cells::Float(values) => Value::Double(values.value(row).into()),
         Cells::Double(values, _) => Value::Double(values.value(row)),
         _ => {

@@ -66,7 +66,7 @@ fn check_type(name: &str, ty: ColumnType) -> Result<()> {
             }
             (u32::from(scale), u32::from(precision))
         }
-        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => {
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } | ColumnType::Time { fsp } => {
             (u32::from(fsp), u32::from(FSP_MAX))
         }
         _ => return Ok(()),

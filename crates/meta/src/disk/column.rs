@@ -35,7 +35,8 @@ pub struct ColumnForm {
     aggregate: Option<u32>,
     #[prost(
         oneof = "TypeForm",
-        tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34"
+        tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
+                36"
     )]
     ty: Option<TypeForm>,
 }
@@ -94,6 +95,10 @@ pub enum TypeForm {
     Blob(()),
     #[prost(message, tag = "34")]
     Json(()),
+    #[prost(uint32, tag = "35")]
+    Time(u32),
+    #[prost(message, tag = "36")]
+    Year(()),
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -195,6 +200,8 @@ impl OnDisk for ColumnType {
             Self::VarBinary { len } => TypeForm::VarBinary(len),
             Self::Blob => TypeForm::Blob(()),
             Self::Json => TypeForm::Json(()),
+            Self::Time { fsp } => TypeForm::Time(fsp.into()),
+            Self::Year => TypeForm::Year(()),
         }
     }
 
@@ -223,6 +230,8 @@ impl OnDisk for ColumnType {
             TypeForm::VarBinary(len) => Self::VarBinary { len },
             TypeForm::Blob(()) => Self::Blob,
             TypeForm::Json(()) => Self::Json,
+            TypeForm::Time(fsp) => Self::Time { fsp: digits(fsp) },
+            TypeForm::Year(()) => Self::Year,
         };
         ensure(is_within_limits(ty), "a column's length or digits are out of range")?;
         Ok(ty)
@@ -236,7 +245,9 @@ fn is_within_limits(ty: ColumnType) -> bool {
         ColumnType::Decimal { precision, scale } => {
             (1..=DECIMAL_PRECISION_MAX).contains(&precision) && scale <= precision
         }
-        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => fsp <= FSP_MAX,
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } | ColumnType::Time { fsp } => {
+            fsp <= FSP_MAX
+        }
         _ => true,
     }
 }

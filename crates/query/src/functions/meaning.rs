@@ -235,7 +235,9 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>, wanted: &DataType) -
     match field.data_type() {
         DataType::Timestamp(_, _) | DataType::Duration(_) => {
             match ColumnOrigin::decode(field)?.ty {
-                ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Some(fsp),
+                ColumnType::DateTime { fsp }
+                | ColumnType::Timestamp { fsp }
+                | ColumnType::Time { fsp } => Some(fsp),
                 _ => None,
             }
         }

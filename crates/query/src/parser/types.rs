@@ -69,9 +69,10 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
     let fsp = || -> Result<u8> {
         match small(argument(0), 0) {
             fsp if fsp <= FSP_MAX => Ok(fsp),
-            fsp => {
-                Err(err!(TooLongColumn, "Too-big precision {fsp} specified. Maximum is {FSP_MAX}."))
-            }
+            fsp => Err(err!(
+                TooBigPrecision,
+                "Too-big precision {fsp} specified. Maximum is {FSP_MAX}."
+            )),
         }
     };
     Ok(Some(match name {
@@ -92,6 +93,9 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "DATE" | "DATEV2" | "DATEV1" => ColumnType::Date,
         "DATETIME" | "DATETIMEV2" | "DATETIMEV1" => ColumnType::DateTime { fsp: fsp()? },
         "TIMESTAMP" => ColumnType::Timestamp { fsp: fsp()? },
+        "TIME" => ColumnType::Time { fsp: fsp()? },
+        "YEAR" if matches!(argument(0), None | Some(4)) => ColumnType::Year,
+        "YEAR" => return Err(err!(InvalidYear, "Supports only YEAR or YEAR(4) column.")),
         "CHAR" | "NCHAR" | "CHARACTER" => ColumnType::Char { len: length(1)? },
         "VARCHAR" | "NVARCHAR" | "VARCHAR2" => {
             ColumnType::VarChar { len: length(VARCHAR_LEN_MAX)? }
@@ -102,10 +106,8 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
         "JSON" | "JSONB" => ColumnType::Json,
         "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE" | "BIT"
-        | "YEAR" | "TIME" | "ENUM" | "SET" | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
+        | "ENUM" | "SET" | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
             let instead = match name {
-                "YEAR" => "; use SMALLINT",
-                "TIME" => "; use DATETIME, or INT for a duration in seconds",
                 "ENUM" | "SET" | "IPV4" | "IPV6" => "; use VARCHAR",
                 "BIT" => "; use BIGINT UNSIGNED, or BOOLEAN for one bit",
                 "ARRAY" | "MAP" | "STRUCT" | "VARIANT" => "; use JSON",

@@ -252,7 +252,9 @@ fn column_row(
     let (characters, bytes) = lengths(column);
     let (precision, scale) = digits(column.ty);
     let fsp = match column.ty {
-        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Some(u64::from(fsp)),
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } | ColumnType::Time { fsp } => {
+            Some(u64::from(fsp))
+        }
         _ => None,
     };
     let text = column.ty.is_text();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryViewArray, PrimitiveArray, StringViewArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type, i256,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use freshet_base::ColumnId;
 
@@ -80,6 +80,7 @@ impl Ends {
             DataType::Date32 => integers!(Date32Type, i32, SIGN),
             DataType::Int64 => integers!(Int64Type, i64, SIGN),
             DataType::Timestamp(..) => integers!(TimestampMicrosecondType, i64, SIGN),
+            DataType::Duration(_) => integers!(DurationMicrosecondType, i64, SIGN),
             DataType::UInt8 => integers!(UInt8Type, u8, 0),
             DataType::UInt16 => integers!(UInt16Type, u16, 0),
             DataType::UInt32 => integers!(UInt32Type, u32, 0),

@@ -133,6 +133,7 @@ fn kind(ty: ColumnType) -> &'static str {
         ColumnType::Double => "double",
         ColumnType::Date => "date",
         ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => "datetime",
+        ColumnType::Time { .. } => "time",
         _ => "string",
     }
 }

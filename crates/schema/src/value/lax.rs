@@ -2,7 +2,7 @@
 
 use super::bad::BadValue;
 use super::text::{Encoding, limit_bytes};
-use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text, put_zero};
+use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text, put_zero, time};
 use crate::row::{POWERS_OF_TEN, Put, put_bytes};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -24,6 +24,10 @@ pub fn adjust(
         (BadValue::OutOfRange { .. }, OnBad::Clamp) => bound(column, bad, out),
         (BadValue::NotNumber | BadValue::Trailing, OnBad::Clamp) => {
             leading_number(column, literal, rules, out)
+        }
+        (BadValue::NotTemporal, OnBad::Clamp) if let ColumnType::Time { fsp } = column.ty => {
+            out.extend_from_slice(&leading_time(literal, fsp).to_le_bytes());
+            Ok(Put::Value)
         }
         _ => null(column, bad),
     }
@@ -116,6 +120,24 @@ fn leading_number(
     }
 }
 
+/// The time at the beginning of a text, the longest one, or zero, in microseconds.
+fn leading_time(literal: Literal<'_>, fsp: u8) -> i64 {
+    let number;
+    let text = match literal {
+        Literal::Text(text) | Literal::Number(text) | Literal::Binary(text) => text,
+        Literal::Int(value) => {
+            number = value.to_string();
+            number.as_bytes()
+        }
+        Literal::Float(value) => {
+            number = value.to_string();
+            number.as_bytes()
+        }
+        Literal::Null | Literal::Time(_) => return 0,
+    };
+    time::parse(text).map_or(0, |value| value.clamped(fsp))
+}
+
 /// The minimum or maximum of a numeric column.
 fn bound(column: &Column, bad: BadValue, out: &mut Vec<u8>) -> Result<Put, BadValue> {
     let below = bad == BadValue::OutOfRange { below: true };
@@ -145,6 +167,8 @@ fn bound(column: &Column, bad: BadValue, out: &mut Vec<u8>) -> Result<Put, BadVa
         ColumnType::Int { unsigned: true } => bound!(u32),
         ColumnType::BigInt { unsigned: false } => bound!(i64),
         ColumnType::BigInt { unsigned: true } => bound!(u64),
+        // What is no year is stored as the year 0, as in MySQL.
+        ColumnType::Year => put_zero(column.ty, out),
         ColumnType::LargeInt => bound!(i128),
         ColumnType::Float => bound!(f32),
         ColumnType::Double => bound!(f64),

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::bad::BadValue;
 use super::number::{self, Number, ShortNumber};
 use super::text::{self, Encoding};
-use super::{Rules, put_date_time, put_text, temporal};
+use super::{Rules, put_date_time, put_text, temporal, year};
 use crate::row::{POWERS_OF_TEN, Put};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -48,6 +48,7 @@ pub fn put_i64(
         ColumnType::SmallInt { unsigned: true } => narrow!(u16),
         ColumnType::Int { unsigned: true } => narrow!(u32),
         ColumnType::BigInt { unsigned: true } => narrow!(u64),
+        ColumnType::Year => out.extend_from_slice(&year::of_number(value)?.to_le_bytes()),
         ColumnType::Double | ColumnType::Float if column.non_negative && value < 0 => {
             return Err(BadValue::OutOfRange { below: true });
         }

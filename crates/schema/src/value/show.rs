@@ -1,7 +1,7 @@
 //! Cells as text, for messages that name a value.
 
-use super::LocalDateTime;
 use super::temporal::date_of;
+use super::{LocalDateTime, time};
 use crate::ColumnType;
 use crate::row::{decimal, fixed};
 
@@ -19,6 +19,8 @@ pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
         ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
             LocalDateTime::from_micros(signed(cell)).to_string()
         }
+        ColumnType::Time { .. } => time::text(signed(cell)),
+        ColumnType::Year => format!("{:04}", fixed(cell)),
         _ if ty.is_unsigned() => fixed(cell).to_string(),
         _ if ty.is_integer() => signed(cell).to_string(),
         _ => String::from_utf8_lossy(cell).into_owned(),

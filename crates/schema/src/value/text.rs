@@ -3,7 +3,7 @@
 use super::bad::BadValue;
 use super::number;
 use super::temporal::{self, LocalDateTime};
-use super::{Rules, json, put_i64, put_i128, put_quoted, put_short};
+use super::{Rules, json, put_i64, put_i128, put_quoted, put_short, time, year};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
 use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
 
@@ -46,6 +46,13 @@ pub fn put_text(
             let value = temporal::parse(text).ok_or(BadValue::NotTemporal)?;
             put_date_time(column, value, rules, out)
         }
+        ColumnType::Time { fsp } => {
+            let value = time::parse(text).ok_or(BadValue::NotTemporal)?;
+            let micros = value.stored(fsp).ok_or(BadValue::NotTemporal)?;
+            out.extend_from_slice(&micros.to_le_bytes());
+            Ok(Put::Value)
+        }
+        ColumnType::Year if year::is_zero_of_text(text) => put_i64(column, 2000, rules, out),
         ColumnType::Json => {
             check_utf8(text, encoding)?;
             json::put(text, out)

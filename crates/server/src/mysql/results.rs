@@ -266,7 +266,9 @@ fn put_binary(
     match cells {
         Cells::Bool(values) => put_int(out, ty, i64::from(values.value(row))),
         Cells::Int(values) => put_int(out, ty, values.value(row)),
-        Cells::UInt(values) => put_int(out, ty, values.value(row).cast_signed()),
+        Cells::UInt(values) | Cells::Year(values) => {
+            put_int(out, ty, values.value(row).cast_signed());
+        }
         Cells::Float(values) => out.float(values.value(row)),
         Cells::Double(values, _) => out.double(values.value(row)),
         Cells::Date(values) => out.date(date(values.value(row))),
@@ -286,7 +288,7 @@ fn put_binary(
 fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
     match ty {
         ResultType::Tiny => out.i8(value as i8),
-        ResultType::Short => out.i16(value as i16),
+        ResultType::Short | ResultType::Year => out.i16(value as i16),
         ResultType::Long | ResultType::Int24 => out.i32(value as i32),
         _ => out.i64(value),
     }

@@ -32,7 +32,9 @@ pub fn put_cell(
     match cells {
         Cells::Bool(values) => put(encoder, Literal::Int(values.value(row).into())),
         Cells::Int(values) => put(encoder, Literal::Int(values.value(row).into())),
-        Cells::UInt(values) => put(encoder, Literal::Int(values.value(row).into())),
+        Cells::UInt(values) | Cells::Year(values) => {
+            put(encoder, Literal::Int(values.value(row).into()))
+        }
         Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),
         Cells::Double(values, _) => put(encoder, Literal::Float(values.value(row))),
         Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),

@@ -199,6 +199,8 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
         ResultType::Date => ColumnType::Date,
         ResultType::DateTime => ColumnType::DateTime { fsp },
         ResultType::Timestamp => ColumnType::Timestamp { fsp },
+        ResultType::Time => ColumnType::Time { fsp },
+        ResultType::Year => ColumnType::Year,
         ResultType::Json => ColumnType::Json,
         ResultType::Blob if column.binary => ColumnType::Blob,
         ResultType::VarString if column.binary => {
@@ -208,9 +210,7 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
             ColumnType::VarChar { len: characters }
         }
         ResultType::String => ColumnType::Char { len: characters.min(255) },
-        ResultType::Blob | ResultType::VarString | ResultType::Time | ResultType::Null => {
-            ColumnType::Text
-        }
+        ResultType::Blob | ResultType::VarString | ResultType::Null => ColumnType::Text,
     };
     let nullable = column.flags & flags::NOT_NULL == 0;
     ColumnSpec { nullable, ..ColumnSpec::new(&column.name, ty) }

@@ -49,6 +49,6 @@ fn worth_it(column: &dyn Array, indices: &UInt32Array) -> Result<bool> {
 /// Whether Parquet stores the type as INT32 or INT64, which are delta-encoded.
 pub(super) fn is_packed(ty: &DataType) -> bool {
     ty.is_integer()
-        || matches!(ty, DataType::Date32 | DataType::Timestamp(..))
+        || matches!(ty, DataType::Date32 | DataType::Timestamp(..) | DataType::Duration(_))
         || matches!(ty, DataType::Decimal128(precision, _) if *precision <= 18)
 }

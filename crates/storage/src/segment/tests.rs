@@ -103,6 +103,8 @@ fn all_types() -> Arc<TableSchema> {
         ColumnType::Date,
         ColumnType::DateTime { fsp: 6 },
         ColumnType::Timestamp { fsp: 0 },
+        ColumnType::Time { fsp: 6 },
+        ColumnType::Year,
         ColumnType::Char { len: 10 },
         ColumnType::VarChar { len: 100 },
         ColumnType::Text,

@@ -52,6 +52,8 @@ fn column_type() -> impl Strategy<Value = ColumnType> {
         15 => ColumnType::Text,
         16 => ColumnType::VarBinary { len },
         17 => ColumnType::Blob,
+        18 => ColumnType::Time { fsp },
+        19 => ColumnType::Year,
         _ => ColumnType::Json,
     })
 }
