@@ -193,6 +193,8 @@ codes! {
     WrongObject = 1347 "HY000" 400;
     /// A view whose query has variables or parameters.
     ViewHasVariable = 1351 "HY000" 400;
+    /// A view that would read a temporary table.
+    ViewOfTemporary = 1352 "HY000" 400;
     /// A list of columns that is longer or shorter than what it names.
     ViewColumns = 1353 "HY000" 400;
     /// A view whose query no longer fits its tables, or the rights of its definer.
@@ -251,6 +253,7 @@ codes! {
     /// A lock name that is empty or too long.
     LockName = 3057 "42000" 400;
     InvalidJson = 3140 "22032" 400;
+    InvalidJsonPath = 3143 "42000" 400;
     /// A key of a JSON column.
     JsonKey = 3152 "42000" 400;
     /// A connection that is not encrypted where it must be.
@@ -259,6 +262,12 @@ codes! {
     NoSecureTransport = 3160 "HY000" 400;
     /// More elements (values, expressions, ...) than a statement may have.
     TooLarge = 3170 "HY000" 400;
+    /// An account or role that does not exist.
+    UnknownAuthorizationId = 3523 "HY000" 400;
+    /// A role that would be granted to itself.
+    RoleLoop = 3527 "HY000" 400;
+    /// A role that the account does not have.
+    RoleNotGranted = 3530 "HY000" 403;
     /// A lock that another transaction holds, of a statement that does not wait.
     LockNoWait = 3572 "HY000" 409;
     /// A window function in HAVING.
@@ -269,6 +278,8 @@ codes! {
     NotGroupingKey = 3602 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
+    /// A value that a column of JSON_TABLE lacks or cannot hold, with ERROR ON EMPTY or ON ERROR.
+    JsonTableValue = 3665 "22035" 400;
     /// A column that the clause of a table's distribution names.
     PartitionColumn = 3855 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.

@@ -205,6 +205,14 @@ impl Engine {
         LoadTarget::of(&self.store.tables, database, table)
     }
 
+    /// The table of this id, for loads; it may be a temporary one.
+    ///
+    /// # Errors
+    /// 1146.
+    pub fn target_of(&self, id: TableId) -> Result<LoadTarget> {
+        LoadTarget::of_id(&self.store.tables, id)
+    }
+
     /// The LSN of the end of the group that a load has joined; resolves when it has ended.
     pub async fn end_of_group(&self, target: &LoadTarget, loaded: &Loaded) -> Lsn {
         let Some(txn) = loaded.txn else { return loaded.lsn };

@@ -36,6 +36,17 @@ impl LoadTarget {
         Ok(Self::new(state, Arc::clone(table)))
     }
 
+    /// The table of this id, which need not have its name.
+    ///
+    /// # Errors
+    /// 1146.
+    pub(crate) fn of_id(tables: &Tables, id: TableId) -> Result<Self> {
+        let catalog = tables.catalog();
+        let table = catalog.require(id)?;
+        let missing = || err!(NoSuchTable, "Table '{}' doesn't exist", table.name);
+        Ok(Self::new(tables.state(id).ok_or_else(missing)?, Arc::clone(table)))
+    }
+
     pub fn id(&self) -> TableId {
         self.table.id
     }

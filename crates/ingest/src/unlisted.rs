@@ -1,12 +1,14 @@
-//! A table that is created with its rows: it gets its name only once they are durable. If its
-//! creation is interrupted by an error, a lost connection or a crash, nothing remains.
+//! Tables without a name. One that is created with its rows gets its name only once they are
+//! durable: if its creation is interrupted by an error, a lost connection or a crash, nothing
+//! remains. A temporary table never gets it: its session alone knows it, and drops it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{ErrorCode, Lsn, Result, TableId};
+use freshet_base::{ErrorCode, Lsn, Result, TableId, task};
 use freshet_meta::{Created, Definition, MetaEvent, TableSpec};
 use freshet_schema::Table;
+use freshet_wal::Room;
 
 use crate::ddl::Ddl;
 use crate::record::BarrierBody;
@@ -23,7 +25,7 @@ pub enum CreateOutcome {
     Begun(UnpublishedTable, Vec<String>),
 }
 
-/// A table that has no name yet; dropping this removes it with its rows.
+/// A table that has no name, or none yet; dropping this removes it with its rows.
 pub struct UnpublishedTable {
     ddl: Arc<Ddl>,
     target: LoadTarget,
@@ -111,12 +113,37 @@ impl Ddl {
         if existed {
             return Ok(CreateOutcome::Exists);
         }
-        let table = Arc::new(Table { unlisted: true, ..Table::clone(&table) });
+        Ok(CreateOutcome::Begun(self.begin_unlisted(&table, room).await?, warnings))
+    }
+
+    /// Creates a temporary table. Returns warnings, too.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn create_temporary(
+        self: &Arc<Self>,
+        database: &str,
+        spec: TableSpec,
+    ) -> Result<(UnpublishedTable, Vec<String>)> {
+        let room = self.room_of_definition().await?;
+        let _names = self.lock_names().await;
+        let (store, database) = (Arc::clone(&self.store), database.to_owned());
+        // Ids may have to be reserved.
+        let make = move || store.meta().new_temporary(&database, &spec);
+        let created = task::run(self.store.pool(), make).await?;
+        Ok((self.begin_unlisted(&created.object, room).await?, created.warnings))
+    }
+
+    async fn begin_unlisted(
+        self: &Arc<Self>,
+        table: &Table,
+        room: Room,
+    ) -> Result<UnpublishedTable> {
+        let table = Arc::new(Table { unlisted: true, ..table.clone() });
         self.settler.create(Arc::clone(&table), room).await?;
         let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
-        let unlisted = UnpublishedTable { ddl: Arc::clone(self), target, listed: false };
-        Ok(CreateOutcome::Begun(unlisted, warnings))
+        Ok(UnpublishedTable { ddl: Arc::clone(self), target, listed: false })
     }
 
     async fn drop_unlisted(&self, id: TableId) -> Result<()> {

@@ -1,10 +1,12 @@
 //! Authorization: checks whether a user may perform an action.
 
+use std::sync::Arc;
+
 use freshet_base::{Result, bail};
 
 use crate::catalog::{Catalog, INFORMATION_SCHEMA, is_reserved_database};
 use crate::privilege::{Privilege, Privileges};
-use crate::user::{Account, GrantObject};
+use crate::user::{Account, Grant, GrantObject, User};
 
 /// The object of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,27 +18,93 @@ pub enum Object<'a> {
     Table(&'a str, &'a str),
 }
 
-/// Checks that `account` may do this. A grant on the server applies to all databases, one on a
+/// Who does something: an account, by its own rights and those of roles.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor<'a> {
+    pub account: &'a Account,
+    pub roles: ActiveRoles<'a>,
+}
+
+/// The roles whose rights an account has. One that is not granted to it any more gives none.
+#[derive(Clone, Copy, Debug)]
+pub enum ActiveRoles<'a> {
+    /// Its default roles, as behind a login.
+    Default,
+    /// All that are granted to it.
+    All,
+    These(&'a [Account]),
+}
+
+impl<'a> From<&'a Account> for Actor<'a> {
+    fn from(account: &'a Account) -> Self {
+        Self { account, roles: ActiveRoles::Default }
+    }
+}
+
+impl Actor<'_> {
+    /// Whether one of its grants passes `test`: of the account, of its active roles, or of roles
+    /// that were granted to these.
+    fn has_grant(self, catalog: &Catalog, test: impl Fn(&Grant) -> bool) -> bool {
+        // A dropped account has no rights.
+        let Some(user) = catalog.user(self.account) else { return false };
+        user.grants.iter().any(&test)
+            || self.active(user).any(|role| {
+                with_granted(catalog, role).iter().any(|role| role.grants.iter().any(&test))
+            })
+    }
+
+    fn active<'u>(self, user: &'u User) -> impl Iterator<Item = &'u Account> {
+        let is_active = move |role: &&Account| match self.roles {
+            ActiveRoles::Default => user.default_roles.contains(role),
+            ActiveRoles::All => true,
+            ActiveRoles::These(roles) => roles.contains(role),
+        };
+        user.roles.iter().map(|granted| &granted.role).filter(is_active)
+    }
+
+    /// Its privileges on the server.
+    fn on_server(self, catalog: &Catalog) -> Privileges {
+        let Some(user) = catalog.user(self.account) else { return Privileges::NONE };
+        let of = |user: &Arc<User>| user.granted(&GrantObject::Server);
+        let roles = self.active(user).flat_map(|role| with_granted(catalog, role));
+        roles.fold(of(user), |all, role| all.and(of(&role)))
+    }
+}
+
+/// A role, and all that were granted to it, directly or by way of others.
+pub(crate) fn with_granted(catalog: &Catalog, role: &Account) -> Vec<Arc<User>> {
+    let mut all: Vec<Arc<User>> = catalog.user(role).into_iter().cloned().collect();
+    let mut at = 0;
+    while let Some(user) = all.get(at).cloned() {
+        for granted in &user.roles {
+            if !all.iter().any(|known| known.account == granted.role) {
+                all.extend(catalog.user(&granted.role).cloned());
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Checks that `actor` may do this. A grant on the server applies to all databases, one on a
 /// database to all its tables; `information_schema` is readable by everybody.
 ///
 /// # Errors
-/// 1227, 1044 or 1142 if not. A dropped account has no privileges.
-pub fn authorize(
+/// 1227, 1044 or 1142 if not.
+pub fn authorize<'a>(
     catalog: &Catalog,
-    account: &Account,
+    actor: impl Into<Actor<'a>>,
     privilege: Privilege,
     object: Object<'_>,
 ) -> Result<()> {
     if is_open_to_all(privilege, object) {
         return Ok(());
     }
-    match catalog.user(account).is_some_and(|user| {
-        user.grants
-            .iter()
-            .any(|grant| grant.privileges.has(privilege) && covers(&grant.object, object))
-    }) {
+    let actor = actor.into();
+    let allows = |grant: &Grant| grant.privileges.has(privilege) && covers(&grant.object, object);
+    match actor.has_grant(catalog, allows) {
         true => Ok(()),
-        false => refuse(account, privilege, object),
+        false => refuse(actor.account, privilege, object),
     }
 }
 
@@ -47,21 +115,18 @@ pub fn authorize(
 ///
 /// # Errors
 /// 1227.
-pub(crate) fn authorize_over(catalog: &Catalog, by: &Account, target: &Account) -> Result<()> {
+pub(crate) fn authorize_over(catalog: &Catalog, by: Actor<'_>, target: &Account) -> Result<()> {
     authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
     require_rank(catalog, by, target)
 }
 
-/// Checks that `by` has all privileges on the server that `target` has there.
+/// Checks that `by` has all privileges on the server that `target` has there, by any of its roles.
 ///
 /// # Errors
 /// 1227, with a missing privilege.
-pub(crate) fn require_rank(catalog: &Catalog, by: &Account, target: &Account) -> Result<()> {
-    let on_server = |account| {
-        let user = catalog.user(account);
-        user.map_or(Privileges::NONE, |user| user.granted(&GrantObject::Server))
-    };
-    match on_server(target).without(on_server(by)).iter().next() {
+pub(crate) fn require_rank(catalog: &Catalog, by: Actor<'_>, target: &Account) -> Result<()> {
+    let over = Actor { account: target, roles: ActiveRoles::All };
+    match over.on_server(catalog).without(by.on_server(catalog)).iter().next() {
         None => Ok(()),
         Some(missing) => bail!(
             PrivilegeMissing,
@@ -72,37 +137,49 @@ pub(crate) fn require_rank(catalog: &Catalog, by: &Account, target: &Account) ->
     }
 }
 
-/// Whether the account has any privilege on the database or an object in it. Otherwise the database
+/// Whether the actor has any privilege on the database or an object in it. Otherwise the database
 /// is invisible to it and cannot be its current one.
-pub fn may_see_database(catalog: &Catalog, account: &Account, database: &str) -> bool {
+pub fn may_see_database<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    database: &str,
+) -> bool {
     is_reserved_database(database)
-        || catalog.user(account).is_some_and(|user| {
-            user.grants.iter().any(|grant| match &grant.object {
-                GrantObject::Server => !grant.privileges.is_empty(),
-                GrantObject::Database(name) | GrantObject::Table(name, _) => name == database,
-            })
+        || actor.into().has_grant(catalog, |grant| match &grant.object {
+            GrantObject::Server => !grant.privileges.is_empty(),
+            GrantObject::Database(name) | GrantObject::Table(name, _) => name == database,
         })
 }
 
-/// Rejects accounts that cannot see the database, with the same error whether or not it exists.
+/// Rejects actors that cannot see the database, with the same error whether or not it exists.
 ///
 /// # Errors
 /// 1044.
-pub fn require_visible(catalog: &Catalog, account: &Account, database: &str) -> Result<()> {
-    match may_see_database(catalog, account, database) {
+pub fn require_visible<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    database: &str,
+) -> Result<()> {
+    let actor = actor.into();
+    match may_see_database(catalog, actor, database) {
         true => Ok(()),
-        false => {
-            bail!(AccessDeniedDatabase, "Access denied for user {account} to database '{database}'")
-        }
+        false => bail!(
+            AccessDeniedDatabase,
+            "Access denied for user {} to database '{database}'",
+            actor.account
+        ),
     }
 }
 
-/// Whether the account has any privilege on the table; otherwise the table is not listed for it.
-pub fn may_see_table(catalog: &Catalog, account: &Account, database: &str, table: &str) -> bool {
-    catalog.user(account).is_some_and(|user| {
-        user.grants.iter().any(|grant| {
-            !grant.privileges.is_empty() && covers(&grant.object, Object::Table(database, table))
-        })
+/// Whether the actor has any privilege on the table; otherwise the table is not listed for it.
+pub fn may_see_table<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    database: &str,
+    table: &str,
+) -> bool {
+    actor.into().has_grant(catalog, |grant| {
+        !grant.privileges.is_empty() && covers(&grant.object, Object::Table(database, table))
     })
 }
 
@@ -149,7 +226,7 @@ fn refuse(account: &Account, privilege: Privilege, object: Object<'_>) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user::{AuthData, User};
+    use crate::user::{AuthData, GrantedRole};
 
     fn catalog(grants: &[(GrantObject, Privilege)]) -> Catalog {
         let user = User::new(Account::anywhere("app"), AuthData::default());
@@ -203,5 +280,45 @@ mod tests {
         let catalog = catalog(&[(GrantObject::Server, Privilege::Select)]);
         let gone = Account::anywhere("gone");
         assert!(authorize(&catalog, &gone, Privilege::Select, Object::Database("d")).is_err());
+    }
+
+    #[test]
+    fn active_roles_give_their_rights_while_they_are_granted() {
+        let mut catalog = catalog(&[]);
+        let (reader, writer) = (Account::anywhere("reader"), Account::anywhere("writer"));
+        let role = |account: &Account, privilege| {
+            let privileges = Privileges::NONE.with(privilege);
+            let user = User::new(account.clone(), AuthData::default());
+            user.with_grant(GrantObject::Database("d".to_owned()), privileges)
+        };
+        let granted = |role: &Account| GrantedRole { role: role.clone(), admin: false };
+        let mut writing = role(&writer, Privilege::Insert);
+        writing.roles = vec![granted(&reader)];
+        catalog.put_user(writing);
+        // A circle of roles, which DDL refuses, ends here too.
+        let mut reading = role(&reader, Privilege::Select);
+        reading.roles = vec![granted(&writer)];
+        catalog.put_user(reading);
+        let app = Account::anywhere("app");
+        let may = |catalog: &Catalog, roles, privilege| {
+            let actor = Actor { account: &app, roles };
+            authorize(catalog, actor, privilege, Object::Table("d", "t")).is_ok()
+        };
+        let active = [writer.clone()];
+        assert!(!may(&catalog, ActiveRoles::These(&active), Privilege::Select));
+        let mut user = catalog.user(&app).unwrap().as_ref().clone();
+        user.roles = vec![granted(&writer)];
+        catalog.put_user(user.clone());
+        assert!(may(&catalog, ActiveRoles::These(&active), Privilege::Select));
+        assert!(may(&catalog, ActiveRoles::All, Privilege::Insert));
+        assert!(!may(&catalog, ActiveRoles::All, Privilege::Delete));
+        assert!(!may(&catalog, ActiveRoles::These(&[]), Privilege::Insert));
+        assert!(!may(&catalog, ActiveRoles::Default, Privilege::Insert));
+        user.default_roles = vec![writer.clone()];
+        catalog.put_user(user.clone());
+        assert!(may(&catalog, ActiveRoles::Default, Privilege::Insert));
+        user.roles.clear();
+        catalog.put_user(user);
+        assert!(!may(&catalog, ActiveRoles::Default, Privilege::Insert));
     }
 }

@@ -307,8 +307,16 @@ impl Catalog {
         self.users.insert(user.account.clone(), Arc::new(user));
     }
 
+    /// Removes a user or role; as a role nobody has it any more.
     pub(crate) fn remove_user(&mut self, account: &Account) {
         self.users.remove(account);
+        let holds = |user: &&Arc<User>| user.holds(account) || user.default_roles.contains(account);
+        for user in self.users.values().filter(holds).cloned().collect::<Vec<_>>() {
+            let mut user = User::clone(&user);
+            user.roles.retain(|granted| granted.role != *account);
+            user.default_roles.retain(|role| role != account);
+            self.put_user(user);
+        }
     }
 
     fn database_mut(&mut self, id: DbId) -> &mut Database {

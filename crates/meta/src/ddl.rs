@@ -106,10 +106,31 @@ impl Meta {
         if catalog.view(database, &spec.name).is_some() {
             bail!(TableExists, "Table '{}' already exists", spec.name);
         }
+        self.planned_table(&catalog, home.id, spec)
+    }
+
+    /// As [`Self::new_table`], of a table that never gets its name, which may be that of another.
+    ///
+    /// # Errors
+    /// 1049, and all errors in the specification.
+    pub fn new_temporary(&self, database: &str, spec: &TableSpec) -> Result<Created<Table>> {
+        let catalog = self.catalog();
+        if is_reserved_database(database) {
+            bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
+        }
+        self.planned_table(&catalog, catalog.require_database(database)?.id, spec)
+    }
+
+    fn planned_table(
+        &self,
+        catalog: &Catalog,
+        db: DbId,
+        spec: &TableSpec,
+    ) -> Result<Created<Table>> {
         let mut planned = Planned::check(spec)?;
-        Self::check_table_count(&catalog)?;
+        Self::check_table_count(catalog)?;
         let warnings = std::mem::take(&mut planned.warnings);
-        let object = Arc::new(self.table_of(home.id, spec, planned)?);
+        let object = Arc::new(self.table_of(db, spec, planned)?);
         Ok(Created { object, existed: false, warnings })
     }
 

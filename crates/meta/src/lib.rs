@@ -37,6 +37,7 @@ mod prepared;
 mod privilege;
 mod properties;
 mod reserve;
+mod role_admin;
 mod rowset;
 mod sequence;
 mod show;
@@ -51,7 +52,9 @@ mod view;
 mod view_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
-pub use authorize::{Object, authorize, may_see_database, may_see_table, require_visible};
+pub use authorize::{
+    ActiveRoles, Actor, Object, authorize, may_see_database, may_see_table, require_visible,
+};
 pub use ballast::Ballast;
 pub use catalog::{
     Catalog, Database, DatabaseMode, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
@@ -71,6 +74,7 @@ pub use meta::Meta;
 pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
+pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{
@@ -79,6 +83,6 @@ pub use spec::{
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
-pub use user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
+pub use user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
 pub use user_admin::UserAdmin;
 pub use view::{TextMode, View};

@@ -20,7 +20,9 @@ pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
     let mut lines = table.schema().columns.iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
     let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
-    let head = format!("CREATE TABLE {} (\n{lines}\n)", quoted(&table.name));
+    // Only temporary tables are shown without being listed.
+    let temporary = if table.unlisted { "TEMPORARY " } else { "" };
+    let head = format!("CREATE {temporary}TABLE {} (\n{lines}\n)", quoted(&table.name));
     match table.form {
         TableForm::Olap => head + &olap_tail(table),
         TableForm::MySql => head + &mysql_tail(table, next_id),

@@ -22,6 +22,12 @@ impl Account {
         Self::anywhere("root")
     }
 
+    /// `name`@`host`, as SHOW GRANTS and CURRENT_ROLE() print it.
+    pub fn quoted(&self) -> String {
+        let quoted = |text: &str| text.replace('`', "``");
+        format!("`{}`@`{}`", quoted(&self.name), quoted(&self.host))
+    }
+
     /// Whether a client at `host` may use it.
     pub fn matches_host(&self, host: &str) -> bool {
         like(self.host.to_ascii_lowercase().as_bytes(), host.to_ascii_lowercase().as_bytes())
@@ -133,25 +139,51 @@ pub struct Grant {
     pub privileges: Privileges,
 }
 
+/// A role that was granted to an account, or to another role.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct GrantedRole {
+    pub role: Account,
+    /// WITH ADMIN OPTION: it may be granted on.
+    pub admin: bool,
+}
+
 /// An account with its authentication data and grants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub account: Account,
     pub auth: AuthData,
+    /// Whether nobody can log in as it, as it is a role.
+    pub locked: bool,
     /// One entry per object, ordered by object.
     pub grants: Vec<Grant>,
+    /// One entry per role, ordered by role.
+    pub roles: Vec<GrantedRole>,
+    /// The roles that are active behind a login, ordered; some may not be granted any more.
+    pub default_roles: Vec<Account>,
 }
 
 impl User {
     /// A user without privileges.
     pub fn new(account: Account, auth: AuthData) -> Self {
-        Self { account, auth, grants: Vec::new() }
+        let (grants, roles, default_roles) = (Vec::new(), Vec::new(), Vec::new());
+        Self { account, auth, locked: false, grants, roles, default_roles }
     }
 
     /// The privileges granted on exactly this object.
     pub fn granted(&self, object: &GrantObject) -> Privileges {
         let found = self.grants.iter().find(|grant| grant.object == *object);
         found.map_or(Privileges::NONE, |grant| grant.privileges)
+    }
+
+    /// Whether this role was granted to it, not by way of another role.
+    pub fn holds(&self, role: &Account) -> bool {
+        self.roles.iter().any(|granted| granted.role == *role)
+    }
+
+    /// The roles that a login makes active.
+    pub fn login_roles(&self, all: bool) -> Vec<Account> {
+        let held = self.roles.iter().map(|granted| &granted.role);
+        held.filter(|role| all || self.default_roles.contains(role)).cloned().collect()
     }
 
     /// Sets the privileges on this object.

@@ -1,8 +1,10 @@
 //! Statements that change users and grants.
 
+use std::sync::Arc;
+
 use freshet_base::{Result, bail, err};
 
-use crate::authorize::{Object, authorize, authorize_over, require_rank};
+use crate::authorize::{Actor, Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::privilege::{Privilege, Privileges};
@@ -27,26 +29,39 @@ impl Meta {
 }
 
 impl UserAdmin<'_> {
-    /// CREATE USER by the account `by`; returns whether the user existed (IF NOT EXISTS).
+    /// CREATE USER by `by`; returns whether the user existed (IF NOT EXISTS).
     ///
     /// # Errors
     /// 1227 if `by` may not create it, 1396 if it exists or is invalid.
-    pub fn create_user(
+    pub fn create_user<'a>(
         &self,
-        by: &Account,
+        by: impl Into<Actor<'a>>,
         account: &Account,
         auth: AuthData,
         if_not_exists: bool,
     ) -> Result<bool> {
+        let user = User::new(account.clone(), auth);
+        self.create(by.into(), user, if_not_exists, "CREATE USER")
+    }
+
+    /// Creates a user or a role.
+    pub(crate) fn create(
+        &self,
+        by: Actor<'_>,
+        user: User,
+        if_not_exists: bool,
+        operation: &str,
+    ) -> Result<bool> {
+        let account = user.account.clone();
         self.0.change(|catalog| {
             authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
-            if catalog.user(account).is_some() {
+            if catalog.user(&account).is_some() {
                 match if_not_exists {
                     true => return Ok((None, true)),
-                    false => bail!(CannotUser, "Operation CREATE USER failed for {account}"),
+                    false => bail!(CannotUser, "Operation {operation} failed for {account}"),
                 }
             }
-            check_account(account)?;
+            check_account(&account, operation)?;
             // An account with the same name and a more specific host takes precedence over the
             // existing one.
             let namesakes = catalog.users().filter(|user| user.account.name == account.name);
@@ -54,18 +69,24 @@ impl UserAdmin<'_> {
             if catalog.users().count() >= USERS_MAX {
                 bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
             }
-            Ok((Some(put_user(User::new(account.clone(), auth))), false))
+            Ok((Some(put_user(user)), false))
         })
     }
 
-    /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by the account `by`, which may always change
+    /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by `by`, which may always change
     /// its own password. What is required of the connection stays.
     ///
     /// # Errors
     /// 1227 if `by` may not change it, 1396 if it does not exist.
-    pub fn set_auth(&self, by: &Account, account: &Account, auth: AuthData) -> Result<()> {
+    pub fn set_auth<'a>(
+        &self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        auth: AuthData,
+    ) -> Result<()> {
+        let by = by.into();
         self.change_user(account, "ALTER USER", |catalog, mut user| {
-            if by != account {
+            if by.account != account {
                 authorize_over(catalog, by, account)?;
             }
             user.auth = AuthData { tls: user.auth.tls, ..auth };
@@ -73,11 +94,17 @@ impl UserAdmin<'_> {
         })
     }
 
-    /// ALTER USER .. REQUIRE by the account `by`.
+    /// ALTER USER .. REQUIRE by `by`.
     ///
     /// # Errors
     /// 1227 if `by` may not change it, 1396 if it does not exist.
-    pub fn require_tls(&self, by: &Account, account: &Account, tls: TlsRequirement) -> Result<()> {
+    pub fn require_tls<'a>(
+        &self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        tls: TlsRequirement,
+    ) -> Result<()> {
+        let by = by.into();
         self.change_user(account, "ALTER USER", |catalog, mut user| {
             authorize_over(catalog, by, account)?;
             user.auth.tls = tls;
@@ -85,20 +112,36 @@ impl UserAdmin<'_> {
         })
     }
 
-    /// DROP USER by the account `by`; returns whether the user existed (IF EXISTS).
+    /// DROP USER by `by`; returns whether the user existed (IF EXISTS).
     ///
     /// # Errors
     /// 1227 if `by` may not drop it, 1396 if it does not exist or is `root`.
-    pub fn drop_user(&self, by: &Account, account: &Account, if_exists: bool) -> Result<bool> {
+    pub fn drop_user<'a>(
+        &self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        if_exists: bool,
+    ) -> Result<bool> {
+        self.remove(by.into(), account, if_exists, "DROP USER")
+    }
+
+    /// Removes a user or a role.
+    pub(crate) fn remove(
+        &self,
+        by: Actor<'_>,
+        account: &Account,
+        if_exists: bool,
+        operation: &str,
+    ) -> Result<bool> {
         self.0.change(|catalog| {
             authorize_over(catalog, by, account)?;
             if *account == Account::root() {
-                bail!(CannotUser, "Operation DROP USER failed for {account}: it always exists");
+                bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
             }
             if catalog.user(account).is_none() {
                 match if_exists {
                     true => return Ok((None, false)),
-                    false => bail!(CannotUser, "Operation DROP USER failed for {account}"),
+                    false => bail!(CannotUser, "Operation {operation} failed for {account}"),
                 }
             }
             let account = account.clone();
@@ -130,18 +173,19 @@ impl UserAdmin<'_> {
         })
     }
 
-    /// REVOKE by the account `by`; privileges that were not granted are ignored.
+    /// REVOKE by `by`; privileges that were not granted are ignored.
     ///
     /// # Errors
     /// 1227 if `by` lacks privileges of the account, 1396 if the user does not exist, or for
     /// privileges of `root` on the server.
-    pub fn revoke(
+    pub fn revoke<'a>(
         &self,
-        by: &Account,
+        by: impl Into<Actor<'a>>,
         account: &Account,
         privileges: Privileges,
         object: &GrantObject,
     ) -> Result<()> {
+        let by = by.into();
         self.change_user(account, "REVOKE", |catalog, user| {
             require_rank(catalog, by, account)?;
             if *account == Account::root() && *object == GrantObject::Server {
@@ -156,7 +200,11 @@ impl UserAdmin<'_> {
         })
     }
 
-    fn change_user(
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalog()
+    }
+
+    pub(crate) fn change_user(
         &self,
         account: &Account,
         operation: &str,
@@ -176,7 +224,7 @@ fn put_user(user: User) -> Change {
     Change::of_catalog(move |catalog| catalog.put_user(user.clone()))
 }
 
-fn check_account(account: &Account) -> Result<()> {
+fn check_account(account: &Account, operation: &str) -> Result<()> {
     let bad = |text: &str, max: usize| {
         text.chars().count() > max || text.chars().any(|c| c.is_control() || c == '@')
     };
@@ -188,7 +236,7 @@ fn check_account(account: &Account) -> Result<()> {
     if wrong {
         bail!(
             CannotUser,
-            "Operation CREATE USER failed for {account}: names have 1 to {USER_CHARS_MAX} \
+            "Operation {operation} failed for {account}: names have 1 to {USER_CHARS_MAX} \
              characters, hosts 1 to {HOST_CHARS_MAX}, without '@' and control characters"
         );
     }
@@ -197,11 +245,23 @@ fn check_account(account: &Account) -> Result<()> {
 
 impl User {
     /// The lines of SHOW GRANTS, one per object; USAGE on the server if nothing is granted there.
+    /// Behind them a line of the roles without ADMIN OPTION, and one of those with it.
     pub fn show_grants(&self) -> Vec<String> {
         let server =
             Grant { object: GrantObject::Server, privileges: self.granted(&GrantObject::Server) };
         let others = self.grants.iter().filter(|grant| grant.object != GrantObject::Server);
-        std::iter::once(&server).chain(others).map(|grant| self.show_grant(grant)).collect()
+        let granted = std::iter::once(&server).chain(others).map(|grant| self.show_grant(grant));
+        granted
+            .chain([false, true].into_iter().filter_map(|admin| self.show_roles(admin)))
+            .collect()
+    }
+
+    fn show_roles(&self, admin: bool) -> Option<String> {
+        let roles = self.roles.iter().filter(|granted| granted.admin == admin);
+        let roles = roles.map(|granted| granted.role.quoted()).collect::<Vec<_>>();
+        let with = if admin { " WITH ADMIN OPTION" } else { "" };
+        let line = || format!("GRANT {} TO {}{with}", roles.join(","), self.account.quoted());
+        (!roles.is_empty()).then(line)
     }
 
     fn show_grant(&self, grant: &Grant) -> String {
@@ -212,10 +272,9 @@ impl User {
             all if all.contains(Privileges::all()) => "ALL PRIVILEGES".to_owned(),
             some => some.iter().map(Privilege::name).collect::<Vec<_>>().join(", "),
         };
-        let quoted = |text: &str| text.replace('`', "``");
-        let (name, host) = (quoted(&self.account.name), quoted(&self.account.host));
+        let to = self.account.quoted();
         let with = if grant.privileges.contains(option) { " WITH GRANT OPTION" } else { "" };
-        format!("GRANT {names} ON {} TO `{name}`@`{host}`{with}", grant.object)
+        format!("GRANT {names} ON {} TO {to}{with}", grant.object)
     }
 }
 

@@ -38,6 +38,7 @@ use crate::explain::Operator;
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt::{self, Cancellation};
+use crate::lateral;
 use crate::limits;
 use crate::losses::Planning;
 use crate::parser;
@@ -141,7 +142,9 @@ impl Plan {
         let fits = Cell::new(true);
         let logical = snapshot::on_tables(self.logical.clone(), |provider| {
             let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
-            let table = tables.table(&database, &name).map_err(external)?.0;
+            let own = tables.own_table(&database, &name).map_err(external)?;
+            let table = own.map_or_else(|| tables.table(&database, &name), Ok);
+            let table = table.map_err(external)?.0;
             fits.set(fits.get() && table.schema() == provider.schema());
             Ok(Some(table))
         });
@@ -309,6 +312,7 @@ impl Planner {
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query.0), &mut types)
             .map_err(mapped)?;
+        let logical = lateral::unnested(logical).map_err(mapped)?;
         let logical = grouping::as_shown(logical).and_then(rollup::ordered).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
@@ -511,6 +515,11 @@ impl ContextProvider for Context<'_> {
             (Some(database), _) | (None, Some(database)) => database,
             (None, None) => return Err(external(no_database())),
         };
+        if self.within.is_empty()
+            && let Some(own) = self.tables.own_table(database, name.table()).map_err(external)?
+        {
+            return Ok(provider_as_source(own.0));
+        }
         let found = self.tables.view(self.reader, database, name.table()).map_err(external)?;
         if let Some(view) = found {
             return self.view(database, &view).map_err(external);

@@ -12,6 +12,7 @@ pub mod interval;
 pub mod json;
 pub mod json_path;
 pub mod json_search;
+pub mod json_table;
 mod json_text;
 pub mod like;
 pub mod list;
@@ -100,6 +101,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         clock::all(),
         date_format::all(),
         json::all(),
+        json_table::all(),
         group_concat::all(),
         misc::all(),
         net::all(),

@@ -35,6 +35,7 @@ mod grouping;
 pub mod hint;
 mod interrupt;
 mod join_keys;
+mod lateral;
 pub mod limits;
 pub mod listing;
 mod losses;

@@ -16,6 +16,7 @@ mod items;
 mod load;
 mod placement;
 mod prepare;
+mod roles;
 mod sequence;
 mod set;
 mod show;
@@ -43,6 +44,7 @@ pub use into::{Into, IntoFile};
 use items::items;
 pub use load::{COLUMNS_MAX, HttpStream, LoadColumn, http_stream, load_columns, load_condition};
 pub use prepare::PreparedText;
+pub use roles::{RoleChoice, RoleStatement};
 pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
@@ -99,6 +101,8 @@ pub enum Statement {
     DropTable {
         tables: Vec<TableName>,
         if_exists: bool,
+        /// TEMPORARY: no others.
+        temporary: bool,
     },
     CreateView(Box<CreateView>),
     DropViews {
@@ -150,6 +154,7 @@ pub enum Statement {
     },
     Grant(GrantStatement),
     Revoke(GrantStatement),
+    Role(Box<RoleStatement>),
     /// PREPARE of a statement by name.
     Prepare {
         name: String,
@@ -356,8 +361,12 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RENAME" if cursor.words("SEQUENCE") => sequence::rename(cursor).map(sequence_statement),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "USE" => cursor.name_or_text().map(Statement::Use),
+        "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
+        "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),
         "SET" => set::set(cursor).map(Statement::Set),
         "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
+        "GRANT" if roles::follow(cursor) => roles::grant(cursor).map(role_statement),
+        "REVOKE" if roles::follow(cursor) => roles::revoke(cursor).map(role_statement),
         "GRANT" => users::granting(cursor, "TO").map(Statement::Grant),
         "REVOKE" => users::granting(cursor, "FROM").map(Statement::Revoke),
         "PREPARE" => {
@@ -385,6 +394,10 @@ fn sequence_statement(statement: SequenceStatement) -> Statement {
     Statement::Sequence(Box::new(statement))
 }
 
+fn role_statement(statement: RoleStatement) -> Statement {
+    Statement::Role(Box::new(statement))
+}
+
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.query().map(|query| match actions::has_side_effects(&query) {
         true => Statement::SideEffects(query),
@@ -401,13 +414,23 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::CreateDatabase { name, if_not_exists, mode });
     }
     if cursor.one_of(&["TABLE", "EXTERNAL TABLE", "PARTITION TABLE"]).is_some() {
-        let create = create::create_table(cursor)?;
+        let create = create::create_table(cursor, false)?;
+        return Ok(Statement::CreateTable(Box::new(create)));
+    }
+    if cursor.words("TEMPORARY TABLE") {
+        let create = create::create_table(cursor, true)?;
         return Ok(Statement::CreateTable(Box::new(create)));
     }
     if cursor.words("USER") {
         let if_not_exists = cursor.words("IF NOT EXISTS");
         let (users, tls) = users::identified_accounts(cursor)?;
+        if cursor.words("DEFAULT ROLE") {
+            return Err(refuse("DEFAULT ROLE in CREATE USER"));
+        }
         return Ok(Statement::CreateUser { users, tls, if_not_exists });
+    }
+    if cursor.words("ROLE") {
+        return roles::create(cursor).map(role_statement);
     }
     if let Some(create) = sequence::create(cursor)? {
         return Ok(sequence_statement(create));
@@ -419,12 +442,10 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "INDEX",
         "UNIQUE INDEX",
         "FULLTEXT INDEX",
-        "TEMPORARY TABLE",
         "PROCEDURE",
         "FUNCTION",
         "TRIGGER",
         "EVENT",
-        "ROLE",
         "MATERIALIZED VIEW",
         "CATALOG",
         "RESOURCE",
@@ -448,15 +469,18 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     let temporary = cursor.words("TEMPORARY");
     if cursor.words("TABLE") || cursor.words("TABLES") {
-        let if_exists = cursor.words("IF EXISTS") || temporary;
+        let if_exists = cursor.words("IF EXISTS");
         let tables = cursor.list(Cursor::table)?;
         cursor.one_of(&["FORCE", "RESTRICT", "CASCADE"]);
-        return Ok(Statement::DropTable { tables, if_exists });
+        return Ok(Statement::DropTable { tables, if_exists, temporary });
     }
     if cursor.words("USER") {
         let if_exists = cursor.words("IF EXISTS");
         let users = cursor.list(users::account)?;
         return Ok(Statement::DropUser { users, if_exists });
+    }
+    if cursor.words("ROLE") {
+        return roles::drop(cursor).map(role_statement);
     }
     if cursor.words("SEQUENCE") {
         return sequence::drop(cursor).map(sequence_statement);
@@ -465,7 +489,7 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let (views, if_exists) = view::drop_views(cursor)?;
         return Ok(Statement::DropViews { views, if_exists });
     }
-    let known = ["INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "ROLE"];
+    let known = ["INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
     match cursor.one_of(&known) {
         Some(what) => Err(refuse(&format!("DROP {what}"))),
         None => Err(cursor.error()),
@@ -480,6 +504,11 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("USER") {
         cursor.words("IF EXISTS");
         let (users, tls) = users::identified_accounts(cursor)?;
+        if cursor.words("DEFAULT ROLE") {
+            let accounts = users.into_iter().map(|(account, _)| account).collect();
+            let roles = roles::default_roles(cursor)?;
+            return Ok(role_statement(RoleStatement::SetDefault { roles, accounts }));
+        }
         return Ok(Statement::AlterUser { users, tls });
     }
     if cursor.words("SEQUENCE") {

@@ -11,6 +11,7 @@ mod function;
 mod having;
 mod interval;
 mod join;
+mod json_table;
 mod select;
 pub mod set_operation;
 mod special;
@@ -165,7 +166,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         self.laterals -= usize::from(is_lateral(factor));
-        ControlFlow::Continue(())
+        flow(json_table::table(factor))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {

@@ -52,6 +52,8 @@ pub struct Session<'a> {
     pub user: &'a str,
     /// `user@host` of the account.
     pub current_user: &'a str,
+    /// The result of CURRENT_ROLE().
+    pub current_role: &'a str,
     /// The result of VERSION().
     pub version: &'a str,
     /// The result of CONNECTION_ID().

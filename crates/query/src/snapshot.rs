@@ -7,7 +7,7 @@ use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
-use freshet_base::{Result, err};
+use freshet_base::{Result, TableId, err};
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::provider::{StoredTable, UnboundTable};
@@ -25,6 +25,19 @@ pub struct SnapshotTables<'a> {
     pub system: &'a dyn Tables,
 }
 
+impl SnapshotTables<'_> {
+    /// The table of this id, listed or not.
+    ///
+    /// # Errors
+    /// 1146 when it does not exist.
+    pub fn stored(&self, database: &str, name: &str, id: TableId) -> Result<Table> {
+        let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
+        let snapshot = self.snapshot.table(id)?.ok_or_else(missing)?;
+        let snapshot = (self.overlay)(snapshot)?;
+        Ok(Table(Arc::new(StoredTable::new(database, snapshot, self.zone))))
+    }
+}
+
 impl Tables for SnapshotTables<'_> {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
         if freshet_meta::is_reserved_database(database) {
@@ -33,10 +46,7 @@ impl Tables for SnapshotTables<'_> {
         let catalog = &self.snapshot.catalog;
         catalog.require_database(database)?;
         let table = catalog.require_table(database, name)?;
-        let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
-        let snapshot = self.snapshot.table(table.id)?.ok_or_else(missing)?;
-        let snapshot = (self.overlay)(snapshot)?;
-        Ok(Table(Arc::new(StoredTable::new(database, snapshot, self.zone))))
+        self.stored(database, name, table.id)
     }
 }
 

@@ -33,6 +33,15 @@ pub trait Tables: Send + Sync {
     /// 1049 for an unknown database, 1146 for an unknown table.
     fn table(&self, database: &str, name: &str) -> Result<Table>;
 
+    /// The temporary table of the session that has this name; `None` if there is none. Views do
+    /// not read them.
+    ///
+    /// # Errors
+    /// When it may not be read here.
+    fn own_table(&self, _database: &str, _name: &str) -> Result<Option<Table>> {
+        Ok(None)
+    }
+
     /// As [`Self::table`], with the rights of `reader`.
     ///
     /// # Errors

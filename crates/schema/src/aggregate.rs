@@ -42,7 +42,7 @@ impl Aggregate {
     /// Whether it is defined for the values of a type.
     pub const fn is_of(self, ty: ColumnType) -> bool {
         match self {
-            Self::Sum => ty.is_numeric() && !matches!(ty, ColumnType::Boolean),
+            Self::Sum => ty.is_numeric() && !matches!(ty, ColumnType::Boolean | ColumnType::Year),
             Self::Min | Self::Max => !matches!(ty, ColumnType::Json),
             Self::Replace | Self::ReplaceIfNotNull => true,
         }

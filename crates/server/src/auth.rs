@@ -171,7 +171,8 @@ impl Passwords {
     ) -> (Option<Account>, Credential) {
         let plugin = plugin.and_then(AuthPlugin::from_name).unwrap_or(AuthPlugin::Native);
         let catalog = engine.catalog();
-        match catalog.user_for(user, host) {
+        // Nobody can log in as a role.
+        match catalog.user_for(user, host).filter(|user| !user.locked) {
             Some(user) => (Some(user.account.clone()), self.credential(user, plugin)),
             None => (None, self.decoy(&catalog, user, plugin)),
         }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use freshet_base::clock::ClockRef;
 use freshet_base::{ByteSize, Result};
 use freshet_ingest::Engine;
+use freshet_meta::{Account, ActiveRoles, Actor};
 use freshet_query::engine::QueryEngine;
 use tokio::sync::Semaphore;
 
@@ -178,6 +179,12 @@ impl Http {
 
     fn draw(&self) -> u64 {
         (self.draw)()
+    }
+
+    /// An account with the roles that a login makes active.
+    fn actor<'a>(&self, account: &'a Account) -> Actor<'a> {
+        let all = self.globals.is_on("activate_all_roles_on_login");
+        Actor { account, roles: if all { ActiveRoles::All } else { ActiveRoles::Default } }
     }
 }
 

@@ -13,7 +13,7 @@ use freshet_ingest::{
     Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OnNewKey, OwnRows, PartialRows,
     TRIES_MAX, UsedIds, WaitLimit, update_columns,
 };
-use freshet_meta::{Claim, LabelKind, Object, Privilege};
+use freshet_meta::{Claim, LabelKind, Privilege};
 use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
 use freshet_storage::delta::Freshness;
 
@@ -150,11 +150,11 @@ pub fn resolve<N: AsRef<str>>(
     // Read first: a later change makes the target stale, not wrong.
     let generation = engine.catalog_generation();
     let database = session.database_of(database)?;
-    session.authorize(Privilege::Insert, Object::Table(database, table))?;
+    session.authorize_use(Privilege::Insert, database, table)?;
     if on_existing == OnExisting::Replace {
-        session.authorize(Privilege::Delete, Object::Table(database, table))?;
+        session.authorize_use(Privilege::Delete, database, table)?;
     }
-    let into = engine.target(database, table)?;
+    let into = session.target(database, table)?;
     Target::new(engine, &session.settings, generation, into, columns, on_existing)
 }
 

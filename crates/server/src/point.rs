@@ -57,6 +57,9 @@ struct PointPlan {
 impl PointPlan {
     /// The plan for a text whose result has these columns; `None` if it is no point read.
     fn of(session: &Session, text: &PointText<'_>, columns: &[ResultColumn]) -> Option<Self> {
+        if hides_tables(session) {
+            return None;
+        }
         let database = session.database_of(text.database.map(named).unwrap_or(None)).ok()?;
         let catalog = session.shared.engine.catalog();
         let table = Arc::clone(catalog.table(database, named(text.table)?)?);
@@ -132,6 +135,11 @@ impl PointPlan {
         rows.iter().for_each(|row| columns.append(row, 1));
         displayed(&columns.finish(), schema, &self.projection, session.settings.zone())
     }
+}
+
+/// Whether a name may be that of a temporary table, which plans of all sessions do not know.
+fn hides_tables(session: &Session) -> bool {
+    !session.temporary.names().is_empty()
 }
 
 fn named(name: &[u8]) -> Option<&str> {
@@ -254,6 +262,9 @@ async fn answer(
     encoding: Encoding,
     writer: &mut PacketWriter,
 ) -> bool {
+    if hides_tables(session) {
+        return false;
+    }
     let Some(text) = PointText::parse(sql) else { return false };
     let Some(key) = shape_key(database, &text) else { return false };
     let plan = session.shared.points.by_shape.read().get(&key).cloned();

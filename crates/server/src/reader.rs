@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::OwnRows;
-use freshet_meta::{Account, Catalog, Object, Privilege, View, authorize};
+use freshet_meta::{Account, Actor, Catalog, Object, Privilege, View, authorize};
 use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
@@ -17,7 +17,7 @@ use freshet_schema::{KeyModel, TableSchema, Zone};
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
-use crate::session::Session;
+use crate::session::{Client, Session, TemporaryName};
 use crate::show::system::ServerView;
 use crate::variables::{self, Globals, Values};
 
@@ -40,13 +40,15 @@ pub struct Reader {
     /// Database and name of the view that the statement defines.
     defining: Option<(String, String)>,
     variables: SessionVariables,
-    account: Account,
+    client: Client,
     catalog: Arc<Catalog>,
     server: ServerView,
+    temporary: Arc<Vec<TemporaryName>>,
     zone: Zone,
     database: Option<Arc<str>>,
     user: String,
     current_user: String,
+    current_role: String,
     version: String,
     connection_id: u64,
     row_count: i64,
@@ -129,13 +131,15 @@ impl Reader {
             given: None,
             defining: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
-            account: account.clone(),
+            client: session.client.clone(),
             catalog: engine.catalog(),
             server: ServerView::new(session),
+            temporary: Arc::clone(session.temporary.names()),
             zone: session.settings.zone(),
             database: session.database.clone(),
             user: session.user_at_host(),
             current_user: format!("{}@{}", account.name, account.host),
+            current_role: session.current_role(),
             version: shared.settings.version.clone(),
             connection_id: u64::from(session.process.id),
             row_count: session.row_count,
@@ -198,6 +202,7 @@ impl StatementContext for Reader {
             database: self.database.as_deref(),
             user: &self.user,
             current_user: &self.current_user,
+            current_role: &self.current_role,
             version: &self.version,
             connection_id: self.connection_id,
             last_insert_id: self.last_insert_id,
@@ -215,7 +220,7 @@ impl StatementContext for Reader {
 
 impl Tables for Reader {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
-        self.table_of(&self.account, database, name)
+        self.table_for(self.client.actor(), database, name)
     }
 
     fn view(
@@ -225,22 +230,42 @@ impl Tables for Reader {
         name: &str,
     ) -> Result<Option<Arc<View>>> {
         let Some(view) = self.snapshot.catalog.view(database, name) else { return Ok(None) };
-        let (reader, object) = (reader.unwrap_or(&self.account), Object::Table(database, name));
-        authorize(&self.catalog, reader, Privilege::Select, object)?;
+        let reader = reader.map_or_else(|| self.client.actor(), Actor::from);
+        authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
         if self.defining.as_ref().is_some_and(|(db, view)| db == database && view == name) {
             bail!(ViewRecursion, "`{database}`.`{name}` contains view recursion");
         }
         Ok(Some(Arc::clone(view)))
     }
 
+    fn own_table(&self, database: &str, name: &str) -> Result<Option<Table>> {
+        let named = |one: &&TemporaryName| one.database == database && one.name == name;
+        let Some(own) = self.temporary.iter().find(named) else { return Ok(None) };
+        if self.defining.is_some() {
+            bail!(ViewOfTemporary, "View's SELECT refers to a temporary table '{name}'");
+        }
+        self.with_tables(|tables| tables.stored(database, name, own.table)).map(Some)
+    }
+
     fn table_of(&self, reader: &Account, database: &str, name: &str) -> Result<Table> {
+        self.table_for(reader.into(), database, name)
+    }
+}
+
+impl Reader {
+    /// A table for somebody who may read it.
+    fn table_for(&self, reader: Actor<'_>, database: &str, name: &str) -> Result<Table> {
         if !self.is_own(database, name) {
             authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
         }
+        self.with_tables(|tables| tables.table(database, name))
+    }
+
+    fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {
         let overlay = |table| self.overlaid(table);
         let (snapshot, zone) = (&self.snapshot, self.zone);
         let system = SystemTables { snapshot, source: &self.server, zone };
-        SnapshotTables { snapshot, zone, overlay: &overlay, system: &system }.table(database, name)
+        read(&SnapshotTables { snapshot, zone, overlay: &overlay, system: &system })
     }
 }
 

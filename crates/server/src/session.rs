@@ -2,6 +2,7 @@
 
 mod currents;
 mod hinted;
+mod temporary;
 mod transact;
 
 use std::collections::HashMap;
@@ -11,7 +12,10 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TxnId, err};
 use freshet_ingest::{LoadBuffer, Loaded, UsedIds, names};
-use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, require_visible};
+use freshet_meta::{
+    Account, ActiveRoles, Actor, Object, Privilege, authorize, is_reserved_database,
+    require_visible,
+};
 use freshet_query::parser::Parsed;
 use freshet_query::session::Value;
 use freshet_schema::GroupCommitMode;
@@ -19,6 +23,7 @@ use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 pub use currents::Currents;
 pub use hinted::Hinted;
+pub use temporary::{TemporaryName, TemporaryTables};
 
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
@@ -41,6 +46,8 @@ const USER_VARIABLE_BYTES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Client {
     pub account: Account,
+    /// Its active roles; those that were revoked meanwhile give no rights.
+    pub roles: Arc<[Account]>,
     /// The user name that it gave.
     pub user: String,
     pub peer: IpAddr,
@@ -50,6 +57,13 @@ pub struct Client {
     pub collation: Collation,
     /// How its connection is encrypted, if it is.
     pub tls: Option<TlsInfo>,
+}
+
+impl Client {
+    /// Its account with its active roles, for whatever asks for rights.
+    pub fn actor(&self) -> Actor<'_> {
+        Actor { account: &self.account, roles: ActiveRoles::These(&self.roles) }
+    }
 }
 
 /// A statement of PREPARE.
@@ -209,6 +223,8 @@ pub struct Session {
     pub last_insert_id: u64,
     /// The id that the next OK packet tells.
     pub insert_id: u64,
+    /// Tables that no other session knows.
+    pub temporary: TemporaryTables,
     /// The values of sequences that CURRVAL tells.
     pub currents: Currents,
     /// `insert_id`: the first id that the next INSERT generates.
@@ -253,6 +269,7 @@ impl Session {
             last_insert_id: 0,
             insert_id: 0,
             forced_id: None,
+            temporary: TemporaryTables::default(),
             currents: Currents::default(),
             buffer: LoadBuffer::default(),
             info: Info::default(),
@@ -260,6 +277,7 @@ impl Session {
             acked: Lsn::ZERO,
         };
         session.adopt_client();
+        session.adopt_roles();
         session
     }
 
@@ -278,8 +296,35 @@ impl Session {
         self.row_count = -1;
         self.found_rows = 0;
         (self.last_insert_id, self.insert_id, self.forced_id) = (0, 0, None);
+        self.temporary = TemporaryTables::default();
         self.currents = Currents::default();
         self.adopt_client();
+        self.adopt_roles();
+    }
+
+    /// Makes the roles active that a login of its account does.
+    pub fn adopt_roles(&mut self) {
+        let all = self.shared.globals.is_on("activate_all_roles_on_login");
+        let catalog = self.shared.engine.catalog();
+        let user = catalog.user(&self.client.account);
+        self.activate(user.map(|user| user.login_roles(all)).unwrap_or_default());
+    }
+
+    /// Makes these roles active, and no others.
+    pub fn activate(&mut self, roles: Vec<Account>) {
+        self.client.roles = roles.into();
+        // What was planned and resolved was allowed by other roles.
+        self.settings.version += 1;
+    }
+
+    /// CURRENT_ROLE().
+    pub fn current_role(&self) -> String {
+        let catalog = self.shared.engine.catalog();
+        let user = catalog.user(&self.client.account);
+        let held = |role: &&Account| user.is_some_and(|user| user.holds(role));
+        let roles = self.client.roles.iter().filter(held).map(Account::quoted);
+        let roles = roles.collect::<Vec<_>>();
+        if roles.is_empty() { "NONE".to_owned() } else { roles.join(",") }
     }
 
     /// Applies what the client requested in its handshake: character set and interactive timeout.
@@ -370,7 +415,7 @@ impl Session {
     /// # Errors
     /// 1044, 1142 or 1227 if not.
     pub fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
-        authorize(&self.shared.engine.catalog(), &self.client.account, privilege, object)
+        authorize(&self.shared.engine.catalog(), self.client.actor(), privilege, object)
     }
 
     /// USE.
@@ -379,7 +424,7 @@ impl Session {
     /// 1049 and 1044.
     pub fn use_database(&mut self, name: &str) -> Result<()> {
         let catalog = self.shared.engine.catalog();
-        require_visible(&catalog, &self.client.account, name)?;
+        require_visible(&catalog, self.client.actor(), name)?;
         let canonical = match is_reserved_database(name) {
             true => name.to_ascii_lowercase(),
             false => catalog.require_database(name)?.name.clone(),

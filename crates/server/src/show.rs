@@ -106,7 +106,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
             Ok(server::warnings(session, *errors_only, *count))
         }
         ShowWhat::Processlist { full } => Ok(server::processlist(session, *full)),
-        ShowWhat::Grants(account) => users::grants(session, account.as_ref()),
+        ShowWhat::Grants { account, using } => users::grants(session, account.as_ref(), using),
         ShowWhat::CreateUser(account) => users::create_user(session, account.as_ref()),
         ShowWhat::Transaction { database } => server::transactions(session, database.as_deref()),
         ShowWhat::LastInsert => Ok(server::last_insert(session)),

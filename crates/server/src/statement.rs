@@ -2,6 +2,7 @@
 //! streamed back in pieces.
 
 mod act;
+pub mod admin;
 mod assign;
 mod assigned;
 pub mod cells;
@@ -15,6 +16,7 @@ mod lock;
 mod named;
 mod outfile;
 mod query;
+mod roles;
 mod sequence;
 mod set;
 mod transact;
@@ -25,7 +27,6 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
-use freshet_meta::{Object, Privilege};
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Into, Parsed, ShowWhat, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
@@ -498,14 +499,14 @@ async fn reply(
         | Statement::RollbackTo(_)
         | Statement::ReleaseSavepoint(_) => transact::run(session, &parsed.statement).await,
         Statement::Kill { query_only, id } => {
-            kill(session, *id, !query_only).map(|()| Reply::done())
+            admin::kill(session, *id, !query_only).map(|()| Reply::done())
         }
         Statement::SideEffects(query) => {
             act::select(session, query, &parsed.items, parameters).await
         }
         Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
-        Statement::ReloadTls => reload_tls(session).await,
+        Statement::ReloadTls => admin::reload_tls(session).await,
         Statement::Prepare { name, from } => named::prepare(session, name, from).await,
         Statement::Deallocate(name) => named::deallocate(session, name),
         Statement::CreateUser { .. }
@@ -516,6 +517,7 @@ async fn reply(
             commit_first(session).await?;
             users::change(session, &parsed.statement).await
         }
+        Statement::Role(changed) => roles::run(session, changed).await,
         Statement::CreateView(create) => {
             commit_first(session).await?;
             views::create(session, create).await
@@ -543,37 +545,13 @@ async fn select(
     }
 }
 
-/// ALTER INSTANCE RELOAD TLS.
-async fn reload_tls(session: &Session) -> Result<Reply> {
-    session.authorize(Privilege::Super, Object::Server)?;
-    let Some(tls) = &session.shared.tls else {
-        bail!(NoSecureTransport, "TLS is switched off; start the server with tls = true");
-    };
-    tls.reload().await?;
-    Ok(Reply::done())
-}
-
 /// DDL implicitly commits the open transaction.
-async fn commit_first(session: &mut Session) -> Result<()> {
+pub async fn commit_first(session: &mut Session) -> Result<()> {
     session.transactions.check_unlabelled()?;
     session.commit().await?;
     session.info.clear();
     // The DDL must come after the commit in the log.
     session.wait_durable().await;
-    Ok(())
-}
-
-/// KILL.
-///
-/// # Errors
-/// 1094 and 1095.
-pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
-    let process = session.shared.processes.require(id)?;
-    let own = process.details().account.as_ref() == Some(&session.client.account);
-    if !own && session.authorize(Privilege::Super, Object::Server).is_err() {
-        bail!(KillDenied, "You are not owner of thread {id}");
-    }
-    process.kill(whole);
     Ok(())
 }
 

@@ -2,9 +2,9 @@
 
 use prost::{Message, Oneof};
 
-use super::{OnDisk, Unreadable, forms, from_forms, numbered};
+use super::{OnDisk, Unreadable, forms, from_forms, numbered, required};
 use crate::privilege::Privilege;
-use crate::user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
+use crate::user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
 
 /// It has no `Debug`, to keep hashes out of logs.
 #[derive(Clone, PartialEq, Message)]
@@ -22,6 +22,28 @@ pub struct UserForm {
     grants: Vec<GrantForm>,
     #[prost(uint32, optional, tag = "6")]
     tls: Option<u32>,
+    #[prost(bool, optional, tag = "7")]
+    locked: Option<bool>,
+    #[prost(message, repeated, tag = "8")]
+    roles: Vec<GrantedRoleForm>,
+    #[prost(message, repeated, tag = "9")]
+    default_roles: Vec<AccountForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct AccountForm {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    host: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct GrantedRoleForm {
+    #[prost(message, optional, tag = "1")]
+    role: Option<AccountForm>,
+    #[prost(bool, tag = "2")]
+    admin: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -90,6 +112,10 @@ impl OnDisk for User {
             tls: Some(self.auth.tls)
                 .filter(|tls| *tls != TlsRequirement::None)
                 .map(|tls| tls.form()),
+            // Absent of users, as in accounts from before there were roles.
+            locked: Some(self.locked).filter(|locked| *locked),
+            roles: forms(&self.roles),
+            default_roles: forms(&self.default_roles),
         }
     }
 
@@ -100,8 +126,35 @@ impl OnDisk for User {
         Ok(Self {
             account: Account { name: form.name, host: form.host },
             auth: AuthData { native, sha2_slow: form.sha2_slow, tls },
+            locked: form.locked.unwrap_or_default(),
             grants: from_forms(form.grants)?,
+            roles: from_forms(form.roles)?,
+            default_roles: from_forms(form.default_roles)?,
         })
+    }
+}
+
+impl OnDisk for Account {
+    type Form = AccountForm;
+
+    fn form(&self) -> AccountForm {
+        AccountForm { name: self.name.clone(), host: self.host.clone() }
+    }
+
+    fn from_form(form: AccountForm) -> Result<Self, Unreadable> {
+        Ok(Self { name: form.name, host: form.host })
+    }
+}
+
+impl OnDisk for GrantedRole {
+    type Form = GrantedRoleForm;
+
+    fn form(&self) -> GrantedRoleForm {
+        GrantedRoleForm { role: Some(self.role.form()), admin: self.admin }
+    }
+
+    fn from_form(form: GrantedRoleForm) -> Result<Self, Unreadable> {
+        Ok(Self { role: required(form.role, "role of a grant")?, admin: form.admin })
     }
 }
 

@@ -1,8 +1,13 @@
-//! Base64 conversion, MAKE_SET and EXPORT_SET.
+//! Base64 conversion, compression, MAKE_SET and EXPORT_SET.
+
+use std::io::{Read, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use datafusion::logical_expr::ScalarUDF;
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
 
 use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::string::{joined, of_bytes_at_most};
@@ -24,6 +29,50 @@ fn to_base64(bytes: &[u8]) -> String {
 /// Decodes base64 without whitespace; `None` if invalid.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text.split_ascii_whitespace().collect::<String>()).ok()
+}
+
+/// `COMPRESS(bytes)`: four bytes of the length, low first, and a zlib stream; a point behind one
+/// that ends in a blank, which a CHAR column would lose. Of nothing it is nothing.
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    if bytes.is_empty() {
+        return Some(Vec::new());
+    }
+    let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LENGTH_MASK)?;
+    let mut packed = length.to_le_bytes().to_vec();
+    let mut encoder = ZlibEncoder::new(&mut packed, Compression::default());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()?;
+    if packed.last() == Some(&b' ') {
+        packed.push(b'.');
+    }
+    Some(packed)
+}
+
+/// The two high bits of the length are reserved.
+const LENGTH_MASK: u32 = 0x3fff_ffff;
+
+/// The length that the result of COMPRESS has in front; 0 of nothing.
+fn uncompressed_length(packed: &[u8]) -> Option<u32> {
+    match packed {
+        [] => Some(0),
+        packed => Some(u32::from_le_bytes(*packed.first_chunk()?) & LENGTH_MASK),
+    }
+}
+
+/// `UNCOMPRESS(bytes)`; NULL if they were not compressed by COMPRESS.
+fn uncompress(row: &Row<'_>) -> Option<Out> {
+    let packed = row.bytes(0);
+    let length = uncompressed_length(packed)? as usize;
+    if length > row.bytes_max() {
+        return Some(Out::TooLong);
+    }
+    let mut bytes = Vec::new();
+    if let Some(stream) = packed.get(4..) {
+        // No more is read than was promised, however long the stream is.
+        let mut stream = ZlibDecoder::new(stream).take(length as u64 + 1);
+        stream.read_to_end(&mut bytes).ok()?;
+    }
+    (bytes.len() == length).then_some(Out::Bytes(bytes))
 }
 
 /// `MAKE_SET(bits, text, ...)`: the texts whose bits are set, separated by commas.
@@ -61,6 +110,13 @@ pub fn all() -> Vec<ScalarUDF> {
         RowFunction::new("make_set", &[Kind::Int, Kind::Text], (2, MANY), Kind::Text, make_set)
             .sees_null()
             .of_bytes(),
+        RowFunction::new("compress", &[Kind::Bytes], (1, 1), Kind::Bytes, |row| {
+            compress(row.bytes(0)).map(Out::Bytes)
+        }),
+        RowFunction::new("uncompress", &[Kind::Bytes], (1, 1), Kind::Bytes, uncompress),
+        RowFunction::new("uncompressed_length", &[Kind::Bytes], (1, 1), Kind::Int, |row| {
+            uncompressed_length(row.bytes(0)).map(|length| Out::Int(length.into()))
+        }),
         RowFunction::new("export_set", of_set, (3, 5), Kind::Text, export_set),
     ]
     .map(RowFunction::udf)

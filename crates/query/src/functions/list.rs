@@ -106,6 +106,7 @@ const TEXT: &[Callable] = &[
     ("char", 1, MANY),
     ("char_length", 1, 1),
     ("character_length", 1, 1),
+    ("compress", 1, 1),
     ("concat", 1, MANY),
     ("concat_ws", 2, MANY),
     ("elt", 2, MANY),
@@ -153,6 +154,8 @@ const TEXT: &[Callable] = &[
     ("to_base64", 1, 1),
     ("trim", 1, 1),
     ("ucase", 1, 1),
+    ("uncompress", 1, 1),
+    ("uncompressed_length", 1, 1),
     ("unhex", 1, 1),
     ("upper", 1, 1),
 ];

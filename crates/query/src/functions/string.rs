@@ -66,6 +66,17 @@ fn left(row: &Row<'_>) -> Option<Out> {
     text(slice(row.text(0), 0, length(row.int(1))))
 }
 
+/// The bytes of CHAR: of each code its low 32 bits, without leading zeros; NULL is left out.
+fn bytes_of_codes(row: &Row<'_>) -> Vec<u8> {
+    let codes = (0..row.count()).filter(|arg| !row.null(*arg));
+    let bytes = |arg| {
+        let [_, _, _, _, code @ ..] = row.int(arg).to_be_bytes();
+        let zeros = code.iter().take_while(|byte| **byte == 0).count();
+        code.into_iter().skip(zeros.min(3))
+    };
+    codes.flat_map(bytes).collect()
+}
+
 /// `CAST(text AS CHAR(n))`.
 fn char_cut(row: &Row<'_>) -> Option<Out> {
     let (body, length) = (row.text(0), length(row.int(1)));
@@ -496,11 +507,9 @@ fn of_bytes() -> Vec<RowFunction> {
             Some(Out::Bytes(row.bytes(0).to_vec()))
         }),
         RowFunction::new("char", &[Kind::Int], (1, MANY), Kind::Text, |row| {
-            let bytes = (0..row.count())
-                .flat_map(|arg| row.int(arg).to_be_bytes().into_iter().skip_while(|b| *b == 0))
-                .collect::<Vec<_>>();
-            text(String::from_utf8_lossy(&bytes))
-        }),
+            text(String::from_utf8_lossy(&bytes_of_codes(row)))
+        })
+        .sees_null(),
         RowFunction::new("concat", T, (1, MANY), Kind::Text, concat).of_bytes(),
         RowFunction::new("concat_ws", T, (2, MANY), Kind::Text, concat_ws).sees_null().of_bytes(),
         RowFunction::new("mysql_field", T, (2, MANY), Kind::Int, field).sees_null().of_bytes(),

@@ -5,7 +5,9 @@ use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     TableSpec,
 };
-use freshet_schema::{Aggregate, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm};
+use freshet_schema::{
+    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm,
+};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -19,19 +21,22 @@ pub struct CreateTable {
     /// `None` for the selected database.
     pub database: Option<String>,
     pub if_not_exists: bool,
+    /// TEMPORARY.
+    pub temporary: bool,
     /// The table; its columns are empty if they come from `like` or `query`.
     pub spec: TableSpec,
     pub like: Option<TableName>,
     pub query: Option<Select>,
 }
 
-/// Parses the part after CREATE TABLE.
-pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
+/// Parses the part after CREATE [TEMPORARY] TABLE.
+pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTable> {
     let if_not_exists = cursor.words("IF NOT EXISTS");
     let name = cursor.table()?;
     let mut create = CreateTable {
         database: name.database,
         if_not_exists,
+        temporary,
         spec: TableSpec::new(name.table, TableForm::MySql, Vec::new()),
         like: None,
         query: None,
@@ -195,12 +200,28 @@ pub fn column(
             cursor.name_or_text()?;
         } else if let Some(function) = cursor.one_of(&Aggregate::ALL.map(Aggregate::name)) {
             column.aggregate = Aggregate::parse(function);
+        } else if column.ty.is_text() && checks_json(cursor, &column.name)? {
+            column.ty = ColumnType::Json;
         } else if let Some(refused) = refused_attribute(cursor) {
             return Err(refused);
         } else {
             return Ok(column);
         }
     }
+}
+
+/// `CHECK (json_valid(c))`, which makes a LONGTEXT what JSON is in MariaDB. Refuses other checks.
+fn checks_json(cursor: &mut Cursor<'_>, column: &str) -> Result<bool> {
+    if !cursor.words("CHECK") {
+        return Ok(false);
+    }
+    let is_json = cursor.token(&Token::LParen)
+        && cursor.words("JSON_VALID")
+        && cursor.token(&Token::LParen)
+        && cursor.name()?.eq_ignore_ascii_case(column)
+        && cursor.token(&Token::RParen)
+        && cursor.token(&Token::RParen);
+    if is_json { Ok(true) } else { Err(refuse("CHECK of anything but json_valid()")) }
 }
 
 /// `BY NEW UNIT COUNT 1 INDEX 0` behind AUTO_INCREMENT: all kinds but TIME are the same here.

@@ -120,6 +120,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Whether this word stands anywhere ahead.
+    pub fn word_follows(&self, word: &str) -> bool {
+        let ahead =
+            (0..).take_while(|at| !matches!(self.parser.peek_nth_token_ref(*at).token, Token::EOF));
+        ahead.into_iter().any(|at| self.peek_word(at).is_some_and(|found| found == word))
+    }
+
     /// Consumes these words if they come next; returns whether they did.
     pub fn words(&mut self, words: &str) -> bool {
         let wanted = words.split(' ').collect::<Vec<_>>();

@@ -3,7 +3,8 @@
 use std::any::TypeId;
 
 use sqlparser::ast::{
-    BinaryOperator, DateTimeField, Expr, Ident, Interval, ObjectName, UnaryOperator,
+    BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName, UnaryOperator,
 };
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -60,6 +61,49 @@ fn has_arguments(parser: &Parser) -> bool {
         }
     }
     false
+}
+
+/// `CHAR(n, .. USING charset)`, which is `CONVERT(CHAR(n, ..) USING charset)`.
+fn char_using(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let is_call =
+        parser.peek_keyword(Keyword::CHAR) && parser.peek_nth_token_ref(1).token == Token::LParen;
+    if !is_call {
+        return None;
+    }
+    // A failed `try_parse` consumes no tokens: without USING it is a plain call.
+    let parsed = parser.try_parse(|parser| {
+        parser.advance_token();
+        parser.advance_token();
+        let codes = parser.parse_comma_separated(Parser::parse_expr)?;
+        parser.expect_keyword(Keyword::USING)?;
+        let charset = parser.parse_object_name(false)?;
+        parser.expect_token(&Token::RParen)?;
+        Ok((codes, charset))
+    });
+    let (codes, charset) = parsed.ok()?;
+    let argument = |code| FunctionArg::Unnamed(FunctionArgExpr::Expr(code));
+    let call = Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("char")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: codes.into_iter().map(argument).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+    Some(Ok(Expr::Convert {
+        is_try: false,
+        expr: Box::new(call),
+        data_type: None,
+        charset: Some(charset),
+        target_before_value: false,
+        styles: Vec::new(),
+    }))
 }
 
 /// Parses the part after INTERVAL: an amount and its unit.
@@ -191,6 +235,9 @@ impl Dialect for MySql {
             parser.advance_token();
             let operand = parser.parse_subexpr(SIGN);
             return Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }));
+        }
+        if let Some(converted) = char_using(parser) {
+            return Some(converted);
         }
         if !parser.peek_keyword(Keyword::INTERVAL) {
             return None;

@@ -2,7 +2,7 @@ use freshet_base::Result;
 use sqlparser::ast::{Expr, Value, ValueWithSpan};
 use sqlparser::tokenizer::{Span, Token};
 
-use super::cursor::{Cursor, refuse};
+use super::cursor::Cursor;
 use super::prepare::user_variable;
 use super::users::{Account, account};
 use crate::session::Scope;
@@ -70,9 +70,6 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     }
     if cursor.words("PASSWORD") {
         return password(cursor);
-    }
-    if cursor.peek_word(0).as_deref() == Some("ROLE") || cursor.words("DEFAULT ROLE") {
-        return Err(refuse("SET ROLE"));
     }
     let scope = match cursor.one_of(&["GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY"]) {
         Some("GLOBAL" | "PERSIST" | "PERSIST_ONLY") => Some(Scope::Global),

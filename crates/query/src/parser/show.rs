@@ -53,7 +53,11 @@ pub enum ShowWhat {
         full: bool,
     },
     /// GRANTS; `None` for the session's own account.
-    Grants(Option<Account>),
+    Grants {
+        account: Option<Account>,
+        /// The roles whose grants are shown too.
+        using: Vec<Account>,
+    },
     /// CREATE USER; `None` for the session's own account.
     CreateUser(Option<Account>),
     Partitions(TableName),
@@ -214,7 +218,9 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "ERRORS" => ShowWhat::Warnings { errors_only: true, count: false },
         "GRANTS" => {
             let named = cursor.words("FOR");
-            ShowWhat::Grants(if named { other_account(cursor)? } else { None })
+            let of = if named { other_account(cursor)? } else { None };
+            let using = cursor.words("USING").then(|| cursor.list(account)).transpose()?;
+            ShowWhat::Grants { account: of, using: using.unwrap_or_default() }
         }
         "CREATE USER" => ShowWhat::CreateUser(other_account(cursor)?),
         "PARTITIONS" => ShowWhat::Partitions(from_table(cursor)?),

@@ -130,13 +130,12 @@ type Identified = (Vec<(Account, Authentication)>, Option<TlsRequirement>);
 pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Identified> {
     let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
     let required = cursor.words("REQUIRE").then(|| requirement(cursor)).transpose()?;
-    const OPTIONS: [&str; 8] = [
+    const OPTIONS: [&str; 7] = [
         "WITH",
         "PASSWORD",
         "ACCOUNT",
         "COMMENT",
         "ATTRIBUTE",
-        "DEFAULT ROLE",
         "FAILED_LOGIN_ATTEMPTS",
         "PASSWORD_LOCK_TIME",
     ];

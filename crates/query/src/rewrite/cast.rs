@@ -14,7 +14,12 @@ const PRECISION_MAX: u64 = 65;
 pub fn converted(expr: &mut Expr) -> Result<()> {
     let (inner, data_type) = match expr {
         Expr::Cast { expr, data_type, .. } => (expr, Some(data_type.clone())),
-        Expr::Convert { expr, data_type, .. } => (expr, data_type.clone()),
+        Expr::Convert { expr, data_type, charset, .. } => {
+            if let Some(charset) = charset {
+                check_charset(expr, &charset.to_string())?;
+            }
+            (expr, data_type.clone())
+        }
         _ => return Ok(()),
     };
     let inner = number(take(inner));
@@ -24,6 +29,21 @@ pub fn converted(expr: &mut Expr) -> Result<()> {
         return Ok(());
     };
     *expr = cast_to(inner, &data_type)?;
+    Ok(())
+}
+
+/// Refuses CHAR(.. USING x) of a character set in which bytes are other characters than here.
+fn check_charset(expr: &Expr, charset: &str) -> Result<()> {
+    let Expr::Function(function) = expr else { return Ok(()) };
+    let is_char = function.name.to_string().eq_ignore_ascii_case("char");
+    let known = ["utf8mb4", "utf8mb3", "utf8", "ascii"];
+    if is_char && !known.iter().any(|known| charset.eq_ignore_ascii_case(known)) {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'CHAR(.. USING {charset})'; there is \
+             utf8mb4"
+        );
+    }
     Ok(())
 }
 

@@ -304,7 +304,7 @@ impl Rewriter<'_> {
             "user" | "session_user" | "system_user" => Some(text(session.user)),
             "current_user" => Some(text(session.current_user)),
             "version" => Some(text(session.version)),
-            "current_role" => Some(text("NONE")),
+            "current_role" => Some(text(session.current_role)),
             "connection_id" => Some(int(session.connection_id)),
             "last_insert_id" => Some(int(session.last_insert_id)),
             "row_count" => Some(int(session.row_count)),

@@ -356,7 +356,7 @@ pub fn after(select: &mut Select) {
     }
 }
 
-fn lower_columns(alias: &mut TableAlias) {
+pub fn lower_columns(alias: &mut TableAlias) {
     alias.name.quote_style = Some('`');
     alias.columns.iter_mut().for_each(|column| lower(&mut column.name));
 }

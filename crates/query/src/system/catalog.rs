@@ -412,6 +412,41 @@ pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
+/// `mysql.role_edges`: which roles were granted to which accounts.
+pub fn role_edges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let users = system.snapshot.catalog.users();
+    users
+        .flat_map(|user| {
+            user.roles.iter().map(|granted| {
+                vec![
+                    granted.role.host.as_str().into(),
+                    granted.role.name.as_str().into(),
+                    user.account.host.as_str().into(),
+                    user.account.name.as_str().into(),
+                    (if granted.admin { "Y" } else { "N" }).into(),
+                ]
+            })
+        })
+        .collect()
+}
+
+/// `mysql.default_roles`.
+pub fn default_roles(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let users = system.snapshot.catalog.users();
+    users
+        .flat_map(|user| {
+            user.default_roles.iter().map(|role| {
+                vec![
+                    user.account.host.as_str().into(),
+                    user.account.name.as_str().into(),
+                    role.host.as_str().into(),
+                    role.name.as_str().into(),
+                ]
+            })
+        })
+        .collect()
+}
+
 pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let users = system.snapshot.catalog.users();
     users
@@ -422,7 +457,7 @@ pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 "caching_sha2_password".into(),
                 // Password hashes are never displayed.
                 "".into(),
-                "N".into(),
+                (if user.locked { "Y" } else { "N" }).into(),
             ]
         })
         .collect()

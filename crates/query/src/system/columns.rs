@@ -280,6 +280,25 @@ pub const TABLES: &[SystemTable] = &[
         account_locked
     ),
     table!("mysql", "db", Rows::None, Host, Db, User),
+    table!(
+        "mysql",
+        "role_edges",
+        Rows::Catalog(catalog::role_edges),
+        FROM_HOST,
+        FROM_USER,
+        TO_HOST,
+        TO_USER,
+        WITH_ADMIN_OPTION
+    ),
+    table!(
+        "mysql",
+        "default_roles",
+        Rows::Catalog(catalog::default_roles),
+        HOST,
+        USER,
+        DEFAULT_ROLE_HOST,
+        DEFAULT_ROLE_USER
+    ),
     table!("mysql", "proc", Rows::None, db, name, type, comment, body),
     table!("mysql", "func", Rows::None, name, #ret, dl, type),
     table!(

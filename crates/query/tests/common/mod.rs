@@ -72,6 +72,7 @@ pub fn session() -> Session<'static> {
         database: Some("d"),
         user: "root@localhost",
         current_user: "root@%",
+        current_role: "NONE",
         version: "8.0.36-freshet",
         connection_id: 7,
         last_insert_id: 0,

@@ -124,7 +124,7 @@ async fn used_label(
     label: &str,
 ) -> Result<Option<UsedLabel>> {
     let catalog = http.engine.catalog();
-    require_visible(&catalog, account, database)?;
+    require_visible(&catalog, http.actor(account), database)?;
     let db = catalog.require_database(database)?.id;
     Ok(http.engine.used_label(db, label).await)
 }
@@ -132,7 +132,7 @@ async fn used_label(
 /// The columns of a table, in the form that connectors expect.
 pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str) -> Result<Value> {
     let catalog = http.engine.catalog();
-    authorize(&catalog, account, Privilege::Select, Object::Table(database, table))?;
+    authorize(&catalog, http.actor(account), Privilege::Select, Object::Table(database, table))?;
     let table = catalog.require_table(database, table)?;
     let column = |column: &freshet_schema::Column| {
         json!({

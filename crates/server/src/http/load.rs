@@ -363,7 +363,7 @@ fn check_partial(headers: &LoadHeaders, table: &Table) -> Result<()> {
 
 fn authorize_load(http: &Http, account: &Account, database: &str, table: &str) -> Result<()> {
     let object = Object::Table(database, table);
-    authorize(&http.engine.catalog(), account, Privilege::Insert, object)
+    authorize(&http.engine.catalog(), http.actor(account), Privilege::Insert, object)
 }
 
 fn answer_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Response<Full<Bytes>> {

@@ -88,7 +88,7 @@ impl Dispatcher<'_> {
                 self.writer.statistics(&line);
             }
             Command::ProcessKill(id) => {
-                let killed = statement::kill(self.session, u64::from(id), true);
+                let killed = statement::admin::kill(self.session, u64::from(id), true);
                 self.done(killed);
             }
             Command::Fetch { statement_id, rows } => self.fetch(statement_id, rows),

@@ -150,6 +150,7 @@ fn open_session(
 ) -> std::result::Result<Box<Session>, Refused> {
     let client = Client {
         account,
+        roles: Arc::from([]),
         user: request.user.to_owned(),
         peer,
         capabilities: channel.writer.capabilities(),

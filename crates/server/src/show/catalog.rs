@@ -24,7 +24,7 @@ use crate::session::Session;
 /// SHOW DATABASES.
 pub fn databases(session: &Session) -> Result<Listing> {
     let catalog = session.shared.engine.catalog();
-    let account = &session.client.account;
+    let account = session.client.actor();
     let mut names = catalog.databases().map(|database| database.name.clone()).collect::<Vec<_>>();
     names.extend(RESERVED_DATABASES.iter().map(|name| (*name).to_owned()));
     names.sort();
@@ -38,12 +38,12 @@ pub fn databases(session: &Session) -> Result<Listing> {
 /// The tables of a database that the user may see.
 fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let catalog = session.shared.engine.catalog();
-    require_visible(&catalog, &session.client.account, database)?;
+    require_visible(&catalog, session.client.actor(), database)?;
     if is_reserved_database(database) {
         return Ok(Vec::new());
     }
     let tables = catalog.require_database(database)?.tables.values().cloned();
-    let account = &session.client.account;
+    let account = session.client.actor();
     Ok(tables.filter(|table| may_see_table(&catalog, account, database, &table.name)).collect())
 }
 
@@ -51,7 +51,7 @@ fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
 fn visible_views(session: &Session, database: &str) -> Vec<Arc<View>> {
     let catalog = session.shared.engine.catalog();
     let Some(home) = catalog.database(database) else { return Vec::new() };
-    let account = &session.client.account;
+    let account = session.client.actor();
     let views = catalog.views().filter(|view| view.db == home.id);
     views.filter(|view| may_see_table(&catalog, account, database, &view.name)).cloned().collect()
 }
@@ -152,16 +152,18 @@ const COLLATION: &str = "utf8mb4_bin";
 
 fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
     let database = session.database_of(name.database.as_deref())?;
-    session.authorize(Privilege::Select, Object::Table(database, &name.table))?;
-    let catalog = session.shared.engine.catalog();
-    Ok(Arc::clone(catalog.require_table(database, &name.table)?))
+    session.authorize_use(Privilege::Select, database, &name.table)?;
+    session.definition(database, &name.table)
 }
 
 /// The view of this name, if there is one and the user may read it.
 fn view(session: &Session, name: &TableName) -> Result<Option<Arc<View>>> {
     let database = session.database_of(name.database.as_deref())?;
     let catalog = session.shared.engine.catalog();
-    let Some(view) = catalog.view(database, &name.table) else { return Ok(None) };
+    // A temporary table stands in front of it.
+    let is_hidden = session.temporary.find(database, &name.table).is_some();
+    let found = catalog.view(database, &name.table).filter(|_| !is_hidden);
+    let Some(view) = found else { return Ok(None) };
     session.authorize(Privilege::Select, Object::Table(database, &name.table))?;
     Ok(Some(Arc::clone(view)))
 }
@@ -443,7 +445,7 @@ pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
 /// SHOW CREATE DATABASE.
 pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
     let catalog = session.shared.engine.catalog();
-    require_visible(&catalog, &session.client.account, name)?;
+    require_visible(&catalog, session.client.actor(), name)?;
     let mode = match is_reserved_database(name) {
         true => None,
         false => catalog.require_database(name)?.mode,

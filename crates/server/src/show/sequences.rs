@@ -8,7 +8,7 @@ use crate::session::Session;
 pub fn sequences(session: &Session) -> Result<Listing> {
     let database = session.database_of(None)?;
     let catalog = session.shared.engine.catalog();
-    let account = &session.client.account;
+    let account = session.client.actor();
     require_visible(&catalog, account, database)?;
     let mut listing = Listing::new(&[
         "SCHEMA_NAME",

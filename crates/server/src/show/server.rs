@@ -146,7 +146,7 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     let engine = &session.shared.engine;
     let catalog = engine.catalog();
     let database = session.database_of(database)?;
-    require_visible(&catalog, &session.client.account, database)?;
+    require_visible(&catalog, session.client.actor(), database)?;
     let db = catalog.require_database(database)?.id;
     let horizon = engine.horizon().get();
     for record in engine.finished_labels(db) {

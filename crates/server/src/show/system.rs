@@ -36,7 +36,7 @@ impl ServerView {
     }
 
     fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
-        authorize(&self.shared.engine.catalog(), &self.client.account, privilege, object)
+        authorize(&self.shared.engine.catalog(), self.client.actor(), privilege, object)
     }
 
     fn processlist(&self) -> Vec<Vec<Cell>> {
@@ -185,7 +185,7 @@ impl SystemSource for ServerView {
     }
 
     fn may_see(&self, database: &str) -> bool {
-        may_see_database(&self.shared.engine.catalog(), &self.client.account, database)
+        may_see_database(&self.shared.engine.catalog(), self.client.actor(), database)
     }
 
     fn may_show_view(&self, database: &str, view: &str) -> bool {
@@ -193,6 +193,6 @@ impl SystemSource for ServerView {
     }
 
     fn may_see_table(&self, database: &str, table: &str) -> bool {
-        may_see_table(&self.shared.engine.catalog(), &self.client.account, database, table)
+        may_see_table(&self.shared.engine.catalog(), self.client.actor(), database, table)
     }
 }

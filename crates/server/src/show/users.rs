@@ -8,7 +8,7 @@ use crate::auth;
 use crate::session::Session;
 
 /// SHOW GRANTS.
-pub fn grants(session: &Session, account: Option<&Account>) -> Result<Listing> {
+pub fn grants(session: &Session, account: Option<&Account>, using: &[Account]) -> Result<Listing> {
     let account = shown_account(session, account)?;
     let catalog = session.shared.engine.catalog();
     let Some(user) = catalog.user(account) else {
@@ -16,7 +16,8 @@ pub fn grants(session: &Session, account: Option<&Account>) -> Result<Listing> {
     };
     let Account { name, host } = account;
     let mut listing = Listing::new(&[&format!("Grants for {name}@{host}")]);
-    for grant in user.show_grants() {
+    using.iter().try_for_each(|role| user.require_role(role))?;
+    for grant in user.with_roles(&catalog, using).show_grants() {
         listing.add([&grant]);
     }
     Ok(listing)

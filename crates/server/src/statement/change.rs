@@ -8,7 +8,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
 use freshet_ingest::{LoadBuffer, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit, Written};
-use freshet_meta::{Object, Privilege};
+use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::result::Cells;
@@ -87,8 +87,8 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
         ChangeKind::Update { .. } | ChangeKind::Lock { .. } => Privilege::Update,
         ChangeKind::Delete => Privilege::Delete,
     };
-    session.authorize(privilege, Object::Table(database, &change.target.table))?;
-    session.shared.engine.target(database, &change.target.table)
+    session.authorize_use(privilege, database, &change.target.table)?;
+    session.target(database, &change.target.table)
 }
 
 fn is_whole_delete(change: &Change) -> bool {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
-use freshet_ingest::CreateOutcome;
-use freshet_ingest::OnExisting;
+use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable};
 use freshet_meta::{
     ColumnSpec, DefaultSpec, Object, Privilege, Renaming, SchemaChange, TableSpec,
     show_create_table,
 };
+use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
@@ -51,8 +51,8 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             Ok(Reply::done())
         }
         Statement::CreateTable(create) => create_table(session, create).await,
-        Statement::DropTable { tables, if_exists } => {
-            drop_tables(session, tables, *if_exists).await
+        Statement::DropTable { tables, if_exists, temporary } => {
+            drop_tables(session, tables, *if_exists, *temporary).await
         }
         Statement::Truncate(tables) => {
             let ids = tables.iter().map(|table| table_id(session, table, Privilege::Drop));
@@ -84,8 +84,8 @@ fn warn(session: &mut Session, warnings: Vec<String>) {
 
 fn table_id(session: &Session, table: &TableName, privilege: Privilege) -> Result<TableId> {
     let database = session.database_of(table.database.as_deref())?;
-    session.authorize(privilege, Object::Table(database, &table.table))?;
-    Ok(session.shared.engine.catalog().require_table(database, &table.table)?.id)
+    session.authorize_use(privilege, database, &table.table)?;
+    Ok(session.definition(database, &table.table)?.id)
 }
 
 async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Reply> {
@@ -93,10 +93,13 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     let name = create.spec.name.clone();
     session.authorize(Privilege::Create, Object::Table(&database, &name))?;
     let mut spec = match &create.like {
-        Some(like) => spec_like(session, like)?,
+        Some(like) => spec_like(session, like, (&database, &name))?,
         None => create.spec.clone(),
     };
     spec.name = name.clone();
+    if create.temporary {
+        return create_temporary(session, database, spec, create).await;
+    }
     if let Some(select) = &create.query {
         session.authorize(Privilege::Insert, Object::Table(&database, &name))?;
         return create_as(session, database, spec, create, select).await;
@@ -121,12 +124,46 @@ async fn create_from(
     Ok(created.existed)
 }
 
+/// CREATE TEMPORARY TABLE: a table of this session, which stands in front of another of its name.
+async fn create_temporary(
+    session: &mut Session,
+    database: String,
+    mut spec: TableSpec,
+    create: &CreateTable,
+) -> Result<Reply> {
+    if session.temporary.find(&database, &spec.name).is_some() {
+        let exists = format!("Table '{}' already exists", spec.name);
+        if !create.if_not_exists {
+            bail!(TableExists, "{exists}");
+        }
+        session.diagnostics.push("Note", 1050, exists);
+        return Ok(Reply::done());
+    }
+    session.temporary.check_room()?;
+    let rows = match &create.query {
+        Some(select) => Some(selected(session, &mut spec, select).await?),
+        None => None,
+    };
+    let (engine, home) = (Arc::clone(&session.shared.engine), database.clone());
+    let made = async move { engine.ddl().create_temporary(&home, spec).await };
+    let (table, warnings) = shield(session, made).await?;
+    warn(session, warnings);
+    let reply = match rows {
+        Some((columns, rows)) => fill(session, &table, columns, rows).await?,
+        None => Reply::done(),
+    };
+    session.keep_temporary(database, table);
+    Ok(reply)
+}
+
 /// CREATE TABLE .. LIKE: parses SHOW CREATE TABLE of the other table.
-fn spec_like(session: &Session, like: &TableName) -> Result<TableSpec> {
+fn spec_like(session: &Session, like: &TableName, (home, name): (&str, &str)) -> Result<TableSpec> {
     let database = session.database_of(like.database.as_deref())?;
-    session.authorize(Privilege::Select, Object::Table(database, &like.table))?;
-    let catalog = session.shared.engine.catalog();
-    let sql = show_create_table(catalog.require_table(database, &like.table)?, None);
+    if (database, &*like.table) == (home, name) {
+        bail!(NotUniqueTable, "Not unique table/alias: '{name}'");
+    }
+    session.authorize_use(Privilege::Select, database, &like.table)?;
+    let sql = show_create_table(&*session.definition(database, &like.table)?, None);
     match parse(&sql, Default::default())?.remove(0).statement {
         Statement::CreateTable(create) => Ok(create.spec),
         _ => bail!(Unknown, "table '{}' cannot be described", like.table),
@@ -142,14 +179,7 @@ async fn create_as(
     create: &CreateTable,
     select: &Select,
 ) -> Result<Reply> {
-    session.transactions.writable(&session.shared.engine, &session.settings)?;
-    let losses = session.settings.losses(spec.form);
-    let (columns, rows) = query::run(session, select, Vec::new(), losses).await?;
-    // A transaction opened by planning has a snapshot without the new table.
-    session.transactions.roll_back();
-    if spec.columns.is_empty() {
-        spec.columns = columns.iter().map(column_spec).collect();
-    }
+    let (columns, rows) = selected(session, &mut spec, select).await?;
     let engine = Arc::clone(&session.shared.engine);
     let (name, if_not_exists) = (spec.name.clone(), create.if_not_exists);
     let home = database.clone();
@@ -164,15 +194,42 @@ async fn create_as(
             return Ok(Reply::done());
         }
     };
+    let loaded = fill(session, &table, columns, rows).await?;
+    let lsn = session.acked;
+    shield(session, async move { table.list(lsn).await }).await?;
+    Ok(loaded)
+}
+
+/// The rows of AS SELECT, whose columns become those of a table without any.
+async fn selected(
+    session: &mut Session,
+    spec: &mut TableSpec,
+    select: &Select,
+) -> Result<(Vec<ResultColumn>, Rows)> {
+    session.transactions.writable(&session.shared.engine, &session.settings)?;
+    let losses = session.settings.losses(spec.form);
+    let (columns, rows) = query::run(session, select, Vec::new(), losses).await?;
+    // A transaction opened by planning has a snapshot without the new table.
+    session.transactions.roll_back();
+    if spec.columns.is_empty() {
+        spec.columns = columns.iter().map(column_spec).collect();
+    }
+    Ok((columns, rows))
+}
+
+/// Loads the rows of AS SELECT.
+async fn fill(
+    session: &mut Session,
+    table: &UnpublishedTable,
+    columns: Vec<ResultColumn>,
+    rows: Rows,
+) -> Result<Reply> {
     let (engine, into) = (&session.shared.engine, table.target().clone());
     let generation = engine.catalog_generation();
     let on_existing = OnExisting::Refuse;
     let settings = &session.settings;
     let target = Target::new::<&str>(engine, settings, generation, into, None, on_existing)?;
-    let loaded = insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await?;
-    let lsn = session.acked;
-    shield(session, async move { table.list(lsn).await }).await?;
-    Ok(loaded)
+    insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await
 }
 
 /// The column of a table or view that has the values of a result column.
@@ -220,18 +277,35 @@ async fn drop_tables(
     session: &mut Session,
     tables: &[TableName],
     if_exists: bool,
+    temporary: bool,
 ) -> Result<Reply> {
     for table in tables {
-        let database = session.database_of(table.database.as_deref())?.to_owned();
-        session.authorize(Privilege::Drop, Object::Table(&database, &table.table))?;
+        let database = session.database_of(table.database.as_deref())?;
+        if session.temporary.find(database, &table.table).is_some() {
+            continue;
+        }
+        if temporary && !if_exists {
+            bail!(TableDropMissing, "Unknown table '{database}.{}'", table.table);
+        }
+        if temporary {
+            continue;
+        }
+        session.authorize(Privilege::Drop, Object::Table(database, &table.table))?;
         if !if_exists {
-            session.shared.engine.catalog().table_to_drop(&database, &table.table, false)?;
+            session.shared.engine.catalog().table_to_drop(database, &table.table, false)?;
         }
     }
     for table in tables {
         let database = session.database_of(table.database.as_deref())?.to_owned();
         let (engine, name) = (Arc::clone(&session.shared.engine), table.table.clone());
+        if session.drop_temporary(&database, &name) {
+            continue;
+        }
         let shown = format!("{database}.{name}");
+        if temporary {
+            session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
+            continue;
+        }
         let dropped = async move { engine.ddl().drop_table(&database, &name, if_exists).await };
         if !shield(session, dropped).await? {
             session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
@@ -277,6 +351,12 @@ async fn rename(session: &Session, pairs: &[(TableName, TableName)]) -> Result<R
 fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> Result<Renaming> {
     let database = session.database_of(from.database.as_deref())?;
     let new_database = session.database_of(to.database.as_deref())?;
+    if session.temporary.find(database, &from.table).is_some() {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'RENAME of a temporary table'"
+        );
+    }
     session.authorize(Privilege::Alter, Object::Table(database, &from.table))?;
     session.authorize(Privilege::Drop, Object::Table(database, &from.table))?;
     session.authorize(Privilege::Create, Object::Table(new_database, &to.table))?;
@@ -316,7 +396,7 @@ async fn flush(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
         named => {
             let id = |table: &TableName| {
                 let database = session.database_of(table.database.as_deref())?;
-                engine.target(database, &table.table).map(|target| target.id())
+                session.target(database, &table.table).map(|target| target.id())
             };
             named.iter().map(id).collect::<Result<Vec<_>>>()?
         }

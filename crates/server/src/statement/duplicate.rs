@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_ingest::{LoadBuffer, OnExisting, WaitLimit, Written};
-use freshet_meta::{Object, Privilege};
+use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Assignments, over_rows};
 use freshet_query::parser::TableName;
@@ -50,7 +50,7 @@ pub async fn insert_or_update(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let database = session.database_of(table.database.as_deref())?;
-    session.authorize(Privilege::Update, Object::Table(database, &table.table))?;
+    session.authorize_use(Privilege::Update, database, &table.table)?;
     let ignores = target.on_existing == OnExisting::Skip;
     let assigned = Assigned::new(session, &target.into, set, ignores)?;
     if session.buffer.rows() == 0 {

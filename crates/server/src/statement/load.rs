@@ -109,7 +109,7 @@ impl Plan {
         let resolved = |columns: Option<&[&str]>, on_existing| {
             resolve(session, Some(database), &load.table.table, columns, on_existing)
         };
-        let table = session.shared.engine.target(database, &load.table.table);
+        let table = session.target(database, &load.table.table);
         // Rows of LOCAL are left out as with IGNORE, since the client could not be stopped.
         let on_existing = match (load.on_same_key, &table) {
             (OnSameKey::Ignore, _) => OnExisting::Skip,

@@ -203,16 +203,16 @@ fn charset_only(session: &mut Session, charset: Option<&str>) -> Result<()> {
 }
 
 async fn set_password(session: &Session, account: Option<&Account>, password: &str) -> Result<()> {
-    let own = session.client.account.clone();
-    let account = account.cloned().unwrap_or_else(|| own.clone());
-    if account != own {
+    let own = session.client.clone();
+    let account = account.cloned().unwrap_or_else(|| own.account.clone());
+    if account != own.account {
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let engine = Arc::clone(&session.shared.engine);
     let change = async move {
-        engine.ddl().change_users(move |admin| admin.set_auth(&own, &account, data)).await
+        engine.ddl().change_users(move |admin| admin.set_auth(own.actor(), &account, data)).await
     };
     super::shield(session, change).await
 }

@@ -16,7 +16,7 @@ use crate::session::Session;
 /// # Errors
 /// Missing privileges, existing or missing users.
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
-    let by = session.client.account.clone();
+    let by = session.client.clone();
     match statement {
         Statement::CreateUser { users, tls, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
@@ -26,7 +26,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
                 let mut existed = Vec::new();
                 for (account, auth) in users {
                     let auth = AuthData { tls, ..auth };
-                    if admin.create_user(&by, &account, auth, if_not_exists)? {
+                    if admin.create_user(by.actor(), &account, auth, if_not_exists)? {
                         existed.push(account);
                     }
                 }
@@ -47,7 +47,9 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
                 let accounts = users.iter().map(|(account, _)| account.clone());
                 let (accounts, by) = (accounts.collect::<Vec<_>>(), by.clone());
                 run(session, move |admin| {
-                    accounts.iter().try_for_each(|account| admin.require_tls(&by, account, tls))
+                    accounts
+                        .iter()
+                        .try_for_each(|account| admin.require_tls(by.actor(), account, tls))
                 })
                 .await?;
             }
@@ -57,16 +59,16 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             run(session, move |admin| {
                 users
                     .into_iter()
-                    .try_for_each(|(account, auth)| admin.set_auth(&by, &account, auth))
+                    .try_for_each(|(account, auth)| admin.set_auth(by.actor(), &account, auth))
             })
             .await?;
         }
         Statement::DropUser { users, if_exists } => {
             let (users, if_exists) = (users.clone(), *if_exists);
             run(session, move |admin| {
-                users
-                    .iter()
-                    .try_for_each(|account| admin.drop_user(&by, account, if_exists).map(drop))
+                users.iter().try_for_each(|account| {
+                    admin.drop_user(by.actor(), account, if_exists).map(drop)
+                })
             })
             .await?;
         }
@@ -77,7 +79,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     Ok(Reply::done())
 }
 
-async fn run<T: Send + 'static>(
+pub(super) async fn run<T: Send + 'static>(
     session: &Session,
     change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -125,11 +127,11 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
     };
     check_may_grant(session, granting.privileges, &object)?;
     let (accounts, privileges) = (granting.accounts.clone(), granting.privileges);
-    let by = session.client.account.clone();
+    let by = session.client.clone();
     run(session, move |admin| {
         accounts.iter().try_for_each(|account| match give {
             true => admin.grant(account, privileges, &object),
-            false => admin.revoke(&by, account, privileges, &object),
+            false => admin.revoke(by.actor(), account, privileges, &object),
         })
     })
     .await

@@ -105,6 +105,12 @@ const fn fixed(
 
 /// All variables, ordered by name.
 pub const ALL: &[Variable] = &[
+    global(
+        "activate_all_roles_on_login",
+        Kind::Bool,
+        "0",
+        "Whether a login makes all roles of the account active, and not only its default roles.",
+    ),
     both(
         "auto_increment_increment",
         Kind::Int { min: 1, max: 65535 },

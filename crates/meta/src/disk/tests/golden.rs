@@ -20,10 +20,10 @@ use prost::Message;
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
-    GrantObject, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen,
-    LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege,
-    Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate,
-    User, View,
+    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
+    LeftOpen, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote,
+    Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement,
+    Truncate, User, View,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -405,6 +405,7 @@ fn user() {
             grant(GrantObject::Database(database.clone()), Privilege::Insert),
             grant(GrantObject::Table(database, table), Privilege::GrantOption),
         ],
+        ..User::new(Account::root(), AuthData::default())
     };
     has_bytes(
         &user,
@@ -413,7 +414,14 @@ fn user() {
     );
     let account = Account::anywhere("u");
     let auth = AuthData { tls: TlsRequirement::X509, ..AuthData::default() };
-    has_bytes(&User::new(account, auth), "010a01751201253003");
+    has_bytes(&User::new(account.clone(), auth), "010a01751201253003");
+    let role = User {
+        locked: true,
+        roles: vec![GrantedRole { role: account.clone(), admin: true }],
+        default_roles: vec![account],
+        ..User::new(Account::anywhere("r"), AuthData::default())
+    };
+    has_bytes(&role, "010a01721201253801420a0a060a017512012510014a060a0175120125");
 }
 
 #[test]

@@ -374,11 +374,17 @@ pub(super) fn user() -> impl Strategy<Value = User> {
     });
     let tls = select(vec![TlsRequirement::None, TlsRequirement::Ssl, TlsRequirement::X509]);
     let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls);
-    (text(), text(), auth, vec(grant, 0..4)).prop_map(
-        |(name, host, (native, sha2_slow, tls), grants)| User {
-            account: Account { name, host },
+    let account = || (text(), text()).prop_map(|(name, host)| Account { name, host });
+    let granted = (account(), any::<bool>()).prop_map(|(role, admin)| GrantedRole { role, admin });
+    let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3));
+    (account(), auth, vec(grant, 0..4), roles).prop_map(
+        |(account, (native, sha2_slow, tls), grants, (locked, roles, default_roles))| User {
+            account,
             auth: AuthData { native, sha2_slow, tls },
+            locked,
             grants,
+            roles,
+            default_roles,
         },
     )
 }

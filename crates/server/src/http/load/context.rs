@@ -52,6 +52,7 @@ impl StatementContext for LoadContext {
             database: Some(&self.database),
             user: &self.user,
             current_user: &self.user,
+            current_role: "NONE",
             version: &self.version,
             connection_id: 0,
             last_insert_id: 0,

@@ -45,21 +45,22 @@ async fn end(http: &Http, client: &Client, database: &str, headers: &HeaderMap) 
     let account = authenticate(http, client, headers).await?;
     client.assign_slot(http, &account)?;
     let catalog = http.engine.catalog();
-    require_visible(&catalog, &account, database)?;
+    let actor = http.actor(&account);
+    require_visible(&catalog, actor, database)?;
     let db = catalog.require_database(database)?.id;
     let (end, done) = operation(headers)?;
     let found = http.engine.prepared(db, id_of(headers)?)?;
     match catalog.table_by_id(found.table) {
         Some(table) => {
             // Who may not see the table is not told its name.
-            if !may_see_table(&catalog, &account, database, &table.name) {
+            if !may_see_table(&catalog, actor, database, &table.name) {
                 return Err(not_found(found.txn));
             }
             let object = Object::Table(database, &table.name);
-            authorize(&catalog, &account, Privilege::Insert, object)?;
+            authorize(&catalog, actor, Privilege::Insert, object)?;
         }
         // Of a table that was dropped the load can be aborted only.
-        None => authorize(&catalog, &account, Privilege::Insert, Object::Database(database))?,
+        None => authorize(&catalog, actor, Privilege::Insert, Object::Database(database))?,
     }
     let (sender, receiver) = oneshot::channel();
     let engine = Arc::clone(&http.engine);
