@@ -148,7 +148,8 @@ fn named(name: &[u8]) -> Option<&str> {
 
 /// Whether values of the type are equal exactly where their cells are.
 fn can_be_compared(ty: ColumnType) -> bool {
-    let is_number = ty.is_integer() && !matches!(ty, ColumnType::Boolean | ColumnType::LargeInt);
+    let is_number = ty.is_integer()
+        && !matches!(ty, ColumnType::Boolean | ColumnType::LargeInt | ColumnType::Year);
     is_number || matches!(ty, ColumnType::VarChar { .. } | ColumnType::Char { .. })
 }
 
