@@ -1,4 +1,4 @@
-use freshet_base::{ColumnId, ErrorCode};
+use freshet_base::ColumnId;
 use freshet_schema::{Aggregate, DefaultValue};
 
 use super::*;

@@ -20,10 +20,10 @@ use proptest::sample::select;
 
 use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
-    GrantObject, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen,
-    LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Privilege,
-    Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement, Truncate,
-    User, View,
+    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
+    LeftOpen, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote,
+    Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement,
+    Truncate, User, View,
 };
 
 fn text() -> impl Strategy<Value = String> {
