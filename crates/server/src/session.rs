@@ -91,6 +91,9 @@ pub struct Diagnostics {
     pub conditions: Vec<Condition>,
     /// The number of conditions, including those that were not kept.
     pub count: u64,
+    /// Whether the statement only shows them. Its answer counts none, as in MySQL: a client that
+    /// asks for the warnings of every answer that has some would ask for ever.
+    pub shown: bool,
 }
 
 impl Diagnostics {
@@ -121,9 +124,9 @@ impl Diagnostics {
         self.count += warnings.count.saturating_sub(kept);
     }
 
-    /// The count, saturated to 16 bits for packets.
+    /// The count for the packet that ends an answer, saturated to 16 bits.
     pub fn count_u16(&self) -> u16 {
-        u16::try_from(self.count).unwrap_or(u16::MAX)
+        if self.shown { 0 } else { u16::try_from(self.count).unwrap_or(u16::MAX) }
     }
 }
 

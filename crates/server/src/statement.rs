@@ -290,9 +290,9 @@ async fn one(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
-    let keeps = matches!(&statement.statement, Statement::Show(show)
+    session.diagnostics.shown = matches!(&statement.statement, Statement::Show(show)
         if matches!(show.what, ShowWhat::Warnings { .. }));
-    if !keeps {
+    if !session.diagnostics.shown {
         session.diagnostics.clear();
         begin_hint(session, statement);
     }

@@ -57,6 +57,14 @@ assert plain.fetchone() == (20,)
 
 raises(1146, plain.execute, "SELECT * FROM nope")
 raises(1406, plain.execute, "INSERT INTO t (s) VALUES (REPEAT('x', 21))")
+warned = mysql.connector.connect(database=DATABASE, get_warnings=True, **OPTIONS)
+with warned.cursor() as cursor:
+    cursor.execute("DROP TABLE IF EXISTS nope")
+    assert cursor.fetchwarnings() == [("Note", 1051, f"Unknown table '{DATABASE}.nope'")]
+    cursor.execute("DO 1")
+    assert cursor.fetchwarnings() is None
+warned.close()
+
 connection.ping()
 connection.reset_session()
 connection.close()

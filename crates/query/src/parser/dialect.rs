@@ -3,8 +3,9 @@
 use std::any::TypeId;
 
 use sqlparser::ast::{
-    BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName, UnaryOperator,
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName,
+    UnaryOperator,
 };
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -120,6 +121,14 @@ fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     }))
 }
 
+/// Parses the part after BINARY, which binds more closely than any sign; `sqlparser` takes all that
+/// follows, an OR too.
+fn binary(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let expr = Box::new(parser.parse_subexpr(SIGN)?);
+    let data_type = DataType::Binary(None);
+    Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
+}
+
 /// ``@`name` `` and `@'name'`, whose quotes are a token of their own.
 fn quoted_variable(parser: &mut Parser) -> Option<Expr> {
     if parser.peek_token_ref().token != Token::AtSign {
@@ -218,8 +227,8 @@ impl Dialect for MySql {
     }
 
     // Unary operators: `sqlparser` gives signs the precedence of `*` and `!` that of NOT, while in
-    // MySQL they bind more closely than `^`. And INTERVAL, for which it lacks compound units such
-    // as DAY_SECOND.
+    // MySQL they bind more closely than `^`. BINARY; and INTERVAL, for which it lacks compound
+    // units such as DAY_SECOND.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let op = match parser.peek_token_ref().token {
             Token::Minus => Some(UnaryOperator::Minus),
@@ -238,6 +247,9 @@ impl Dialect for MySql {
         }
         if let Some(converted) = char_using(parser) {
             return Some(converted);
+        }
+        if parser.parse_keyword(Keyword::BINARY) {
+            return Some(binary(parser));
         }
         if !parser.peek_keyword(Keyword::INTERVAL) {
             return None;

@@ -16,7 +16,13 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<(ColumnType, bool)> {
     if name == "DOUBLE" || name == "CHARACTER" || name == "CHAR" || name == "LONG" {
         let _ = cursor.words("PRECISION") || cursor.words("VARYING");
     }
-    let arguments = arguments(cursor)?;
+    let arguments = match name.as_str() {
+        "ENUM" | "SET" => {
+            cursor.in_parens(Cursor::text)?;
+            Vec::new()
+        }
+        _ => arguments(cursor)?,
+    };
     let unsigned = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
     let fractional =
