@@ -65,6 +65,8 @@ codes! {
     /// GROUP BY names an aggregate.
     WrongGroupField = 1056 "42000" 400;
     DuplicateColumn = 1060 "42S21" 400;
+    /// Two keys of a table with one name.
+    DuplicateKeyName = 1061 "42000" 409;
     DuplicateKey = 1062 "23000" 409;
     Syntax = 1064 "42000" 400;
     EmptyQuery = 1065 "42000" 400;
@@ -125,6 +127,8 @@ codes! {
     BlobKey = 1170 "42000" 400;
     /// A SELECT INTO with more than one row.
     TooManyRows = 1172 "42000" 400;
+    /// A key that the table lacks.
+    NoSuchKey = 1176 "42000" 400;
     UnknownVariable = 1193 "HY000" 400;
     /// The statement waited too long for a lock or for its place in a queue.
     LockWaitTimeout = 1205 "HY000" 503;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Created, Database, DatabaseMode, Definition, Meta, MetaEvent, Renaming, SchemaChange,
-    TableSpec, UserAdmin, View,
+    Created, Database, DatabaseMode, Definition, KeyChange, Meta, MetaEvent, Renaming,
+    SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
@@ -173,6 +173,24 @@ impl Ddl {
         let (properties, warnings) = self.store.meta().catalog().properties_with(id, &pairs)?;
         let change = Definition::Properties(properties);
         let event = MetaEvent::Define { table: id, change };
+        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
+        Ok(warnings)
+    }
+
+    /// Adds, drops or renames keys that are shown only. Returns warnings.
+    ///
+    /// # Errors
+    /// Those of metadata, and those of the log.
+    pub async fn alter_keys(&self, id: TableId, changes: &[KeyChange]) -> Result<Vec<String>> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let room = self.room_of_definition().await?;
+        let state = self.states_of(&[id])?.remove(0);
+        let _one = state.altering.lock().await;
+        self.settler.events_settled(&state).await;
+        let (keys, warnings) = self.store.meta().catalog().keys_with(id, changes)?;
+        let event = MetaEvent::Define { table: id, change: Definition::Keys(keys) };
         self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
         Ok(warnings)
     }

@@ -46,7 +46,7 @@ impl Catalog {
 }
 
 /// The next schema of `table` after `changes`.
-fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSchema> {
+pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSchema> {
     let now = table.schema();
     if table.history.versions().len() >= VERSIONS_MAX {
         bail!(

@@ -8,8 +8,8 @@ use freshet_schema::{
 };
 
 use crate::spec::{
-    BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    PlacementSpec, TableSpec,
+    BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec, KeyModelSpec,
+    KeySpec, PlacementSpec, TableSpec,
 };
 use crate::{names, properties};
 
@@ -60,12 +60,15 @@ impl Planned {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
         let columns = columns(spec)?;
-        let declared_keys = declared_keys(spec, &columns)?;
+        let mut declared_keys = declared_keys(spec, &columns)?;
         let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
         let key_columns = if key_model == KeyModel::Primary { 0 } else { sort_key.len() };
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
+        for foreign in &spec.foreign_keys {
+            warnings.push(add_foreign(&mut declared_keys, foreign, &columns)?);
+        }
         let placement = spec.placement.as_ref().map(|written| placement(written, &columns));
         let placement = placement.transpose()?;
         let by_clause = match &placement {
@@ -378,7 +381,7 @@ fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey
     Ok(keys)
 }
 
-fn declared_key(
+pub(crate) fn declared_key(
     written: &DeclaredKeySpec,
     columns: &[Column],
     before: &[DeclaredKey],
@@ -403,7 +406,7 @@ fn declared_key(
     let taken = |name: &str| before.iter().any(|key| key.name.eq_ignore_ascii_case(name));
     let name = match &written.name {
         _ if is_primary => "PRIMARY".to_owned(),
-        Some(name) if taken(name) => bail!(Unknown, "Duplicate key name '{name}'"),
+        Some(name) if taken(name) => bail!(DuplicateKeyName, "Duplicate key name '{name}'"),
         Some(name) => name.clone(),
         None => free_name(first, taken),
     };
@@ -420,7 +423,7 @@ fn free_name(column: &str, taken: impl Fn(&str) -> bool) -> String {
         .expect("there are more numbers than keys")
 }
 
-fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> {
+pub(crate) fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> {
     let kind = match key.kind {
         DeclaredKeyKind::Primary if model == KeyModel::Primary => return None,
         DeclaredKeyKind::Primary => "PRIMARY KEY".to_owned(),
@@ -428,6 +431,36 @@ fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> {
         DeclaredKeyKind::Index => return None,
     };
     Some(format!("{kind} is kept as information and not enforced: equal keys are all stored"))
+}
+
+/// Adds the index that MySQL makes for a foreign key, unless a key begins with its columns.
+/// Returns a warning that the foreign key itself is not kept.
+pub(crate) fn add_foreign(
+    keys: &mut Vec<DeclaredKey>,
+    written: &ForeignKeySpec,
+    columns: &[Column],
+) -> Result<String> {
+    let ForeignKeySpec { name, columns: named, references } = written;
+    let index = DeclaredKeySpec {
+        kind: DeclaredKeyKind::Index,
+        name: name.clone(),
+        columns: named.clone(),
+    };
+    let free = DeclaredKeySpec { name: None, ..index.clone() };
+    let taken = |name: &String| keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
+    let index = if name.as_ref().is_some_and(taken) { &free } else { &index };
+    let key = declared_key(index, columns, keys)?;
+    let shown = match name {
+        Some(name) => format!("FOREIGN KEY '{name}'"),
+        None => format!("FOREIGN KEY ({})", named.join(", ")),
+    };
+    if !keys.iter().any(|other| other.columns.starts_with(&key.columns)) {
+        keys.push(key);
+    }
+    Ok(format!(
+        "{shown} is not enforced and not kept: rows may name rows of '{references}' that are not \
+         there, and what its ON DELETE and ON UPDATE say is not done"
+    ))
 }
 
 /// The columns of a clause of PolarDB-X.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId};
 use freshet_base::{Version, err};
-use freshet_schema::{Properties, Sequence, Table, TableSchema};
+use freshet_schema::{DeclaredKey, Properties, Sequence, Table, TableSchema};
 use imbl::OrdMap;
 
 use crate::catalog::Catalog;
@@ -119,6 +119,8 @@ pub enum Definition {
     Schema(Arc<TableSchema>),
     /// ALTER SEQUENCE.
     Sequence(Sequence),
+    /// CREATE and DROP INDEX: all keys that the table has behind it.
+    Keys(Vec<DeclaredKey>),
 }
 
 /// The effect of a record of the log on metadata.
@@ -460,6 +462,7 @@ impl Fold {
             Definition::Properties(properties) => next.properties = properties.clone(),
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
+            Definition::Keys(keys) => next.declared_keys.clone_from(keys),
             Definition::Schema(schema) => {
                 if schema.version <= table.schema().version {
                     return false;
@@ -550,9 +553,10 @@ impl Fold {
                 table.and_then(|table| match change {
                     Definition::Name(name) => self.holder(table, name),
                     Definition::Listed => self.holder(table, &table.name),
-                    Definition::Properties(_) | Definition::Schema(_) | Definition::Sequence(_) => {
-                        None
-                    }
+                    Definition::Properties(_)
+                    | Definition::Schema(_)
+                    | Definition::Sequence(_)
+                    | Definition::Keys(_) => None,
                 })
             }
             MetaEvent::Rename(tables) => return self.rename_others(self.in_the_way(tables)),

@@ -15,6 +15,7 @@
 //! Test it with `cargo test -p freshet-meta`.
 
 mod alter;
+mod alter_keys;
 mod authorize;
 mod ballast;
 mod catalog;
@@ -52,6 +53,7 @@ mod view;
 mod view_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
+pub use alter_keys::KeyChange;
 pub use authorize::{
     ActiveRoles, Actor, Object, authorize, may_see_database, may_see_table, require_visible,
 };
@@ -78,8 +80,8 @@ pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{
-    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    PlacementSpec, TableSpec,
+    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec,
+    KeyModelSpec, KeySpec, PlacementSpec, TableSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

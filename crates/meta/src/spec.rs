@@ -70,6 +70,16 @@ pub struct DeclaredKeySpec {
     pub columns: Vec<String>,
 }
 
+/// FOREIGN KEY in the list of columns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignKeySpec {
+    /// The name of the constraint, if given.
+    pub name: Option<String>,
+    pub columns: Vec<String>,
+    /// The table that it references, as written.
+    pub references: String,
+}
+
 /// The DISTRIBUTED BY clause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DistributionSpec {
@@ -109,6 +119,8 @@ pub struct TableSpec {
     pub key: Option<KeySpec>,
     /// The keys in the list of columns, including `PRIMARY KEY` of a single column.
     pub declared_keys: Vec<DeclaredKeySpec>,
+    /// Not enforced, with a warning.
+    pub foreign_keys: Vec<ForeignKeySpec>,
     pub distribution: Option<DistributionSpec>,
     /// In place of `distribution`.
     pub placement: Option<PlacementSpec>,
@@ -132,6 +144,7 @@ impl TableSpec {
             columns,
             key: None,
             declared_keys: Vec::new(),
+            foreign_keys: Vec::new(),
             distribution: None,
             placement: None,
             buckets: BucketsSpec::Unset,

@@ -3,12 +3,14 @@
 
 mod alter;
 mod change;
+mod constraint;
 mod create;
 mod cursor;
 mod depth;
 mod dialect;
 mod explain;
 mod hints;
+mod index;
 mod infile;
 mod insert;
 mod into;
@@ -435,13 +437,13 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if let Some(create) = sequence::create(cursor)? {
         return Ok(sequence_statement(create));
     }
+    if let Some((table, key)) = index::create_index(cursor)? {
+        return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
+    }
     if let Some(view) = view::create_view(cursor)? {
         return Ok(Statement::CreateView(Box::new(view)));
     }
     let known = [
-        "INDEX",
-        "UNIQUE INDEX",
-        "FULLTEXT INDEX",
         "PROCEDURE",
         "FUNCTION",
         "TRIGGER",
@@ -489,7 +491,11 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let (views, if_exists) = view::drop_views(cursor)?;
         return Ok(Statement::DropViews { views, if_exists });
     }
-    let known = ["INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
+    if cursor.words("INDEX") {
+        let (table, key) = index::drop_index(cursor)?;
+        return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
+    }
+    let known = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
     match cursor.one_of(&known) {
         Some(what) => Err(refuse(&format!("DROP {what}"))),
         None => Err(cursor.error()),

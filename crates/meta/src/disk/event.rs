@@ -8,7 +8,7 @@ use prost::{Message, Oneof};
 
 use super::rowset::{MarkFileForm, RowsetForm};
 use super::sequence::SequenceForm;
-use super::table::{PropertiesForm, SchemaForm, TableForm};
+use super::table::{DeclaredKeyForm, PropertiesForm, SchemaForm, TableForm};
 use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
 use crate::fold::{Definition, MetaEvent, NewMarks, Publish, Replacement, Truncate};
@@ -74,7 +74,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7")]
     change: Option<ChangeForm>,
 }
 
@@ -90,6 +90,14 @@ pub enum ChangeForm {
     Schema(SchemaForm),
     #[prost(message, tag = "6")]
     Sequence(SequenceForm),
+    #[prost(message, tag = "7")]
+    Keys(KeysForm),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct KeysForm {
+    #[prost(message, repeated, tag = "1")]
+    keys: Vec<DeclaredKeyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -221,6 +229,7 @@ impl OnDisk for Definition {
             Self::Properties(properties) => ChangeForm::Properties(properties.form()),
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
+            Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
         }
     }
 
@@ -236,6 +245,7 @@ impl OnDisk for Definition {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
             }
             ChangeForm::Sequence(form) => Sequence::from_form(form).map(Self::Sequence),
+            ChangeForm::Keys(form) => from_forms(form.keys).map(Self::Keys),
         }
     }
 }

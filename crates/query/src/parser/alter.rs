@@ -1,9 +1,11 @@
 use freshet_base::Result;
-use freshet_meta::{ColumnPlace, SchemaChange};
+use freshet_meta::{ColumnPlace, DeclaredKeySpec, KeyChange, SchemaChange};
+use freshet_schema::DeclaredKeyKind;
 use sqlparser::tokenizer::Token;
 
 use super::create::column;
 use super::cursor::{Cursor, refuse};
+use super::index;
 use crate::syntax::TableName;
 
 /// The action of an ALTER TABLE.
@@ -11,6 +13,10 @@ use crate::syntax::TableName;
 pub enum AlterAction {
     /// ADD, DROP and RENAME COLUMN, in the order of the text.
     Columns(Vec<SchemaChange>),
+    /// ADD, DROP and RENAME of keys, beside those of columns.
+    KeysAndColumns(Vec<KeyChange>, Vec<SchemaChange>),
+    /// CREATE INDEX and DROP INDEX.
+    Index(KeyChange),
     /// SET ("key" = "value").
     Set(Vec<(String, String)>),
     Rename(TableName),
@@ -26,8 +32,8 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if cursor.words("SET") {
         return Ok((table, AlterAction::Set(cursor.properties()?)));
     }
-    let column_next = cursor.peek_word(1).as_deref() == Some("COLUMN");
-    if !column_next && cursor.words("RENAME") {
+    let part_next = ["COLUMN", "INDEX", "KEY"].map(Some).contains(&cursor.peek_word(1).as_deref());
+    if !part_next && cursor.words("RENAME") {
         let _ = cursor.words("TO") || cursor.words("AS");
         return Ok((table, AlterAction::Rename(cursor.table()?)));
     }
@@ -38,9 +44,12 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if cursor.one_of(&["DISABLE KEYS", "ENABLE KEYS"]).is_some() {
         return Ok((table, AlterAction::Keys));
     }
-    let mut changes = Vec::new();
-    cursor.list(|cursor| change(cursor, &mut changes))?;
-    Ok((table, AlterAction::Columns(changes)))
+    let (mut changes, mut keys) = (Vec::new(), Vec::new());
+    cursor.list(|cursor| change(cursor, &mut changes, &mut keys))?;
+    if keys.is_empty() {
+        return Ok((table, AlterAction::Columns(changes)));
+    }
+    Ok((table, AlterAction::KeysAndColumns(keys, changes)))
 }
 
 /// Parses the part after RENAME: pairs of old and new names.
@@ -58,12 +67,20 @@ pub fn rename_tables(cursor: &mut Cursor<'_>) -> Result<Vec<(TableName, TableNam
     })
 }
 
-fn change(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>) -> Result<()> {
+fn change(
+    cursor: &mut Cursor<'_>,
+    changes: &mut Vec<SchemaChange>,
+    keys: &mut Vec<KeyChange>,
+) -> Result<()> {
+    if let Some(change) = index::change(cursor)? {
+        keys.extend(change);
+        return Ok(());
+    }
     if cursor.words("ADD") {
-        return add(cursor, changes);
+        return add(cursor, changes, keys);
     }
     if cursor.words("DROP") {
-        let refused = ["PARTITION", "INDEX", "KEY", "PRIMARY", "CONSTRAINT", "ROLLUP", "FOREIGN"];
+        let refused = ["PARTITION", "PRIMARY", "CONSTRAINT", "ROLLUP"];
         if let Some(what) = cursor.one_of(&refused) {
             return Err(refuse(&format!("ALTER TABLE ... DROP {what}")));
         }
@@ -97,19 +114,12 @@ fn change(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>) -> Result<()
     }
 }
 
-fn add(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>) -> Result<()> {
-    let refused = [
-        "PARTITION",
-        "TEMPORARY",
-        "INDEX",
-        "KEY",
-        "PRIMARY",
-        "UNIQUE",
-        "CONSTRAINT",
-        "ROLLUP",
-        "FULLTEXT",
-        "FOREIGN",
-    ];
+fn add(
+    cursor: &mut Cursor<'_>,
+    changes: &mut Vec<SchemaChange>,
+    added: &mut Vec<KeyChange>,
+) -> Result<()> {
+    let refused = ["PARTITION", "TEMPORARY", "PRIMARY", "ROLLUP", "FULLTEXT"];
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
     }
@@ -132,8 +142,10 @@ fn add(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>) -> Result<()> {
         };
         changes.push(SchemaChange::AddColumn { column, place });
     }
-    if !keys.is_empty() || !declared.is_empty() {
+    let is_primary = |key: &DeclaredKeySpec| key.kind == DeclaredKeyKind::Primary;
+    if !keys.is_empty() || declared.iter().any(is_primary) {
         return Err(refuse("ALTER TABLE ... ADD COLUMN ... KEY"));
     }
+    added.extend(declared.into_iter().map(KeyChange::Add));
     Ok(())
 }

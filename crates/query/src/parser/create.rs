@@ -10,6 +10,7 @@ use freshet_schema::{
 };
 use sqlparser::tokenizer::Token;
 
+use super::constraint;
 use super::cursor::{Cursor, refuse};
 use super::placement::placement;
 use super::sequence;
@@ -70,20 +71,27 @@ pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTa
 }
 
 /// Parses a column or a key; columns marked KEY are added to `keys`.
-fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>) -> Result<()> {
+pub fn element(
+    cursor: &mut Cursor<'_>,
+    spec: &mut TableSpec,
+    keys: &mut Vec<String>,
+) -> Result<()> {
     let word = cursor.peek_word(0).unwrap_or_default();
     let second = cursor.peek_word(1).unwrap_or_default();
     let parens = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::LParen);
     let key = second == "KEY" || second == "INDEX" || parens;
     match word.as_str() {
         "CONSTRAINT" => {
-            cursor.name()?;
-            if !["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"]
-                .contains(&cursor.peek_word(0).unwrap_or_default().as_str())
-            {
-                cursor.name()?;
+            let name = constraint::name(cursor)?;
+            let (declared, foreign) = (spec.declared_keys.len(), spec.foreign_keys.len());
+            element(cursor, spec, keys)?;
+            for key in &mut spec.declared_keys[declared..] {
+                key.name = key.name.take().or_else(|| name.clone());
             }
-            element(cursor, spec, keys)
+            for key in &mut spec.foreign_keys[foreign..] {
+                key.name = name.clone().or_else(|| key.name.take());
+            }
+            Ok(())
         }
         "PRIMARY" if second == "KEY" => declared(cursor, spec, DeclaredKeyKind::Primary),
         "UNIQUE" if key || cursor.peek_word(1).is_some() && !is_type(&second) => {
@@ -95,7 +103,10 @@ fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>
         "FULLTEXT" | "SPATIAL" if second == "KEY" || second == "INDEX" => {
             Err(refuse(&format!("{word} KEY")))
         }
-        "FOREIGN" if second == "KEY" => Err(refuse("FOREIGN KEY")),
+        "FOREIGN" if second == "KEY" => {
+            spec.foreign_keys.push(constraint::foreign_key(cursor)?);
+            Ok(())
+        }
         "CHECK" if parens => Err(refuse("CHECK")),
         _ => {
             let column = column(cursor, &mut spec.declared_keys, keys)?;
@@ -202,6 +213,10 @@ pub fn column(
             column.aggregate = Aggregate::parse(function);
         } else if column.ty.is_text() && checks_json(cursor, &column.name)? {
             column.ty = ColumnType::Json;
+        } else if cursor.words("REFERENCES") {
+            // MySQL takes no foreign key from the definition of a column either.
+            constraint::references(cursor)?;
+        } else if constraint::tautology(cursor, &column)? {
         } else if let Some(refused) = refused_attribute(cursor) {
             return Err(refused);
         } else {
@@ -241,8 +256,7 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     if let Some(function) = cursor.one_of(&SKETCHES) {
         return Some(refuse(&format!("column function {function}")));
     }
-    let others =
-        ["ON UPDATE", "GENERATED", "AS", "REFERENCES", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
+    let others = ["ON UPDATE", "GENERATED", "AS", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
     cursor.one_of(&others).map(refuse)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable};
 use freshet_meta::{
-    ColumnSpec, DefaultSpec, Object, Privilege, Renaming, SchemaChange, TableSpec,
+    ColumnSpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
     show_create_table,
 };
 use freshet_query::Rows;
@@ -315,7 +315,11 @@ async fn drop_tables(
 }
 
 async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -> Result<Reply> {
-    let id = table_id(session, table, Privilege::Alter)?;
+    let privilege = match action {
+        AlterAction::Index(_) => Privilege::Index,
+        _ => Privilege::Alter,
+    };
+    let id = table_id(session, table, privilege)?;
     let engine = Arc::clone(&session.shared.engine);
     match action {
         AlterAction::Columns(changes) => {
@@ -328,6 +332,10 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
+        AlterAction::Index(key) => alter_keys(session, id, &[key.clone()], &[]).await?,
+        AlterAction::KeysAndColumns(keys, columns) => {
+            alter_keys(session, id, keys, columns).await?;
+        }
         AlterAction::Keys => {}
         AlterAction::Rename(_) => unreachable!("a rename is carried out as RENAME TABLE is"),
         AlterAction::Counter(next) => {
@@ -336,6 +344,34 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         }
     }
     Ok(Reply::done())
+}
+
+/// Changes keys in one record. With columns, which have a record of their own, all of it is checked
+/// first; a crash between the records may leave a part undone, and then nothing was answered.
+async fn alter_keys(
+    session: &mut Session,
+    id: TableId,
+    keys: &[KeyChange],
+    columns: &[SchemaChange],
+) -> Result<()> {
+    let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
+    let engine = Arc::clone(&session.shared.engine);
+    let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);
+    if !columns.is_empty() {
+        engine.catalog().check_alteration(id, keys, &columns)?;
+    }
+    let altered = async move {
+        if columns.is_empty() {
+            return engine.ddl().alter_keys(id, &[first, last].concat()).await;
+        }
+        let mut warnings = engine.ddl().alter_keys(id, &first).await?;
+        engine.ddl().alter_columns(id, columns).await?;
+        warnings.extend(engine.ddl().alter_keys(id, &last).await?);
+        Ok(warnings)
+    };
+    let warnings = shield(session, altered).await?;
+    warn(session, warnings);
+    Ok(())
 }
 
 /// RENAME TABLE, and ALTER TABLE .. RENAME as one pair of it.

@@ -1,0 +1,171 @@
+//! CREATE INDEX, DROP INDEX, and the clauses of ALTER TABLE for keys.
+//!
+//! A key other than an enforced one is shown, and nothing is stored for it: every column of a file
+//! has its smallest and largest values in any case. So adding or dropping one is a change of the
+//! catalog alone.
+
+use freshet_base::{Result, TableId, bail, err};
+use freshet_schema::{DeclaredKey, DeclaredKeyKind, Table, TableForm};
+
+use crate::alter::{SchemaChange, changed};
+use crate::catalog::Catalog;
+use crate::create::{add_foreign, declared_key, key_warning};
+use crate::names;
+use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
+
+/// Maximum number of keys of a table, as in MySQL.
+const KEYS_MAX: usize = 64;
+
+/// A change of the keys of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyChange {
+    Add(DeclaredKeySpec),
+    AddForeign(ForeignKeySpec),
+    Drop {
+        name: String,
+    },
+    /// Foreign keys are not kept, so this has no effect.
+    DropForeign {
+        name: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+}
+
+impl KeyChange {
+    /// Whether it is done before columns are added and dropped.
+    pub const fn is_first(&self) -> bool {
+        !matches!(self, Self::Add(_) | Self::AddForeign(_))
+    }
+}
+
+impl Catalog {
+    /// The keys of a table after these changes, and warnings.
+    ///
+    /// # Errors
+    /// 1061, 1068, 1072, 1075 and 1091 for changes that do not fit the table; 1235 for changes of
+    /// its primary key.
+    pub fn keys_with(
+        &self,
+        id: TableId,
+        changes: &[KeyChange],
+    ) -> Result<(Vec<DeclaredKey>, Vec<String>)> {
+        keys_with(self.require(id)?, changes)
+    }
+
+    /// Checks that keys and columns of a table can be changed like this: keys are dropped, then
+    /// the columns are changed, then keys are added.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys_with`] and [`Self::altered`].
+    pub fn check_alteration(
+        &self,
+        id: TableId,
+        keys: &[KeyChange],
+        columns: &[SchemaChange],
+    ) -> Result<()> {
+        let mut table = Table::clone(self.require(id)?);
+        let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);
+        table.declared_keys = keys_with(&table, &first)?.0;
+        table.history = table.history.with(changed(&table, columns)?);
+        keys_with(&table, &last)?;
+        Ok(())
+    }
+}
+
+fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, Vec<String>)> {
+    let mut keys = table.declared_keys.clone();
+    let mut warnings = Vec::new();
+    for change in changes {
+        match change {
+            KeyChange::Add(written) => warnings.extend(add(table, &mut keys, written)?),
+            KeyChange::AddForeign(written) => {
+                warnings.push(add_foreign(&mut keys, written, &table.schema().columns)?);
+            }
+            KeyChange::Drop { name } => drop(&mut keys, name)?,
+            KeyChange::DropForeign { name } => {
+                warnings.push(format!("foreign keys are not kept, so '{name}' is not there"));
+            }
+            KeyChange::Rename { from, to } => rename(table, &mut keys, from, to)?,
+        }
+    }
+    if keys.len() > KEYS_MAX.max(table.declared_keys.len()) {
+        bail!(Unknown, "Too many keys specified; max {KEYS_MAX} keys allowed");
+    }
+    if let Some(counted) = table.schema().columns.iter().find(|one| one.auto_increment.is_some())
+        && table.form == TableForm::MySql
+        && !keys.iter().any(|key| key.columns.first() == Some(&counted.id))
+    {
+        bail!(
+            WrongAutoKey,
+            "Incorrect table definition; there can be only one auto column and it must be defined \
+             as a key: '{}'",
+            counted.name
+        );
+    }
+    Ok((keys, warnings))
+}
+
+fn add(
+    table: &Table,
+    keys: &mut Vec<DeclaredKey>,
+    written: &DeclaredKeySpec,
+) -> Result<Option<String>> {
+    if let Some(name) = &written.name {
+        names::check_column(name)?;
+    }
+    let key = declared_key(written, &table.schema().columns, keys)?;
+    match key.kind {
+        DeclaredKeyKind::Primary => bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD PRIMARY KEY'; \
+             create a table with the key and copy the rows by INSERT .. SELECT"
+        ),
+        DeclaredKeyKind::Unique | DeclaredKeyKind::Index => {}
+    }
+    let warning = key_warning(&key, table.key_model);
+    let behind_unique = |key: &DeclaredKey| key.kind == DeclaredKeyKind::Index;
+    let place = match key.kind {
+        DeclaredKeyKind::Index => keys.len(),
+        _ => keys.iter().position(behind_unique).unwrap_or(keys.len()),
+    };
+    keys.insert(place, key);
+    Ok(warning)
+}
+
+fn find(keys: &[DeclaredKey], name: &str) -> Result<usize> {
+    let at = keys.iter().position(|key| key.name.eq_ignore_ascii_case(name));
+    at.ok_or_else(|| err!(CannotDropColumn, "Can't DROP '{name}'; check that column/key exists"))
+}
+
+fn drop(keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
+    let at = find(keys, name)?;
+    if keys[at].kind == DeclaredKeyKind::Primary {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ALTER TABLE ... DROP PRIMARY KEY'; copy \
+             the rows to a table without it by INSERT .. SELECT"
+        );
+    }
+    keys.remove(at);
+    Ok(())
+}
+
+fn rename(table: &Table, keys: &mut [DeclaredKey], from: &str, to: &str) -> Result<()> {
+    let missing = || err!(NoSuchKey, "Key '{from}' doesn't exist in table '{}'", table.name);
+    let at = find(keys, from).map_err(|_| missing())?;
+    names::check_column(to)?;
+    if keys[at].kind == DeclaredKeyKind::Primary || to.eq_ignore_ascii_case("PRIMARY") {
+        bail!(WrongColumnName, "Incorrect index name '{from}'");
+    }
+    if keys.iter().enumerate().any(|(n, key)| n != at && key.name.eq_ignore_ascii_case(to)) {
+        bail!(DuplicateKeyName, "Duplicate key name '{to}'");
+    }
+    to.clone_into(&mut keys[at].name);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! CREATE INDEX, DROP INDEX, and the clauses of ALTER TABLE for keys.
+
+use freshet_base::Result;
+use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec};
+use freshet_schema::{DeclaredKeyKind, TableForm};
+use sqlparser::tokenizer::Token;
+
+use super::constraint::key_part;
+use super::create::element;
+use super::cursor::{Cursor, refuse};
+use crate::syntax::TableName;
+
+/// Parses CREATE [UNIQUE] INDEX behind CREATE; `None` if it is another statement.
+pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyChange)>> {
+    if let Some(what) = cursor.one_of(&["FULLTEXT INDEX", "SPATIAL INDEX"]) {
+        return Err(refuse(&format!("CREATE {what}")));
+    }
+    let kind = match cursor.one_of(&["UNIQUE INDEX", "INDEX"]) {
+        None => return Ok(None),
+        Some("INDEX") => DeclaredKeyKind::Index,
+        Some(_) => DeclaredKeyKind::Unique,
+    };
+    let name = Some(cursor.name()?);
+    using(cursor)?;
+    cursor.expect_words("ON")?;
+    let table = cursor.table()?;
+    let columns = cursor.in_parens(key_part)?;
+    loop {
+        if cursor.words("COMMENT") {
+            cursor.text()?;
+        } else if cursor.words("PROPERTIES") {
+            cursor.properties()?;
+        } else if !using(cursor)? && !how(cursor)? {
+            break;
+        }
+    }
+    Ok(Some((table, KeyChange::Add(DeclaredKeySpec { kind, name, columns }))))
+}
+
+/// Parses the part behind DROP INDEX.
+pub fn drop_index(cursor: &mut Cursor<'_>) -> Result<(TableName, KeyChange)> {
+    let name = cursor.name()?;
+    cursor.expect_words("ON")?;
+    let table = cursor.table()?;
+    while how(cursor)? {}
+    Ok((table, KeyChange::Drop { name }))
+}
+
+/// Parses a clause of ALTER TABLE for keys; `None` if it is another clause. ALGORITHM and LOCK
+/// change nothing, since no change of a table waits for its rows.
+pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
+    if how(cursor)? {
+        return Ok(Some(Vec::new()));
+    }
+    if cursor.one_of(&["DROP INDEX", "DROP KEY"]).is_some() {
+        return Ok(Some(vec![KeyChange::Drop { name: cursor.name()? }]));
+    }
+    if cursor.words("DROP FOREIGN KEY") {
+        return Ok(Some(vec![KeyChange::DropForeign { name: cursor.name()? }]));
+    }
+    if cursor.one_of(&["RENAME INDEX", "RENAME KEY"]).is_some() {
+        let from = cursor.name()?;
+        cursor.expect_words("TO")?;
+        return Ok(Some(vec![KeyChange::Rename { from, to: cursor.name()? }]));
+    }
+    let keys = ["INDEX", "KEY", "UNIQUE", "CONSTRAINT", "FOREIGN KEY"];
+    let is_key = |words: &&str| {
+        let mut words = words.split(' ').enumerate();
+        words.all(|(at, word)| cursor.peek_word(at + 1).as_deref() == Some(word))
+    };
+    if cursor.peek_word(0).as_deref() != Some("ADD") || !keys.iter().any(is_key) {
+        return Ok(None);
+    }
+    cursor.words("ADD");
+    let mut parsed = TableSpec::new("", TableForm::MySql, Vec::new());
+    let mut marked = Vec::new();
+    element(cursor, &mut parsed, &mut marked)?;
+    let added = parsed.declared_keys.into_iter().map(KeyChange::Add);
+    Ok(Some(added.chain(parsed.foreign_keys.into_iter().map(KeyChange::AddForeign)).collect()))
+}
+
+fn using(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let found = cursor.words("USING");
+    if found {
+        cursor.name()?;
+    }
+    Ok(found)
+}
+
+/// Parses ALGORITHM = x or LOCK = x.
+fn how(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let found = cursor.one_of(&["ALGORITHM", "LOCK"]).is_some();
+    if found {
+        cursor.token(&Token::Eq);
+        cursor.name()?;
+    }
+    Ok(found)
+}
