@@ -2,16 +2,19 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo demo-stop run docs sim differential crash powercut fuzz soak coverage bench bench-before bench-full
+.PHONY: help setup test test-ecosystem check fmt demo demo-stop run docs sim differential crash powercut fuzz soak coverage bench bench-before bench-full
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need, or say what is missing
 	@scripts/setup.sh
 
 test: ## make check, then every test in its short form, one summary at the end
 	@scripts/test.sh
+
+test-ecosystem: ## mydumper, R2DBC, dbt against a built server; make test runs it too
+	@scripts/test-ecosystem.sh $(ARGS)
 
 check: ## formatting, lints, licences of dependencies, documentation, tidiness
 	@scripts/check.sh

@@ -1,26 +1,15 @@
 #!/usr/bin/env bash
 # Real clients against the real server: the mariadb command line with the documentation's
-# transcripts, curl with its stream loads, its Go and its Java program, PyMySQL, SQLAlchemy,
-# mysql-connector-python, go-sql-driver, Connector/J 9 and 5.1, some of them over TLS; and TPC-H,
-# with the answers that DuckDB gives. Names given as arguments choose clients. What they need is
-# fetched once, in pinned versions, to ~/.cache/freshet.
+# transcripts, curl with its stream loads, its Go and its Java program, drivers and frameworks of
+# Python, Go, Java and Node.js, some of them over TLS, sysbench; every example of docs/connect; and
+# TPC-H, with the answers that DuckDB gives. Names given as arguments choose clients. What they
+# need is fetched once, in pinned versions, to ~/.cache/freshet.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
-
-CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/freshet/clients"
-CLIENT_SECONDS_MAX=180
-SERVER_SECONDS_MAX=30
-BINARY="$CARGO_TARGET_DIR/debug/freshet"
-WORK=$(mktemp -d)
-SERVER=""
-FAILED=0
+source scripts/clients_env.sh
 
 main() {
-    [[ -x $BINARY ]] || fail "$BINARY is missing; make test builds it and runs this"
     install_tools
-    install_python
-    install_go
-    install_java
     start_server
     client transcripts python_client transcripts "$@"
     client stream_load python_client stream_load "$@"
@@ -29,9 +18,18 @@ main() {
     client connector   python_client connector_client "$@"
     client passwords   password_clients passwords_client "$@"
     client tls         tls_clients tls_client "$@"
+    client mysqlclient python_client mysqlclient_client "$@"
+    client django      python_client django_client "$@"
+    client pandas      python_client pandas_client "$@"
     client go          go_clients groupcommit "$@"
     client java        java_clients mysql-connector-j-9 "$@"
+    client java8       java_clients mysql-connector-j-8 "$@"
     client java51      java_clients mysql-connector-java-5.1 "$@"
+    client java_maria  java_clients mariadb-java-client-3 "$@"
+    client mysql2      node_client mysql2_client "$@"
+    client knex        node_client knex_client "$@"
+    client sysbench    sysbench_client prepare "$@"
+    client pages       pages_client "" "$@"
     client tpch        python_client tpch "$@"
     [[ $FAILED == 0 ]] || fail "$FAILED clients failed"
 }
@@ -39,35 +37,13 @@ main() {
 # --- what the clients need -----------------------------------------------------------------
 
 install_tools() {
-    local missing=()
-    command -v mariadb >/dev/null || command -v mysql >/dev/null || missing+=(mariadb-client)
-    python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
-    command -v go >/dev/null || missing+=(golang-go)
-    command -v javac >/dev/null || missing+=(default-jdk-headless)
-    command -v mvn >/dev/null || missing+=(maven)
-    [[ ${#missing[@]} == 0 ]] && return
-    if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
-        fail "missing: ${missing[*]}. Install them, on Debian or Ubuntu with:
-  sudo apt-get update && sudo apt-get install --yes ${missing[*]}"
-    fi
-    say "installing ${missing[*]} with apt-get (about two minutes)"
-    apt-get update --quiet=2
-    DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends \
-        "${missing[@]}" >/dev/null
-}
-
-# A folder of the cache named after the content of a file that pins versions.
-pinned() { echo "$CACHE/$1-$(sha256sum "$2" | cut -c 1-16)"; }
-
-install_python() {
-    PYTHON=$(pinned python tests/clients/python/requirements.txt)
-    [[ -e $PYTHON/ready ]] && return
-    say "fetching Python clients to $PYTHON (about half a minute)"
-    rm -rf "$PYTHON"
-    python3 -m venv "$PYTHON"
-    "$PYTHON/bin/pip" install --quiet --disable-pip-version-check \
-        --requirement tests/clients/python/requirements.txt
-    touch "$PYTHON/ready"
+    python3 -c 'import ensurepip' 2>/dev/null || install_packages_for python3-venv=python3-venv
+    install_packages_for mariadb=mariadb-client go=golang-go javac=default-jdk-headless mvn=maven \
+        node=nodejs npm=npm sysbench=sysbench mariadb_config=libmariadb-dev pkg-config=pkg-config
+    install_venv python tests/clients/python/requirements.txt
+    install_node node tests/clients/node
+    install_go
+    install_java
 }
 
 install_go() {
@@ -79,72 +55,16 @@ install_go() {
 install_java() {
     JARS=$(pinned java tests/clients/java/pom.xml)
     if [[ ! -e $JARS/ready ]]; then
-        say "fetching Connector/J to $JARS (about half a minute)"
+        say "fetching drivers for Java to $JARS (about half a minute)"
         mvn --quiet --batch-mode --file tests/clients/java/pom.xml \
-            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
             -DoutputDirectory="$JARS"
         touch "$JARS/ready"
     fi
     javac -d "$WORK/java" tests/clients/java/*.java
 }
 
-# --- the server ----------------------------------------------------------------------------
-
-start_server() {
-    rm -f "$WORK/ready"
-    TZ=UTC "$BINARY" server --data-dir "$WORK/data" --mysql-listen 127.0.0.1:0 \
-        --http-listen 127.0.0.1:0 >"$WORK/ready" 2>"$WORK/server.log" &
-    SERVER=$!
-    local tenths=0
-    until [[ -s $WORK/ready ]]; do
-        kill -0 "$SERVER" 2>/dev/null || fail "the server ended: $(tail -n 5 "$WORK/server.log")"
-        ((tenths++ < SERVER_SECONDS_MAX * 10)) || fail "no server after $SERVER_SECONDS_MAX s"
-        sleep 0.1
-    done
-    local ports
-    ports=$(grep -oE '127\.0\.0\.1:[0-9]+' "$WORK/ready" | cut -d : -f 2)
-    CLIENT_MYSQL_PORT=$(sed -n 1p <<<"$ports")
-    CLIENT_HTTP_PORT=$(sed -n 2p <<<"$ports")
-    export CLIENT_MYSQL_PORT CLIENT_HTTP_PORT
-}
-
-stop_server() {
-    [[ -z $SERVER ]] || kill "$SERVER" 2>/dev/null || true
-    wait "$SERVER" 2>/dev/null || true
-}
-trap 'stop_server; rm -rf "$WORK"' EXIT
-
 # --- the clients ---------------------------------------------------------------------------
-
-# client NAME COMMAND ARGUMENT [WANTED...]: runs it, unless other names are wanted.
-client() {
-    local name=$1 command=$2 argument=$3 began result=ok
-    shift 3
-    if [[ $# -gt 0 && " $* " != *" $name "* ]]; then return; fi
-    began=$(date +%s%N)
-    "$command" "$argument" >"$WORK/client.log" 2>&1 || result=FAILED
-    printf '%-12s %-6s %5s ms\n' "$name" "$result" $((($(date +%s%N) - began) / 1000000))
-    [[ $result == ok ]] && return
-    FAILED=$((FAILED + 1))
-    sed 's/^/    | /' "$WORK/client.log" | tail -n 30
-    kill -0 "$SERVER" 2>/dev/null || fail "the server is gone: $(tail -n 20 "$WORK/server.log")"
-}
-
-bounded() { timeout --kill-after 5 "$CLIENT_SECONDS_MAX" "$@"; }
-
-sql() { bounded "$(command -v mariadb || command -v mysql)" --no-defaults -h 127.0.0.1 \
-    -P "$CLIENT_MYSQL_PORT" -uroot --batch --skip-column-names -e "$1"; }
-
-# Fails unless a query answers this.
-expect() {
-    local found
-    found=$(sql "$1")
-    [[ $found == "$2" ]] || fail "$1: expected $2, found $found"
-}
-
-python_client() {
-    PYTHONDONTWRITEBYTECODE=1 bounded "$PYTHON/bin/python" "tests/clients/python/$1.py" "${@:2}"
-}
 
 # Once on a fresh store and once after a restart, which forgets what it had cached.
 password_clients() {
@@ -155,6 +75,13 @@ password_clients() {
 }
 
 tls_clients() { python_client "$1" "$WORK/data" "$SERVER"; }
+
+# Every example of docs/connect.
+pages_client() {
+    JARS=$JARS MODULES=$MODULES python_client pages
+}
+
+node_client() { NODE_PATH="$MODULES" bounded node "tests/clients/node/$1.js"; }
 
 go_clients() {
     sql "DROP DATABASE IF EXISTS client_go; CREATE DATABASE client_go;
@@ -173,15 +100,44 @@ go_clients() {
 }
 
 java_clients() {
-    local jar
+    local jar scheme=mysql
     jar=$(echo "$JARS/$1"*.jar)
+    [[ $1 != mariadb* ]] || scheme=mariadb
     sql "DROP DATABASE IF EXISTS client_java; CREATE DATABASE client_java;
         CREATE TABLE client_java.dt (id int(11) NOT NULL, name varchar(50) NULL, score int(11) NULL)
         ENGINE=OLAP DUPLICATE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1
         PROPERTIES ('replication_num' = '1')" || return
-    bounded java -Xshare:auto -cp "$jar:$WORK/java" GroupCommit "$CLIENT_MYSQL_PORT" || return
+    bounded java -Xshare:auto -cp "$jar:$WORK/java" GroupCommit "$CLIENT_MYSQL_PORT" $scheme ||
+        return
     expect "SELECT COUNT(*), SUM(score), MAX(name) FROM client_java.dt" $'50\t725\tname9' || return
-    bounded java -Xshare:auto -cp "$jar:$WORK/java" Checks "$CLIENT_MYSQL_PORT"
+    bounded java -Xshare:auto -cp "$jar:$WORK/java" Checks "$CLIENT_MYSQL_PORT" $scheme
+}
+
+# The workloads of sysbench, each for some hundred events, with prepared statements and without.
+sysbench_client() {
+    local mode workload
+    for mode in auto disable; do
+        sql "DROP DATABASE IF EXISTS sbtest; CREATE DATABASE sbtest" || return
+        sysbench_run "$mode" oltp_read_write prepare || return
+        for workload in oltp_point_select oltp_read_only select_random_points \
+            select_random_ranges oltp_write_only oltp_read_write oltp_insert oltp_update_index \
+            oltp_update_non_index oltp_delete; do
+            sysbench_run "$mode" "$workload" run || return
+        done
+        sysbench_run "$mode" oltp_read_write cleanup || return
+        sysbench_run "$mode" bulk_insert prepare || return
+        sysbench_run "$mode" bulk_insert run || return
+        expect "SELECT COUNT(*) >= 30 FROM (SELECT id FROM sbtest.sbtest1
+            UNION ALL SELECT id FROM sbtest.sbtest2) AS t" 1 || return
+    done
+}
+
+# sysbench_run MODE WORKLOAD COMMAND
+sysbench_run() {
+    echo "sysbench $2 $3, prepared statements: $1"
+    bounded sysbench "$2" --db-driver=mysql --db-ps-mode="$1" --mysql-host=127.0.0.1 \
+        --mysql-port="$CLIENT_MYSQL_PORT" --mysql-user=root --mysql-db=sbtest --tables=1 \
+        --table-size=500 --threads=2 --events=30 --time=20 "$3"
 }
 
 main "$@"

@@ -12,7 +12,8 @@ fi
 source scripts/check_steps.sh
 step build  "2 min" cargo build --locked --workspace --bins --tests
 step tests  "2 min" cargo test --locked --workspace --no-fail-fast
-step clients "1 min" scripts/clients.sh
+step clients "2 min" scripts/clients.sh
+step ecosystem "1 min" scripts/test-ecosystem.sh
 # What is still answered otherwise is counted, and the number may only shrink.
 step compare "1 min" env QUERIES=300 SEED=11 MINUTES=2 UNEXPLAINED_MAX=3 \
     scripts/differential.sh built

@@ -10,14 +10,14 @@ import java.sql.Statement;
 import java.sql.Timestamp;
 import java.sql.Types;
 
-/** What programs do with Connector/J: types both ways, batches, transactions, metadata, cursors. */
+/** What programs do with drivers of JDBC: types both ways, batches, transactions, metadata, cursors. */
 public class Checks {
-    private static final String URL = "jdbc:mysql://127.0.0.1:%s/client_java?useSSL=false"
+    private static final String URL = "jdbc:%s://127.0.0.1:%s/client_java?useSSL=false"
             + "&allowPublicKeyRetrieval=true&useCursorFetch=true&useServerPrepStmts=%s";
 
     public static void main(String[] args) throws Exception {
         for (String prepared : new String[] {"true", "false"}) {
-            String url = String.format(URL, args[0], prepared);
+            String url = String.format(URL, args[1], args[0], prepared);
             try (Connection connection = DriverManager.getConnection(url, "root", "")) {
                 run(connection);
                 passwords(connection, url);

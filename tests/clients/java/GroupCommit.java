@@ -1,14 +1,16 @@
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
+import java.util.Map;
 
 /**
- * The example program of the documentation of group commit, with another port and database, and
- * the two session variables of its URL joined into one parameter.
+ * The example program of the documentation of group commit, with another port and database, the
+ * two session variables of its URL joined into one parameter, and the name of the driver.
  */
 public class GroupCommit {
-    private static final String JDBC_DRIVER = "com.mysql.jdbc.Driver";
-    private static final String URL_PATTERN = "jdbc:mysql://%s:%d/%s?useServerPrepStmts=true&useLocalSessionState=true&rewriteBatchedStatements=true&cachePrepStmts=true&prepStmtCacheSqlLimit=99999&prepStmtCacheSize=500&sessionVariables=group_commit=async_mode,enable_nereids_planner=false";
+    private static final Map<String, String> JDBC_DRIVERS = Map.of(
+            "mysql", "com.mysql.jdbc.Driver", "mariadb", "org.mariadb.jdbc.Driver");
+    private static final String URL_PATTERN = "jdbc:%s://%s:%d/%s?useServerPrepStmts=true&useLocalSessionState=true&rewriteBatchedStatements=true&cachePrepStmts=true&prepStmtCacheSqlLimit=99999&prepStmtCacheSize=500&sessionVariables=group_commit=async_mode,enable_nereids_planner=false";
     private static final String HOST = "127.0.0.1";
     private static int PORT = 9087;
     private static final String DB = "client_java";
@@ -19,15 +21,15 @@ public class GroupCommit {
 
     public static void main(String[] args) throws Exception {
         PORT = Integer.parseInt(args[0]);
-        groupCommitInsertBatch();
+        groupCommitInsertBatch(args[1]);
     }
 
-    private static void groupCommitInsertBatch() throws Exception {
-        Class.forName(JDBC_DRIVER);
+    private static void groupCommitInsertBatch(String scheme) throws Exception {
+        Class.forName(JDBC_DRIVERS.get(scheme));
         // add rewriteBatchedStatements=true and cachePrepStmts=true in JDBC url
         // set session variables by sessionVariables=group_commit=async_mode in JDBC url
         try (Connection conn = DriverManager.getConnection(
-                String.format(URL_PATTERN, HOST, PORT, DB), USER, PASSWD)) {
+                String.format(URL_PATTERN, scheme, HOST, PORT, DB), USER, PASSWD)) {
 
             String query = "insert into " + TBL + " values(?, ?, ?)";
             try (PreparedStatement stmt = conn.prepareStatement(query)) {

@@ -71,6 +71,7 @@ raises(1045, lambda: pymysql.connect(host=HOST, port=MYSQL_PORT, user="root", pa
 reader.ping(reconnect=False)
 reader.select_db("information_schema")
 assert rows(reader, "SELECT DATABASE()") == (("information_schema",),)
+reader.select_db(DATABASE)
 
 many = connect(database=DATABASE, client_flag=pymysql.constants.CLIENT.MULTI_STATEMENTS)
 with many.cursor() as cursor:
@@ -79,6 +80,22 @@ with many.cursor() as cursor:
     while cursor.nextset():
         found.append(cursor.fetchall())
     assert found[:2] == [((1,),), ((2, 3),)] and len(found) == 3, found
+
+# CREATE INDEX needs its own right, and keys of ALTER TABLE that of ALTER.
+rows(reader, "DROP USER IF EXISTS client_index")
+rows(reader, "CREATE USER client_index")
+rows(reader, f"GRANT ALTER ON {DATABASE}.* TO client_index")
+few = pymysql.connect(host=HOST, port=MYSQL_PORT, user="client_index", database=DATABASE)
+raises(1142, rows, few, "CREATE INDEX k ON t (n)")
+raises(1142, rows, few, "DROP INDEX k ON t")
+rows(few, "ALTER TABLE t ADD INDEX k (n)")
+rows(reader, f"REVOKE ALTER ON {DATABASE}.* FROM client_index")
+rows(reader, f"GRANT INDEX ON {DATABASE}.* TO client_index")
+raises(1142, rows, few, "ALTER TABLE t DROP INDEX k")
+rows(few, "DROP INDEX k ON t")
+rows(few, "CREATE INDEX k ON t (n)")
+few.close()
+rows(reader, "DROP USER client_index")
 
 streamed = connect(database=DATABASE, cursorclass=pymysql.cursors.SSCursor)
 with streamed.cursor() as cursor:
