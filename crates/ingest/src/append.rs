@@ -187,8 +187,6 @@ impl Appender {
         admitted: Admitted,
     ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
-        let is_alone = load.label.is_none() || load.mode == GroupCommitMode::Off;
-        assert!(is_alone, "a load with a label is a group of its own");
         let bytes = match &encoded {
             delta::Payload::Copied(rows) => rows.len(),
             delta::Payload::Shared(rows) => rows.len(),

@@ -260,6 +260,11 @@ impl Engine {
         self.meta().labels().finished(db)
     }
 
+    /// The labels of a database whose loads run or wait for their commit.
+    pub fn running_labels(&self, db: DbId) -> Vec<UsedLabel> {
+        self.meta().labels().running(db)
+    }
+
     /// The digests of all tables that are listed in the catalog and not dropped.
     ///
     /// # Errors

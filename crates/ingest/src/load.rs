@@ -32,8 +32,8 @@ pub enum Destination<'a> {
     /// The log, in a group with other loads, or as a group of its own if the mode is off. A load
     /// that is too large for a record is always a group of its own.
     Group(GroupCommitMode),
-    /// The log, as a group of its own, with a label given by the client.
-    Label(Claim),
+    /// The same, with a label given by the client.
+    Label(Claim, GroupCommitMode),
     /// An open transaction.
     Transaction(&'a OwnRows),
 }
@@ -146,7 +146,7 @@ impl Load<'_> {
                 return own.load(engine, target, buffer, patience, key_rules).await;
             }
             Destination::Group(mode) => (mode, None),
-            Destination::Label(claim) => (GroupCommitMode::Off, Some(claim)),
+            Destination::Label(claim, mode) => (mode, Some(claim)),
         };
         let given = label.as_ref().map(|label| Arc::from(label.label()));
         if !self.fits_record(buffer) {

@@ -120,7 +120,7 @@ fn a_load_that_is_dropped_gives_back_its_memory_and_its_label() {
         let table = create_table(&engine, "t");
         let target = engine.target("d", "t").unwrap();
         let ClaimOutcome::New(label) = claim(&engine, "mine") else { panic!("nobody has it") };
-        let mut load = engine.load(&target, Destination::Label(label), PATIENCE);
+        let mut load = engine.load(&target, Destination::Label(label, Off), PATIENCE);
         block_on(load.reserve_for(&mut encoded(&many()[..100]))).unwrap();
         let (rows, count) = encoded(&[(1, 10)]).take();
         let memory = engine.memory().try_acquire(1000).unwrap();
@@ -146,7 +146,7 @@ fn a_label_is_told_to_be_used_when_its_load_is_durable() {
     create_table(&engine, "t");
     let target = engine.target("d", "t").unwrap();
     let label = claim(&engine, "mine").or_refuse().unwrap();
-    let load = engine.load(&target, Destination::Label(label), PATIENCE);
+    let load = engine.load(&target, Destination::Label(label, Off), PATIENCE);
     let loaded = block_on(load.commit(&mut encoded(&[(1, 10)]))).unwrap();
     assert_eq!((&*loaded.label(), loaded.status()), ("mine", "VISIBLE"));
     let ClaimOutcome::Used(used) = claim(&engine, "mine") else { panic!("it is used") };
@@ -165,7 +165,7 @@ fn a_label_has_the_same_dates_after_a_crash() {
     let target = engine.target("d", "t").unwrap();
     for n in 0..20 {
         let label = claim(&engine, &format!("label{n}")).or_refuse().unwrap();
-        let load = engine.load(&target, Destination::Label(label), PATIENCE);
+        let load = engine.load(&target, Destination::Label(label, Off), PATIENCE);
         let loaded = block_on(load.commit(&mut encoded(&[(n, 10)]))).unwrap();
         block_on(engine.horizon().wait(loaded.lsn));
     }

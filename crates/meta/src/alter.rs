@@ -1,5 +1,7 @@
 //! ALTER of columns: the next schema of a table.
 
+mod modify;
+
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, Result, TableId, bail, err};
@@ -29,9 +31,28 @@ pub enum ColumnPlace {
 /// A clause of an ALTER TABLE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SchemaChange {
-    AddColumn { column: ColumnSpec, place: ColumnPlace },
-    DropColumn { name: String },
-    RenameColumn { from: String, to: String },
+    AddColumn {
+        column: ColumnSpec,
+        place: ColumnPlace,
+    },
+    DropColumn {
+        name: String,
+    },
+    RenameColumn {
+        from: String,
+        to: String,
+    },
+    /// MODIFY and CHANGE: the column `from` becomes `column`.
+    ModifyColumn {
+        from: String,
+        column: ColumnSpec,
+        place: Option<ColumnPlace>,
+        is_key: bool,
+    },
+    /// ORDER BY: all columns in their new order.
+    Reorder {
+        columns: Vec<String>,
+    },
 }
 
 impl Catalog {
@@ -66,6 +87,12 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
             }
             SchemaChange::DropColumn { name } => drop_column(table, &mut columns, name)?,
             SchemaChange::RenameColumn { from, to } => rename(table, &mut columns, from, to)?,
+            SchemaChange::ModifyColumn { from, column, place, is_key } => {
+                modify::modify(table, &mut columns, (from, *is_key), column, place.as_ref())?;
+            }
+            SchemaChange::Reorder { columns: names } => {
+                modify::reorder(table, &mut columns, names)?;
+            }
         }
     }
     let position = |id: ColumnId| columns.iter().position(|column| column.id == id);
@@ -122,15 +149,28 @@ fn add(
             find(columns, before).ok_or_else(unknown)? + 1
         }
     };
-    if at < table.key_columns && table.form == freshet_schema::TableForm::Olap {
-        bail!(
-            NotSupported,
-            "Can not add value column '{name}' before key column '{}' of a DUPLICATE KEY table; \
-             put it behind the key columns",
-            columns[at].name
-        );
-    }
     columns.insert(at, new);
+    check_key_first(table, columns)
+}
+
+/// Key columns of Doris stand first, in their order.
+fn check_key_first(table: &Table, columns: &[Column]) -> Result<()> {
+    if table.form != freshet_schema::TableForm::Olap {
+        return Ok(());
+    }
+    let schema = table.schema();
+    let keys = schema.sort_key.iter().take(table.key_columns).map(|&at| &schema.columns[at]);
+    for (key, column) in keys.zip(columns) {
+        if key.id != column.id {
+            bail!(
+                NotSupported,
+                "Can not put column '{}' before key column '{}', by which files are sorted; put it \
+                 behind the key columns",
+                column.name,
+                key.name
+            );
+        }
+    }
     Ok(())
 }
 
@@ -209,10 +249,15 @@ fn check_placement(table: &Table, column: ColumnId, name: &str) -> Result<()> {
     }
 }
 
+/// The position of a column that is to be changed.
+fn require(columns: &[Column], name: &str) -> Result<usize> {
+    find(columns, name).ok_or_else(|| {
+        err!(UnknownColumn, "Unknown column '{name}': Column[{name}] does not exists")
+    })
+}
+
 fn rename(table: &Table, columns: &mut [Column], from: &str, to: &str) -> Result<()> {
-    let at = find(columns, from).ok_or_else(|| {
-        err!(UnknownColumn, "Unknown column '{from}': Column[{from}] does not exists")
-    })?;
+    let at = require(columns, from)?;
     check_placement(table, columns[at].id, from)?;
     names::check_column(to)?;
     if find(columns, to).is_some_and(|other| other != at) {

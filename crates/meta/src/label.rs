@@ -397,6 +397,17 @@ impl LabelRegistry {
         labels.finished.values().cloned().collect()
     }
 
+    /// The labels of a database whose loads run or wait for their commit, by name.
+    pub fn running(&self, db: DbId) -> Vec<UsedLabel> {
+        let databases = self.databases.lock();
+        let Some(labels) = databases.get(&db) else { return Vec::new() };
+        let is_running = |entry: &Entry| !matches!(entry, Entry::Finished(_));
+        let running = labels.entries.iter().filter(|(_, entry)| is_running(entry));
+        let mut running = running.map(|(label, entry)| used(label, entry)).collect::<Vec<_>>();
+        running.sort_unstable_by(|a, b| a.label.cmp(&b.label));
+        running
+    }
+
     /// The clock by which labels age.
     pub fn clock(&self) -> &Arc<LogClock> {
         &self.clock

@@ -1,6 +1,7 @@
 //! Parses text to statements: queries and expressions with `sqlparser`, other statements with our
 //! own parser on the same tokens.
 
+mod admin;
 mod alter;
 mod change;
 mod constraint;
@@ -35,6 +36,7 @@ use freshet_meta::{DatabaseMode, TlsRequirement};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+pub use admin::CancelLoad;
 pub use alter::AlterAction;
 pub use create::CreateTable;
 use cursor::{Cursor, Source, refuse};
@@ -49,7 +51,7 @@ pub use prepare::PreparedText;
 pub use roles::{RoleChoice, RoleStatement};
 pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};
-pub use show::{Filter, Show, ShowWhat};
+pub use show::{Filter, Order, OrderColumn, Show, ShowWhat};
 pub use size::TextSize;
 pub use users::{Authentication, GrantStatement, GrantTarget};
 pub use view::CreateView;
@@ -170,6 +172,12 @@ pub enum Statement {
     },
     /// DEALLOCATE PREPARE.
     Deallocate(String),
+    /// CANCEL LOAD.
+    CancelLoad(CancelLoad),
+    /// CANCEL ALTER TABLE COLUMN FROM a table.
+    CancelAlter(TableName),
+    /// ADMIN SET FRONTEND CONFIG.
+    SetConfig(Vec<(String, String)>),
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// FLUSH TABLES of these tables, or of all if empty.
@@ -336,8 +344,9 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     match word.as_str() {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
-        "MERGE" | "CALL" | "HANDLER" | "XA" | "RECOVER" | "EXPORT" | "BACKUP" | "RESTORE"
-        | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
+        "MERGE" | "CALL" | "HANDLER" | "XA" | "RECOVER" | "EXPORT" | "BACKUP" | "RESTORE" => {
+            return Err(refuse(&word));
+        }
         _ => {}
     }
     cursor.parser.advance_token();
@@ -366,6 +375,9 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
         "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),
         "SET" => set::set(cursor).map(Statement::Set),
+        "ADMIN" => admin::admin(cursor),
+        "CANCEL" => admin::cancel(cursor),
+        "CLEAN" => admin::clean(cursor),
         "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
         "GRANT" if roles::follow(cursor) => roles::grant(cursor).map(role_statement),
         "REVOKE" if roles::follow(cursor) => roles::revoke(cursor).map(role_statement),
@@ -569,7 +581,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             let _ = cursor.words("AND NO CHAIN") || cursor.words("NO RELEASE");
             Ok(if word == "COMMIT" { Statement::Commit } else { Statement::Rollback })
         }
-        "FLUSH" => flush(cursor),
+        "FLUSH" => admin::flush(cursor),
         "DO" => cursor.list(Cursor::expr).map(|exprs| Statement::Do(Select::of(exprs))),
         "UNLOCK" | "LOCK" | "ANALYZE" | "OPTIMIZE" | "CHECK" | "RESET" | "PURGE" | "SWITCH"
         | "SYNC" | "HELP" => {
@@ -581,20 +593,4 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             Err(cursor.error())
         }
     }
-}
-
-fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
-    if cursor.words("TABLES") || cursor.words("TABLE") {
-        let mut tables = Vec::new();
-        let named = !cursor.at_end() && cursor.peek_word(0).as_deref() != Some("WITH");
-        if named {
-            tables = cursor.list(Cursor::table)?;
-        }
-        // WITH READ LOCK has no effect: tables are not locked.
-        cursor.skip();
-        return Ok(Statement::FlushTables(tables));
-    }
-    cursor.skip();
-    Ok(Statement::Nothing("FLUSH"))
 }

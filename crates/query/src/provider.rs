@@ -94,7 +94,9 @@ impl StoredTable {
     fn bounds(&self, at: usize, range: Option<ColumnRange>) -> ColumnStatistics {
         let mut statistics = ColumnStatistics::new_unknown();
         let column = &self.columns().columns[at];
-        let Some(range) = range else { return statistics };
+        // Files older than a change of the type have bounds of the type before.
+        let is_of_type = |range: &ColumnRange| *range.min.data_type() == column.ty.arrow();
+        let Some(range) = range.filter(is_of_type) else { return statistics };
         if is_instant(self.columns(), at) && self.zone != Zone::UTC {
             return statistics;
         }

@@ -25,8 +25,8 @@ use crate::functions::in_set::SET_FROM;
 /// A condition on table columns, to be checked against bounds.
 pub struct Condition {
     predicate: PruningPredicate,
-    /// Its columns: id, and name in the condition.
-    columns: Vec<(ColumnId, String)>,
+    /// Its columns: id, name in the condition, and type in files.
+    columns: Vec<(ColumnId, String, DataType)>,
     ids: Vec<ColumnId>,
     /// The time zone of the session, to which times in the condition refer.
     zone: Zone,
@@ -51,13 +51,13 @@ impl Condition {
             .into_iter()
             .filter_map(|column| {
                 let stored = &schema.columns[schema.position(column.name())?];
-                Some((stored.id, column.name().to_owned()))
+                Some((stored.id, column.name().to_owned(), stored.ty.arrow()))
             })
             .collect::<Vec<_>>();
         if columns.is_empty() {
             return None;
         }
-        let ids = columns.iter().map(|(id, _)| *id).collect();
+        let ids = columns.iter().map(|(id, ..)| *id).collect();
         Some(Self { predicate, columns, ids, zone })
     }
 }
@@ -80,8 +80,10 @@ struct ContainerStatistics<'a> {
 
 impl ContainerStatistics<'_> {
     fn bounds(&self, column: &Named) -> Option<&ColumnBounds> {
-        let (id, _) = self.condition.columns.iter().find(|(_, name)| *name == column.name)?;
-        self.containers.column(*id)
+        let columns = &self.condition.columns;
+        let (id, _, ty) = columns.iter().find(|(_, name, _)| *name == column.name)?;
+        // Those of files from before a change of the type may be ordered otherwise.
+        self.containers.column(*id).filter(|bounds| bounds.min.data_type() == ty)
     }
 }
 

@@ -4,11 +4,13 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
+use freshet_base::Result;
 use freshet_schema::bytes_of_hex;
 use sqlparser::ast::{
-    self, Expr, GroupByExpr, ObjectName, ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr,
-    TableAlias, TableFactor, UnaryOperator, Visit, helpers::attached_token::AttachedToken,
-    visit_expressions, visit_relations,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, ObjectName,
+    ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,
+    UnaryOperator, Visit, helpers::attached_token::AttachedToken, visit_expressions,
+    visit_expressions_mut, visit_relations,
 };
 
 /// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
@@ -90,6 +92,40 @@ impl Scalar {
         reads_tables(&self.0)
     }
 
+    /// The same expression, where the column `from` is called `to`.
+    #[must_use]
+    pub fn renamed(mut self, from: &str, to: &str) -> Self {
+        let _ = visit_expressions_mut(&mut self.0, |expr| {
+            if let Expr::Identifier(name) = expr
+                && name.value.eq_ignore_ascii_case(from)
+            {
+                to.clone_into(&mut name.value);
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        self
+    }
+
+    /// The same expression, where each `DEFAULT(column)` is what `default` says of the column: its
+    /// default as a literal.
+    ///
+    /// # Errors
+    /// Those of `default`.
+    pub fn with_defaults(mut self, default: impl Fn(&str) -> Result<Literal>) -> Result<Self> {
+        let replaced = visit_expressions_mut(&mut self.0, |expr| {
+            let Some(column) = column_of_default(expr) else { return ControlFlow::Continue(()) };
+            match default(&column) {
+                Ok(literal) => *expr = literal.expr(),
+                Err(error) => return ControlFlow::Break(error),
+            }
+            ControlFlow::Continue(())
+        });
+        match replaced {
+            ControlFlow::Continue(()) => Ok(self),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
     /// Its value, if it is a literal.
     pub fn constant(&self) -> Option<Constant<'_>> {
         constant(&self.0)
@@ -103,6 +139,39 @@ impl Scalar {
         };
         constant(unsigned).is_some()
     }
+}
+
+/// A value to put into an expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Literal {
+    Null,
+    /// A number as it is written.
+    Number(String),
+    Text(String),
+}
+
+impl Literal {
+    fn expr(self) -> Expr {
+        let value = match self {
+            Self::Null => ast::Value::Null,
+            Self::Number(digits) => ast::Value::Number(digits, false),
+            Self::Text(text) => ast::Value::SingleQuotedString(text),
+        };
+        Expr::Value(value.into())
+    }
+}
+
+/// The column in `DEFAULT(column)`.
+fn column_of_default(expr: &Expr) -> Option<String> {
+    let Expr::Function(function) = expr else { return None };
+    let [ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(column)))] = &list.args[..]
+    else {
+        return None;
+    };
+    let is_default = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("DEFAULT");
+    is_default.then(|| column.value.clone())
 }
 
 impl fmt::Display for Select {

@@ -10,6 +10,7 @@ use freshet_base::ColumnId;
 
 use crate::row::{Put, RowWriter};
 use crate::value::{Encoding, put_binary, put_text, put_zero};
+use crate::widen::widened;
 use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema, bytes_of_hex};
 
 /// Converts `batch`, which has the columns of `from`, to the columns of `to`.
@@ -17,7 +18,7 @@ use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema, bytes_of_h
 /// Columns are matched by id, so values follow renames. A column that `from` lacks is filled with
 /// the literal recorded for older rows when the column was added, else its literal default, else
 /// NULL, else the type's zero value. Defined for all versions of a table and projections of them,
-/// because a column never changes its Arrow type.
+/// because the type of a column only ever becomes one that holds all values of those before.
 pub fn adapt(batch: &RecordBatch, from: &TableSchema, to: &TableSchema) -> RecordBatch {
     if from.version == to.version && ids(from).eq(ids(to)) {
         return batch.clone();
@@ -42,12 +43,12 @@ fn ids(schema: &TableSchema) -> impl Iterator<Item = ColumnId> {
 
 /// The values of a column that both versions have; NULLs are replaced where `column` is NOT NULL.
 fn carry(values: &ArrayRef, column: &Column) -> ArrayRef {
-    assert_eq!(values.data_type(), &column.ty.arrow(), "a column keeps its Arrow type for life");
+    let values = widened(values, column.ty);
     if column.nullable || values.null_count() == 0 {
-        return Arc::clone(values);
+        return values;
     }
-    let mask = is_not_null(values).expect("every array knows its nulls");
-    zip(&mask, values, &constant(column, values.len())).expect("both sides have one type")
+    let mask = is_not_null(&values).expect("every array knows its nulls");
+    zip(&mask, &values, &constant(column, values.len())).expect("both sides have one type")
 }
 
 /// What a column shows for rows written before it was added.

@@ -24,6 +24,7 @@ pub mod sequence;
 pub mod table;
 pub mod types;
 pub mod value;
+mod widen;
 pub mod zone;
 
 pub use aggregate::Aggregate;
@@ -35,4 +36,5 @@ pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
 pub use table::*;
 pub use types::*;
 pub use value::{BadValue, Literal, OnBad, Rules};
+pub use widen::holds_all_of;
 pub use zone::Zone;

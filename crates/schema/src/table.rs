@@ -253,12 +253,22 @@ pub struct Properties {
     pub group_commit_interval_ms: u64,
     /// The maximum size of a commit group.
     pub group_commit_data_bytes: u64,
-    /// The mode of stream loads that do not specify one.
+    /// The mode of loads that do not specify one.
     pub group_commit_mode: GroupCommitMode,
     /// As written; without effect.
     pub replication_num: u32,
     /// Properties without effect, in the order written.
     pub others: Vec<(String, String)>,
+}
+
+impl Properties {
+    /// `light_schema_change`: whether its loads may share groups, as in Doris.
+    pub fn is_light(&self) -> bool {
+        let heavy = |(name, value): &(String, String)| {
+            name == "light_schema_change" && value.eq_ignore_ascii_case("false")
+        };
+        !self.others.iter().any(heavy)
+    }
 }
 
 impl Default for Properties {

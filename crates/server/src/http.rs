@@ -8,25 +8,25 @@ mod answer;
 mod auth;
 mod client;
 mod connection;
-mod error_log;
 mod load;
 mod route;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::ByteSize;
 use freshet_base::clock::ClockRef;
-use freshet_base::{ByteSize, Result};
 use freshet_ingest::Engine;
 use freshet_meta::{Account, ActiveRoles, Actor};
 use freshet_query::engine::QueryEngine;
 use tokio::sync::Semaphore;
 
 pub use connection::serve;
-use error_log::{ErrorLog, ErrorLogLimits};
 
 use crate::accounts::Accounts;
 use crate::auth::Passwords;
+use crate::error_log::ErrorLogLimits;
+use crate::load_book::LoadBook;
 use crate::slots::{ConnectionSlots, SlotLimits, share_of};
 use crate::tls::Tls;
 use crate::variables::Globals;
@@ -64,6 +64,13 @@ impl Default for LoadLimits {
             loads_max: 1024,
             account_loads_max: None,
         }
+    }
+}
+
+impl LoadLimits {
+    /// The limits of error logs.
+    pub fn error_logs(&self) -> ErrorLogLimits {
+        ErrorLogLimits { keep: self.error_log_keep, bytes_max: self.error_log_bytes_max.bytes() }
     }
 }
 
@@ -116,7 +123,7 @@ pub struct Http {
     accounts: Arc<Accounts>,
     config: HttpConfig,
     draw: Arc<dyn Fn() -> u64 + Send + Sync>,
-    error_log: ErrorLog,
+    book: Arc<LoadBook>,
     slots: Arc<ConnectionSlots>,
     /// Limits concurrent loads.
     loads: Semaphore,
@@ -125,26 +132,18 @@ pub struct Http {
 }
 
 impl Http {
-    /// `draw` gives random numbers for the names of error logs; they must not be guessable.
-    ///
-    /// # Errors
-    /// When the directory of error logs cannot be created or read.
     pub fn new(
         (engine, query): (Arc<Engine>, Arc<QueryEngine>),
         passwords: Arc<Passwords>,
         accounts: Arc<Accounts>,
+        book: Arc<LoadBook>,
         config: HttpConfig,
         draw: Arc<dyn Fn() -> u64 + Send + Sync>,
-    ) -> Result<Arc<Self>> {
-        let limits = ErrorLogLimits {
-            keep: config.loads.error_log_keep,
-            bytes_max: config.loads.error_log_bytes_max.bytes(),
-        };
-        let error_log = ErrorLog::open(&engine, limits, Arc::clone(&draw))?;
+    ) -> Arc<Self> {
         let half = engine.memory().limit_bytes() / 2;
         let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(2, 64);
-        Ok(Arc::new(Self {
-            error_log,
+        Arc::new(Self {
+            book,
             slots: Arc::default(),
             loads: Semaphore::new(config.loads.loads_max),
             large: Semaphore::new(large),
@@ -155,7 +154,7 @@ impl Http {
             accounts,
             config,
             draw,
-        }))
+        })
     }
 
     fn clock(&self) -> &ClockRef {

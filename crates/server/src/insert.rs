@@ -4,18 +4,25 @@
 //! Head of the statement -> cached [`Target`] -> rows in the session's buffer -> [`load`]. Anything
 //! the scanner does not handle goes to the planner, which calls [`load`] with its rows.
 
+mod grouping;
+mod noted;
+
 use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head, scan_rows};
 use freshet_ingest::decode::{Encoded, InsertPlan, PartialColumns, Warnings};
 use freshet_ingest::{
-    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OnNewKey, OwnRows, PartialRows,
+    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OnNewKey, PartialRows,
     TRIES_MAX, UsedIds, WaitLimit, update_columns,
 };
-use freshet_meta::{Claim, LabelKind, Privilege};
+use freshet_meta::Privilege;
 use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
 use freshet_storage::delta::Freshness;
+
+pub use grouping::{Grouping, note_alone};
+pub use noted::note_failed;
+use noted::note_labelled;
 
 use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
@@ -73,10 +80,7 @@ impl Target {
         };
         let plan = plan.filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
-        let heavy = |(name, value): &(String, String)| {
-            name == "light_schema_change" && value.eq_ignore_ascii_case("false")
-        };
-        let groups = !table.properties.others.iter().any(heavy);
+        let groups = table.properties.is_light();
         let settings = settings.version;
         Ok(Self {
             generation,
@@ -251,8 +255,10 @@ async fn first(
     let (at, label) = (head.values_at, head.label.as_deref());
     let values = Values { sql, at, multi, label, hint: hint.as_ref() };
     let done = values.insert(session, &mut target).await;
-    if label.is_none() {
-        cache.put(&sql[..at], target, hint);
+    match (label, &done) {
+        (None, _) => cache.put(&sql[..at], target, hint),
+        (Some(label), Err(error)) => note_failed(session, (database, &head.table), label, error),
+        (Some(_), Ok(_)) => {}
     }
     done
 }
@@ -371,63 +377,6 @@ pub fn told(session: &mut Session, warnings: Warnings) {
     session.diagnostics.count += warnings.count.saturating_sub(kept);
 }
 
-/// Which loads an INSERT shares its commit group with.
-pub enum Grouping {
-    /// Those that the session's group commit mode allows.
-    Shared,
-    /// None, regardless of the mode: the mode excludes this statement.
-    Alone,
-    /// None: it has a label given by the client.
-    Labelled(Claim),
-    /// None, and outside of any transaction: the rows of CREATE TABLE AS SELECT.
-    CreateTableAs,
-}
-
-impl Grouping {
-    /// Claims the label that the client gave for an INSERT.
-    ///
-    /// # Errors
-    /// When the label is invalid or already used.
-    pub async fn labelled(session: &Session, target: &Target, label: &str) -> Result<Self> {
-        let engine = &session.shared.engine;
-        let claimed = engine.claim_label(target.into.db(), label, LabelKind::Statement).await?;
-        Ok(Self::Labelled(claimed.or_refuse()?))
-    }
-
-    /// That of a load that is tried again; `None` where it has used up a label.
-    fn again(&self) -> Option<Self> {
-        match self {
-            Self::Shared => Some(Self::Shared),
-            Self::Alone => Some(Self::Alone),
-            Self::Labelled(_) | Self::CreateTableAs => None,
-        }
-    }
-
-    /// The destination of the rows, in a transaction or without one.
-    ///
-    /// # Errors
-    /// A label that differs from that of the open transaction.
-    pub fn destination<'a>(
-        self,
-        transaction: Option<&'a OwnRows>,
-        settings: &Settings,
-        target: &Target,
-    ) -> Result<Destination<'a>> {
-        Ok(match (self, transaction) {
-            (Self::Labelled(claim), Some(own)) if Some(claim.label()) != own.label() => {
-                match own.label() {
-                    Some(label) => bail!(InTransaction, "Transaction insert expect label {label}"),
-                    None => bail!(InTransaction, "Transaction insert expect no label"),
-                }
-            }
-            (_, Some(own)) => Destination::Transaction(own),
-            (Self::Shared, None) if target.groups => Destination::Group(settings.group_commit),
-            (Self::Labelled(claim), None) => Destination::Label(claim),
-            (_, None) => Destination::Group(GroupCommitMode::Off),
-        })
-    }
-}
-
 /// Loads the rows in the session's buffer into the open transaction or the log. On return the load
 /// cannot fail any more, and the reply may be sent once the log is durable up to `session.acked`.
 ///
@@ -444,7 +393,9 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
         return update(session, target, columns, grouping).await;
     }
     let again = grouping.again();
+    let why_alone = grouping.why_alone(own.is_some(), target);
     let destination = grouping.destination(own.as_ref(), settings, target)?;
+    note_alone(session, target, why_alone);
     let mut loaded = commit(session, &engine, target, destination).await;
     while let (Err(error), Some(again)) = (&loaded, &again) {
         // A TRUNCATE came between the ids of the rows and the rows.
@@ -476,7 +427,7 @@ async fn update(
         );
     }
     let mut label = match grouping {
-        Grouping::Labelled(claim) => Some(claim),
+        Grouping::Labelled { claim, .. } => Some(claim),
         Grouping::Shared | Grouping::Alone | Grouping::CreateTableAs => None,
     };
     // A label is used up by an attempt.
@@ -557,6 +508,9 @@ pub async fn report(
     session.diagnostics.count += keys.skipped - told;
     let rows = rows - keys.skipped;
     let affected = rows + keys.replaced;
+    if loaded.given.is_some() && loaded.txn.is_some() {
+        note_labelled(session, target, &loaded, rows);
+    }
     if affected > 0 {
         session.note_ids(ids);
     }

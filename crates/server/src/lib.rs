@@ -18,11 +18,14 @@
 //! server in the same process.
 
 pub mod accounts;
+pub mod alter_jobs;
 pub mod auth;
+pub mod error_log;
 mod files;
 pub mod http;
 pub mod insert;
 pub mod io;
+pub mod load_book;
 pub mod locks;
 pub mod mysql;
 mod point;

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::http::{self, Http, HttpConfig};
 use crate::io::{IoThreads, listen};
+use crate::load_book::LoadBook;
 use crate::mysql::{listener, login};
 use crate::shared::{Draw, Settings, Shared};
 use crate::tls::Tls;
@@ -48,7 +49,8 @@ impl Server {
                 "require_secure_transport needs TLS, which is switched off: set tls to true"
             );
         }
-        let shared = Shared::new(engine, query, settings, tls, Arc::clone(&draw));
+        let book = LoadBook::open(&engine, settings.loads.error_logs(), Arc::clone(&draw))?;
+        let shared = Shared::new(engine, query, book, settings, tls, Arc::clone(&draw));
         login::check_listen(&shared, shared.settings.mysql_listen.ip())?;
         login::check_listen(&shared, shared.settings.http_listen.ip())?;
         let mysql = listen(shared.settings.mysql_listen)?;
@@ -57,7 +59,7 @@ impl Server {
         let threads =
             Arc::new(IoThreads::start(shared.settings.io_threads, shared.engine.horizon())?);
         let (stop, _) = watch::channel(false);
-        let http = http_of(&shared, mysql_address, draw)?;
+        let http = http_of(&shared, mysql_address, draw);
         let accept = listener::accept(
             mysql,
             Arc::clone(&shared),
@@ -127,7 +129,7 @@ impl Server {
     }
 }
 
-fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> {
+fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Arc<Http> {
     let config = HttpConfig {
         mysql_port: mysql.port(),
         version: shared.settings.version.clone(),
@@ -141,7 +143,7 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
     };
     let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));
     let engines = (Arc::clone(&shared.engine), Arc::clone(&shared.query));
-    Http::new(engines, passwords, accounts, config, draw)
+    Http::new(engines, passwords, accounts, Arc::clone(&shared.book), config, draw)
 }
 
 fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {

@@ -198,8 +198,11 @@ pub struct Session {
     pub database: Option<Arc<str>>,
     /// System variables.
     pub variables: Values,
-    /// The variables before the hint of the running statement has set some.
-    unhinted: Option<Values>,
+    /// Whether SET has set `group_commit`.
+    pub sets_group_commit: bool,
+    /// The variables before the hint of the running statement has set some, and
+    /// `sets_group_commit`.
+    unhinted: Option<(Values, bool)>,
     /// The decoded values of `variables`.
     pub settings: Settings,
     /// `@x`, by lower-case name.
@@ -259,6 +262,7 @@ impl Session {
             client,
             database: None,
             variables,
+            sets_group_commit: false,
             unhinted: None,
             settings,
             user_variables: Arc::default(),
@@ -289,6 +293,7 @@ impl Session {
         self.transactions.roll_back();
         self.locks.release_all();
         self.variables = self.shared.globals.load();
+        self.sets_group_commit = false;
         self.unhinted = None;
         self.user_variables = Arc::default();
         self.named = HashMap::new();
@@ -383,6 +388,7 @@ impl Session {
     /// Called after variables were set.
     pub fn settings_changed(&mut self) {
         self.settings = Settings::of(&self.variables, self.settings.version + 1);
+        self.settings.sets_group_commit = self.sets_group_commit;
         self.process
             .set_idle_timeouts(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
     }

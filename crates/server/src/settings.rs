@@ -10,7 +10,7 @@ use freshet_ingest::decode::values::Dialect;
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::parser::Statement;
 use freshet_query::session::{SqlMode, Value};
-use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};
+use freshet_schema::{GroupCommitMode, OnBad, Rules, Table, TableForm, Zone};
 use freshet_storage::delta::Freshness;
 
 use crate::variables::{self, Values};
@@ -70,6 +70,10 @@ pub struct Settings {
     pub batch: BatchPolicy,
     /// Which loads share a commit group.
     pub group_commit: GroupCommitMode,
+    /// Whether the session has set it; else the property of a table counts before `off_mode`.
+    pub sets_group_commit: bool,
+    /// Whether labelled INSERTs of literals may share one.
+    pub group_labels: bool,
     /// Whether a SELECT reads acknowledged rows or only rows of committed groups.
     pub freshness: Freshness,
     /// Whether a transaction keeps one snapshot.
@@ -148,10 +152,9 @@ impl Settings {
             autocommit: on("autocommit"),
             batch: batch_policy(text("batch_insert_policy") == "SPLIT", number),
             group_commit: GroupCommitMode::parse(text("group_commit")).unwrap_or_default(),
-            freshness: match text("read_freshness") {
-                "published" => Freshness::Published,
-                _ => Freshness::Committed,
-            },
+            sets_group_commit: false,
+            group_labels: on("group_commit_labels"),
+            freshness: freshness(text("read_freshness")),
             repeatable_read: keeps_snapshot(text("transaction_isolation")),
             read_only: on("transaction_read_only"),
             dialect: Dialect { no_backslash_escapes, ansi_quotes },
@@ -185,6 +188,14 @@ impl Settings {
         }
     }
 
+    /// Which loads into a table share a commit group.
+    pub fn group_mode(&self, table: &Table) -> GroupCommitMode {
+        match (self.sets_group_commit, self.group_commit) {
+            (false, GroupCommitMode::Off) => table.properties.group_commit_mode,
+            (_, mode) => mode,
+        }
+    }
+
     /// How values are converted for a table of this form.
     pub fn rules(&self, form: TableForm) -> &Rules {
         match form {
@@ -208,6 +219,13 @@ impl Settings {
 
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
+    }
+}
+
+fn freshness(name: &str) -> Freshness {
+    match name {
+        "published" => Freshness::Published,
+        _ => Freshness::Committed,
     }
 }
 

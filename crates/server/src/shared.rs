@@ -15,8 +15,10 @@ use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
 use tokio::runtime::Handle;
 
 use crate::accounts::{Accounts, MemoryLimits};
+use crate::alter_jobs::AlterJobs;
 use crate::auth::Passwords;
 use crate::http::LoadLimits;
+use crate::load_book::LoadBook;
 use crate::locks::Locks;
 use crate::point::PointPlans;
 use crate::process::Processes;
@@ -97,6 +99,10 @@ pub struct Shared {
     pub query: Arc<QueryEngine>,
     /// The values that new sessions start with.
     pub globals: Arc<Globals>,
+    /// Recent loads.
+    pub book: Arc<LoadBook>,
+    /// Recent changes of columns.
+    pub alter_jobs: AlterJobs,
     /// The process list.
     pub processes: Arc<Processes>,
     pub slots: Arc<ConnectionSlots>,
@@ -122,6 +128,7 @@ impl Shared {
     pub fn new(
         engine: Arc<Engine>,
         query: Arc<QueryEngine>,
+        book: Arc<LoadBook>,
         settings: Settings,
         tls: Option<Arc<Tls>>,
         draw: Draw,
@@ -156,6 +163,8 @@ impl Shared {
         Arc::new(Self {
             engine,
             query,
+            book,
+            alter_jobs: AlterJobs::default(),
             globals,
             processes: Arc::default(),
             slots: Arc::default(),

@@ -1,7 +1,12 @@
 //! SHOW and DESCRIBE.
 
+mod alters;
 mod catalog;
+pub mod config;
 mod listing;
+mod loads;
+mod nodes;
+mod order;
 mod sequences;
 mod server;
 pub mod system;
@@ -28,7 +33,12 @@ use crate::show::listing::{Listing, Row};
 /// # Errors
 /// Unknown names, missing privileges.
 pub async fn show(session: &mut Session, show: &Show) -> Result<Reply> {
-    let mut listing = listing(session, &show.what)?;
+    let mut listing = match &show.what {
+        ShowWhat::LoadWarnings { database, url } => {
+            loads::load_warnings(session, database.as_deref(), url.as_deref()).await?
+        }
+        what => listing(session, what)?,
+    };
     if let Some(Filter::Like(pattern)) = &show.filter {
         // LIKE filters by name; one of the lists has the name in its second column.
         let at = like_column(&show.what);
@@ -43,11 +53,16 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
     let names = listing.columns.iter().map(|column| &*column.name).collect::<Vec<_>>();
     if let Some(Filter::Where(condition)) = &show.filter {
         let batch = text_batch(&names, &listing.rows);
+        let condition = &match show.what {
+            ShowWhat::Transaction { .. } => condition.clone().renamed("ID", "TransactionId"),
+            _ => condition.clone(),
+        };
         let reader = Reader::new(session).await?;
         let batches = session.shared.query.filter(&batch, condition, reader);
         let batches = bounded(session, batches).await?;
         listing.rows = batches.iter().flat_map(texts).collect();
     }
+    order::sort(&listing.columns, &mut listing.rows, &show.order)?;
     if let Some((count, offset)) = show.limit {
         let skipped = listing.rows.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
         listing.rows = skipped.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
@@ -108,11 +123,19 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Processlist { full } => Ok(server::processlist(session, *full)),
         ShowWhat::Grants { account, using } => users::grants(session, account.as_ref(), using),
         ShowWhat::CreateUser(account) => users::create_user(session, account.as_ref()),
-        ShowWhat::Transaction { database } => server::transactions(session, database.as_deref()),
-        ShowWhat::LastInsert => Ok(server::last_insert(session)),
-        ShowWhat::AlterTableColumn { .. } => Ok(server::alter_jobs()),
+        ShowWhat::Transaction { database } => loads::transactions(session, database.as_deref()),
+        ShowWhat::Load { database } => loads::loads(session, database.as_deref()),
+        ShowWhat::StreamLoad { database } => loads::stream_loads(session, database.as_deref()),
+        ShowWhat::LoadWarnings { .. } => unreachable!("its files are read before"),
+        ShowWhat::LastInsert => Ok(loads::last_insert(session)),
+        ShowWhat::AlterTableColumn { database } => alters::jobs(session, database.as_deref()),
+        ShowWhat::Data(table) => nodes::data(session, table.as_ref()),
+        ShowWhat::Proc(path) => nodes::proc(session, path),
+        ShowWhat::Config => config::listing(session),
         ShowWhat::Plain("SEQUENCES") => sequences::sequences(session),
-        ShowWhat::Plain(what) => Ok(server::plain(session, what)),
+        ShowWhat::Plain("BACKENDS") => Ok(nodes::backends(&session.shared)),
+        ShowWhat::Plain("FRONTENDS") => Ok(nodes::frontends(&session.shared)),
+        ShowWhat::Plain(what) => Ok(server::plain(what)),
     }
 }
 
@@ -125,7 +148,7 @@ pub async fn describe(
 ) -> Result<Reply> {
     let what = ShowWhat::Columns { full: false, table: table.clone() };
     let filter = column.map(|pattern| Filter::Like(pattern.to_owned()));
-    show(session, &Show { what, filter, limit: None }).await
+    show(session, &Show { what, filter, order: Vec::new(), limit: None }).await
 }
 
 /// COM_FIELD_LIST.
@@ -161,7 +184,7 @@ pub fn statistics(shared: &Shared) -> String {
 }
 
 /// Whether a name matches a pattern of `%`, `_` and `\`, case-insensitively.
-fn like(pattern: &str, name: &str) -> bool {
+pub fn like(pattern: &str, name: &str) -> bool {
     let pattern = pattern.to_lowercase().chars().collect::<Vec<_>>();
     let name = name.to_lowercase().chars().collect::<Vec<_>>();
     let (mut p, mut n) = (0, 0);

@@ -498,15 +498,15 @@ async fn reply(
         | Statement::Savepoint(_)
         | Statement::RollbackTo(_)
         | Statement::ReleaseSavepoint(_) => transact::run(session, &parsed.statement).await,
-        Statement::Kill { query_only, id } => {
-            admin::kill(session, *id, !query_only).map(|()| Reply::done())
-        }
+        Statement::Kill { .. }
+        | Statement::CancelLoad(_)
+        | Statement::SetConfig(_)
+        | Statement::ReloadTls => admin::run(session, &parsed.statement).await,
         Statement::SideEffects(query) => {
             act::select(session, query, &parsed.items, parameters).await
         }
         Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
-        Statement::ReloadTls => admin::reload_tls(session).await,
         Statement::Prepare { name, from } => named::prepare(session, name, from).await,
         Statement::Deallocate(name) => named::deallocate(session, name),
         Statement::CreateUser { .. }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use freshet_base::{Error, Result, bail, err};
 use freshet_ingest::{Engine, OwnRows, Savepoint, Transaction};
-use freshet_meta::Claim;
+use freshet_meta::{Claim, LABEL_CHARS_MAX};
 use freshet_storage::snapshot::Snapshot;
 
 use crate::process::Process;
@@ -66,6 +66,28 @@ impl TimedOut {
     }
 }
 
+/// Why a session may neither read nor write until its client says ROLLBACK or COMMIT.
+#[derive(Clone, Debug)]
+enum Lost {
+    TimedOut(TimedOut),
+    /// BEGIN WITH LABEL was refused: what follows would be committed statement by statement,
+    /// although the client believes it to be one transaction.
+    Refused(String),
+}
+
+impl Lost {
+    fn error(&self) -> Error {
+        match self {
+            Self::TimedOut(lost) => lost.error(),
+            Self::Refused(label) => err!(
+                InTransaction,
+                "BEGIN WITH LABEL {label} was refused, so there is no transaction that this \
+                 statement could be part of; end it with ROLLBACK and begin again"
+            ),
+        }
+    }
+}
+
 /// SET TRANSACTION without a scope, which applies to the next transaction only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextTransaction {
@@ -110,7 +132,7 @@ pub struct Begin {
 pub struct Transactions {
     process: Arc<Process>,
     open: Option<OpenTransaction>,
-    timed_out: Option<TimedOut>,
+    lost: Option<Lost>,
     /// SET TRANSACTION without a scope.
     pub next: NextTransaction,
 }
@@ -118,7 +140,7 @@ pub struct Transactions {
 impl Transactions {
     pub fn new(process: &Arc<Process>) -> Self {
         let (process, next) = (Arc::clone(process), NextTransaction::default());
-        Self { process, open: None, timed_out: None, next }
+        Self { process, open: None, lost: None, next }
     }
 
     pub fn open(&self) -> Option<&OpenTransaction> {
@@ -127,7 +149,7 @@ impl Transactions {
 
     /// Whether the transaction, open or timed out, was opened because autocommit is off.
     pub fn is_implicit(&self) -> bool {
-        let lost = self.timed_out.as_ref().is_some_and(|lost| lost.implicit);
+        let lost = matches!(&self.lost, Some(Lost::TimedOut(TimedOut { implicit: true, .. })));
         lost || self.open.as_ref().is_some_and(|open| open.implicit)
     }
 
@@ -186,7 +208,7 @@ impl Transactions {
     pub fn reads_anew(&self, settings: &Settings) -> bool {
         let repeatable_read = self.next.repeatable_read.unwrap_or(settings.repeatable_read);
         match &self.open {
-            _ if self.timed_out.is_some() => false,
+            _ if self.lost.is_some() => false,
             Some(open) => !open.repeatable_read && open.own_rows().is_empty(),
             None => settings.autocommit || !repeatable_read,
         }
@@ -198,9 +220,7 @@ impl Transactions {
     /// 1792 in a read-only transaction, also one of a single statement; 1205 after an idle timeout,
     /// until the client ends the transaction.
     pub fn writable(&mut self, engine: &Engine, settings: &Settings) -> Result<Option<&OwnRows>> {
-        if let Some(lost) = self.timed_out {
-            return Err(lost.error());
-        }
+        self.check_alive()?;
         if self.open.is_none() && !settings.autocommit {
             self.begin_implicit(engine, settings)?;
         }
@@ -284,7 +304,7 @@ impl Transactions {
     /// # Errors
     /// 1205 if it was rolled back on its idle timeout.
     pub fn take(&mut self) -> Result<Option<Transaction>> {
-        if let Some(lost) = self.timed_out.take() {
+        if let Some(lost) = self.lost.take() {
             return Err(lost.error());
         }
         let open = self.open.take();
@@ -294,7 +314,7 @@ impl Transactions {
 
     /// ROLLBACK; without a transaction it does nothing.
     pub fn roll_back(&mut self) {
-        self.timed_out = None;
+        self.lost = None;
         self.open = None;
         self.process.set_in_transaction(false);
     }
@@ -308,25 +328,40 @@ impl Transactions {
         let Some(open) = self.open.take_if(|open| holds(open)) else { return };
         let (rows, implicit) = (open.own_rows().rows(), open.implicit);
         self.roll_back();
-        self.timed_out = Some(TimedOut { patience, rows, implicit });
+        self.lost = Some(Lost::TimedOut(TimedOut { patience, rows, implicit }));
     }
 
-    /// Refuses reads and writes after an idle timeout until the client ends the transaction.
+    /// Refuses reads and writes after an idle timeout and after a BEGIN that was refused, until the
+    /// client ends the transaction.
     ///
     /// # Errors
-    /// 1205.
+    /// 1205 after an idle timeout.
     pub fn check_alive(&self) -> Result<()> {
-        match self.timed_out {
+        match &self.lost {
             Some(lost) => Err(lost.error()),
             None => Ok(()),
         }
     }
 
+    /// Notes that BEGIN WITH LABEL was refused.
+    pub fn refuse(&mut self, label: &str) {
+        self.roll_back();
+        self.lost = Some(Lost::Refused(label.chars().take(LABEL_CHARS_MAX).collect()));
+    }
+
+    /// Forgets that a BEGIN was refused, for the next one.
+    pub fn forget_refused(&mut self) {
+        self.lost.take_if(|lost| matches!(lost, Lost::Refused(_)));
+    }
+
     /// Refuses what is not allowed in labelled transactions, as in Doris.
     ///
     /// # Errors
-    /// In a transaction opened by BEGIN WITH LABEL.
+    /// In a transaction opened by BEGIN WITH LABEL, and where that was refused.
     pub fn check_unlabelled(&self) -> Result<()> {
+        if let Some(refused @ Lost::Refused(_)) = &self.lost {
+            return Err(refused.error());
+        }
         match &self.open {
             Some(open) if open.inner.is_labelled() => Err(err!(
                 InTransaction,

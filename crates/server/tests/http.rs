@@ -7,6 +7,8 @@ mod admin;
 mod client;
 #[path = "http/columnar.rs"]
 mod columnar;
+#[path = "http/connectors.rs"]
+mod connectors;
 #[path = "http/labels.rs"]
 mod labels;
 #[path = "http/large.rs"]

@@ -14,6 +14,8 @@ mod horizon;
 mod idle;
 #[path = "promises/literals.rs"]
 mod literals;
+#[path = "promises/loads.rs"]
+mod loads;
 #[path = "promises/model.rs"]
 mod model;
 #[path = "promises/plans.rs"]

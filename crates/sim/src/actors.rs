@@ -401,7 +401,15 @@ async fn alter(mut actor: Actor) {
         let Ok(target) = actor.client.engine.target("d", table) else { continue };
         let others = &target.schema().columns[2..];
         let fresh = format!("c{}", actor.chance.random_range(1..u32::MAX));
-        let change = match (others.choose(&mut actor.chance), actor.chance.random_range(0..3)) {
+        let chosen = others.choose(&mut actor.chance);
+        let wider = chosen.and_then(crate::rows::widened);
+        let change = match (chosen, actor.chance.random_range(0..4)) {
+            (Some(column), 2) if wider.is_some() => SchemaChange::ModifyColumn {
+                from: column.name.clone(),
+                column: wider.expect("just seen"),
+                place: None,
+                is_key: false,
+            },
             (Some(column), 0) => SchemaChange::DropColumn { name: column.name.clone() },
             (Some(column), 1) => {
                 SchemaChange::RenameColumn { from: column.name.clone(), to: fresh }

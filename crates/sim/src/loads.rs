@@ -92,7 +92,7 @@ impl Client {
         let destination = match &label {
             None => Destination::Group(mode),
             Some(label) => match self.claim(&target, label).await? {
-                Some(claim) => Destination::Label(claim),
+                Some(claim) => Destination::Label(claim, mode),
                 None => return Ok(Outcome::LabelUsed),
             },
         };

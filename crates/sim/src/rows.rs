@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use freshet_base::{ColumnId, RowsetId, SchemaVersion};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     TableSpec,
 };
 use freshet_schema::{
-    ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue, TableForm, TableSchema,
+    Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue, TableForm, TableSchema,
 };
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
@@ -99,6 +100,18 @@ pub fn added_column(name: &str) -> ColumnSpec {
     ColumnSpec { default, ..ColumnSpec::new(name, ColumnType::Int { unsigned: false }) }
 }
 
+/// The same column with a type that holds more, if there is one.
+pub fn widened(column: &Column) -> Option<ColumnSpec> {
+    let ty = match column.ty {
+        ColumnType::Int { .. } => ColumnType::BigInt { unsigned: false },
+        ColumnType::BigInt { .. } => ColumnType::Text,
+        _ => return None,
+    };
+    let default = column.default.clone().map_or(DefaultSpec::Unset, DefaultSpec::Value);
+    let nullable = column.nullable;
+    Some(ColumnSpec { default, nullable, ..ColumnSpec::new(&column.name, ty) })
+}
+
 fn cell(id: i64, column: ColumnId) -> Option<i32> {
     let mixed = (id * 7919 + i64::from(column.get()) * 104_729) % 1_000_003;
     // Some are NULL.
@@ -112,7 +125,10 @@ pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, ou
         match at {
             0 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(id, _)| id))),
             1 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(_, amount)| amount))),
-            _ => Arc::new(ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>()),
+            _ => {
+                let cells = ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>();
+                cast(&cells, &column.ty.arrow()).expect("cells are taken by every type")
+            }
         }
     });
     let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns.collect());
@@ -203,8 +219,11 @@ fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
     let ids = batch.column(0).as_primitive::<Int64Type>();
     let amounts = batch.column(1).as_primitive::<Int64Type>();
     let others = schema.columns.iter().zip(batch.columns()).skip(2);
+    let number = |array: &ArrayRef| cast(array, &DataType::Int32).expect("cells are numbers");
+    let others = others.map(|(column, array)| (column.id, number(array))).collect::<Vec<_>>();
     let others = others
-        .map(|(column, array)| (column.id, array.as_primitive::<Int32Type>()))
+        .iter()
+        .map(|(column, array)| (*column, array.as_primitive::<Int32Type>()))
         .collect::<Vec<_>>();
     rows.extend((0..batch.num_rows()).map(|at| {
         let cells = others

@@ -393,10 +393,11 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
-    /// Completes a row that must contain all values.
+    /// Completes a row that must contain all values, or none: `VALUES ()` is a row of defaults.
     #[inline]
     pub fn end_row(&mut self) -> Result<(), Box<Fault>> {
-        if self.position != self.plan.width() {
+        let is_empty = self.position == 0 && self.plan.takes_empty;
+        if self.position != self.plan.width() && !is_empty {
             return Err(Box::new(Fault::Count { expected: self.plan.width() }));
         }
         self.end_partial_row()

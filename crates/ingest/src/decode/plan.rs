@@ -37,6 +37,8 @@ pub struct InsertPlan {
     pub(super) fillers: Vec<Filler>,
     /// Whether values are in column order.
     pub(super) in_order: bool,
+    /// Whether no columns were named, so that a row without values is one of defaults.
+    pub(super) takes_empty: bool,
     /// Whether rows with unacceptable values are omitted instead of failing the statement.
     pub(super) filters: bool,
     /// Where generated ids come from, if there is an AUTO_INCREMENT column.
@@ -86,7 +88,8 @@ impl InsertPlan {
         let in_order = columns.is_sorted();
         let fillers = schema.columns.iter().map(|column| filler(column, now, rules)).collect();
         let (schema, filters, ids) = (Arc::clone(schema), false, None);
-        Ok(Self { schema, columns, given, fillers, in_order, filters, ids })
+        let takes_empty = names.is_none();
+        Ok(Self { schema, columns, given, fillers, in_order, takes_empty, filters, ids })
     }
 
     /// Takes rows of which only some columns count: others that have no default get NULL or zero.

@@ -2,6 +2,7 @@ use super::*;
 use crate::Meta;
 use crate::spec::DefaultSpec;
 use crate::test::{INT, meta, spec};
+use freshet_schema::ColumnType;
 
 fn table(meta: &Meta) -> Arc<Table> {
     meta.create_database("d", None, true).unwrap();
@@ -126,4 +127,59 @@ fn a_lost_schema_version_is_never_given_again() {
     assert_eq!(table.schema().version, lost.next());
     let schema = meta.alter(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
     assert_eq!(schema.version, lost.next().next());
+}
+
+fn modify(from: &str, column: ColumnSpec) -> SchemaChange {
+    SchemaChange::ModifyColumn { from: from.to_owned(), column, place: None, is_key: false }
+}
+
+#[test]
+fn a_type_becomes_one_that_holds_all_values_and_no_other() {
+    let meta = meta();
+    let table = table(&meta);
+    let big = ColumnType::BigInt { unsigned: false };
+    let schema = changed(&table, &[modify("score", ColumnSpec::new("points", big))]).unwrap();
+    let at = table.schema().position("score").unwrap();
+    let (old, new) = (&table.schema().columns[at], &schema.columns[at]);
+    assert_eq!((new.id, new.ty, new.name.as_str()), (old.id, big, "points"));
+    let small = ColumnType::TinyInt { unsigned: false };
+    let (errno, why) = refused(&table, modify("score", ColumnSpec::new("score", small)));
+    assert_eq!(errno, 1235);
+    assert!(why.contains("'score' may have values") && why.contains("REPLACE WITH TABLE"), "{why}");
+    let not_null = ColumnSpec { nullable: false, ..ColumnSpec::new("score", INT) };
+    assert!(refused(&table, modify("score", not_null)).1.contains("may have NULL"));
+    assert_eq!(refused(&table, modify("nope", ColumnSpec::new("nope", INT))).0, 1054);
+    assert_eq!(refused(&table, modify("score", ColumnSpec::new("NAME", INT))).0, 1060);
+}
+
+#[test]
+fn a_new_default_is_not_shown_by_rows_older_than_the_column() {
+    let meta = meta();
+    let table = table(&meta);
+    let with = |text: &str| {
+        let default = DefaultSpec::Value(DefaultValue::Literal(text.to_owned()));
+        ColumnSpec { default, ..ColumnSpec::new("a", INT) }
+    };
+    let place = ColumnPlace::Last;
+    let added = changed(&table, &[SchemaChange::AddColumn { column: with("7"), place }]).unwrap();
+    let later = Table { history: table.history.with(added), ..Table::clone(&table) };
+    let again = changed(&later, &[modify("a", with("8"))]).unwrap();
+    let column = again.columns.last().unwrap();
+    assert_eq!(column.default, Some(DefaultValue::Literal("8".to_owned())));
+    assert_eq!(column.before.as_deref(), Some("7"));
+}
+
+#[test]
+fn all_columns_are_ordered_at_once() {
+    let meta = meta();
+    let table = table(&meta);
+    let mut names = names(table.schema()).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let reorder = |columns: &[String]| SchemaChange::Reorder { columns: columns.to_vec() };
+    assert!(refused(&table, reorder(&names[1..])).1.contains("should contains all columns"));
+    let last = names.len() - 1;
+    names.swap(last, last - 1);
+    let ordered = changed(&table, &[reorder(&names)]).unwrap();
+    assert_eq!(ordered.columns.last().unwrap().name, names[last]);
+    names[last] = names[last - 1].clone();
+    assert_eq!(refused(&table, reorder(&names)).0, 1110);
 }

@@ -1,4 +1,4 @@
-use freshet_base::Result;
+use freshet_base::{Result, bail};
 use freshet_meta::{ColumnPlace, DeclaredKeySpec, KeyChange, SchemaChange};
 use freshet_schema::DeclaredKeyKind;
 use sqlparser::tokenizer::Token;
@@ -11,12 +11,18 @@ use crate::syntax::TableName;
 /// The action of an ALTER TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterAction {
-    /// ADD, DROP and RENAME COLUMN, in the order of the text.
+    /// ADD, DROP, RENAME, MODIFY and CHANGE COLUMN, and ORDER BY, in the order of the text.
     Columns(Vec<SchemaChange>),
     /// ADD, DROP and RENAME of keys, beside those of columns.
     KeysAndColumns(Vec<KeyChange>, Vec<SchemaChange>),
     /// CREATE INDEX and DROP INDEX.
     Index(KeyChange),
+    /// REPLACE WITH TABLE: the other table gets the name of this one.
+    Replace {
+        by: TableName,
+        /// Whether this one gets the name of the other, else it is dropped.
+        swap: bool,
+    },
     /// SET ("key" = "value").
     Set(Vec<(String, String)>),
     Rename(TableName),
@@ -37,6 +43,9 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
         let _ = cursor.words("TO") || cursor.words("AS");
         return Ok((table, AlterAction::Rename(cursor.table()?)));
     }
+    if cursor.words("REPLACE WITH TABLE") {
+        return Ok((table, replace(cursor)?));
+    }
     if cursor.words("AUTO_INCREMENT") {
         cursor.token(&Token::Eq);
         return Ok((table, AlterAction::Counter(cursor.number()?)));
@@ -50,6 +59,25 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
         return Ok((table, AlterAction::Columns(changes)));
     }
     Ok((table, AlterAction::KeysAndColumns(keys, changes)))
+}
+
+/// Parses the part after REPLACE WITH TABLE.
+fn replace(cursor: &mut Cursor<'_>) -> Result<AlterAction> {
+    let by = cursor.table()?;
+    let mut swap = true;
+    let properties = match cursor.words("PROPERTIES") {
+        true => cursor.properties()?,
+        false => Vec::new(),
+    };
+    for (key, value) in properties {
+        swap = match (key.as_str(), value.to_ascii_lowercase().as_str()) {
+            ("swap", "true") => true,
+            ("swap", "false") => false,
+            _ => bail!(Unknown, "Unknown properties: {{{key}={value}}}; there is swap=true|false"),
+        };
+    }
+    cursor.words("FORCE");
+    Ok(AlterAction::Replace { by, swap })
 }
 
 /// Parses the part after RENAME: pairs of old and new names.
@@ -94,14 +122,22 @@ fn change(
         changes.push(SchemaChange::RenameColumn { from, to: cursor.name()? });
         return Ok(());
     }
+    if let Some(verb) = cursor.one_of(&["MODIFY", "CHANGE"]) {
+        return modify(cursor, changes, verb == "CHANGE");
+    }
+    if cursor.words("ORDER BY") {
+        let in_parens = cursor.token(&Token::LParen);
+        let columns = cursor.list(Cursor::name)?;
+        if in_parens {
+            cursor.expect(&Token::RParen)?;
+        }
+        changes.push(SchemaChange::Reorder { columns });
+        return Ok(());
+    }
     let known = [
-        "MODIFY",
-        "CHANGE",
-        "ORDER BY",
         "ALTER",
         "ENGINE",
         "CONVERT",
-        "REPLACE",
         "COMMENT",
         "DISABLE",
         "ENABLE",
@@ -111,6 +147,34 @@ fn change(
     match cursor.one_of(&known) {
         Some(what) => Err(refuse(&format!("ALTER TABLE ... {what}"))),
         None => Err(cursor.error()),
+    }
+}
+
+/// Parses the part after MODIFY, or after CHANGE, which names the column before.
+fn modify(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>, has_name: bool) -> Result<()> {
+    if let Some(what) = cursor.one_of(&["PARTITION", "COMMENT", "DISTRIBUTION", "ENGINE"]) {
+        return Err(refuse(&format!("ALTER TABLE ... MODIFY {what}")));
+    }
+    cursor.words("COLUMN");
+    let name = if has_name { Some(cursor.name()?) } else { None };
+    let (mut declared, mut keys) = (Vec::new(), Vec::new());
+    let column = column(cursor, &mut declared, &mut keys)?;
+    let place = place(cursor)?;
+    if !declared.is_empty() {
+        return Err(refuse("ALTER TABLE ... MODIFY COLUMN ... PRIMARY KEY or UNIQUE"));
+    }
+    let from = name.unwrap_or_else(|| column.name.clone());
+    changes.push(SchemaChange::ModifyColumn { from, column, place, is_key: !keys.is_empty() });
+    Ok(())
+}
+
+fn place(cursor: &mut Cursor<'_>) -> Result<Option<ColumnPlace>> {
+    if cursor.words("FIRST") {
+        return Ok(Some(ColumnPlace::First));
+    }
+    match cursor.words("AFTER") {
+        true => cursor.name().map(|name| Some(ColumnPlace::After(name))),
+        false => Ok(None),
     }
 }
 
@@ -133,13 +197,7 @@ fn add(
         changes.extend(columns.into_iter().map(last));
     } else {
         let column = column(cursor, &mut declared, &mut keys)?;
-        let place = if cursor.words("FIRST") {
-            ColumnPlace::First
-        } else if cursor.words("AFTER") {
-            ColumnPlace::After(cursor.name()?)
-        } else {
-            ColumnPlace::Last
-        };
+        let place = place(cursor)?.unwrap_or_default();
         changes.push(SchemaChange::AddColumn { column, place });
     }
     let is_primary = |key: &DeclaredKeySpec| key.kind == DeclaredKeyKind::Primary;

@@ -71,6 +71,26 @@ pub enum ShowWhat {
         /// FROM.
         database: Option<String>,
     },
+    Load {
+        /// FROM.
+        database: Option<String>,
+    },
+    StreamLoad {
+        /// FROM.
+        database: Option<String>,
+    },
+    LoadWarnings {
+        /// FROM.
+        database: Option<String>,
+        /// ON: the URL of an error log.
+        url: Option<String>,
+    },
+    /// DATA, of one table or of all in the current database.
+    Data(Option<TableName>),
+    /// PROC and a path.
+    Proc(String),
+    /// ADMIN SHOW FRONTEND CONFIG.
+    Config,
     /// A list without arguments, from `information_schema` or the server: ENGINES, CHARSET,
     /// BACKENDS, ...
     Plain(&'static str),
@@ -80,12 +100,29 @@ pub enum ShowWhat {
 pub struct Show {
     pub what: ShowWhat,
     pub filter: Option<Filter>,
+    /// ORDER BY.
+    pub order: Vec<Order>,
     /// LIMIT: the number of rows, and the number of rows skipped before them.
     pub limit: Option<(u64, u64)>,
 }
 
+/// An item of ORDER BY.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Order {
+    pub by: OrderColumn,
+    pub descending: bool,
+}
+
+/// A column of the result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OrderColumn {
+    Name(String),
+    /// From 1.
+    Position(u64),
+}
+
 /// Lists without arguments.
-const PLAIN: [&str; 29] = [
+const PLAIN: [&str; 25] = [
     "SEQUENCES",
     "ENGINES",
     "STORAGE ENGINES",
@@ -107,31 +144,42 @@ const PLAIN: [&str; 29] = [
     "PROFILES",
     "BACKENDS",
     "FRONTENDS",
-    "LOAD WARNINGS",
-    "LOAD",
-    "STREAM LOAD",
     "CATALOG RECYCLE BIN",
     "VIEWS",
     "FUNCTIONS",
     "CATALOGS",
-    "DATA",
 ];
 
 /// Parses the part after SHOW.
 pub fn show(cursor: &mut Cursor<'_>) -> Result<Show> {
     let what = what(cursor)?;
-    if let ShowWhat::Plain("TRIGGERS" | "EVENTS" | "LOAD" | "STREAM LOAD" | "VIEWS") = what {
+    shown(cursor, what)
+}
+
+/// Parses what restricts and orders the rows of `what`.
+pub fn shown(cursor: &mut Cursor<'_>, what: ShowWhat) -> Result<Show> {
+    if let ShowWhat::Plain("TRIGGERS" | "EVENTS" | "VIEWS") = what {
         from(cursor)?;
     }
     let filter = filter(cursor)?;
-    if cursor.words("ORDER BY") {
-        cursor.list(|cursor| {
-            cursor.expr()?;
-            Ok(cursor.words("ASC") || cursor.words("DESC"))
-        })?;
-    }
+    let order = match cursor.words("ORDER BY") {
+        true => cursor.list(order)?,
+        false => Vec::new(),
+    };
     let limit = limit(cursor)?;
-    Ok(Show { what, filter, limit })
+    Ok(Show { what, filter, order, limit })
+}
+
+fn order(cursor: &mut Cursor<'_>) -> Result<Order> {
+    let by = match cursor.number_opt() {
+        Some(position) => OrderColumn::Position(position),
+        None => OrderColumn::Name(cursor.name()?),
+    };
+    let descending = cursor.words("DESC");
+    if !descending {
+        cursor.words("ASC");
+    }
+    Ok(Order { by, descending })
 }
 
 fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
@@ -196,8 +244,8 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "TRANSACTION",
         "LAST INSERT",
     ];
-    if cursor.words("ALTER TABLE COLUMN") {
-        return Ok(ShowWhat::AlterTableColumn { database: from(cursor)? });
+    if let Some(loads) = of_loads(cursor)? {
+        return Ok(loads);
     }
     let Some(kind) = cursor.one_of(&KINDS) else { return Err(unknown(cursor)) };
     Ok(match kind {
@@ -230,6 +278,28 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     })
 }
 
+/// What Doris shows of loads, jobs and nodes.
+fn of_loads(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
+    const KINDS: [&str; 6] =
+        ["ALTER TABLE COLUMN", "LOAD WARNINGS", "STREAM LOAD", "LOAD", "DATA", "PROC"];
+    let Some(kind) = cursor.one_of(&KINDS) else { return Ok(None) };
+    Ok(Some(match kind {
+        "ALTER TABLE COLUMN" => ShowWhat::AlterTableColumn { database: from(cursor)? },
+        "LOAD WARNINGS" => {
+            let database = from(cursor)?;
+            let url = cursor.words("ON").then(|| cursor.text()).transpose()?;
+            ShowWhat::LoadWarnings { database, url }
+        }
+        "STREAM LOAD" => ShowWhat::StreamLoad { database: from(cursor)? },
+        "LOAD" => ShowWhat::Load { database: from(cursor)? },
+        "DATA" => {
+            let named = cursor.words("FROM") || cursor.words("IN");
+            ShowWhat::Data(named.then(|| cursor.table()).transpose()?)
+        }
+        _ => ShowWhat::Proc(cursor.text()?),
+    }))
+}
+
 /// Parses an account; `None` for CURRENT_USER.
 fn other_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
     if !cursor.words("CURRENT_USER") {
@@ -257,7 +327,6 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
         "BACKUP",
         "RESTORE",
         "EXPORT",
-        "PROC",
         "VIEW",
     ];
     match cursor.one_of(&known) {

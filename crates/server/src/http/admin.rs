@@ -1,8 +1,10 @@
 //! Endpoints for tools and monitoring: health, metrics, load states, table schemas.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Account, LabelState, Object, Privilege, UsedLabel, authorize, require_visible};
-use freshet_schema::{Aggregate, KeyModel};
+use freshet_meta::{
+    Account, LabelState, Object, Privilege, UsedLabel, authorize, may_see_table, require_visible,
+};
+use freshet_schema::{Aggregate, Column, ColumnType, KeyModel};
 use freshet_storage::view::TableView;
 use serde_json::{Value, json};
 
@@ -104,13 +106,17 @@ pub(super) async fn load_info(
         LabelState::Running | LabelState::Prepared => "LOADING",
         LabelState::Visible => "FINISHED",
     };
+    let catalog = http.engine.catalog();
+    let note = http.book.find(database, label);
+    let actor = http.actor(account);
+    let note = note.filter(|note| may_see_table(&catalog, actor, database, &note.table));
     let info = json!({
         "dbName": database,
-        "tblNames": [],
+        "tblNames": note.iter().map(|note| note.table.as_str()).collect::<Vec<_>>(),
         "label": label,
         "state": state,
         "failMsg": "",
-        "trackingUrl": "",
+        "trackingUrl": note.as_ref().and_then(|note| note.error_url.as_deref()).unwrap_or(""),
         "status": "OK",
         "msg": "Success",
     });
@@ -134,19 +140,66 @@ pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str
     let catalog = http.engine.catalog();
     authorize(&catalog, http.actor(account), Privilege::Select, Object::Table(database, table))?;
     let table = catalog.require_table(database, table)?;
-    let column = |column: &freshet_schema::Column| {
-        json!({
-            "name": column.name,
-            "type": column.ty.data_type_name().to_ascii_uppercase(),
-            "comment": column.comment,
-            "aggregation_type": column.aggregate.map_or("", Aggregate::name),
-        })
-    };
-    let columns: Vec<Value> = table.schema().columns.iter().map(column).collect();
+    let columns: Vec<Value> = table.schema().columns.iter().map(described).collect();
     let keys = match table.key_model {
         KeyModel::Duplicate => "DUP_KEYS",
         KeyModel::Unique | KeyModel::Primary => "UNIQUE_KEYS",
         KeyModel::Aggregate => "AGG_KEYS",
     };
     Ok(json!({ "properties": columns, "keysType": keys, "status": 200 }))
+}
+
+fn described(column: &Column) -> Value {
+    let mut described = json!({
+        "name": column.name,
+        "type": column.ty.data_type_name().to_ascii_uppercase(),
+        "comment": column.comment,
+        "aggregation_type": column.aggregate.map_or("", Aggregate::name),
+        "is_nullable": if column.nullable { "Yes" } else { "No" },
+    });
+    if let ColumnType::Decimal { precision, scale } = column.ty {
+        described["precision"] = json!(precision);
+        described["scale"] = json!(scale);
+    }
+    described
+}
+
+/// Columns can always be added and dropped at once, unless the table says otherwise.
+pub(super) fn light_change(
+    http: &Http,
+    account: &Account,
+    database: &str,
+    table: &str,
+) -> Result<Value> {
+    let catalog = http.engine.catalog();
+    authorize(&catalog, http.actor(account), Privilege::Alter, Object::Table(database, table))?;
+    let table = catalog.require_table(database, table)?;
+    if !table.properties.is_light() {
+        bail!(WrongArguments, "table '{}' has light_schema_change = false", table.name);
+    }
+    Ok(Value::Null)
+}
+
+/// `/rest/v1/system`, of the one path that connectors ask for.
+pub(super) fn system(client: &Client, path: &str) -> Result<Value> {
+    if path.trim_matches('/') != "backends" {
+        bail!(NotSupported, "there is /rest/v1/system?path=//backends alone");
+    }
+    let (ip, port) = (client.local.ip().to_string(), client.local.port().to_string());
+    let names = ["BackendId", "IP", "Host", "HeartbeatPort", "BePort", "HttpPort", "Alive"];
+    let row = json!({
+        "BackendId": "1",
+        "IP": ip,
+        "Host": ip,
+        "HeartbeatPort": "0",
+        "BePort": "0",
+        "HttpPort": port,
+        "Alive": "true",
+    });
+    Ok(json!({ "column_names": names, "rows": [row] }))
+}
+
+/// The nodes of `/rest/v2/manager/node`: this one, by the port of what is asked for.
+pub(super) fn node_list(port: u16, client: &Client) -> Value {
+    json!([format!("{}:{port}", client.local.ip())])
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::clock::Deadline;
-use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
+use freshet_base::{Error, ErrorCode, Result, Retry, TxnId, bail, err};
 use freshet_ingest::rejects::Rejects;
 use freshet_ingest::{Destination, LoadTarget, Loaded, WaitLimit, names};
 use freshet_meta::{
@@ -44,6 +44,7 @@ use super::Http;
 use super::answer::{self, json_reply};
 use super::auth::authenticate;
 use super::client::Client;
+use crate::load_book::{LoadKind, LoadNote};
 use body::{Body, BodyLimit, BodySize};
 use columnar::{ColumnarBody, Steps};
 use decode::{Bounds, decode};
@@ -81,7 +82,44 @@ pub(super) async fn put(
     report.times.total = http.clock().now().saturating_sub(started);
     report.times.plan = report.planned.map_or(report.times.total, |at| at.saturating_sub(started));
     body.drain();
-    answer_of(http, outcome, report)
+    let place = report.place.take();
+    let failed = outcome.as_ref().err().map(|error| (error.code(), error.retry()));
+    let reply = reply_of(http, outcome, report);
+    if let Some(place) = place {
+        note(http, client, place, &reply);
+    }
+    answer_of(http, &reply, failed)
+}
+
+/// Remembers a load, unless its group does.
+fn note(http: &Http, client: &Client, place: Place, reply: &LoadReply) {
+    let is_of_group = reply.grouped && reply.status == Status::Success;
+    if is_of_group && reply.rows_filtered == 0 {
+        return;
+    }
+    let ended_micros = http.clock().wall_micros();
+    let took_micros = i64::try_from(reply.times.total.as_micros()).unwrap_or(i64::MAX);
+    let Place { user, database, table } = place;
+    http.book.add(LoadNote {
+        kind: LoadKind::Stream,
+        database,
+        table,
+        label: reply.label.clone(),
+        txn: reply.txn,
+        status: reply.status.name(),
+        message: reply.message.clone(),
+        error_url: reply.error_url.clone(),
+        rows_total: reply.rows_total,
+        rows_loaded: reply.rows_loaded,
+        rows_filtered: reply.rows_filtered,
+        rows_unselected: reply.rows_unselected,
+        body_bytes: reply.body_bytes,
+        began_micros: ended_micros.saturating_sub(took_micros),
+        ended_micros,
+        client: client.address.ip().to_string(),
+        user,
+        comment: reply.comment.clone(),
+    });
 }
 
 /// The result of a load that did not fail.
@@ -105,6 +143,15 @@ struct Report {
     body_bytes: u64,
     error_url: Option<String>,
     first_error: Option<String>,
+    /// Of an account that may load there.
+    place: Option<Place>,
+}
+
+/// Whose rows go where.
+struct Place {
+    user: String,
+    database: String,
+    table: String,
 }
 
 /// A load that is planned and has written nothing yet.
@@ -132,6 +179,11 @@ impl Load<'_> {
         let engine = &http.engine;
         let account = authenticate(http, self.client, &self.head.headers).await?;
         let request = self.request(asked, &account)?;
+        self.report.place = Some(Place {
+            user: account.name.clone(),
+            database: request.database.clone(),
+            table: request.table.clone(),
+        });
         self.client.assign_slot(http, &account)?;
         let usage = http.accounts.of(&account);
         let _slot = usage.begin_load(http.account_loads_max())?;
@@ -159,7 +211,10 @@ impl Load<'_> {
         // A load of two phases gets its label when it is prepared, one that looks by its record.
         let looks = looking::looks(headers, target.table());
         let own = if headers.two_phases || looks { None } else { claim.take() };
-        let destination = own.map_or(Destination::Group(mode), Destination::Label);
+        let destination = match own {
+            Some(claim) => Destination::Label(claim, mode),
+            None => Destination::Group(mode),
+        };
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
@@ -299,7 +354,7 @@ impl Load<'_> {
     async fn error_url(&self, rejects: &Rejects) -> Option<String> {
         let host = self.head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host.map_or_else(|| self.client.local.to_string(), str::to_owned);
-        match self.http.error_log.keep(rejects.log()).await {
+        match self.http.book.error_log.keep(rejects.log()).await {
             Ok(name) => {
                 let scheme = self.client.scheme();
                 Some(format!("{scheme}://{host}/api/_load_error_log?file={name}"))
@@ -312,10 +367,11 @@ impl Load<'_> {
     }
 }
 
-/// The group commit mode: loads with a label, of two phases, that look first or without a body do
-/// not share a group.
+/// The group commit mode: loads of two phases, that look first or without a body do not share a
+/// group, and those with a label only if they ask for it.
 fn mode_of(headers: &LoadHeaders, size: BodySize, table: &Table) -> GroupCommitMode {
-    let is_alone = headers.label.is_some() || headers.two_phases;
+    let is_labelled = headers.label.is_some() && !headers.group_labels;
+    let is_alone = is_labelled || headers.two_phases || !table.properties.is_light();
     if is_alone || looking::looks(headers, table) || size.is_empty() {
         return GroupCommitMode::Off;
     }
@@ -366,9 +422,11 @@ fn authorize_load(http: &Http, account: &Account, database: &str, table: &str) -
     authorize(&http.engine.catalog(), http.actor(account), Privilege::Insert, object)
 }
 
-fn answer_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Response<Full<Bytes>> {
-    let failed = outcome.as_ref().err().map(|error| (error.code(), error.retry()));
-    let reply = reply_of(http, outcome, report);
+fn answer_of(
+    http: &Http,
+    reply: &LoadReply,
+    failed: Option<(ErrorCode, Retry)>,
+) -> Response<Full<Bytes>> {
     http.engine.metrics().stream_loads.with_label_values(&[reply.status.name()]).inc();
     let response = json_reply(reply.render());
     match failed {
@@ -438,7 +496,7 @@ impl Http {
     fn too_many_loads(&self) -> Error {
         let loads_max = self.config.loads.loads_max;
         err!(OutOfRoom, "{loads_max} loads run already (stream_loads_max); send it again")
-            .with_retry(freshet_base::Retry::After(Duration::from_secs(1)))
+            .with_retry(Retry::After(Duration::from_secs(1)))
     }
 
     /// How long a prepared load waits for its commit.

@@ -7,6 +7,7 @@ use hyper::{Method, Request};
 use percent_encoding::percent_decode_str;
 
 use freshet_base::{Error, ErrorCode, err};
+use serde_json::Value;
 
 use super::answer::{Answer, envelope, metrics_reply, refusal, refused, text_reply};
 use super::auth::authenticate;
@@ -43,9 +44,29 @@ enum Route {
         database: String,
         table: String,
     },
+    /// Whether columns of a table can be added and dropped at once.
+    LightChange {
+        database: String,
+        table: String,
+    },
+    Login,
+    /// The nodes, as connectors ask for them.
+    Nodes(NodeList),
+    /// What is answered by the MySQL protocol alone.
+    Refused(&'static str),
     /// The path exists, for another method.
     WrongMethod,
     Nothing,
+}
+
+/// A list of nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NodeList {
+    /// `/rest/v1/system?path=//backends`: objects.
+    System,
+    /// `/rest/v2/manager/node/backends`: `host:port` texts.
+    Backends,
+    Frontends,
 }
 
 /// Answers a request.
@@ -92,7 +113,7 @@ async fn error_log(
     request: &Request<Incoming>,
 ) -> Result<Vec<u8>, Error> {
     http.passwords.check_transport(client.transport())?;
-    http.error_log.read(&parameter(request, "file")).await
+    http.book.error_log.read(&parameter(request, "file")).await
 }
 
 /// Answers a request that needs an account.
@@ -119,6 +140,26 @@ async fn asked(
         Route::Schema { database, table } => {
             Ok(envelope("success", &admin::schema(http, account, &database, &table)?))
         }
+        Route::LightChange { database, table } => {
+            let light = admin::light_change(http, account, &database, &table)?;
+            Ok(envelope("success", &light))
+        }
+        Route::Login => Ok(envelope("success", &Value::from("Login success!"))),
+        Route::Nodes(NodeList::System) => {
+            let path = parameter(request, "path");
+            Ok(envelope("success", &admin::system(client, &path)?))
+        }
+        Route::Nodes(NodeList::Backends) => {
+            Ok(envelope("success", &admin::node_list(client.local.port(), client)))
+        }
+        Route::Nodes(NodeList::Frontends) => {
+            Ok(envelope("success", &admin::node_list(http.config.mysql_port, client)))
+        }
+        Route::Refused(what) => Err(err!(
+            NotSupported,
+            "{what} is not served over HTTP; connect by the MySQL protocol to port {}",
+            http.config.mysql_port
+        )),
         other => unreachable!("{other:?} needs no account"),
     }
 }
@@ -139,6 +180,18 @@ fn route(method: &Method, path: &str) -> Route {
         ["api", "bootstrap"] => of(get, Route::Bootstrap),
         ["api", "backends"] => of(get, Route::Backends),
         ["api", "get_wal_size"] => of(get, Route::WalSize),
+        ["rest", "v1", "login"] => of(get || method == Method::POST, Route::Login),
+        ["rest", "v1", "system"] => of(get, Route::Nodes(NodeList::System)),
+        ["rest", "v2", "manager", "node", "backends"] => of(get, Route::Nodes(NodeList::Backends)),
+        ["rest", "v2", "manager", "node", "frontends"] => {
+            of(get, Route::Nodes(NodeList::Frontends))
+        }
+        ["api", "query", ..] | ["api", "query_detail", ..] => Route::Refused("a statement"),
+        ["api", _, _, "_query_plan"] => Route::Refused("a plan of a query"),
+        ["api", "enable_light_schema_change", database, table] => named(database, table)
+            .map_or(Route::Nothing, |(database, table)| {
+                of(get, Route::LightChange { database, table })
+            }),
         ["api", "_http_stream"] => of(method == Method::PUT, Route::HttpStream),
         ["api", "_load_error_log"] => of(get, Route::ErrorLog),
         ["api", database, "get_load_state"] => named(database, "")

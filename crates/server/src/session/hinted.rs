@@ -147,18 +147,21 @@ impl Session {
         if hinted.values.is_empty() {
             return;
         }
-        self.unhinted.get_or_insert_with(|| Arc::clone(&self.variables));
+        let unhinted = (Arc::clone(&self.variables), self.sets_group_commit);
+        self.unhinted.get_or_insert(unhinted);
         let values = Arc::make_mut(&mut self.variables);
         for (id, value) in &hinted.values {
             id.put(values, value.clone());
+            self.sets_group_commit |= id.variable().name == "group_commit";
         }
         self.settings_changed();
     }
 
     /// Sets back what a hint has set, if one did.
     pub fn end_hint(&mut self) {
-        if let Some(variables) = self.unhinted.take() {
+        if let Some((variables, sets_group_commit)) = self.unhinted.take() {
             self.variables = variables;
+            self.sets_group_commit = sets_group_commit;
             self.settings_changed();
         }
     }

@@ -2,7 +2,7 @@
 
 use freshet_base::Result;
 use freshet_ingest::WaitLimit;
-use freshet_meta::LabelKind;
+use freshet_meta::{Claim, LabelKind};
 
 use super::Session;
 use crate::transaction::{Begin, Control};
@@ -29,21 +29,32 @@ impl Session {
     /// # Errors
     /// Those of the commit; an invalid or used label.
     pub async fn begin(&mut self, begin: &Begin) -> Result<()> {
+        self.transactions.forget_refused();
         self.commit().await?;
         self.info.clear();
-        let engine = &self.shared.engine;
         let claim = match &begin.label {
             Some(label) => {
-                let database = self.database_of(None)?;
-                let db = engine.catalog().require_database(database)?.id;
-                Some(engine.claim_label(db, label, LabelKind::Statement).await?.or_refuse()?)
+                let claimed = self.claim(label).await;
+                if claimed.is_err() {
+                    self.transactions.refuse(label);
+                }
+                Some(claimed?)
             }
             None => None,
         };
+        let engine = &self.shared.engine;
         if let Some(text) = &begin.label {
             self.info.set(format!("{{'label':'{text}', 'status':'PREPARE', 'txnId':''}}"));
         }
         self.transactions.begin(engine, &self.settings, claim, begin.read_only)
+    }
+
+    /// The label of a transaction, in the current database.
+    async fn claim(&self, label: &str) -> Result<Claim> {
+        let engine = &self.shared.engine;
+        let database = self.database_of(None)?;
+        let db = engine.catalog().require_database(database)?.id;
+        engine.claim_label(db, label, LabelKind::Statement).await?.or_refuse()
     }
 
     /// COMMIT, also when implied by DDL or BEGIN. Without a transaction it does nothing.

@@ -36,7 +36,10 @@ pub fn databases(session: &Session) -> Result<Listing> {
 }
 
 /// The tables of a database that the user may see.
-fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
+///
+/// # Errors
+/// 1044 and 1049.
+pub fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let catalog = session.shared.engine.catalog();
     require_visible(&catalog, session.client.actor(), database)?;
     if is_reserved_database(database) {

@@ -1,11 +1,10 @@
 //! SHOW of the server's state: variables, status, connections, grants, and constant lists.
 
-use freshet_base::Result;
-use freshet_meta::{LabelState, Object, Privilege, require_visible};
+use freshet_meta::{Object, Privilege};
 use freshet_query::session::Scope;
 use freshet_wire::Capabilities;
 
-use super::listing::{Listing, instant, some};
+use super::listing::{Listing, some};
 use crate::Shared;
 use crate::process::Process;
 use crate::session::{Client, Session};
@@ -124,114 +123,14 @@ pub fn visible(session: &Session) -> Vec<std::sync::Arc<Process>> {
     processes
 }
 
-/// SHOW TRANSACTION: loads with a label from a client that is still remembered.
-pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing> {
-    let mut listing = Listing::new(&[
-        "TransactionId",
-        "Label",
-        "Coordinator",
-        "TransactionStatus",
-        "LoadJobSourceType",
-        "PrepareTime",
-        "PreCommitTime",
-        "CommitTime",
-        "PublishTime",
-        "FinishTime",
-        "Reason",
-        "ErrorReplicasCount",
-        "ListenerId",
-        "TimeoutMs",
-        "ErrMsg",
-    ]);
-    let engine = &session.shared.engine;
-    let catalog = engine.catalog();
-    let database = session.database_of(database)?;
-    require_visible(&catalog, session.client.actor(), database)?;
-    let db = catalog.require_database(database)?.id;
-    let horizon = engine.horizon().get();
-    for record in engine.finished_labels(db) {
-        let time = some(instant(record.finished_micros));
-        let (status, done) = match record.state_at(horizon) {
-            LabelState::Visible => ("VISIBLE", time.clone()),
-            LabelState::Running | LabelState::Prepared => ("PREPARE", None),
-        };
-        listing.push([
-            some(record.txn),
-            some(&record.label),
-            some("FE: localhost"),
-            some(status),
-            some("INSERT_STREAMING"),
-            time,
-            done.clone(),
-            done.clone(),
-            done.clone(),
-            done,
-            some(""),
-            some(0),
-            some(-1),
-            some(14_400_000),
-            some(""),
-        ]);
-    }
-    Ok(listing)
-}
-
-/// SHOW LAST INSERT.
-pub fn last_insert(session: &Session) -> Listing {
-    let mut listing = Listing::new(&[
-        "TransactionId",
-        "Label",
-        "Database",
-        "Table",
-        "TransactionStatus",
-        "LoadedRows",
-        "FilteredRows",
-    ]);
-    let Some(last) = &session.last_insert else { return listing };
-    let catalog = session.shared.engine.catalog();
-    let table = catalog.table_by_id(last.table);
-    let database = table.and_then(|table| catalog.database_by_id(table.db));
-    listing.push([
-        last.loaded.txn.map(|txn| txn.to_string()),
-        some(last.loaded.label()),
-        database.map(|database| database.name.clone()),
-        table.map(|table| table.name.clone()),
-        some(last.loaded.status()),
-        some(last.rows),
-        some(last.filtered),
-    ]);
-    listing
-}
-
-/// SHOW ALTER TABLE COLUMN: always empty, because ALTER is synchronous.
-pub fn alter_jobs() -> Listing {
-    Listing::new(&[
-        "JobId",
-        "TableName",
-        "CreateTime",
-        "FinishTime",
-        "IndexName",
-        "IndexId",
-        "OriginIndexId",
-        "SchemaVersion",
-        "TransactionId",
-        "State",
-        "Msg",
-        "Progress",
-        "Timeout",
-    ])
-}
-
 /// Lists that depend on little or nothing.
-pub fn plain(session: &Session, what: &str) -> Listing {
+pub fn plain(what: &str) -> Listing {
     match what {
         "ENGINES" | "STORAGE ENGINES" => engines(),
         "COLLATION" => collations(),
         "CHARACTER SET" | "CHARSET" => charsets(),
         "PLUGINS" => plugins(),
         "PRIVILEGES" => privileges(),
-        "BACKENDS" => backends(session),
-        "FRONTENDS" => frontends(session),
         "CATALOGS" => {
             let mut listing = Listing::new(&["CatalogId", "CatalogName", "Type", "IsCurrent"]);
             listing.add(["0", "internal", "internal", "yes"]);
@@ -302,52 +201,6 @@ const EMPTY: &[(&[&str], &[&str])] = &[
     (&["BINARY LOGS", "MASTER LOGS"], &["Log_name", "File_size"]),
     (&["SLAVE STATUS", "REPLICA STATUS"], &["Slave_IO_State", "Master_Host"]),
     (&["PROFILES"], &["Query_ID", "Duration", "Query"]),
-    (&["LOAD WARNINGS"], &["JobId", "Label", "ErrorMsgDetail"]),
-    (
-        &["LOAD"],
-        &[
-            "JobId",
-            "Label",
-            "State",
-            "Progress",
-            "Type",
-            "EtlInfo",
-            "TaskInfo",
-            "ErrorMsg",
-            "CreateTime",
-            "EtlStartTime",
-            "EtlFinishTime",
-            "LoadStartTime",
-            "LoadFinishTime",
-            "URL",
-            "JobDetails",
-            "TransactionId",
-            "ErrorTablets",
-            "User",
-            "Comment",
-        ],
-    ),
-    (
-        &["STREAM LOAD"],
-        &[
-            "Label",
-            "Db",
-            "Table",
-            "ClientIp",
-            "Status",
-            "Message",
-            "Url",
-            "TotalRows",
-            "LoadedRows",
-            "FilteredRows",
-            "UnselectedRows",
-            "LoadBytes",
-            "StartTime",
-            "FinishTime",
-            "User",
-            "Comment",
-        ],
-    ),
     (
         &["CATALOG RECYCLE BIN"],
         &[
@@ -365,12 +218,9 @@ const EMPTY: &[(&[&str], &[&str])] = &[
     (&["FUNCTIONS"], &["Function Name"]),
 ];
 
-/// The columns of SHOW DATA.
-const DATA: &[&str] = &["TableName", "Size", "ReplicaCount", "RemoteSize"];
-
 fn empty_columns(what: &str) -> &'static [&'static str] {
     let found = EMPTY.iter().find(|(names, _)| names.contains(&what));
-    found.map_or(DATA, |(_, columns)| columns)
+    found.map_or(&[], |(_, columns)| columns)
 }
 
 fn engines() -> Listing {
@@ -436,122 +286,5 @@ fn privileges() -> Listing {
     for privilege in Privilege::ALL {
         listing.add([privilege.name(), "Server Admin,Databases,Tables", ""]);
     }
-    listing
-}
-
-fn backends(session: &Session) -> Listing {
-    let mut listing = Listing::new(&[
-        "BackendId",
-        "Host",
-        "HeartbeatPort",
-        "BePort",
-        "HttpPort",
-        "BrpcPort",
-        "ArrowFlightSqlPort",
-        "LastStartTime",
-        "LastHeartbeat",
-        "Alive",
-        "SystemDecommissioned",
-        "TabletNum",
-        "DataUsedCapacity",
-        "TrashUsedCapacity",
-        "AvailCapacity",
-        "TotalCapacity",
-        "UsedPct",
-        "MaxDiskUsedPct",
-        "RemoteUsedCapacity",
-        "Tag",
-        "ErrMsg",
-        "Version",
-        "Status",
-        "HeartbeatFailureCounter",
-        "CpuCores",
-        "Memory",
-        "RunningTasks",
-        "NodeRole",
-    ]);
-    let shared = &session.shared;
-    let now = some(instant(shared.engine.clock().wall_micros()));
-    let catalog = shared.engine.catalog();
-    let tablets = catalog.tables().map(|table| table.tablets().count()).sum::<usize>();
-    let zero = || some("0.000 ");
-    listing.push([
-        some(1),
-        some("127.0.0.1"),
-        some(0),
-        some(0),
-        some(shared.settings.http_listen.port()),
-        some(0),
-        some(-1),
-        now.clone(),
-        now,
-        some("true"),
-        some("false"),
-        some(tablets),
-        zero(),
-        zero(),
-        zero(),
-        zero(),
-        some("0.00 %"),
-        some("0.00 %"),
-        zero(),
-        some("{\"location\" : \"default\"}"),
-        some(""),
-        some(&shared.settings.version),
-        some("{}"),
-        some(0),
-        some(shared.settings.io_threads),
-        some(""),
-        some(0),
-        some("mix"),
-    ]);
-    listing
-}
-
-fn frontends(session: &Session) -> Listing {
-    let mut listing = Listing::new(&[
-        "Name",
-        "Host",
-        "EditLogPort",
-        "HttpPort",
-        "QueryPort",
-        "RpcPort",
-        "ArrowFlightSqlPort",
-        "Role",
-        "IsMaster",
-        "ClusterId",
-        "Join",
-        "Alive",
-        "ReplayedJournalId",
-        "LastStartTime",
-        "LastHeartbeat",
-        "IsHelper",
-        "ErrMsg",
-        "Version",
-        "CurrentConnected",
-    ]);
-    let shared = &session.shared;
-    let now = some(instant(shared.engine.clock().wall_micros()));
-    listing.push([
-        some("freshet"),
-        some("127.0.0.1"),
-        some(0),
-        some(shared.settings.http_listen.port()),
-        some(shared.settings.mysql_listen.port()),
-        some(0),
-        some(-1),
-        some("FOLLOWER"),
-        some("true"),
-        some(1),
-        some("true"),
-        some("true"),
-        some(shared.engine.horizon().get()),
-        now.clone(),
-        now,
-        some("true"),
-        some(""),
-        some(&shared.settings.version),
-        some("Yes"),
-    ]);
     listing
 }

@@ -1,22 +1,39 @@
-//! Statements of administrators: KILL and ALTER INSTANCE.
+//! Statements about the server and its loads: KILL, CANCEL LOAD, ADMIN SET FRONTEND CONFIG, ALTER
+//! INSTANCE RELOAD TLS.
+
+use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Object, Privilege};
+use freshet_ingest::PreparedEnd;
+use freshet_meta::{LabelState, Object, Privilege, require_visible};
+use freshet_query::parser::{CancelLoad, Statement};
 
+use super::shield;
 use crate::reply::Reply;
 use crate::session::Session;
+use crate::show;
 
-/// ALTER INSTANCE RELOAD TLS.
+/// Runs such a statement.
 ///
 /// # Errors
-/// 1227; keys that cannot be read.
-pub async fn reload_tls(session: &Session) -> Result<Reply> {
+/// Missing privileges, unknown names.
+pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> {
+    match statement {
+        Statement::Kill { query_only, id } => kill(session, *id, !query_only)?,
+        Statement::CancelLoad(cancel) => cancel_loads(session, cancel).await?,
+        Statement::SetConfig(pairs) => set_config(session, pairs)?,
+        Statement::ReloadTls => reload_tls(session).await?,
+        _ => bail!(NotSupported, "This statement is not supported here"),
+    }
+    Ok(Reply::done())
+}
+
+async fn reload_tls(session: &Session) -> Result<()> {
     session.authorize(Privilege::Super, Object::Server)?;
     let Some(tls) = &session.shared.tls else {
         bail!(NoSecureTransport, "TLS is switched off; start the server with tls = true");
     };
-    tls.reload().await?;
-    Ok(Reply::done())
+    tls.reload().await
 }
 
 /// KILL.
@@ -30,5 +47,70 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
         bail!(KillDenied, "You are not owner of thread {id}");
     }
     process.kill(whole);
+    Ok(())
+}
+
+/// CANCEL LOAD: aborts loads that wait for their commit.
+async fn cancel_loads(session: &Session, cancel: &CancelLoad) -> Result<()> {
+    let CancelLoad { database, label, is_pattern } = cancel;
+    let database = session.database_of(database.as_deref())?;
+    let catalog = session.shared.engine.catalog();
+    require_visible(&catalog, session.client.actor(), database)?;
+    let db = catalog.require_database(database)?.id;
+    session.authorize(Privilege::Insert, Object::Database(database))?;
+    let is_meant = |known: &str| match is_pattern {
+        true => show::like(label, known),
+        false => known == label,
+    };
+    let mut running = session.shared.engine.running_labels(db);
+    running.retain(|used| is_meant(&used.label));
+    if let Some(used) = running.iter().find(|used| used.state == LabelState::Running) {
+        bail!(
+            NotSupported,
+            "the load with label {} is still sending its rows; end its connection (KILL), then \
+             nothing of it is loaded",
+            used.label
+        );
+    }
+    let prepared = running.iter().filter_map(|used| used.txn).collect::<Vec<_>>();
+    if prepared.is_empty() {
+        let finished = session.shared.engine.finished_labels(db);
+        let state = match finished.iter().any(|record| is_meant(&record.label)) {
+            true => ": it is FINISHED, and what is committed stays",
+            false => "",
+        };
+        bail!(WrongArguments, "There is no uncompleted job which label is {label}{state}");
+    }
+    for txn in prepared {
+        let engine = Arc::clone(&session.shared.engine);
+        shield(session, async move { engine.end_prepared(txn, PreparedEnd::Abort).await }).await?;
+    }
+    Ok(())
+}
+
+/// ADMIN SET FRONTEND CONFIG.
+///
+/// # Errors
+/// 1227 without SUPER; for unknown names, and for those that only a start changes.
+fn set_config(session: &mut Session, pairs: &[(String, String)]) -> Result<()> {
+    session.authorize(Privilege::Super, Object::Server)?;
+    for (name, value) in pairs {
+        let Some(known) = show::config::find(&session.shared, name) else {
+            bail!(Unknown, "Config '{name}' does not exist");
+        };
+        if known.value == *value {
+            continue;
+        }
+        let Some(setting) = known.setting else {
+            let message = format!("Config '{name}' has no effect here and stays {}", known.value);
+            session.diagnostics.push("Warning", 1105, message);
+            continue;
+        };
+        bail!(
+            Unknown,
+            "Config '{name}' is not mutable: it is the setting {setting}, which a start of the \
+             server reads"
+        );
+    }
     Ok(())
 }

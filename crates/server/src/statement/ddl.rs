@@ -1,5 +1,7 @@
 //! CREATE, DROP, TRUNCATE, ALTER and FLUSH.
 
+mod replace;
+
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
@@ -68,8 +70,20 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             let name = TableName { database, table: name.table.clone() };
             rename(session, &[(table.clone(), name)]).await
         }
+        Statement::AlterTable(table, AlterAction::Replace { by, swap }) => {
+            replace::replace(session, table, by, *swap).await
+        }
         Statement::AlterTable(table, action) => alter(session, table, action).await,
         Statement::RenameTables(pairs) => rename(session, pairs).await,
+        Statement::CancelAlter(table) => {
+            table_id(session, table, Privilege::Alter)?;
+            bail!(
+                Unknown,
+                "Table[{}] is not under SCHEMA_CHANGE: a change of columns is over when its \
+                 statement is answered",
+                table.table
+            )
+        }
         Statement::Sequence(statement) => sequence::define(session, statement).await,
         Statement::FlushTables(tables) => flush(session, tables).await,
         _ => bail!(NotSupported, "This statement is not supported here"),
@@ -324,7 +338,11 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     match action {
         AlterAction::Columns(changes) => {
             let changes = changes.iter().map(|change| dated(session, change)).collect();
-            shield(session, async move { engine.ddl().alter_columns(id, changes).await }).await?;
+            let began_micros = engine.clock().wall_micros();
+            let done = async move { engine.ddl().alter_columns(id, changes).await };
+            let done = shield(session, done).await;
+            replace::note_alter(session, table, id, began_micros, &done);
+            done?;
         }
         AlterAction::Set(pairs) => {
             let pairs = pairs.clone();
@@ -337,7 +355,9 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             alter_keys(session, id, keys, columns).await?;
         }
         AlterAction::Keys => {}
-        AlterAction::Rename(_) => unreachable!("a rename is carried out as RENAME TABLE is"),
+        AlterAction::Rename(_) | AlterAction::Replace { .. } => {
+            unreachable!("tables are renamed as by RENAME TABLE")
+        }
         AlterAction::Counter(next) => {
             let next = *next;
             shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;

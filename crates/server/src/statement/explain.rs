@@ -4,10 +4,13 @@ use freshet_base::{Result, bail};
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
 use freshet_query::explain::Operator;
-use freshet_query::parser::{ExplainFormat, Insert, InsertSource, OnDuplicate, Statement};
+use freshet_query::parser::{
+    ExplainFormat, Insert, InsertSource, OnDuplicate, Statement, TableName,
+};
 use freshet_query::result::{ResultColumn, text_batch};
 use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, parameters};
+use freshet_schema::GroupCommitMode;
 
 use crate::point;
 use crate::reader::Reader;
@@ -197,6 +200,37 @@ fn inserted(
     };
     let text =
         format!("Insert {} rows of values into the log, as one atomic statement", rows.len());
-    let inputs = vec![Operator::alone(format!("Read the text {read}"))];
+    let mut inputs = vec![Operator::alone(format!("Read the text {read}"))];
+    inputs.extend(group_of(session, insert, literals).map(Operator::alone));
     Operator { inputs, ..Operator::alone(text) }
+}
+
+/// Whether an INSERT of values shares a group, where group commit is on.
+fn group_of(session: &Session, insert: &Insert, literals: bool) -> Option<String> {
+    let TableName { database, table } = &insert.table;
+    let database = session.database_of(database.as_deref()).ok()?;
+    let catalog = session.shared.engine.catalog();
+    let table = catalog.require_table(database, table).ok()?;
+    let (settings, properties) = (&session.settings, &table.properties);
+    let mode = settings.group_mode(table);
+    if mode == GroupCommitMode::Off {
+        return None;
+    }
+    let why = if session.transactions.open().is_some() {
+        "it is in a transaction"
+    } else if !literals {
+        "its rows are computed"
+    } else if insert.label.is_some() && !settings.group_labels {
+        "it has a label (group_commit_labels)"
+    } else if !properties.is_light() {
+        "its table has light_schema_change = false"
+    } else {
+        return Some(format!(
+            "Share a group of {} ms or {} bytes: group_commit = {}",
+            properties.group_commit_interval_ms,
+            properties.group_commit_data_bytes,
+            mode.name()
+        ));
+    };
+    Some(format!("Share no group although group_commit = {}: {why}", mode.name()))
 }

@@ -9,15 +9,18 @@ use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
 use freshet_query::change::Assignments;
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate, TableName};
 use freshet_query::result::{Cells, ResultColumn};
-use freshet_query::syntax::{Constant, Scalar};
+use freshet_query::syntax::{self, Constant, Scalar};
 use freshet_query::{Parameter, RecordBatch, Rows};
-use freshet_schema::{KeyModel, Literal};
+use freshet_schema::{DefaultValue, KeyModel, Literal};
 
 use super::assigned::note;
 use super::cells::{put, put_cell};
 use super::duplicate::insert_or_update;
 use super::{query, sequence};
-use crate::insert::{Grouping, Target, encoded, key_rules, load, nothing, report, resolve, warn};
+use crate::insert::{
+    Grouping, Target, encoded, key_rules, load, note_alone, note_failed, nothing, report, resolve,
+    warn,
+};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -30,6 +33,15 @@ pub async fn insert(
     insert: &Insert,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    let done = run(session, insert, parameters).await;
+    if let (Some(label), Err(error)) = (&insert.label, &done) {
+        let TableName { database, table } = &insert.table;
+        note_failed(session, (database.as_deref(), table), label, error);
+    }
+    done
+}
+
+async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>) -> Result<Reply> {
     match &insert.source {
         InsertSource::Values(rows) => {
             let filled = sequence::filled(session, rows).await?;
@@ -113,7 +125,7 @@ fn updates<'a>(insert: &'a Insert, target: &Target) -> Result<Option<&'a Assignm
 
 async fn grouping(session: &Session, target: &Target, label: Option<&str>) -> Result<Grouping> {
     match label {
-        Some(label) => Grouping::labelled(session, target, label).await,
+        Some(label) => Grouping::labelled_alone(session, target, label).await,
         None => Ok(Grouping::Alone),
     }
 }
@@ -144,11 +156,13 @@ async fn values(
         rows.iter().map(|row| row.iter().map(|value| row_value(value, &mut exprs)).collect());
     let values = values.collect::<Vec<Vec<_>>>();
     let set = updates(insert, &target)?;
-    let plain = exprs.is_empty() && insert.label.is_none();
+    let plain = exprs.is_empty();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
         false => {
             let losses = session.settings.losses(target.into.table().form);
+            let defaults = |expr: Scalar| expr.with_defaults(|name| default_of(&target, name));
+            let exprs = exprs.into_iter().map(defaults).collect::<Result<_>>()?;
             let (cells, warnings) =
                 query::evaluate_apart(session, exprs, parameters.clone(), losses).await?;
             note(session, &target.rules, warnings)?;
@@ -168,12 +182,35 @@ async fn values(
     if let Some(set) = set {
         return insert_or_update(session, &target, &insert.table, set, parameters).await;
     }
-    let grouping = match plain {
-        true => Grouping::Shared,
-        false => grouping(session, &target, insert.label.as_deref()).await?,
+    let grouping = match (plain, insert.label.as_deref()) {
+        (true, None) => Grouping::Shared,
+        (true, Some(label)) => Grouping::labelled(session, &target, label).await?,
+        (false, label) => grouping(session, &target, label).await?,
     };
     let affected = load(session, &target, grouping).await?;
     Ok(Reply::Done { affected })
+}
+
+/// The default of a column, for `DEFAULT(column)`.
+fn default_of(target: &Target, name: &str) -> Result<syntax::Literal> {
+    let schema = target.into.schema();
+    let Some(at) = schema.position(name) else {
+        bail!(UnknownColumn, "Unknown column '{name}' in 'field list'")
+    };
+    let column = &schema.columns[at];
+    match &column.default {
+        Some(DefaultValue::Literal(text)) if column.ty.is_numeric() => {
+            Ok(syntax::Literal::Number(text.clone()))
+        }
+        Some(DefaultValue::Literal(text)) => Ok(syntax::Literal::Text(text.clone())),
+        None if column.nullable => Ok(syntax::Literal::Null),
+        None => bail!(NoDefault, "Field '{name}' doesn't have a default value"),
+        Some(_) => bail!(
+            NotSupported,
+            "DEFAULT({name}) is not supported: its default is computed; write DEFAULT, or what it \
+             computes"
+        ),
+    }
 }
 
 fn row_value<'a>(value: &'a Option<Scalar>, exprs: &mut Vec<Scalar>) -> RowValue<'a> {
@@ -231,6 +268,8 @@ pub async fn from_rows(
         _ => session.transactions.writable(&engine, &session.settings)?.cloned(),
     };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    let why_alone = grouping.why_alone(own.is_some(), &target);
+    note_alone(session, &target, why_alone);
     let destination = grouping.destination(own.as_ref(), &session.settings, &target)?;
     let load = engine.load(&target.into, destination, patience);
     let mut load = load.with_keys(key_rules(&session.settings, target.on_existing));

@@ -125,7 +125,11 @@ fn put(
         }
         Scope::Session | Scope::Any => {
             let globals = &session.shared.globals;
-            variables::set_session(&mut session.variables, id, value, globals)?
+            let warning = variables::set_session(&mut session.variables, id, value, globals)?;
+            if id.variable().name == "group_commit" {
+                session.sets_group_commit = value.is_some();
+            }
+            warning
         }
     };
     if let Some(message) = warning {

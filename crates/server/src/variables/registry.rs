@@ -289,7 +289,14 @@ pub const ALL: &[Variable] = &[
         "group_commit",
         Kind::OneOf(&["off_mode", "sync_mode", "async_mode"]),
         "off_mode",
-        "Which loads share a label, a transaction and a version.",
+        "Which loads share a label, a transaction and a version; unless a session sets it, the \
+         property `group_commit_mode` of a table counts before `off_mode`.",
+    ),
+    both(
+        "group_commit_labels",
+        Kind::Flag,
+        "0",
+        "Whether an INSERT of literals WITH LABEL may share a group, with its own label.",
     ),
     both(
         "group_concat_max_len",

@@ -77,3 +77,38 @@ fn what_is_not_there_is_said_so() {
     }
     site.stop();
 }
+
+#[test]
+fn connectors_find_nodes_and_are_told_what_is_not_served() {
+    let site = Site::new();
+    let login = site.client().request("POST", "/rest/v1/login", &[ROOT], b"").json();
+    assert_eq!((&login["code"], &login["msg"]), (&json!(0), &json!("success")));
+    assert_eq!(site.get("/rest/v1/login", &[]).status, 401);
+    let port = site.address.port().to_string();
+    let nodes = site.get("/rest/v1/system?path=//backends", &[ROOT]).json();
+    assert_eq!(nodes["data"]["rows"][0]["HttpPort"], json!(port));
+    let nodes = site.get("/rest/v2/manager/node/backends", &[ROOT]).json();
+    assert_eq!(nodes["data"], json!([site.address.to_string()]));
+    let frontends = site.get("/rest/v2/manager/node/frontends", &[ROOT]).json();
+    assert!(frontends["data"][0].as_str().unwrap().ends_with(":9030"));
+    let light = site.get("/api/enable_light_schema_change/d/t", &[ROOT]).json();
+    assert_eq!(light["code"], 0);
+    assert_eq!(site.get("/api/enable_light_schema_change/d/none", &[ROOT]).status, 404);
+    for path in ["/api/d/t/_query_plan", "/api/query/default_cluster/d"] {
+        let refused = site.client().request("POST", path, &[ROOT], b"{}");
+        assert!(refused.body.contains("MySQL protocol to port 9030"), "{}", refused.body);
+    }
+    site.stop();
+}
+
+#[test]
+fn the_error_log_of_a_load_is_told_by_its_label() {
+    let site = Site::new();
+    let headers = ["label: part", "max_filter_ratio: 0.5"];
+    let reply = site.load(&headers, "1,1,a\nx,2,b\n");
+    assert_eq!(reply["Status"], "Success", "{reply}");
+    let info = site.get("/api/d/_load_info?label=part", &[ROOT]).json();
+    assert_eq!(info["trackingUrl"], reply["ErrorURL"]);
+    assert_eq!(info["tblNames"], json!(["t"]));
+    site.stop();
+}

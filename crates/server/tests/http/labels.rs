@@ -63,3 +63,26 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
     panic!("{what}: not within a minute");
 }
+
+#[test]
+fn a_label_rides_in_a_group_where_its_header_asks_for_it() {
+    let site = Site::new();
+    let grouped = ["group_commit: async_mode", "group_commit_labels: true"];
+    let plain = site.load(&["group_commit: async_mode"], "1,1,a\n");
+    let own = site.load(&[&grouped[..], &["label: l1"]].concat(), "2,2,b\n");
+    assert_eq!((&own["Label"], &own["GroupCommit"]), (&json!("l1"), &json!(true)));
+    assert_eq!(own["TxnId"], plain["TxnId"], "one group");
+    let degraded = site.load(&["group_commit: async_mode", "label: l2"], "3,3,c\n");
+    assert_eq!(degraded["TwoPhaseCommit"], "false");
+    assert_ne!(degraded["TxnId"], plain["TxnId"]);
+    // Known behind a restart, while nothing is flushed.
+    let dir = site.stop();
+    let site = Site::in_dir(dir, HttpConfig::default());
+    for label in ["label: l1", "label: l2"] {
+        let again = site.load(&[&grouped[..], &[label]].concat(), "9,9,z\n");
+        assert_eq!(again["Status"], "Label Already Exists");
+        assert_eq!(again["ExistingJobStatus"], "FINISHED");
+    }
+    assert_eq!(site.rows(), ["1,1,a", "2,2,b", "3,3,c"]);
+    site.stop();
+}

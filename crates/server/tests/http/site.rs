@@ -18,6 +18,7 @@ use freshet_server::accounts::Accounts;
 use freshet_server::auth::Passwords;
 use freshet_server::http::{Http, HttpConfig, serve};
 use freshet_server::io::IoThreads;
+use freshet_server::load_book::LoadBook;
 use freshet_server::variables::Globals;
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
@@ -86,8 +87,9 @@ impl Site {
             plan_threads: 1,
         };
         let engines = (Arc::clone(&engine), Arc::new(QueryEngine::new(&query).unwrap()));
-        let http = Http::new(engines, passwords, accounts, config, Arc::new(draw));
-        let http = http.unwrap();
+        let draw: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(draw);
+        let book = LoadBook::open(&engine, config.loads.error_logs(), Arc::clone(&draw)).unwrap();
+        let http = Http::new(engines, passwords, accounts, book, config, draw);
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -30,7 +30,7 @@ fn done(message: &str) -> (String, String) {
 }
 
 fn refused(message: &str) -> (String, String) {
-    ("Fail".to_owned(), message.to_owned())
+    ("Fail".to_owned(), format!("errCode = 2, detailMessage = {message}"))
 }
 
 fn state(site: &Site, label: &str) -> Value {

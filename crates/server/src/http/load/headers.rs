@@ -23,6 +23,8 @@ pub struct LoadHeaders {
     pub comment: String,
     /// `None`: by the table's property.
     pub group_commit: Option<GroupCommitMode>,
+    /// `group_commit_labels`: a load with a label may share a group.
+    pub group_labels: bool,
     /// The fraction of rows that may be rejected, 0 to 1.
     pub max_filter_ratio: f64,
     pub timeout: Duration,
@@ -118,6 +120,7 @@ impl LoadHeaders {
             label: headers.text("label")?.map(str::to_owned),
             comment: headers.text("comment")?.unwrap_or_default().to_owned(),
             group_commit: headers.text("group_commit")?.map(group_commit).transpose()?,
+            group_labels: headers.flag("group_commit_labels")?,
             max_filter_ratio: max_filter_ratio(&headers)?,
             timeout: timeout(&headers)?,
             has_timeout: headers.text("timeout")?.is_some(),

@@ -28,7 +28,9 @@ pub(in crate::http) async fn put(
             let errno = error.code().errno().to_string();
             http.engine.metrics().errors.with_label_values(&[&errno]).inc();
             let status = load_status(error.code());
-            answer::refused(reply("Fail", error.message()), status, error.retry())
+            // Older connectors compare the whole message.
+            let message = format!("errCode = 2, detailMessage = {}", error.message());
+            answer::refused(reply("Fail", &message), status, error.retry())
         }
     }
 }

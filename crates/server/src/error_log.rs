@@ -19,8 +19,9 @@ const DIR: &str = "error_log";
 const TIME_DIGITS: usize = 16;
 const CHANCE_DIGITS: usize = 32;
 
+/// Limits of all error logs together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ErrorLogLimits {
+pub struct ErrorLogLimits {
     pub keep: Duration,
     pub bytes_max: u64,
 }
@@ -38,7 +39,7 @@ struct Index {
     bytes: u64,
 }
 
-pub(super) struct ErrorLog {
+pub struct ErrorLog {
     fs: FsRef,
     pool: PoolRef,
     clock: ClockRef,
@@ -49,8 +50,12 @@ pub(super) struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Opens the directory of error logs, creating it if necessary.
-    pub(super) fn open(
+    /// Opens the directory of error logs, creating it if necessary. `draw` gives random numbers,
+    /// which must not be guessable.
+    ///
+    /// # Errors
+    /// When it cannot be created or read.
+    pub fn open(
         engine: &Engine,
         limits: ErrorLogLimits,
         draw: Arc<dyn Fn() -> u64 + Send + Sync>,
@@ -71,7 +76,10 @@ impl ErrorLog {
     }
 
     /// Stores `text`; returns its name.
-    pub(super) async fn keep(&self, text: String) -> Result<String> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn keep(&self, text: String) -> Result<String> {
         let micros = self.clock.wall_micros().max(0);
         let (high, low) = ((self.draw)(), (self.draw)());
         let name = format!("{micros:0TIME_DIGITS$x}{high:016x}{low:016x}");
@@ -115,7 +123,7 @@ impl ErrorLog {
     ///
     /// # Errors
     /// `NoSuchTable`, for its status 404, when there is no such log.
-    pub(super) async fn read(&self, name: &str) -> Result<Vec<u8>> {
+    pub async fn read(&self, name: &str) -> Result<Vec<u8>> {
         let known = is_name(name) && self.index.lock().files.iter().any(|kept| kept.name == name);
         if !known {
             return Err(err!(NoSuchTable, "there is no error log of this name, or no more"));

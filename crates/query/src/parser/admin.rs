@@ -1,0 +1,100 @@
+//! Statements of Doris about loads and settings of the server.
+
+use freshet_base::{Result, err};
+use sqlparser::tokenizer::Token;
+
+use super::Statement;
+use super::cursor::{Cursor, refuse};
+use super::show::{ShowWhat, shown};
+
+/// CANCEL LOAD: which loads are aborted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CancelLoad {
+    /// FROM.
+    pub database: Option<String>,
+    /// The label, or a pattern of LIKE.
+    pub label: String,
+    /// LIKE.
+    pub is_pattern: bool,
+}
+
+/// Parses the part after ADMIN.
+pub fn admin(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    const SHOWS: [&str; 2] = ["SHOW FRONTEND CONFIG", "SHOW ALL FRONTENDS CONFIG"];
+    const SETS: [&str; 2] = ["SET FRONTEND CONFIG", "SET ALL FRONTENDS CONFIG"];
+    if cursor.one_of(&SHOWS).is_some() {
+        return shown(cursor, ShowWhat::Config).map(|show| Statement::Show(Box::new(show)));
+    }
+    if cursor.one_of(&SETS).is_some() {
+        return cursor.properties().map(Statement::SetConfig);
+    }
+    let what = cursor.one_of(&["SHOW", "SET", "CHECK", "REPAIR", "CANCEL", "COMPACT", "CLEAN"]);
+    match what {
+        Some(what) => Err(refuse(&format!("ADMIN {what} of that"))),
+        None => Err(cursor.error()),
+    }
+}
+
+/// Parses the part after CANCEL.
+pub fn cancel(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if !cursor.words("LOAD") {
+        let known = ["ALTER", "DECOMMISSION", "BACKUP", "RESTORE", "EXPORT", "WARM", "BUILD"];
+        return match cursor.one_of(&known) {
+            Some("ALTER") => cancel_alter(cursor),
+            Some(what) => Err(refuse(&format!("CANCEL {what}"))),
+            None => Err(cursor.error()),
+        };
+    }
+    let database = match cursor.words("FROM") {
+        true => Some(cursor.name()?),
+        false => None,
+    };
+    cursor.expect_words("WHERE")?;
+    cursor.expect_words("LABEL")?;
+    let is_pattern = cursor.words("LIKE");
+    if !is_pattern {
+        cursor.expect(&Token::Eq)?;
+    }
+    let label = cursor.text()?;
+    Ok(Statement::CancelLoad(CancelLoad { database, label, is_pattern }))
+}
+
+/// CANCEL ALTER TABLE COLUMN FROM a table.
+fn cancel_alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect_words("TABLE")?;
+    if !cursor.words("COLUMN") {
+        return Err(refuse("CANCEL ALTER TABLE of that"));
+    }
+    cursor.expect_words("FROM")?;
+    cursor.table().map(Statement::CancelAlter)
+}
+
+/// Parses the part after CLEAN.
+pub fn clean(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    match cursor.one_of(&["LABEL", "ALL", "PROFILE", "QUERY STATS"]) {
+        Some("LABEL") => Err(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'CLEAN LABEL': a label that was used \
+             stays known until it expires (settings label_keep and label_keep_streaming)"
+        )),
+        Some(what) => Err(refuse(&format!("CLEAN {what}"))),
+        None => Err(cursor.error()),
+    }
+}
+
+/// Parses the part after FLUSH.
+pub fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
+    if cursor.words("TABLES") || cursor.words("TABLE") {
+        let mut tables = Vec::new();
+        let named = !cursor.at_end() && cursor.peek_word(0).as_deref() != Some("WITH");
+        if named {
+            tables = cursor.list(Cursor::table)?;
+        }
+        // WITH READ LOCK has no effect: tables are not locked.
+        cursor.skip();
+        return Ok(Statement::FlushTables(tables));
+    }
+    cursor.skip();
+    Ok(Statement::Nothing("FLUSH"))
+}

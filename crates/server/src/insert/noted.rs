@@ -1,0 +1,66 @@
+//! What is remembered of labelled INSERTs.
+
+use freshet_base::Error;
+use freshet_ingest::Loaded;
+
+use super::Target;
+use crate::load_book::{LoadKind, LoadNote};
+use crate::session::Session;
+
+/// Remembers a labelled INSERT that has ended, for SHOW LOAD.
+pub fn note_labelled(session: &Session, target: &Target, loaded: &Loaded, rows: u64) {
+    let catalog = session.shared.engine.catalog();
+    let Some(database) = catalog.database_by_id(target.into.db()) else { return };
+    let note = LoadNote {
+        label: loaded.label(),
+        txn: loaded.txn,
+        status: "Success",
+        message: String::new(),
+        rows_total: rows + session.filtered,
+        rows_loaded: rows,
+        rows_filtered: session.filtered,
+        ..note_of(session, &database.name, &target.into.table().name)
+    };
+    session.shared.book.add(note);
+}
+
+/// Remembers a labelled INSERT that has failed.
+pub fn note_failed(
+    session: &Session,
+    (database, table): (Option<&str>, &str),
+    label: &str,
+    error: &Error,
+) {
+    let Ok(database) = session.database_of(database) else { return };
+    let note = LoadNote {
+        label: label.to_owned(),
+        status: "Fail",
+        message: error.message().to_owned(),
+        ..note_of(session, database, table)
+    };
+    session.shared.book.add(note);
+}
+
+fn note_of(session: &Session, database: &str, table: &str) -> LoadNote {
+    let now = session.shared.engine.clock().wall_micros();
+    LoadNote {
+        kind: LoadKind::Insert,
+        database: database.to_owned(),
+        table: table.to_owned(),
+        label: String::new(),
+        txn: None,
+        status: "",
+        message: String::new(),
+        error_url: None,
+        rows_total: 0,
+        rows_loaded: 0,
+        rows_filtered: 0,
+        rows_unselected: 0,
+        body_bytes: 0,
+        began_micros: now,
+        ended_micros: now,
+        client: session.client.peer.to_string(),
+        user: session.client.account.name.clone(),
+        comment: String::new(),
+    }
+}

@@ -1,0 +1,325 @@
+//! SHOW of loads: LOAD, STREAM LOAD, LOAD WARNINGS, TRANSACTION, LAST INSERT.
+
+use std::sync::Arc;
+
+use freshet_base::{DbId, Result, TxnId, bail};
+use freshet_meta::{LabelState, may_see_table, require_visible};
+
+use super::listing::{Listing, Row, instant, some};
+use crate::load_book::{LoadKind, LoadNote};
+use crate::session::Session;
+
+/// Lines of an error log that SHOW LOAD WARNINGS returns.
+const WARNINGS_MAX: usize = 1000;
+
+/// A database and its name.
+struct Home {
+    id: DbId,
+    name: String,
+}
+
+fn home(session: &Session, database: Option<&str>) -> Result<Home> {
+    let catalog = session.shared.engine.catalog();
+    let name = session.database_of(database)?;
+    require_visible(&catalog, session.client.actor(), name)?;
+    Ok(Home { id: catalog.require_database(name)?.id, name: name.to_owned() })
+}
+
+/// The loads of a database that are remembered, of tables that the user may see.
+fn notes(session: &Session, home: &Home) -> Vec<Arc<LoadNote>> {
+    let catalog = session.shared.engine.catalog();
+    let actor = session.client.actor();
+    let mut notes = session.shared.book.of(&home.name);
+    notes.retain(|note| may_see_table(&catalog, actor, &note.database, &note.table));
+    notes
+}
+
+/// A load with a label, as SHOW TRANSACTION and SHOW LOAD tell of it.
+struct Labelled {
+    label: String,
+    txn: Option<TxnId>,
+    state: LabelState,
+    /// When it was committed, in microseconds since 1970-01-01 UTC.
+    finished_micros: Option<i64>,
+}
+
+/// The labels of a database: those of loads that run, then those that are remembered.
+fn labelled(session: &Session, home: &Home) -> Vec<Labelled> {
+    let engine = &session.shared.engine;
+    let running = engine.running_labels(home.id).into_iter().map(|used| Labelled {
+        label: used.label,
+        txn: used.txn,
+        state: used.state,
+        finished_micros: None,
+    });
+    let horizon = engine.horizon().get();
+    let finished = engine.finished_labels(home.id).into_iter().map(|record| Labelled {
+        label: record.label.clone(),
+        txn: Some(record.txn),
+        state: record.state_at(horizon),
+        finished_micros: Some(record.finished_micros),
+    });
+    running.chain(finished).collect()
+}
+
+/// SHOW TRANSACTION: loads with a label from a client that run or are still remembered.
+///
+/// # Errors
+/// 1046, 1044 and 1049.
+pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "TransactionId",
+        "Label",
+        "Coordinator",
+        "TransactionStatus",
+        "LoadJobSourceType",
+        "PrepareTime",
+        "PreCommitTime",
+        "CommitTime",
+        "PublishTime",
+        "FinishTime",
+        "Reason",
+        "ErrorReplicasCount",
+        "ListenerId",
+        "TimeoutMs",
+        "ErrMsg",
+    ]);
+    let home = home(session, database)?;
+    let notes = notes(session, &home);
+    for load in labelled(session, &home) {
+        let time = load.finished_micros.map(instant);
+        let (status, done) = match load.state {
+            LabelState::Visible => ("VISIBLE", time.clone()),
+            LabelState::Prepared => ("PRECOMMITTED", None),
+            LabelState::Running => ("PREPARE", None),
+        };
+        let note = notes.iter().rev().find(|note| note.label == load.label);
+        let source = match note.map(|note| note.kind) {
+            Some(LoadKind::Stream) => "BACKEND_STREAMING",
+            Some(LoadKind::Insert) | None => "INSERT_STREAMING",
+        };
+        listing.push([
+            load.txn.map(|txn| txn.to_string()),
+            some(&load.label),
+            some("FE: localhost"),
+            some(status),
+            some(source),
+            time,
+            done.clone(),
+            done.clone(),
+            done.clone(),
+            done,
+            some(""),
+            some(0),
+            some(-1),
+            some(14_400_000),
+            some(""),
+        ]);
+    }
+    Ok(listing)
+}
+
+/// SHOW LOAD: loads with a label that run, have failed lately, or are still remembered.
+///
+/// # Errors
+/// 1046, 1044 and 1049.
+pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "JobId",
+        "Label",
+        "State",
+        "Progress",
+        "Type",
+        "EtlInfo",
+        "TaskInfo",
+        "ErrorMsg",
+        "CreateTime",
+        "EtlStartTime",
+        "EtlFinishTime",
+        "LoadStartTime",
+        "LoadFinishTime",
+        "URL",
+        "JobDetails",
+        "TransactionId",
+        "ErrorTablets",
+        "User",
+        "Comment",
+        "FirstErrorMsg",
+    ]);
+    let home = home(session, database)?;
+    let notes = notes(session, &home);
+    for load in labelled(session, &home) {
+        let note = notes.iter().rev().find(|note| note.label == load.label && !note.is_failed());
+        let (state, progress) = match load.state {
+            LabelState::Visible => ("FINISHED", "100%"),
+            LabelState::Prepared => ("COMMITTED", "99%"),
+            LabelState::Running => ("LOADING", "0%"),
+        };
+        let head = [load.txn.map(|txn| txn.to_string()), some(&load.label), some(state)];
+        let finished = load.finished_micros.map(instant);
+        listing.push(load_row(head, progress, finished, note.map(|note| &**note)));
+    }
+    for note in notes.iter().filter(|note| note.is_failed()) {
+        let head = [note.txn.map(|txn| txn.to_string()), some(&note.label), some("CANCELLED")];
+        let finished = some(instant(note.ended_micros));
+        listing.push(load_row(head, "0%", finished, Some(note)));
+    }
+    Ok(listing)
+}
+
+fn load_row(
+    head: [Option<String>; 3],
+    progress: &str,
+    finished: Option<String>,
+    note: Option<&LoadNote>,
+) -> Row {
+    let failed = note.filter(|note| note.is_failed());
+    let error = failed.map(|note| format!("type:LOAD_RUN_FAIL; msg:{}", note.message));
+    let began = note.map(|note| instant(note.began_micros)).or_else(|| finished.clone());
+    let details = note.map(|note| {
+        format!(
+            "{{\"ScannedRows\":{},\"LoadBytes\":{},\"FilteredRows\":{},\"UnselectedRows\":{}}}",
+            note.rows_total, note.body_bytes, note.rows_filtered, note.rows_unselected
+        )
+    });
+    let kind = match note.map(|note| note.kind) {
+        Some(LoadKind::Stream) => "STREAM_LOAD",
+        Some(LoadKind::Insert) | None => "INSERT",
+    };
+    let txn = head[0].clone();
+    let rest = [
+        some(progress),
+        some(kind),
+        None,
+        some("cluster:N/A; timeout(s):14400; max_filter_ratio:0.0"),
+        error,
+        began.clone(),
+        began.clone(),
+        began.clone(),
+        began,
+        finished,
+        some(note.and_then(|note| note.error_url.as_deref()).unwrap_or_default()),
+        details,
+        txn,
+        some("{}"),
+        some(note.map_or("", |note| &note.user)),
+        some(note.map_or("", |note| &note.comment)),
+        some(failed.map_or("", |note| &note.message)),
+    ];
+    head.into_iter().chain(rest).collect()
+}
+
+/// SHOW STREAM LOAD: stream loads outside of groups, and those with rejected rows.
+///
+/// # Errors
+/// 1046, 1044 and 1049.
+pub fn stream_loads(session: &Session, database: Option<&str>) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "Label",
+        "Db",
+        "Table",
+        "ClientIp",
+        "Status",
+        "Message",
+        "Url",
+        "TotalRows",
+        "LoadedRows",
+        "FilteredRows",
+        "UnselectedRows",
+        "LoadBytes",
+        "StartTime",
+        "FinishTime",
+        "User",
+        "Comment",
+    ]);
+    let home = home(session, database)?;
+    for note in notes(session, &home).iter().filter(|note| note.kind == LoadKind::Stream) {
+        listing.push([
+            some(&note.label),
+            some(&note.database),
+            some(&note.table),
+            some(&note.client),
+            some(note.status),
+            some(&note.message),
+            some(note.error_url.as_deref().unwrap_or("N/A")),
+            some(note.rows_total),
+            some(note.rows_loaded),
+            some(note.rows_filtered),
+            some(note.rows_unselected),
+            some(note.body_bytes),
+            some(instant(note.began_micros)),
+            some(instant(note.ended_micros)),
+            some(&note.user),
+            some(&note.comment),
+        ]);
+    }
+    Ok(listing)
+}
+
+/// SHOW LOAD WARNINGS: the rejected rows of the load that `url` is of, or of all that are
+/// remembered.
+///
+/// # Errors
+/// 1046, 1044 and 1049; for a URL of no error log.
+pub async fn load_warnings(
+    session: &Session,
+    database: Option<&str>,
+    url: Option<&str>,
+) -> Result<Listing> {
+    let mut listing = Listing::new(&["JobId", "Label", "ErrorMsgDetail"]);
+    let book = &session.shared.book;
+    if let Some(url) = url {
+        let Some((_, name)) = url.rsplit_once("file=") else {
+            bail!(WrongArguments, "'{url}' is no ErrorURL of a load");
+        };
+        add_reasons(&mut listing, [some(-1), some("")], &book.error_log.read(name).await?);
+        return Ok(listing);
+    }
+    let home = home(session, database)?;
+    for note in notes(session, &home) {
+        let Some((_, name)) = note.error_url.as_deref().and_then(|url| url.rsplit_once("file="))
+        else {
+            continue;
+        };
+        // A log that was deleted meanwhile has nothing to tell.
+        let Ok(text) = book.error_log.read(name).await else { continue };
+        let job = some(note.txn.map_or(-1, |txn| txn.get().cast_signed()));
+        add_reasons(&mut listing, [job, some(&note.label)], &text);
+    }
+    Ok(listing)
+}
+
+fn add_reasons(listing: &mut Listing, [job, label]: [Option<String>; 2], text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    let left = WARNINGS_MAX.saturating_sub(listing.rows.len());
+    for line in text.lines().filter(|line| !line.trim().is_empty()).take(left) {
+        listing.push([job.clone(), label.clone(), some(line)]);
+    }
+}
+
+/// SHOW LAST INSERT.
+pub fn last_insert(session: &Session) -> Listing {
+    let mut listing = Listing::new(&[
+        "TransactionId",
+        "Label",
+        "Database",
+        "Table",
+        "TransactionStatus",
+        "LoadedRows",
+        "FilteredRows",
+    ]);
+    let Some(last) = &session.last_insert else { return listing };
+    let catalog = session.shared.engine.catalog();
+    let table = catalog.table_by_id(last.table);
+    let database = table.and_then(|table| catalog.database_by_id(table.db));
+    listing.push([
+        last.loaded.txn.map(|txn| txn.to_string()),
+        some(last.loaded.label()),
+        database.map(|database| database.name.clone()),
+        table.map(|table| table.name.clone()),
+        some(last.loaded.status()),
+        some(last.rows),
+        some(last.filtered),
+    ]);
+    listing
+}

@@ -1,0 +1,218 @@
+//! SHOW of nodes, of which there is one, and of what is stored on it: BACKENDS, FRONTENDS, PROC,
+//! DATA, and ADMIN SHOW FRONTEND CONFIG.
+
+use freshet_base::{Result, bail};
+use freshet_meta::{Object, Privilege, may_see_database};
+use freshet_query::parser::TableName;
+
+use super::catalog::visible;
+use super::listing::{Listing, instant, some};
+use crate::Shared;
+use crate::session::Session;
+
+/// SHOW PROC of a path.
+///
+/// # Errors
+/// 1227 without PROCESS; `NotSupported` for a path that does not exist here.
+pub fn proc(session: &Session, path: &str) -> Result<Listing> {
+    session.authorize(Privilege::Process, Object::Server)?;
+    let shared = &session.shared;
+    match path.trim_matches('/') {
+        "" => {
+            let mut listing = Listing::new(&["name"]);
+            ["backends", "dbs", "frontends"].iter().for_each(|name| listing.add([name]));
+            Ok(listing)
+        }
+        "backends" => Ok(backends(shared)),
+        "frontends" => Ok(frontends(shared)),
+        "dbs" => {
+            let mut listing = Listing::new(&["DbId", "DbName", "TableNum"]);
+            let catalog = shared.engine.catalog();
+            let actor = session.client.actor();
+            for database in catalog.databases() {
+                if may_see_database(&catalog, actor, &database.name) {
+                    let tables = database.tables.len().to_string();
+                    listing.add([&database.id.to_string(), &database.name, &tables]);
+                }
+            }
+            Ok(listing)
+        }
+        other => bail!(
+            NotSupported,
+            "SHOW PROC '/{}' is not supported: there are '/', '/backends', '/dbs' and '/frontends'",
+            other.chars().take(64).collect::<String>()
+        ),
+    }
+}
+
+/// SHOW DATA: bytes and rows of tables, then their sum.
+///
+/// # Errors
+/// 1046, 1049, 1146; those of a snapshot.
+pub fn data(session: &Session, of: Option<&TableName>) -> Result<Listing> {
+    let mut listing = Listing::new(&["TableName", "Size", "ReplicaCount", "RemoteSize"]);
+    let database = session.database_of(of.and_then(|table| table.database.as_deref()))?.to_owned();
+    let mut tables = visible(session, &database)?;
+    if let Some(of) = of {
+        tables.retain(|table| table.name == of.table);
+        if tables.is_empty() {
+            bail!(NoSuchTable, "Table '{database}.{}' doesn't exist", of.table);
+        }
+    }
+    let snapshot = session.shared.engine.snapshot(session.settings.freshness);
+    let (mut bytes, mut tablets) = (0, 0);
+    for table in tables {
+        let own = snapshot.table(table.id)?.map_or(0, |read| read.bytes());
+        let count = table.tablets().count();
+        listing.push([some(&table.name), some(readable(own)), some(count), some(readable(0))]);
+        (bytes, tablets) = (bytes + own, tablets + count);
+    }
+    if of.is_none() {
+        listing.push([some("Total"), some(readable(bytes)), some(tablets), some(readable(0))]);
+    }
+    Ok(listing)
+}
+
+/// Bytes as Doris writes them.
+fn readable(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["", "KB", "MB", "GB"] {
+        if value < 1024.0 {
+            return format!("{value:.3} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.3} TB")
+}
+
+fn bytes_of_files(shared: &Shared) -> u64 {
+    let views = shared.engine.views().load();
+    let tablets = views.tables.values().flat_map(|view| view.tablets.iter());
+    let rowsets = tablets.flat_map(|tablet| tablet.rowsets.iter());
+    rowsets.map(|rowset| rowset.meta().bytes()).sum()
+}
+
+/// The start of the server, in microseconds since 1970-01-01 UTC.
+fn started_micros(shared: &Shared) -> i64 {
+    let clock = shared.engine.clock();
+    let uptime = clock.now().saturating_sub(shared.started);
+    clock.wall_micros().saturating_sub(i64::try_from(uptime.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// SHOW BACKENDS.
+pub fn backends(shared: &Shared) -> Listing {
+    let mut listing = Listing::new(&[
+        "BackendId",
+        "Host",
+        "HeartbeatPort",
+        "BePort",
+        "HttpPort",
+        "BrpcPort",
+        "ArrowFlightSqlPort",
+        "LastStartTime",
+        "LastHeartbeat",
+        "Alive",
+        "SystemDecommissioned",
+        "TabletNum",
+        "DataUsedCapacity",
+        "TrashUsedCapacity",
+        "AvailCapacity",
+        "TotalCapacity",
+        "UsedPct",
+        "MaxDiskUsedPct",
+        "RemoteUsedCapacity",
+        "Tag",
+        "ErrMsg",
+        "Version",
+        "Status",
+        "HeartbeatFailureCounter",
+        "CpuCores",
+        "Memory",
+        "RunningTasks",
+        "NodeRole",
+    ]);
+    let now = some(instant(shared.engine.clock().wall_micros()));
+    let catalog = shared.engine.catalog();
+    let tablets = catalog.tables().map(|table| table.tablets().count()).sum::<usize>();
+    let used = bytes_of_files(shared);
+    let zero = || some("0.000 ");
+    listing.push([
+        some(1),
+        some("127.0.0.1"),
+        some(0),
+        some(0),
+        some(shared.settings.http_listen.port()),
+        some(0),
+        some(-1),
+        some(instant(started_micros(shared))),
+        now,
+        some("true"),
+        some("false"),
+        some(tablets),
+        some(readable(used)),
+        zero(),
+        zero(),
+        zero(),
+        some("0.00 %"),
+        some("0.00 %"),
+        zero(),
+        some("{\"location\" : \"default\"}"),
+        some(""),
+        some(&shared.settings.version),
+        some("{}"),
+        some(0),
+        some(shared.settings.io_threads),
+        some(""),
+        some(0),
+        some("mix"),
+    ]);
+    listing
+}
+
+/// SHOW FRONTENDS.
+pub fn frontends(shared: &Shared) -> Listing {
+    let mut listing = Listing::new(&[
+        "Name",
+        "Host",
+        "EditLogPort",
+        "HttpPort",
+        "QueryPort",
+        "RpcPort",
+        "ArrowFlightSqlPort",
+        "Role",
+        "IsMaster",
+        "ClusterId",
+        "Join",
+        "Alive",
+        "ReplayedJournalId",
+        "LastStartTime",
+        "LastHeartbeat",
+        "IsHelper",
+        "ErrMsg",
+        "Version",
+        "CurrentConnected",
+    ]);
+    let now = some(instant(shared.engine.clock().wall_micros()));
+    listing.push([
+        some("freshet"),
+        some("127.0.0.1"),
+        some(0),
+        some(shared.settings.http_listen.port()),
+        some(shared.settings.mysql_listen.port()),
+        some(0),
+        some(-1),
+        some("FOLLOWER"),
+        some("true"),
+        some(1),
+        some("true"),
+        some("true"),
+        some(shared.engine.horizon().get()),
+        some(instant(started_micros(shared))),
+        now,
+        some("true"),
+        some(""),
+        some(&shared.settings.version),
+        some("Yes"),
+    ]);
+    listing
+}

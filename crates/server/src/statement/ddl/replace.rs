@@ -1,0 +1,75 @@
+//! ALTER TABLE .. REPLACE WITH TABLE, and what is remembered of changes of columns.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, TableId, bail};
+use freshet_meta::{Object, Privilege, Renaming};
+use freshet_query::parser::TableName;
+
+use super::{authorized_renaming, shield};
+use crate::alter_jobs::AlterJob;
+use crate::reply::Reply;
+use crate::session::Session;
+
+/// Gives table `by` the name of `table`, at one position of the log, and `table` that of `by`;
+/// without `swap` it is dropped then.
+///
+/// # Errors
+/// Missing privileges, 1146; those of the log.
+pub async fn replace(
+    session: &Session,
+    table: &TableName,
+    by: &TableName,
+    swap: bool,
+) -> Result<Reply> {
+    let there = authorized_renaming(session, table, by)?;
+    let back = authorized_renaming(session, by, table)?;
+    let database = there.database.clone();
+    if there.from == there.to {
+        bail!(Unknown, "Can not replace table '{}' with itself", there.from);
+    }
+    session.authorize(Privilege::Drop, Object::Table(&database, &there.from))?;
+    let engine = Arc::clone(&session.shared.engine);
+    let id = engine.catalog().require_table(&database, &there.from)?.id;
+    engine.catalog().require_table(&database, &there.to)?;
+    let between = format!("replaced_table_{id}");
+    let step = |from: &str, to: &str| Renaming {
+        database: database.clone(),
+        from: from.to_owned(),
+        to: to.to_owned(),
+    };
+    let steps =
+        [step(&there.from, &between), step(&back.from, &back.to), step(&between, &there.to)];
+    shield(session, async move {
+        engine.ddl().rename_tables(&steps).await?;
+        if !swap {
+            engine.ddl().drop_table(&database, &there.to, false).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(Reply::done())
+}
+
+/// Remembers a change of columns for SHOW ALTER TABLE COLUMN.
+pub fn note_alter(
+    session: &Session,
+    table: &TableName,
+    table_id: TableId,
+    began_micros: i64,
+    done: &Result<()>,
+) {
+    let engine = &session.shared.engine;
+    let Ok(database) = session.database_of(table.database.as_deref()) else { return };
+    let schema = || Some(engine.catalog().table_by_id(table_id)?.schema().version);
+    session.shared.alter_jobs.add(AlterJob {
+        id: 0,
+        database: database.to_owned(),
+        table: table.table.clone(),
+        table_id,
+        schema_version: done.is_ok().then(schema).flatten(),
+        began_micros,
+        ended_micros: engine.clock().wall_micros(),
+        refused: done.as_ref().err().map(|error| error.message().to_owned()),
+    });
+}

@@ -1,0 +1,184 @@
+//! Which loads share a group, their labels, and what SHOW tells of them.
+
+use freshet_wire::client::Outcome;
+
+use super::common::{Client, TestServer};
+
+fn server() -> (TestServer, Client) {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int not null) duplicate key(a) distributed by hash(a) buckets 1");
+    (server, client)
+}
+
+/// A member of the info of an OK packet.
+fn member(info: &str, name: &str) -> String {
+    let rest = info.split_once(&format!("'{name}':'")).unwrap_or_else(|| panic!("{name}: {info}"));
+    rest.1.split_once('\'').unwrap().0.to_owned()
+}
+
+#[track_caller]
+fn loaded(client: &mut Client, sql: &str) -> (String, String, String) {
+    let info = client.run(sql).1;
+    (member(&info, "label"), member(&info, "status"), member(&info, "txnId"))
+}
+
+#[test]
+fn the_mode_of_a_table_counts_unless_the_session_sets_one() {
+    let (_server, mut client) = server();
+    client.run("alter table t set ('group_commit_mode' = 'async_mode')");
+    let (label, status, txn) = loaded(&mut client, "insert into t values (1)");
+    assert!(label.starts_with("group_commit_") && status == "PREPARE", "{label} {status}");
+    assert_eq!(loaded(&mut client, "insert into t values (2)").2, txn, "one group");
+    client.run("set group_commit = off_mode");
+    assert_eq!(loaded(&mut client, "insert into t values (3)").1, "VISIBLE");
+    client.run("set group_commit = default");
+    assert_eq!(loaded(&mut client, "insert into t values (4)").1, "PREPARE");
+    client.run("alter table t set ('group_commit_mode' = 'off_mode')");
+    assert_eq!(loaded(&mut client, "insert into t values (5)").1, "VISIBLE");
+    client.run("set group_commit = async_mode");
+    assert_eq!(loaded(&mut client, "insert into t values (6)").1, "PREPARE");
+    assert_eq!(client.one("select count(*) from t"), "6");
+}
+
+#[test]
+fn labelled_loads_share_a_group_where_the_session_asks_for_it() {
+    let (_server, mut client) = server();
+    client.run("set group_commit = async_mode");
+    assert_eq!(loaded(&mut client, "insert into t with label a values (1)").1, "VISIBLE");
+    client.run("set group_commit_labels = true");
+    let group = loaded(&mut client, "insert into t values (2)").2;
+    let own = loaded(&mut client, "insert into t with label b values (3)");
+    assert_eq!(own, ("b".to_owned(), "PREPARE".to_owned(), group.clone()));
+    let prepared = client.prepare("insert into t with label c values (?)").unwrap();
+    let Outcome::Ok { info, .. } =
+        client.execute(prepared.statement_id, &[freshet_wire::Param::Int(4)])
+    else {
+        panic!("it is loaded")
+    };
+    assert_eq!((member(&info, "label"), member(&info, "txnId")), ("c".to_owned(), group.clone()));
+    let again = client.fails("insert into t with label b values (9)");
+    assert!(again.message.contains(&format!("relate to txn [{group}]")), "{}", again.message);
+    assert_eq!(loaded(&mut client, "insert into t with label e values (4 + 1)").1, "VISIBLE");
+    assert_eq!(client.one("select sum(a) from t"), "15");
+}
+
+#[test]
+fn why_a_statement_shares_no_group_is_told() {
+    let (_server, mut client) = server();
+    client.run("set group_commit = async_mode");
+    let mut why = |sql: &str| {
+        client.run(sql);
+        let told = client.texts("show warnings");
+        told.first().map_or(String::new(), |row| row[2].clone())
+    };
+    assert_eq!(why("insert into t values (1)"), "");
+    assert!(why("insert into t values (1 + 1)").contains("its rows are computed"));
+    assert!(why("insert into t select a + 2 from t where a = 1").contains("computed"));
+    assert!(why("insert into t with label x values (1)").contains("it has a label"));
+    client.run("begin");
+    client.run("insert into t values (7)");
+    assert!(client.texts("show warnings")[0][2].contains("in a transaction"));
+    client.run("commit");
+    client.run(
+        "create table h (a int) distributed by hash(a) buckets 1 properties \
+                ('light_schema_change' = 'false')",
+    );
+    assert_eq!(loaded(&mut client, "insert into h values (1)").1, "VISIBLE");
+    assert!(client.texts("show warnings")[0][2].contains("light_schema_change"));
+    let explained = |client: &mut Client, sql: &str| client.texts(sql).concat().join("\n");
+    let shares = explained(&mut client, "explain insert into t values (1)");
+    assert!(shares.contains("Share a group of 10000 ms"), "{shares}");
+    let alone = explained(&mut client, "explain insert into h values (1)");
+    assert!(alone.contains("Share no group"), "{alone}");
+}
+
+#[test]
+fn behind_a_refused_begin_nothing_is_written_until_it_is_ended() {
+    let (_server, mut client) = server();
+    client.run("insert into t with label used values (1)");
+    assert!(client.fails("begin with label used").message.contains("already been used"));
+    for sql in [
+        "insert into t values (2)",
+        "insert into t select 2",
+        "select * from t",
+        "truncate table t",
+        "commit",
+    ] {
+        let refused = client.fails(sql);
+        assert!(refused.message.contains("was refused"), "{sql}: {}", refused.message);
+    }
+    // The COMMIT has ended it.
+    client.run("insert into t values (3)");
+    client.fails("begin with label `not a label`");
+    client.run("rollback");
+    client.run("insert into t values (4)");
+    client.fails("begin with label used");
+    client.run("begin with label fresh");
+    client.run("insert into t values (5)");
+    client.run("commit");
+    assert_eq!(client.one("select group_concat(a order by a) from t"), "1,3,4,5");
+}
+
+#[test]
+fn loads_are_shown_by_their_labels() {
+    let (_server, mut client) = server();
+    client.run("insert into t with label one values (1), (2)");
+    client.run("insert into t with label two values (3)");
+    client.fails("insert into t with label three values (null)");
+    let shown = |client: &mut Client, sql: &str| {
+        let rows = client.texts(sql);
+        rows.into_iter().map(|row| (row[1].clone(), row[2].clone())).collect::<Vec<_>>()
+    };
+    let pair = |label: &str, state: &str| (label.to_owned(), state.to_owned());
+    assert_eq!(
+        shown(&mut client, "show load order by Label"),
+        [pair("one", "FINISHED"), pair("three", "CANCELLED"), pair("two", "FINISHED")]
+    );
+    let two = "show load from d where label = 'two' limit 1";
+    assert_eq!(shown(&mut client, two), [pair("two", "FINISHED")]);
+    let latest = "show load where label like 't%' and state = \"FINISHED\" order by JobId desc";
+    assert_eq!(shown(&mut client, latest), [pair("two", "FINISHED")]);
+    assert_eq!(shown(&mut client, "show load order by 1 desc limit 1"), [pair("two", "FINISHED")]);
+    assert_eq!(client.fails("show load order by nothing").errno, 1054);
+    let details = &client.texts("show load where label = 'one'")[0];
+    assert!(details[14].contains("\"ScannedRows\":2"), "{details:?}");
+    let txn = details[15].clone();
+    let by_id = client.texts(&format!("show transaction from d where id = {txn}"));
+    assert_eq!((by_id.len(), by_id[0][1].as_str(), by_id[0][3].as_str()), (1, "one", "VISIBLE"));
+    let by_label = client.texts("show transaction where label = 'two'");
+    assert_eq!((by_label.len(), by_label[0][1].as_str()), (1, "two"));
+    assert_eq!(client.texts("show last insert")[0][1], "two");
+    assert!(client.fails("cancel load where label = 'one'").message.contains("no uncompleted job"));
+    assert!(client.fails("clean label one from d").message.contains("label_keep"));
+}
+
+#[test]
+fn settings_and_nodes_are_shown_by_the_names_of_doris() {
+    let (_server, mut client) = server();
+    let shown = client.texts("admin show frontend config like 'label_%'");
+    let names = shown.iter().map(|row| row[0].as_str()).collect::<Vec<_>>();
+    assert_eq!(
+        names,
+        ["label_clean_interval_second", "label_keep_max_second", "label_num_threshold"]
+    );
+    assert_eq!(shown[1][1], "259200");
+    client.run("admin set frontend config ('label_keep_max_second' = '259200')");
+    let fixed = client.fails("admin set frontend config ('label_keep_max_second' = '1')");
+    assert!(fixed.message.contains("is not mutable: it is the setting label_keep"), "{fixed:?}");
+    client.run("admin set frontend config ('commit_timeout_second' = '60')");
+    assert!(client.texts("show warnings")[0][2].contains("has no effect"));
+    client.fails("admin set frontend config ('nope' = '1')");
+    assert_eq!(client.texts("show proc '/frontends'").len(), 1);
+    assert_eq!(client.texts("show proc '/backends'")[0][9], "true");
+    let databases = client.texts("show proc '/dbs'");
+    assert!(databases.iter().any(|row| row[1] == "d" && row[2] == "1"), "{databases:?}");
+    client.fails("show proc '/statistic'");
+    client.run("insert into t values (1)");
+    client.run("flush tables t");
+    let data = client.texts("show data");
+    assert_eq!((data[0][0].as_str(), data[1][0].as_str()), ("t", "Total"));
+    assert_ne!(data[0][1], "0.000 ");
+    assert_eq!(client.texts("show data from t").len(), 1);
+    client.fails("show data from d.nope");
+}
