@@ -164,8 +164,11 @@ async fn commit_nothing(
     label: Option<Claim>,
     patience: WaitLimit,
 ) -> Result<Loaded> {
-    let alone = Destination::Group(GroupCommitMode::Off);
-    let load = engine.load(target, label.map_or(alone, Destination::Label), patience);
+    let destination = match label {
+        Some(claim) => Destination::Label(claim, GroupCommitMode::Off),
+        None => Destination::Group(GroupCommitMode::Off),
+    };
+    let load = engine.load(target, destination, patience);
     load.commit(&mut LoadBuffer::default()).await
 }
 
