@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, bail, err};
+use freshet_base::{Lsn, Result, bail};
 use freshet_meta::Claim;
-use freshet_schema::key::KeyCodec;
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
@@ -17,11 +16,13 @@ use crate::append::{Appended, LookedUp, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, KeyedLoad, OnExisting, duplicate_entry, keys_of, resolver, seen};
+use crate::keyed::{KeyRules, KeyedLoad, OnExisting, keys_of, put_removals, resolver, seen};
 use crate::keyed_own::Step;
-use crate::locks::LockOwner;
+use crate::locks::{LockOwner, PRIMARY};
+use crate::meeting::Meeting;
 use crate::target::{LoadTarget, Loaded};
 use crate::transaction::OwnRows;
+use crate::uniques::{Found, duplicate_entry, duplicate_row, values_of};
 
 /// What became of a change.
 pub enum Written {
@@ -96,6 +97,25 @@ impl<'a> Change<'a> {
         Ok(current)
     }
 
+    /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and returns
+    /// them.
+    ///
+    /// # Errors
+    /// 1206 for too many locks.
+    pub fn lock_free(&mut self, rows: &KeyedRows, most: u64) -> Result<KeyedRows> {
+        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+        let mut locked = Vec::new();
+        for at in 0..rows.len() {
+            if locked.len() as u64 >= most {
+                break;
+            }
+            if owner.lock_free((self.target.id(), PRIMARY), rows.key(at))? {
+                locked.push(rows.key(at));
+            }
+        }
+        Ok(KeyedRows::of_keys(locked.into_iter()))
+    }
+
     /// The rows that it has seen are durable up to here once the reply may be sent.
     pub fn seen(&self) -> Lsn {
         self.seen
@@ -114,8 +134,8 @@ impl<'a> Change<'a> {
         let clock = engine.store.clock();
         match &self.own {
             _ if self.is_unlocked() => {}
-            Some(own) => own.owner(engine).lock(table, rows, clock, deadline).await?,
-            None => self.statement.lock(table, rows, clock, deadline).await?,
+            Some(own) => own.owner(engine).lock((table, PRIMARY), rows, clock, deadline).await?,
+            None => self.statement.lock((table, PRIMARY), rows, clock, deadline).await?,
         }
         let mut latch = resolver(self.target).latch().await?;
         let places = latch.find(rows).await?;
@@ -155,6 +175,7 @@ impl<'a> Change<'a> {
         let removed = removed.map(Vec::as_slice).collect::<Vec<_>>();
         match self.own.clone() {
             Some(own) => {
+                self.check_values(&own, &rows, old, new).await?;
                 let seen = (self.seen, self.end.expect("a change has looked"));
                 let (target, engine, patience) = (self.target, self.engine, self.patience);
                 let reserved = own.use_ids(engine, target, self.ids_of(new))?;
@@ -179,18 +200,79 @@ impl<'a> Change<'a> {
         counter.of_rows(schema, rows.row_bytes(), rows.rows())
     }
 
+    /// Locks the values that rows of a transaction bring, and checks that in the end no other row
+    /// has one of them. A statement of its own does so when it appends.
+    async fn check_values(
+        &mut self,
+        own: &OwnRows,
+        rows: &KeyedRows,
+        old: &BTreeSet<Vec<u8>>,
+        new: &LoadBuffer,
+    ) -> Result<()> {
+        let (engine, target) = (self.engine, self.target);
+        let values = values_of(target, new);
+        if values.is_empty() {
+            return Ok(());
+        }
+        let owner = own.owner(engine);
+        let found = Found::lock(engine, target, owner, (rows, &values), self.rules).await?;
+        self.seen = self.seen.max(found.holders.seen);
+        drop(found.latch);
+        let holders = own.sees(target, &values, found.holders);
+        match holders.last_conflict(rows, &values, |key| old.contains(key)) {
+            None => Ok(()),
+            Some(conflict) => {
+                engine.horizon().wait(self.seen).await;
+                Err(duplicate_row(target, rows, &values, conflict))
+            }
+        }
+    }
+
+    /// Locks the keys and values of new rows and the rows that have them, and says which rows these
+    /// are.
+    ///
+    /// # Errors
+    /// Those of [`Self::lock`].
+    pub async fn meet(&mut self, new: &LoadBuffer) -> Result<Meeting> {
+        let (engine, target) = (self.engine, self.target);
+        let (rows, values) = (keys_of(target, new), values_of(target, new));
+        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
+        let found = Found::lock(engine, target, owner, (&rows, &values), self.rules).await?;
+        let Found { mut latch, places, holders } = found;
+        let seen = seen(&latch, &places).max(holders.seen);
+        let holders = match &self.own {
+            Some(own) => own.sees(target, &values, holders),
+            None => holders,
+        };
+        let others = holders.others(&rows, |_| true);
+        let other_places = latch.find(&others).await?;
+        let of_rows = (0..rows.len()).map(|at| rows.key(at)).zip(&places);
+        let of_others = (0..others.len()).map(|at| others.key(at)).zip(&other_places);
+        let mut stored = BTreeMap::new();
+        let mut current = BTreeMap::new();
+        for (key, place) in of_rows.chain(of_others) {
+            self.looked.entry(key.to_vec()).or_insert_with(|| place.clone());
+            let changed = self.own.as_ref().and_then(|own| own.changed(target, key));
+            match (changed, place) {
+                (Some(row), _) => _ = row.map(|row| current.insert(key.to_vec(), row)),
+                (None, Some(place)) => _ = stored.insert(key, place),
+                (None, None) => {}
+            }
+        }
+        let wanted = stored.values().copied().collect::<Vec<_>>();
+        let read = latch.read(&wanted, target.schema()).await?;
+        let read = stored.keys().zip(read).filter_map(|(key, row)| Some((key.to_vec(), row?)));
+        current.extend(read);
+        self.end.get_or_insert(latch.end());
+        self.seen = self.seen.max(seen);
+        Ok(Meeting::new(target, (rows, values), holders, current))
+    }
+
     /// The rows of a record: keys that are removed, then new rows.
     fn encoded(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<LoadBuffer> {
         let (engine, schema) = (self.engine, self.target.schema());
-        let codec = KeyCodec::of_sort_key(schema);
         let mut buffer = LoadBuffer::default();
-        buffer.begin();
-        for key in removed {
-            let put = codec.put_row(schema, key, buffer.resume());
-            put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
-        }
-        buffer.count(removed.len())?;
-        buffer.removes_so_far();
+        put_removals(schema, removed.iter().copied(), &mut buffer)?;
         buffer.resume().extend_from_slice(new.row_bytes());
         buffer.count(new.rows() as usize)?;
         buffer.use_ids(self.ids_of(new));
@@ -265,7 +347,7 @@ impl<'a> Change<'a> {
         let mut buffer = self.encoded(new, removed)?;
         let label = self.label.take();
         let load = self.load(label, None);
-        let rules = KeyRules { on_existing: OnExisting::Replace, ..self.rules };
+        let rules = KeyRules { on_existing: OnExisting::Overwrite, ..self.rules };
         let computed = Some((&self.statement, self.end.expect("a change has looked")));
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
         let mut loaded = keyed.commit(load, &mut buffer, None).await?;
@@ -293,6 +375,6 @@ impl<'a> Change<'a> {
 
     async fn duplicate(&self, key: &[u8]) -> freshet_base::Error {
         self.engine.horizon().wait(self.seen).await;
-        duplicate_entry(self.target, key)
+        duplicate_entry(self.target, PRIMARY, key)
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
-use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
+use freshet_base::{ColumnId, ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
@@ -264,6 +264,7 @@ impl Compactor {
             segment_bytes_max: self.store.config.segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
             stores_rows: work.stores_rows,
+            indexes: work.indexes.clone(),
         };
         let room = self.settler.room()?;
         let mut in_flight = self.sweeper.in_flight();
@@ -391,6 +392,8 @@ struct MergePlan {
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
     stores_rows: bool,
+    /// The columns of each index of the table.
+    indexes: Vec<Vec<ColumnId>>,
     /// The priority if it differs from that of flushes.
     pace: Option<BackgroundShare>,
 }
@@ -404,7 +407,8 @@ impl MergePlan {
     ) -> Self {
         let (table, tablet, rowsets) = (view.table.id, tablet.id, rowsets.to_vec());
         let stores_rows = view.table.key_model.stores_rows();
-        Self { table, tablet, rowsets, stores_rows, pace }
+        let indexes = view.table.indexed();
+        Self { table, tablet, rowsets, stores_rows, indexes, pace }
     }
 
     /// The newest schema among the input rowsets.

@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Error, Lsn, Result, err};
+use freshet_base::{Error, Lsn, Result, bail, err};
+use freshet_schema::TableSchema;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
-use freshet_schema::{Table, TableSchema};
-use freshet_storage::resolver::{KeyedRows, Latch, Place, Resolver};
+use freshet_storage::resolver::{KeyedRows, Latch, Place, Resolver, Values};
 
 use crate::admit::{Admitted, WaitLimit};
 use crate::append::{Appended, LookedUp, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
-use crate::locks::LockOwner;
+use crate::locks::{LockOwner, PRIMARY};
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
+use crate::uniques::{Conflict, Holders, decide_by_all, duplicate_row, values_of};
 
 /// Messages about rows that were left out; further ones are only counted.
 const MESSAGES_MAX: usize = 64;
@@ -31,9 +32,12 @@ pub enum OnExisting {
     Refuse,
     /// The row is left out with a warning: INSERT IGNORE.
     Skip,
-    /// It replaces the other: REPLACE and Stream Load.
-    #[default]
+    /// It replaces the others, on whatever key it meets them: REPLACE.
     Replace,
+    /// It replaces the one with its primary key, and the load fails if in the end a row shares
+    /// the value of another key with another one: Stream Load.
+    #[default]
+    Overwrite,
 }
 
 /// How a load treats the keys of its rows.
@@ -73,21 +77,27 @@ pub(crate) struct Decided {
     /// The rows that are written, ascending.
     pub kept: Vec<u32>,
     /// The first row that fails the load.
-    pub refused: Option<u32>,
+    pub refused: Option<Conflict>,
     /// Rows that are left out, ascending.
-    pub skipped: Vec<u32>,
+    pub skipped: Vec<Conflict>,
     /// How many rows others replace.
     pub replaced: u64,
+    /// The primary keys of rows that are removed for others, of other keys.
+    pub removed: Vec<Vec<u8>>,
 }
 
 /// Decides about rows in the order in which they come: among those of one key, and where it exists.
 pub(crate) fn decide(
     rows: &KeyedRows,
+    (values, holders): (&Values, &Holders),
     exists: impl Fn(u32) -> bool,
     on_existing: OnExisting,
 ) -> Decided {
+    if !values.is_empty() && on_existing != OnExisting::Overwrite {
+        return decide_by_all(rows, values, holders, exists, on_existing);
+    }
     let (mut kept, mut skipped, mut refused) = (Vec::new(), Vec::new(), None::<u32>);
-    let mut replaced = 0;
+    let (mut replaced, removed) = (0, Vec::new());
     for group in rows.groups() {
         let is_there = exists(group[0]);
         let conflicts = &group[usize::from(!is_there)..];
@@ -101,7 +111,7 @@ pub(crate) fn decide(
                 kept.extend((!is_there).then_some(group[0]));
                 skipped.extend(conflicts);
             }
-            OnExisting::Replace => {
+            OnExisting::Replace | OnExisting::Overwrite => {
                 kept.push(group[group.len() - 1]);
                 replaced += conflicts.len() as u64;
             }
@@ -109,7 +119,9 @@ pub(crate) fn decide(
     }
     kept.sort_unstable();
     skipped.sort_unstable();
-    Decided { kept, refused, skipped, replaced }
+    let (refused, skipped) =
+        (refused.map(|at| (at, PRIMARY)), skipped.into_iter().map(|at| (at, PRIMARY)).collect());
+    Decided { kept, refused, skipped, replaced, removed }
 }
 
 /// The latch of a table with what was found under it.
@@ -117,6 +129,8 @@ struct Looked {
     latch: Latch,
     rows: KeyedRows,
     places: Vec<Option<Place>>,
+    values: Values,
+    holders: Holders,
 }
 
 impl KeyedLoad<'_> {
@@ -133,69 +147,110 @@ impl KeyedLoad<'_> {
     ) -> Result<Loaded> {
         // Locks are released after the marks, whatever happens.
         let waiting = LockOwner::new(self.engine.locks());
-        let (admitted, mut looked) = self.look(buffer, held, &waiting).await?;
-        if let (Some(counter), Some(ids)) = (&self.target.state.counter, buffer.ids()) {
-            counter.check(&ids)?;
-        }
-        let rules = self.rules;
-        let decided =
-            decide(&looked.rows, |at| looked.places[at as usize].is_some(), rules.on_existing);
-        let seen = seen(&looked.latch, &looked.places);
-        if let Some(at) = decided.refused {
-            let error = duplicate_entry(self.target, looked.rows.key(at));
-            drop(looked);
-            // The row that it tells of must not be lost (K4).
-            self.engine.horizon().wait(seen).await;
-            return Err(error);
-        }
-        let keys = outcome(self.target, &looked.rows, &decided);
-        if decided.kept.is_empty() {
-            return Ok(Loaded { keys, ..Loaded::looked_only(seen) });
-        }
-        let mut chosen = LoadBuffer::default();
-        let buffer = match decided.kept.len() as u32 == buffer.rows() {
-            true => buffer,
-            false => {
-                choose(buffer, &decided.kept, self.target.schema(), &mut chosen)?;
-                chosen.use_ids(buffer.ids());
-                looked.choose(&decided.kept, &chosen, self.target);
-                &mut chosen
+        let (mut held, mut bytes) = (held, buffer.payload_bytes());
+        loop {
+            let (admitted, looked) = self.look(buffer, bytes, held.take(), &waiting).await?;
+            if let (Some(counter), Some(ids)) = (&self.target.state.counter, buffer.ids()) {
+                counter.check(&ids)?;
             }
-        };
-        let end = self.computed.map_or(looked.latch.end(), |(_, end)| end);
-        let is_derived = self.computed.is_some() || !decided.skipped.is_empty();
-        let mode = load.mode;
-        let load =
-            SmallLoad { looked_up: Some(LookedUp { end, is_derived, is_last: false }), ..load };
-        let given = load.label.as_ref().map(|label| label.label().into());
-        let Appended { lsn, txn } = self.append(load, buffer, admitted, looked)?;
-        let lsn = if keys.skipped > 0 { lsn.max(seen) } else { lsn };
-        Ok(Loaded { lsn, txn: Some(txn), mode, given, keys })
+            let decided = looked.decide(self.rules.on_existing);
+            let seen = looked.seen();
+            if let Some(conflict) = decided.refused {
+                return Err(self.refuse(looked, conflict).await);
+            }
+            let keys = outcome(self.target, (&looked.rows, &looked.values), &decided);
+            if decided.kept.is_empty() {
+                return Ok(Loaded { keys, ..Loaded::looked_only(seen) });
+            }
+            let mut chosen = LoadBuffer::default();
+            let is_all = decided.kept.len() as u32 == buffer.rows() && decided.removed.is_empty();
+            let (buffer, looked) = match is_all {
+                true => (&mut *buffer, looked),
+                false => {
+                    choose(buffer, &decided, self.target.schema(), &mut chosen)?;
+                    chosen.use_ids(buffer.ids());
+                    (&mut chosen, looked)
+                }
+            };
+            if buffer.payload_bytes() > bytes {
+                // Rows that are removed are in the record, too.
+                bytes = buffer.payload_bytes();
+                self.check_bytes(bytes)?;
+                continue;
+            }
+            let looked = looked.again(buffer, self.target, is_all).await?;
+            if let Some(conflict) = looked.last_conflict(self.rules.on_existing) {
+                return Err(self.refuse(looked, conflict).await);
+            }
+            let end = self.computed.map_or(looked.latch.end(), |(_, end)| end);
+            let is_derived = self.computed.is_some() || !decided.skipped.is_empty();
+            let looked_up = Some(LookedUp { end, is_derived, is_last: false });
+            let (mode, load) = (load.mode, SmallLoad { looked_up, ..load });
+            let given = load.label.as_ref().map(|label| label.label().into());
+            let Appended { lsn, txn } = self.append(load, buffer, admitted, looked)?;
+            let lsn = if keys.skipped > 0 { lsn.max(seen) } else { lsn };
+            return Ok(Loaded { lsn, txn: Some(txn), mode, given, keys });
+        }
     }
 
-    /// Takes the latch once nobody else holds any of the keys, and finds their rows.
+    /// 1062, once what it tells of cannot be lost any more (K4).
+    async fn refuse(&self, looked: Looked, conflict: Conflict) -> Error {
+        let error = duplicate_row(self.target, &looked.rows, &looked.values, conflict);
+        let seen = looked.seen();
+        drop(looked);
+        self.engine.horizon().wait(seen).await;
+        error
+    }
+
+    fn check_bytes(&self, bytes: usize) -> Result<()> {
+        if self.engine.appender.takes_record_of(bytes) {
+            return Ok(());
+        }
+        bail!(
+            OutOfRoom,
+            "REPLACE removes more rows than one record of the log takes ({}) with its own; send \
+             it in parts",
+            self.engine.config().wal_load_bytes_max
+        );
+    }
+
+    /// Takes the latch once nobody else holds any of the keys, nor a row that has one of the
+    /// values, and finds their rows.
     async fn look(
         &self,
         buffer: &LoadBuffer,
+        bytes: usize,
         mut held: Option<Permit>,
         waiting: &LockOwner,
     ) -> Result<(Admitted, Looked)> {
         let (engine, table) = (self.engine, self.target.id());
-        let rows = keys_of(self.target, buffer);
+        let (rows, values) = (keys_of(self.target, buffer), values_of(self.target, buffer));
         let deadline = self.rules.deadline(engine);
-        let mut owner = self.computed.map(|(owner, _)| owner);
+        let owner = self.computed.map_or(waiting, |(owner, _)| owner);
+        let locks = engine.locks();
         loop {
-            let bytes = buffer.payload_bytes();
             let admitted = engine.admission.admit(bytes, held.take(), self.patience).await?;
             let mut latch = resolver(self.target).latch().await?;
-            if !engine.locks().others_hold(table, &rows, owner) {
-                let places = latch.find(&rows).await?;
-                return Ok((admitted, Looked { latch, rows, places }));
+            let mut of_keys = std::iter::once(&rows).chain(values.all()).enumerate();
+            let taken = of_keys
+                .find(|(number, rows)| locks.others_hold((table, *number), rows, Some(owner)));
+            if let Some((number, taken)) = taken {
+                // Nobody waits for a key with log room or the latch in hand (K5).
+                drop((latch, admitted));
+                owner.lock((table, number), taken, engine.store.clock(), deadline).await?;
+                continue;
             }
-            // Nobody waits for a key with log room or the latch in hand (K5).
+            let places = latch.find(&rows).await?;
+            let of_rows = (&rows, &places[..]);
+            let holders = Holders::find(&mut latch, self.target, of_rows, &values).await?;
+            let others = holders.others(&rows, |_| true);
+            if !locks.others_hold((table, PRIMARY), &others, Some(owner)) {
+                let looked = Looked { latch, rows, places, values, holders };
+                return Ok((admitted, looked));
+            }
+            // What becomes of a row that has a value is known once its holder ends.
             drop((latch, admitted));
-            waiting.lock(table, &rows, engine.store.clock(), deadline).await?;
-            owner = Some(waiting);
+            owner.lock((table, PRIMARY), &others, engine.store.clock(), deadline).await?;
         }
     }
 
@@ -206,19 +261,48 @@ impl KeyedLoad<'_> {
         admitted: Admitted,
         looked: Looked,
     ) -> Result<Appended> {
-        let Looked { latch, rows, places } = looked;
+        let Looked { latch, rows, places, values, .. } = looked;
         let removals = buffer.removals();
         let (appended, cut) = self.engine.appender.append_rows(load, buffer, admitted)?;
-        latch.appended(appended.lsn, &rows, removals, &places, cut);
+        latch.appended(appended.lsn, (&rows, &values), removals, &places, cut);
         Ok(appended)
     }
 }
 
 impl Looked {
-    /// Goes on with some of the rows, which are in `buffer`.
-    fn choose(&mut self, kept: &[u32], buffer: &LoadBuffer, target: &LoadTarget) {
-        self.rows = keys_of(target, buffer);
-        self.places = kept.iter().map(|&at| self.places[at as usize].take()).collect();
+    fn decide(&self, on_existing: OnExisting) -> Decided {
+        let exists = |at: u32| self.places[at as usize].is_some();
+        decide(&self.rows, (&self.values, &self.holders), exists, on_existing)
+    }
+
+    /// The highest LSN of the rows that were found, which a reply that tells of them waits for.
+    fn seen(&self) -> Lsn {
+        seen(&self.latch, &self.places).max(self.holders.seen)
+    }
+
+    /// Whether the rows that are written share a value with each other or with rows that stay.
+    fn last_conflict(&self, on_existing: OnExisting) -> Option<Conflict> {
+        let conflict = self.holders.last_conflict(&self.rows, &self.values, |_| false);
+        let is_settled = on_existing != OnExisting::Overwrite;
+        assert!(conflict.is_none() || !is_settled, "rows were chosen by all of their keys");
+        conflict
+    }
+
+    /// Goes on with the rows that are in `buffer`, unless these are all.
+    async fn again(
+        mut self,
+        buffer: &LoadBuffer,
+        target: &LoadTarget,
+        is_all: bool,
+    ) -> Result<Self> {
+        if !is_all {
+            self.rows = keys_of(target, buffer);
+            self.values = values_of(target, buffer);
+            self.places = self.latch.find(&self.rows).await?;
+            let of_rows = (&self.rows, &self.places[..]);
+            self.holders = Holders::find(&mut self.latch, target, of_rows, &self.values).await?;
+        }
+        Ok(self)
     }
 }
 
@@ -237,28 +321,33 @@ pub(crate) fn seen(latch: &Latch, places: &[Option<Place>]) -> Lsn {
 }
 
 /// What is told of the keys of a load.
-pub(crate) fn outcome(target: &LoadTarget, rows: &KeyedRows, decided: &Decided) -> KeyOutcome {
+pub(crate) fn outcome(
+    target: &LoadTarget,
+    (rows, values): (&KeyedRows, &Values),
+    decided: &Decided,
+) -> KeyOutcome {
     let told = decided.skipped.iter().take(MESSAGES_MAX);
     KeyOutcome {
         replaced: decided.replaced,
         skipped: decided.skipped.len() as u64,
         messages: told
-            .map(|&at| duplicate_entry(target, rows.key(at)).message().to_owned())
+            .map(|&conflict| duplicate_row(target, rows, values, conflict).message().to_owned())
             .collect(),
     }
 }
 
-/// Appends chosen rows of `from` to `to`.
+/// Appends to `to` what is left of the rows of `from`, behind the keys that they remove.
 fn choose(
     from: &LoadBuffer,
-    kept: &[u32],
+    decided: &Decided,
     schema: &TableSchema,
     to: &mut LoadBuffer,
 ) -> Result<()> {
     assert_eq!(from.removals(), 0, "each key that is removed is removed once");
+    put_removals(schema, decided.removed.iter().map(Vec::as_slice), to)?;
     let (cells, mut rest) = (RowCells::new(schema), from.row_bytes());
-    let out = to.begin();
-    let mut kept_rows = kept.iter().copied().peekable();
+    let out = to.resume();
+    let mut kept_rows = decided.kept.iter().copied().peekable();
     for at in 0..from.rows() {
         let (row, behind) = rest.split_at(cells.row_bytes(rest));
         rest = behind;
@@ -266,13 +355,22 @@ fn choose(
             out.extend_from_slice(row);
         }
     }
-    to.count(kept.len())
+    to.count(decided.kept.len())
 }
 
-/// 1062 in MySQL's words.
-pub(crate) fn duplicate_entry(target: &LoadTarget, key: &[u8]) -> Error {
-    let (table, schema): (&Table, _) = (target.table(), target.schema());
-    let text = KeyCodec::of_sort_key(schema).text(schema, key);
-    let text = text.expect("the key of a row is a key");
-    err!(DuplicateKey, "Duplicate entry '{text}' for key '{}.PRIMARY'", table.name)
+/// Begins a buffer with rows that only remove their key.
+pub(crate) fn put_removals<'k>(
+    schema: &TableSchema,
+    keys: impl ExactSizeIterator<Item = &'k [u8]>,
+    to: &mut LoadBuffer,
+) -> Result<()> {
+    let (codec, count) = (KeyCodec::of_sort_key(schema), keys.len());
+    to.begin();
+    for key in keys {
+        let put = codec.put_row(schema, key, to.resume());
+        put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
+    }
+    to.count(count)?;
+    to.removes_so_far();
+    Ok(())
 }

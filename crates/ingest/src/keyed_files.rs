@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail, err};
 use freshet_storage::Rowset;
-use freshet_storage::resolver::{KeyedRows, Met};
+use freshet_storage::resolver::{KeyedRows, Latch, Met};
 
 use crate::append::{Appended, PartBody, PartLoad, Signature};
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, OnExisting, duplicate_entry, resolver};
-use crate::locks::LockOwner;
+use crate::keyed::{KeyRules, OnExisting, resolver};
+use crate::locks::{LockOwner, PRIMARY};
 use crate::target::LoadTarget;
+use crate::uniques::duplicate_entry;
 
 /// A large load of a table with a primary key.
 pub(crate) struct KeyedFiles<'a> {
@@ -46,29 +47,61 @@ impl KeyedFiles<'_> {
         loop {
             let room = engine.appender.room_for(&parts, deadline).await?;
             let mut latch = resolver(self.target).latch().await?;
-            let refuses = self.rules.on_existing == OnExisting::Refuse;
-            let is_held =
-                |rows: &KeyedRows| engine.locks().others_hold(table, rows, Some(&waiting));
-            let looks = refuses || engine.locked_keys() > 0;
-            let met = if looks { latch.meets(&rowsets, refuses, is_held).await? } else { None };
-            match met {
+            match self.meets(&mut latch, &rowsets, &waiting).await? {
                 None => {
                     // Whoever takes the latch next, or reads, makes its marks: nothing may fail
                     // behind the append.
                     let (appended, _) = engine.appender.append_parts(parts, signature, room)?;
                     return Ok(appended);
                 }
-                Some(Met::Existing(key, seen)) => {
+                Some((number, Met::Existing(value, seen))) => {
                     drop((latch, room));
                     engine.horizon().wait(seen).await;
-                    return Err(duplicate_entry(self.target, &key));
+                    return Err(self.duplicate(number, &value));
                 }
-                Some(Met::Held(rows)) => {
+                Some((number, Met::Held(rows))) => {
                     drop((latch, room));
                     let until = self.rules.deadline(engine);
-                    waiting.lock(table, &rows, engine.store.clock(), until).await?;
+                    waiting.lock((table, number), &rows, engine.store.clock(), until).await?;
                 }
             }
+        }
+    }
+
+    /// What the rows of the files meet first, on the key with which number.
+    async fn meets(
+        &self,
+        latch: &mut Latch,
+        rowsets: &[Arc<Rowset>],
+        waiting: &LockOwner,
+    ) -> Result<Option<(usize, Met)>> {
+        let (locks, table) = (self.engine.locks(), self.target.id());
+        let is_held =
+            |number, rows: &KeyedRows| locks.others_hold((table, number), rows, Some(waiting));
+        let refuses = self.rules.on_existing == OnExisting::Refuse;
+        if refuses || self.engine.locked_keys() > 0 {
+            let of_keys = |rows: &KeyedRows| is_held(PRIMARY, rows);
+            if let Some(met) = latch.meets(rowsets, refuses, of_keys).await? {
+                return Ok(Some((PRIMARY, met)));
+            }
+        }
+        let of_values = |index: usize, rows: &KeyedRows| is_held(index + 1, rows);
+        let met = latch.meets_values(rowsets, self.target.schema(), of_values).await?;
+        Ok(met.map(|(index, met)| (index + 1, met)))
+    }
+
+    /// Why a row cannot be loaded whose value in a unique key another row has.
+    fn duplicate(&self, number: usize, value: &[u8]) -> Error {
+        let error = duplicate_entry(self.target, number, value);
+        match self.rules.on_existing {
+            OnExisting::Replace if number != PRIMARY => err!(
+                NotSupported,
+                "{}: REPLACE removes rows by other keys than the primary key only if it has at \
+                 most {} (wal_load_bytes_max); send it in parts",
+                error.message(),
+                self.engine.config().wal_load_bytes_max
+            ),
+            _ => error,
         }
     }
 

@@ -11,16 +11,18 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, history};
-use freshet_storage::resolver::{KeyedRows, Latch, Place};
+use freshet_storage::resolver::{KeyedRows, Place, Values};
 
 use crate::admit::HeldMemory;
 use crate::append::{LookedUp, PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, decide, duplicate_entry, outcome, seen};
+use crate::keyed::{KeyRules, OnExisting, decide, outcome, put_removals};
 use crate::target::{KeyOutcome, LoadTarget};
+use crate::transaction::OwnRows;
+use crate::uniques::{Holders, duplicate_row};
 
-/// Memory of a changed key besides its bytes and those of its row.
+/// Memory of a changed key besides its bytes and those of its row, in each key of the table.
 const CHANGE_BYTES: usize = 96;
 
 /// The changes of one table.
@@ -28,6 +30,8 @@ pub(crate) struct KeyedTable {
     target: LoadTarget,
     schema: Arc<TableSchema>,
     changes: BTreeMap<Box<[u8]>, Change>,
+    /// Of each unique key, the values of its rows with their primary keys.
+    values: Vec<BTreeMap<Box<[u8]>, Box<[u8]>>>,
     /// The end of the log when a stored row was first looked at.
     looked_from: Option<Lsn>,
     bytes: usize,
@@ -60,6 +64,7 @@ impl KeyedTable {
             target: target.clone(),
             schema: Arc::clone(target.schema()),
             changes: BTreeMap::new(),
+            values: vec![BTreeMap::new(); target.table().unique_keys().count()],
             looked_from: None,
             bytes: 0,
             held: None,
@@ -102,6 +107,16 @@ impl KeyedTable {
         self.changes.get(key).map(|change| change.row.as_deref()).ok_or(())
     }
 
+    /// The primary key of its row that has a value in the unique key with this number.
+    pub fn holder(&self, index: usize, value: &[u8]) -> Option<&[u8]> {
+        self.values[index].get(value).map(|key| &**key)
+    }
+
+    /// Whether a stored row has a key, if it has changed that.
+    pub fn in_base(&self, key: &[u8]) -> Option<bool> {
+        self.changes.get(key).map(|change| change.in_base)
+    }
+
     /// Adds what a statement changes, with its memory.
     pub fn apply(&mut self, step: Step, held: HeldMemory) {
         self.bytes += step.bytes;
@@ -113,16 +128,35 @@ impl KeyedTable {
         if step.outcome.skipped > 0 || step.changes.iter().any(|(_, change)| change.in_base) {
             self.looked_from.get_or_insert(step.end);
         }
+        let codecs = self.target.table().indexed();
+        let codecs = codecs.iter().map(|columns| KeyCodec::of_index(&self.schema, columns));
+        let codecs =
+            codecs.collect::<Option<Vec<_>>>().expect("columns of a key are never dropped");
+        // What the statement removes comes first: others of its rows may take the values.
+        for (key, _) in &step.changes {
+            let before = self.changes.get(key).and_then(|change| change.row.as_deref());
+            for (index, value) in before.map_or_else(Vec::new, |row| values_of(&codecs, row)) {
+                self.values[index].remove(&*value);
+            }
+        }
+        for (key, change) in &step.changes {
+            for (index, value) in
+                change.row.as_deref().map_or_else(Vec::new, |row| values_of(&codecs, row))
+            {
+                self.values[index].insert(value, key.clone());
+            }
+        }
         self.changes.extend(step.changes);
     }
 
     /// A copy of the changes, whose memory is the caller's to count.
     pub fn copy(&self) -> Self {
-        let Self { target, schema, changes, looked_from, bytes, held: _ } = self;
+        let Self { target, schema, changes, values, looked_from, bytes, held: _ } = self;
         Self {
             target: target.clone(),
             schema: Arc::clone(schema),
             changes: changes.clone(),
+            values: values.clone(),
             looked_from: *looked_from,
             bytes: *bytes,
             held: None,
@@ -155,22 +189,14 @@ impl KeyedTable {
         (self.target, self.schema) = (target.clone(), Arc::clone(to));
     }
 
-    /// The part of the record of the COMMIT, and the keys that are in it; `None` if there is
-    /// nothing to write.
-    pub fn into_part(self) -> Result<Option<(PartLoad, LoadTarget, KeyedRows)>> {
-        let codec = KeyCodec::of_sort_key(&self.schema);
+    /// The part of the record of the COMMIT, and the keys and values that are in it; `None` if
+    /// there is nothing to write.
+    pub fn into_part(self) -> Result<Option<(PartLoad, LoadTarget, KeyedRows, Values)>> {
         let mut buffer = LoadBuffer::default();
         let is_removed = |change: &&Change| change.row.is_none() && change.in_base;
         let removed = self.changes.iter().filter(|(_, change)| is_removed(change));
-        let mut removals = 0;
-        buffer.begin();
-        for (key, _) in removed {
-            let put = codec.put_row(&self.schema, key, buffer.resume());
-            put.map_err(|what| err!(Internal, "the key of a changed row is {what}"))?;
-            removals += 1;
-        }
-        buffer.count(removals)?;
-        buffer.removes_so_far();
+        let removed = removed.map(|(key, _)| &**key).collect::<Vec<_>>();
+        put_removals(&self.schema, removed.into_iter(), &mut buffer)?;
         let mut rows = 0;
         for row in self.changes.values().filter_map(|change| change.row.as_deref()) {
             buffer.resume().extend_from_slice(row);
@@ -182,6 +208,8 @@ impl KeyedTable {
         }
         let (table, schema) = (self.target.table(), &self.schema);
         let keyed = KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), table, schema);
+        let counts = (buffer.rows(), buffer.removals());
+        let values = Values::of_encoded(buffer.row_bytes(), counts, table, schema);
         let held = self.held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
         let mut permit = held.memory;
         permit.resize_over(permit.bytes().max(buffer.payload_bytes() as u64));
@@ -196,41 +224,61 @@ impl KeyedTable {
             ids: None,
             looked_up: end.map(|end| LookedUp { end, is_derived: true, is_last: false }),
         };
-        Ok(Some((part, self.target, keyed)))
+        Ok(Some((part, self.target, keyed, values)))
     }
 }
 
+/// The rows of an INSERT of a transaction, whose keys are locked, and what they meet.
+pub(crate) struct Inserted<'a> {
+    pub buffer: &'a LoadBuffer,
+    pub rows: &'a KeyedRows,
+    pub values: &'a Values,
+    /// The stored rows with their keys.
+    pub places: &'a [Option<Place>],
+    /// As the transaction sees them.
+    pub holders: &'a Holders,
+    /// The LSN up to which stored rows were seen, and the end of the log when they were.
+    pub seen: (Lsn, Lsn),
+}
+
 impl Step {
-    /// What INSERT, INSERT IGNORE or REPLACE of the rows in `buffer` changes, whose keys are
-    /// locked;
-    /// `own` says whether a key exists that the transaction has changed.
+    /// What INSERT, INSERT IGNORE or REPLACE changes; `own` is what the transaction has changed.
     ///
     /// # Errors
     /// 1062 for a key that exists, once what it tells of is durable.
     pub async fn insert(
         engine: &Engine,
         target: &LoadTarget,
-        own: impl Fn(&[u8]) -> Option<bool>,
-        (buffer, rows): (&LoadBuffer, &KeyedRows),
-        (latch, places): (Latch, Vec<Option<Place>>),
+        own: &OwnRows,
+        inserted: Inserted<'_>,
         rules: KeyRules,
     ) -> Result<Self> {
-        let exists = |at: u32| own(rows.key(at)).unwrap_or_else(|| places[at as usize].is_some());
-        let decided = decide(rows, exists, rules.on_existing);
-        let (seen, end) = (seen(&latch, &places), latch.end());
-        drop(latch);
-        if let Some(at) = decided.refused {
-            engine.horizon().wait(seen).await;
-            return Err(duplicate_entry(target, rows.key(at)));
+        let Inserted { buffer, rows, values, places, holders, seen } = inserted;
+        let exists = |at: u32| {
+            let changed = own.changed(target, rows.key(at)).map(|row| row.is_some());
+            changed.unwrap_or_else(|| places[at as usize].is_some())
+        };
+        let decided = decide(rows, (values, holders), exists, rules.on_existing);
+        let last = || match rules.on_existing {
+            OnExisting::Overwrite => holders.last_conflict(rows, values, |_| false),
+            _ => None,
+        };
+        if let Some(conflict) = decided.refused.or_else(last) {
+            engine.horizon().wait(seen.0).await;
+            return Err(duplicate_row(target, rows, values, conflict));
         }
-        let in_base = |at: u32| places[at as usize].is_some();
         let encoded = rows_of(target.schema(), buffer);
-        let changes = decided.kept.iter().map(|&at| {
+        let kept = decided.kept.iter().map(|&at| {
             let row = Some(Box::from(encoded[at as usize]));
-            (Box::from(rows.key(at)), Change { row, in_base: in_base(at) })
+            let in_base = places[at as usize].is_some();
+            (Box::from(rows.key(at)), Change { row, in_base })
         });
-        let outcome = outcome(target, rows, &decided);
-        Ok(Self::new(changes.collect(), outcome, (seen, end)))
+        let removed = decided.removed.iter().map(|key| {
+            let in_base = own.in_base(target.id(), key).unwrap_or(true);
+            (Box::from(key.as_slice()), Change { row: None, in_base })
+        });
+        let outcome = outcome(target, (rows, values), &decided);
+        Ok(Self::new(target, kept.chain(removed).collect(), outcome, seen))
     }
 
     /// What a statement changes that writes the rows in `buffer` and removes keys; `in_base` says
@@ -248,20 +296,32 @@ impl Step {
         let changes = all.zip(in_base);
         let changes =
             changes.map(|((key, row), &in_base)| (Box::from(key), Change { row, in_base }));
-        Self::new(changes.collect(), KeyOutcome::default(), (seen, end))
+        Self::new(target, changes.collect(), KeyOutcome::default(), (seen, end))
     }
 
     fn new(
+        target: &LoadTarget,
         changes: Vec<(Box<[u8]>, Change)>,
         outcome: KeyOutcome,
         (seen, end): (Lsn, Lsn),
     ) -> Self {
+        let keys = 1 + target.table().unique_keys().count();
         let bytes = changes.iter().map(|(key, change): &(Box<[u8]>, Change)| {
-            key.len() + change.row.as_ref().map_or(0, |row| row.len()) + CHANGE_BYTES
+            let row = change.row.as_ref().map_or(0, |row| row.len());
+            row + keys * (key.len() + CHANGE_BYTES)
         });
         let bytes = bytes.sum();
         Self { changes, outcome, seen, end, bytes }
     }
+}
+
+/// The values of a row in each unique key, but for those with NULL.
+fn values_of(codecs: &[KeyCodec], row: &[u8]) -> Vec<(usize, Box<[u8]>)> {
+    let value = |(index, codec): (usize, &KeyCodec)| {
+        let (values, nulls) = codec.values_of_rows(row);
+        (!nulls[0]).then(|| (index, Box::from(values.key(0))))
+    };
+    codecs.iter().enumerate().filter_map(value).collect()
 }
 
 fn rows_of<'a>(schema: &TableSchema, buffer: &'a LoadBuffer) -> Vec<&'a [u8]> {

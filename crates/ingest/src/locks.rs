@@ -18,7 +18,11 @@ use parking_lot::Mutex;
 /// Locks that one owner may hold.
 const LOCKS_MAX: usize = 2_000_000;
 
-type LockKey = (TableId, Box<[u8]>);
+/// The number of the primary key among those of a table; unique keys follow it.
+pub(crate) const PRIMARY: usize = 0;
+
+/// A table, the number of one of its keys, and a value of that.
+type LockKey = (TableId, usize, Box<[u8]>);
 
 /// The locks of all tables.
 #[derive(Default)]
@@ -57,14 +61,19 @@ struct Waiting<'a> {
 
 impl KeyLocks {
     /// Whether another owner holds any of these keys.
-    pub fn others_hold(&self, table: TableId, rows: &KeyedRows, own: Option<&LockOwner>) -> bool {
+    pub fn others_hold(
+        &self,
+        (table, number): (TableId, usize),
+        rows: &KeyedRows,
+        own: Option<&LockOwner>,
+    ) -> bool {
         if self.held.load(Ordering::Acquire) == 0 {
             return false;
         }
         let inner = self.inner.lock();
         let own = own.map(|owner| owner.id);
         rows.groups().any(|group| {
-            let key = (table, Box::from(rows.key(group[0])));
+            let key = (table, number, Box::from(rows.key(group[0])));
             inner.locks.get(&key).is_some_and(|lock| Some(lock.holder) != own)
         })
     }
@@ -96,20 +105,21 @@ impl LockOwner {
         Self { all: Arc::clone(all), id, held: Mutex::default() }
     }
 
-    /// Locks the keys of these rows, in the order of keys, waiting for others until `deadline`.
+    /// Locks the values of these rows in the key of a table with this number, in their order,
+    /// waiting for others until `deadline`.
     ///
     /// # Errors
     /// 1205 when that is over, 1213 when it would wait for itself, 1206 when it would hold too many
     /// locks. What it has locked so far stays locked.
     pub async fn lock(
         &self,
-        table: TableId,
+        (table, number): (TableId, usize),
         rows: &KeyedRows,
         clock: &dyn Clock,
         deadline: Deadline,
     ) -> Result<()> {
         for group in rows.groups() {
-            let key = (table, Box::from(rows.key(group[0])));
+            let key = (table, number, Box::from(rows.key(group[0])));
             let Some(wakes) = self.try_lock(&key)? else { continue };
             let mut waiting = Waiting { owner: self, key: Some(key) };
             if until(clock, deadline, wakes).await.is_none() {
@@ -139,6 +149,27 @@ impl LockOwner {
             inner.waits.insert(self.id, key.clone());
             return Ok(Some(wakes));
         }
+        self.take(&mut inner, key)?;
+        Ok(None)
+    }
+
+    /// Locks a value in the key of a table with this number unless another owner holds it, and
+    /// says whether it is locked.
+    ///
+    /// # Errors
+    /// 1206 when it would hold too many locks.
+    pub fn lock_free(&self, (table, number): (TableId, usize), value: &[u8]) -> Result<bool> {
+        let key = (table, number, Box::from(value));
+        let mut inner = self.all.inner.lock();
+        if let Some(lock) = inner.locks.get(&key) {
+            return Ok(lock.holder == self.id);
+        }
+        self.take(&mut inner, &key)?;
+        Ok(true)
+    }
+
+    /// Locks a key that is free.
+    fn take(&self, inner: &mut Inner, key: &LockKey) -> Result<()> {
         let mut held = self.held.lock();
         if held.len() >= LOCKS_MAX {
             bail!(
@@ -151,7 +182,7 @@ impl LockOwner {
         inner.locks.insert(key.clone(), lock);
         self.all.held.fetch_add(1, Ordering::AcqRel);
         held.push(key.clone());
-        Ok(None)
+        Ok(())
     }
 
     /// Gives a key to the next one that waits for it.

@@ -11,6 +11,7 @@ use freshet_meta::Claim;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::RowCells;
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
+use freshet_storage::resolver::Values;
 use parking_lot::Mutex;
 
 use crate::admit::{HeldMemory, WaitLimit};
@@ -18,8 +19,8 @@ use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, keys_of, resolver};
-use crate::keyed_own::{KeyedTable, Step};
+use crate::keyed::{KeyRules, keys_of, resolver, seen};
+use crate::keyed_own::{Inserted, KeyedTable, Step};
 use crate::large_load::LargeLoad;
 use crate::locks::LockOwner;
 use crate::names;
@@ -27,6 +28,7 @@ use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::savepoint::Savepoint;
 use crate::state::TableState;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
+use crate::uniques::{Found, Holders, duplicate_row, values_of};
 
 /// An open transaction; dropping it rolls it back.
 pub struct Transaction {
@@ -123,6 +125,23 @@ impl OwnRows {
         table.own(key).ok().map(|row| row.map(<[u8]>::to_vec))
     }
 
+    /// Whether a stored row has a key that it has changed.
+    pub(crate) fn in_base(&self, table: TableId, key: &[u8]) -> Option<bool> {
+        let keyed = self.0.keyed.lock();
+        keyed.iter().find(|keyed| keyed.id() == table)?.in_base(key)
+    }
+
+    /// The rows that have values, as the transaction sees them: its own, and stored ones that it
+    /// has not changed.
+    pub(crate) fn sees(&self, target: &LoadTarget, values: &Values, stored: Holders) -> Holders {
+        let keyed = self.0.keyed.lock();
+        let Some(table) = keyed.iter().find(|table| table.id() == target.id()) else {
+            return stored;
+        };
+        let own = |index, value: &[u8]| table.holder(index, value).map(Box::from);
+        stored.seen_by(values, own, |key| table.own(key).is_ok())
+    }
+
     /// Who holds its keys.
     pub(crate) fn owner(&self, engine: &Engine) -> &LockOwner {
         self.0.owner.get_or_init(|| LockOwner::new(engine.locks()))
@@ -216,14 +235,15 @@ impl OwnRows {
         patience: WaitLimit,
         rules: KeyRules,
     ) -> Result<Loaded> {
-        let rows = keys_of(target, buffer);
-        let (clock, deadline) = (engine.store.clock(), rules.deadline(engine));
-        self.owner(engine).lock(target.id(), &rows, clock, deadline).await?;
-        let mut latch = resolver(target).latch().await?;
-        let places = latch.find(&rows).await?;
-        let own = |key: &[u8]| self.changed(target, key).map(|row| row.is_some());
-        let looked = (latch, places);
-        let step = Step::insert(engine, target, own, (buffer, &rows), looked, rules).await?;
+        let (rows, values) = (keys_of(target, buffer), values_of(target, buffer));
+        let found = Found::lock(engine, target, self.owner(engine), (&rows, &values), rules);
+        let Found { latch, places, holders } = found.await?;
+        let seen = (seen(&latch, &places).max(holders.seen), latch.end());
+        drop(latch);
+        let holders = &self.sees(target, &values, holders);
+        let (values, rows, places) = (&values, &rows, &places[..]);
+        let inserted = Inserted { buffer, rows, values, places, holders, seen };
+        let step = Step::insert(engine, target, self, inserted, rules).await?;
         self.apply(engine, target, step, patience).await
     }
 
@@ -401,25 +421,30 @@ impl Engine {
         let plain = parts.len();
         let ids = std::mem::take(&mut *own.0.ids.lock());
         let mut looked = Vec::with_capacity(keyed.len());
-        for (part, target, rows) in keyed {
-            looked.push((target, rows, part.removals));
+        for (part, target, rows, values) in keyed {
+            looked.push((target, rows, values, part.removals));
             parts.push(part);
         }
         let room = self.appender.room_for(&parts, deadline).await?;
         let mut latches = Vec::with_capacity(looked.len());
-        for (target, rows, _) in &looked {
+        for (target, rows, values, _) in &looked {
             let mut latch = resolver(target).latch().await?;
             let places = latch.find(rows).await?;
+            let holders = Holders::find(&mut latch, target, (rows, &places), values).await?;
+            // It has locked its values: nobody else can have taken one.
+            if let Some(conflict) = holders.last_conflict(rows, values, |_| false) {
+                return Err(duplicate_row(target, rows, values, conflict));
+            }
             latches.push((latch, places));
         }
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
         }
         let (appended, cuts) = self.appender.append_parts(parts, &mut claim.into(), room)?;
-        for (((_, rows, removals), (latch, places)), cut) in
+        for (((_, rows, values, removals), (latch, places)), cut) in
             looked.iter().zip(latches).zip(&cuts[plain..])
         {
-            latch.appended(appended.lsn, rows, *removals, &places, *cut);
+            latch.appended(appended.lsn, (rows, values), *removals, &places, *cut);
         }
         let given = own.0.label.get().cloned();
         assert!(given.is_some(), "a transaction with rows has a label");

@@ -27,6 +27,9 @@ const AUTO_BUCKETS: u32 = 1;
 /// Maximum length of a COMMENT of a table or column, in characters.
 pub(crate) const COMMENT_CHARS_MAX: usize = 2048;
 
+/// Each has its own look-up for every row, and its own part of every file.
+const UNIQUE_KEYS_MAX: usize = 16;
+
 /// Maximum length of a clause of PolarDB-X, in bytes.
 const PLACEMENT_BYTES_MAX: usize = 4096;
 
@@ -62,6 +65,7 @@ impl Planned {
         let columns = columns(spec)?;
         let mut declared_keys = declared_keys(spec, &columns)?;
         let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
+        check_unique_keys(&mut declared_keys, &columns, key_model, spec.form)?;
         let key_columns = if key_model == KeyModel::Primary { 0 } else { sort_key.len() };
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
@@ -187,15 +191,37 @@ fn sort_key(
 ) -> Result<(KeyModel, Vec<usize>)> {
     let primary = declared.iter().find(|key| key.kind == DeclaredKeyKind::Primary);
     if let (None, Some(primary)) = (&spec.key, primary) {
-        return Ok((KeyModel::Primary, primary_key(primary, columns, spec.form)?));
+        return Ok((KeyModel::Primary, looked_up(primary, columns, spec.form)?));
     }
     let leading = key_columns(spec, columns)?;
     check_aggregates(spec, columns, leading)?;
     Ok((key_model(spec, &columns[..leading])?, (0..leading).collect()))
 }
 
-/// The columns of a primary key, which may stand anywhere in the table.
-fn primary_key(key: &DeclaredKey, columns: &[Column], form: TableForm) -> Result<Vec<usize>> {
+/// A unique key is enforced beside an enforced primary key, and only shown without one.
+fn check_unique_keys(
+    keys: &mut [DeclaredKey],
+    columns: &[Column],
+    key_model: KeyModel,
+    form: TableForm,
+) -> Result<()> {
+    for key in keys.iter_mut().filter(|key| key.kind == DeclaredKeyKind::Unique) {
+        match key_model {
+            KeyModel::Primary => _ = looked_up(key, columns, form)?,
+            KeyModel::Duplicate | KeyModel::Unique | KeyModel::Aggregate => {
+                key.kind = DeclaredKeyKind::UniqueHint;
+            }
+        }
+    }
+    let unique = keys.iter().filter(|key| key.kind == DeclaredKeyKind::Unique).count();
+    if unique > UNIQUE_KEYS_MAX {
+        bail!(Unknown, "Too many keys specified; max {UNIQUE_KEYS_MAX} unique keys allowed");
+    }
+    Ok(())
+}
+
+/// The columns of a key by which rows are looked up; they may stand anywhere in the table.
+fn looked_up(key: &DeclaredKey, columns: &[Column], form: TableForm) -> Result<Vec<usize>> {
     let position = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
     let at = key.columns.iter().map(|id| position(id).expect("a declared key has its columns"));
     let at = at.collect::<Vec<_>>();
@@ -376,8 +402,15 @@ fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey
         let key = declared_key(written, columns, &keys)?;
         keys.push(key);
     }
-    // MySQL shows the primary key first, wherever it was declared.
-    keys.sort_by_key(|key| key.kind != DeclaredKeyKind::Primary);
+    // The order of MySQL, in which it shows keys and looks rows up, wherever they were declared.
+    let is_nullable = |id: &ColumnId| columns.iter().any(|one| one.id == *id && one.nullable);
+    keys.sort_by_key(|key| match key.kind {
+        DeclaredKeyKind::Primary => 0,
+        DeclaredKeyKind::Unique if !key.columns.iter().any(is_nullable) => 1,
+        DeclaredKeyKind::Unique => 2,
+        DeclaredKeyKind::UniqueHint => 3,
+        DeclaredKeyKind::Index => 4,
+    });
     Ok(keys)
 }
 
@@ -427,8 +460,8 @@ pub(crate) fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> 
     let kind = match key.kind {
         DeclaredKeyKind::Primary if model == KeyModel::Primary => return None,
         DeclaredKeyKind::Primary => "PRIMARY KEY".to_owned(),
-        DeclaredKeyKind::Unique => format!("UNIQUE KEY '{}'", key.name),
-        DeclaredKeyKind::Index => return None,
+        DeclaredKeyKind::UniqueHint => format!("UNIQUE KEY '{}'", key.name),
+        DeclaredKeyKind::Unique | DeclaredKeyKind::Index => return None,
     };
     Some(format!("{kind} is kept as information and not enforced: equal keys are all stored"))
 }

@@ -78,7 +78,7 @@ pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
-pub use show::show_create_table;
+pub use show::{NOT_ENFORCED, show_create_table};
 pub use spec::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec,
     KeyModelSpec, KeySpec, PlacementSpec, TableSpec,

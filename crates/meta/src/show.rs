@@ -9,9 +9,9 @@ use freshet_schema::{
 
 use crate::properties;
 
-/// Appended to unique keys, which may have equal values nevertheless; a comment, so that the line
+/// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
 /// remains valid in MySQL.
-const NOT_ENFORCED: &str = " COMMENT 'not enforced'";
+pub const NOT_ENFORCED: &str = "not enforced";
 
 /// The statement that creates `table`, whose next generated id is `next_id`. It has one column per
 /// line, indented by two spaces, and Doris's clauses after the closing parenthesis, so that tools
@@ -98,9 +98,10 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
         DeclaredKeyKind::Primary if table.key_model == KeyModel::Primary => {
             format!("PRIMARY KEY ({names})")
         }
-        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}){NOT_ENFORCED}"),
-        DeclaredKeyKind::Unique => {
-            format!("UNIQUE KEY {} ({names}){NOT_ENFORCED}", quoted(&key.name))
+        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}) COMMENT '{NOT_ENFORCED}'"),
+        DeclaredKeyKind::Unique => format!("UNIQUE KEY {} ({names})", quoted(&key.name)),
+        DeclaredKeyKind::UniqueHint => {
+            format!("UNIQUE KEY {} ({names}) COMMENT '{NOT_ENFORCED}'", quoted(&key.name))
         }
         DeclaredKeyKind::Index => format!("KEY {} ({names})", quoted(&key.name)),
     }

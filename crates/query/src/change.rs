@@ -43,10 +43,18 @@ pub enum ChangeKind {
     },
     Delete,
     /// SELECT .. FOR UPDATE or FOR SHARE, which locks and changes nothing.
-    Lock {
-        /// NOWAIT.
-        is_impatient: bool,
-    },
+    Lock(LockWait),
+}
+
+/// What SELECT .. FOR UPDATE does about rows that others hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockWait {
+    /// It waits for them.
+    Wait,
+    /// NOWAIT: it fails.
+    Fail,
+    /// SKIP LOCKED: it leaves them out.
+    Skip,
 }
 
 /// Which rows.
@@ -69,13 +77,14 @@ impl Change {
     /// The locking of rows by a SELECT .. FOR UPDATE or FOR SHARE.
     ///
     /// # Errors
-    /// `NotSupported` for what is not a query of rows of one table, and for SKIP LOCKED.
+    /// `NotSupported` for what is not a query of rows of one table.
     pub fn locking(select: &Select) -> Result<Self> {
         let query = &select.0;
-        let nonblock = query.locks.iter().filter_map(|lock| lock.nonblock).next();
-        if nonblock == Some(NonBlock::SkipLocked) {
-            bail!(NotSupported, "SKIP LOCKED is not supported; use NOWAIT, or wait");
-        }
+        let wait = match query.locks.iter().find_map(|lock| lock.nonblock) {
+            None => LockWait::Wait,
+            Some(NonBlock::Nowait) => LockWait::Fail,
+            Some(NonBlock::SkipLocked) => LockWait::Skip,
+        };
         let SetExpr::Select(body) = &*query.body else {
             bail!(NotSupported, "FOR UPDATE is supported for a SELECT of one table alone");
         };
@@ -100,8 +109,34 @@ impl Change {
             order: if limit.is_some() { order } else { Vec::new() },
             limit,
         };
-        let kind = ChangeKind::Lock { is_impatient: nonblock.is_some() };
-        Ok(Self { kind, target, name, ignores: false, rows })
+        Ok(Self { kind: ChangeKind::Lock(wait), target, name, ignores: false, rows })
+    }
+
+    /// How many rows it is of at most; `None` without LIMIT.
+    ///
+    /// # Errors
+    /// `NotSupported` for a LIMIT that is no number, as a parameter is.
+    pub fn limit(&self) -> Result<Option<u64>> {
+        let Some(limit) = &self.rows.limit else { return Ok(None) };
+        let number = match limit {
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, _) => digits.to_string().parse().ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        match number {
+            Some(number) => Ok(Some(number)),
+            None => bail!(NotSupported, "SKIP LOCKED takes a LIMIT that is a number, not {limit}"),
+        }
+    }
+
+    /// The same with another LIMIT.
+    #[must_use]
+    pub fn with_limit(&self, rows: u64) -> Self {
+        let mut change = self.clone();
+        change.rows.limit = Some(Expr::Value(Value::Number(rows.to_string().into(), false).into()));
+        change
     }
 
     /// Whether it is of all rows of one table.

@@ -51,7 +51,7 @@ impl ColumnOrigin {
         for key in table.declared_keys.iter().filter(|key| key.columns.contains(&column.id)) {
             set |= match key.kind {
                 DeclaredKeyKind::Primary => flags::PRIMARY_KEY,
-                DeclaredKeyKind::Unique => flags::UNIQUE_KEY,
+                DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => flags::UNIQUE_KEY,
                 DeclaredKeyKind::Index => flags::MULTIPLE_KEY,
             };
         }

@@ -92,6 +92,7 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
         tier: Tier::Cold,
         has_keys: false,
         stores_rows: false,
+        indexes: &[],
     };
     let path = dir.join("a.parquet");
     let mut writer = SegmentWriter::create(fs.as_ref(), &path, &spec, &batch).unwrap();

@@ -174,19 +174,43 @@ pub enum TableForm {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeclaredKeyKind {
     Primary,
+    /// UNIQUE, enforced beside an enforced primary key.
     Unique,
+    /// UNIQUE that is only shown: without an enforced primary key, by a part of a column, or
+    /// declared when it was not enforced anywhere.
+    UniqueHint,
     /// KEY or INDEX.
     Index,
 }
 
-/// A key of a table in MySQL syntax. The primary key of a table with [`KeyModel::Primary`] is
-/// enforced; others are shown.
+impl DeclaredKeyKind {
+    /// Whether it says that no two rows have the same key, enforced or not.
+    pub const fn is_unique(self) -> bool {
+        !matches!(self, Self::Index)
+    }
+}
+
+/// A key of a table in MySQL syntax; [`Table::enforces`] says which are enforced, others are shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclaredKey {
     pub kind: DeclaredKeyKind,
     /// `PRIMARY` for the primary key.
     pub name: String,
     pub columns: Vec<ColumnId>,
+}
+
+impl DeclaredKey {
+    /// What it makes MySQL show as the key of a column.
+    fn word(&self, column: ColumnId) -> Option<&'static str> {
+        let leads = self.columns.first() == Some(&column);
+        match self.kind {
+            DeclaredKeyKind::Primary => self.columns.contains(&column).then_some("PRI"),
+            DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint if self.columns.len() == 1 => {
+                leads.then_some("UNI")
+            }
+            _ => leads.then_some("MUL"),
+        }
+    }
 }
 
 /// What happens to rows with equal keys.
@@ -411,13 +435,33 @@ impl Table {
 
     /// A key by which rows should be unique, and which is not enforced.
     pub fn unenforced_key(&self) -> Option<&DeclaredKey> {
-        let is_unique = |key: &&DeclaredKey| key.kind != DeclaredKeyKind::Index;
+        let is_unique = |key: &&DeclaredKey| key.kind.is_unique();
         self.declared_keys.iter().filter(is_unique).find(|key| !self.enforces(key))
     }
 
     /// Whether no two rows have the same key.
     pub fn enforces(&self, key: &DeclaredKey) -> bool {
-        key.kind == DeclaredKeyKind::Primary && self.key_model == KeyModel::Primary
+        match key.kind {
+            DeclaredKeyKind::Primary => self.key_model == KeyModel::Primary,
+            DeclaredKeyKind::Unique => true,
+            DeclaredKeyKind::UniqueHint | DeclaredKeyKind::Index => false,
+        }
+    }
+
+    /// The enforced unique keys beside the primary key.
+    pub fn unique_keys(&self) -> impl Iterator<Item = &DeclaredKey> {
+        self.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Unique)
+    }
+
+    /// What MySQL shows as the key of a column: `PRI`, `UNI` or `MUL`.
+    pub fn key_word(&self, column: ColumnId) -> Option<&'static str> {
+        let words = self.declared_keys.iter().filter_map(|key| key.word(column));
+        words.max_by_key(|word| ["MUL", "UNI", "PRI"].iter().position(|other| other == word))
+    }
+
+    /// The columns of each index that its files have.
+    pub fn indexed(&self) -> Vec<Vec<ColumnId>> {
+        self.unique_keys().map(|key| key.columns.clone()).collect()
     }
 
     /// All tablets, partition by partition.

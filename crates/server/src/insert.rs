@@ -116,7 +116,7 @@ impl Target {
 /// `NotSupported` where it is not.
 pub fn check_existing(table: &Table, on_existing: OnExisting) -> Result<()> {
     let statement = match on_existing {
-        OnExisting::Refuse => return Ok(()),
+        OnExisting::Refuse | OnExisting::Overwrite => return Ok(()),
         OnExisting::Skip => "INSERT IGNORE",
         OnExisting::Replace => "REPLACE",
     };

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use freshet_base::{Error, Lsn, Result, TableId, TxnId, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, TxnId, err};
 use freshet_ingest::{LoadBuffer, Loaded, UsedIds, names};
 use freshet_meta::{
     Account, ActiveRoles, Actor, Object, Privilege, authorize, is_reserved_database,
@@ -465,8 +465,12 @@ impl Session {
         format!("{}@{}", self.client.user, crate::auth::host_of(self.client.peer))
     }
 
-    /// Makes an error the only condition of its statement.
+    /// Makes an error the only condition of its statement. A deadlock ends the transaction, as in
+    /// MySQL: who waits for it goes on.
     pub fn failed(&mut self, error: &Error) {
+        if error.code() == ErrorCode::Deadlock {
+            self.transactions.roll_back();
+        }
         let errno = error.code().errno();
         self.row_count = -1;
         self.diagnostics.clear();

@@ -174,10 +174,6 @@ fn failed(session: &mut Session, output: &mut Output, error: &Error) {
         err!(Internal, "Internal error in statement {statement}; the server's log says more of it")
     });
     let error = named.as_ref().unwrap_or(error);
-    if error.code() == ErrorCode::Deadlock {
-        // As MySQL does: who waits for it goes on.
-        session.transactions.roll_back();
-    }
     // Rows in the buffer belong to the failed statement and are discarded.
     session.buffer.rest();
     session.failed(error);

@@ -25,3 +25,5 @@ mod rough;
 mod site;
 #[path = "http/two_phase.rs"]
 mod two_phase;
+#[path = "http/uniques.rs"]
+mod uniques;

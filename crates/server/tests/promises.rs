@@ -22,3 +22,5 @@ mod model;
 mod plans;
 #[path = "promises/points.rs"]
 mod points;
+#[path = "promises/uniques.rs"]
+mod uniques;

@@ -64,7 +64,7 @@ pub fn key_of(number: i64) -> i64 {
 }
 
 /// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE KEY(id)` if
-/// the name begins with a k, `PRIMARY KEY(id)` if it begins with a p.
+/// the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
@@ -75,11 +75,15 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         false => KeyModelSpec::Duplicate,
     };
     if name.starts_with('p') {
-        let columns_of_key = vec!["id".to_owned()];
-        let key =
-            DeclaredKeySpec { kind: DeclaredKeyKind::Primary, name: None, columns: columns_of_key };
+        let key = |kind, column: &str| DeclaredKeySpec {
+            kind,
+            name: None,
+            columns: vec![column.to_owned()],
+        };
+        // Amounts are numbers of versions: no two rows have the same one.
+        let (primary, unique) = (DeclaredKeyKind::Primary, DeclaredKeyKind::Unique);
         return TableSpec {
-            declared_keys: vec![key],
+            declared_keys: vec![key(primary, "id"), key(unique, "amount")],
             buckets: BucketsSpec::Count(2),
             properties: properties.iter().map(pair).collect(),
             ..TableSpec::new(name, TableForm::MySql, columns)

@@ -210,6 +210,7 @@ fn segment_write(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[K
                     tier,
                     has_keys: false,
                     stores_rows: false,
+                    indexes: &[],
                 };
                 let mut writer = SegmentWriter::create(&RealFs, &path, &spec, &batches[0]).unwrap();
                 batches.iter().for_each(|batch| writer.write(batch).unwrap());
@@ -383,6 +384,7 @@ fn compacted(criterion: &mut Criterion) {
         segment_bytes_max: u64::MAX,
         cold_bytes_min: u64::MAX,
         stores_rows: false,
+        indexes: Vec::new(),
     };
     let rows = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
     let mut group = criterion.benchmark_group("compaction of lineitem");

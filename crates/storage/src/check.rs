@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::marks::DeadRows;
 use crate::recover::Finding;
 use crate::rowset::Rowset;
-use crate::segment::{ScanRequest, Segment, Share};
+use crate::segment::key_part::IndexWriter;
+use crate::segment::{ScanRequest, Segment, Share, WaitMode, at_once};
 use crate::view::TabletFiles;
 
 /// All violations in these tablets: of checksums, row counts, sort order, key ranges.
@@ -29,8 +30,13 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     let wrong = |what: String| Error::corruption(segment.path(), 0, what);
     let mut rows = 0;
     let mut before = None;
+    let mut indexes = Vec::new();
+    if let Some(keys) = at_once(segment.keys(WaitMode::Blocking))? {
+        indexes.extend(keys.indexes().map(|columns| IndexWriter::new(columns.to_vec())));
+    }
     for batch in segment.scan(&ScanRequest::all(schema), Share::WHOLE, &DeadRows::default())? {
         let batch = batch?;
+        indexes.iter_mut().for_each(|index| index.push(&batch, schema));
         let keys = KeyWords::new(&batch, schema);
         let range = segment.meta().keys;
         let mut firsts = (0..batch.num_rows()).map(|row| keys.row(row)[0]);
@@ -50,8 +56,27 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
         rows += batch.num_rows();
         before = Some(batch);
     }
-    match rows as u64 == segment.meta().rows {
-        true => Ok(()),
-        false => Err(wrong(format!("it holds {rows} rows, not {}", segment.meta().rows))),
+    if rows as u64 != segment.meta().rows {
+        return Err(wrong(format!("it holds {rows} rows, not {}", segment.meta().rows)));
     }
+    check_indexes(segment, indexes)
+}
+
+/// Compares what indexes hold with the values in the rows.
+fn check_indexes(segment: &Segment, indexes: Vec<IndexWriter>) -> Result<()> {
+    let Some(keys) = at_once(segment.keys(WaitMode::Blocking))? else { return Ok(()) };
+    for index in indexes {
+        let stored = at_once(keys.index(index.columns(), WaitMode::Blocking))?;
+        let stored = stored.expect("an index that the file names is there");
+        let mut entries = index.entries();
+        for block in 0..stored.blocks() {
+            for entry in at_once(stored.block_values(block, WaitMode::Blocking))? {
+                if entries.next() != Some(entry) {
+                    let what = "an index has another value than its row";
+                    return Err(Error::corruption(segment.path(), 0, what));
+                }
+            }
+        }
+    }
+    Ok(())
 }

@@ -23,6 +23,7 @@ mod runs;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use key_table::KeyTable;
 pub(crate) use key_table::Version;
@@ -32,6 +33,8 @@ use runs::{RunMarks, Runs};
 pub(crate) use swap::EndedSwap;
 pub(crate) use swap::flushed_to;
 pub use swap::{FlushSwap, FlushedRows, MergeSwap, Swap, dead, died};
+use values::ValueTable;
+pub use values::Values;
 
 use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, EntryRows, Node, Step};
 use crate::error::Result;
@@ -85,6 +88,8 @@ pub(crate) struct State {
     distribution: Distribution,
     buckets: u32,
     keys: Arc<RwLock<KeyTable>>,
+    /// Of each unique index beside the primary key.
+    values: Vec<ValueTable>,
     runs: Runs,
     marks: DeltaMarks,
     /// The marks on rows of the delta, for the files that these rows go to.
@@ -113,6 +118,7 @@ impl Resolver {
             distribution: table.distribution.clone(),
             buckets: u32::try_from(table.partition().tablets.len()).expect("buckets are bounded"),
             keys: Arc::clone(&keys),
+            values: table.indexed().into_iter().map(ValueTable::new).collect(),
             runs: Runs::new(tablets, memory.filters.clone()),
             marks: DeltaMarks::default(),
             made: Vec::new(),
@@ -177,6 +183,8 @@ struct Rows<'a> {
     /// The number of the first one.
     first: u64,
     keyed: KeyedRows,
+    /// For each unique index; `None` where the rows are from before one of its columns.
+    values: Vec<Option<KeyedRows>>,
 }
 
 impl Rows<'_> {
@@ -223,7 +231,8 @@ impl State {
     fn account(&mut self) {
         let made = self.made.capacity() * size_of::<DeltaMark>();
         let keys = self.keys.read().memory_bytes();
-        self.permit.resize_over(keys + made as u64);
+        let values = self.values.iter().map(ValueTable::memory_bytes).sum::<u64>();
+        self.permit.resize_over(keys + values + made as u64);
     }
 
     /// Lets go of nodes that are resolved as a whole.
@@ -240,6 +249,7 @@ impl State {
     /// so marks that belong to files which a flush is writing stay.
     fn cut(&mut self, lsn: Lsn) {
         *self.keys.write() = KeyTable::default();
+        self.values.iter_mut().for_each(ValueTable::clear);
         self.runs.clear();
         self.cut = lsn;
         self.advance(lsn);
@@ -261,6 +271,7 @@ impl State {
                 is_removal: &is_removal[from..to],
                 first: first + from as u64,
                 keyed: KeyedRows::of_batch(&batch, &schema, &self.distribution, self.buckets),
+                values: self.values.iter().map(|index| index.of_batch(&batch, &schema)).collect(),
             };
             self.versions(rows, wait_mode).await?;
             from = to;
@@ -304,6 +315,10 @@ impl State {
                 let version = Version { row: rows.number(last), is_removal: rows.is_removal(last) };
                 keys.enter(keyed.key(last), version);
             }
+        }
+        for (index, values) in self.values.iter_mut().zip(&rows.values) {
+            let is_row = |at: u32| !rows.is_removal(at);
+            values.iter().for_each(|values| index.enter(values, rows.first, is_row));
         }
         if let Some(last) = rows.lsns.last() {
             self.advance(*last);

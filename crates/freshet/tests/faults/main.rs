@@ -9,6 +9,7 @@ mod disks;
 mod memory;
 mod misuse;
 mod privacy;
+mod uniques;
 mod upserts;
 
 use std::io::{Read, Write};

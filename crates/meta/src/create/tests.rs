@@ -174,7 +174,7 @@ fn a_key_that_nobody_wrote_is_short_and_ends_behind_text() {
 }
 
 #[test]
-fn keys_of_the_mysql_form_are_kept_and_all_but_the_primary_key_said_not_to_be_enforced() {
+fn keys_of_the_mysql_form_are_kept_and_enforced_beside_a_primary_key() {
     let mut spec = spec("t");
     spec.form = TableForm::MySql;
     spec.distribution = None;
@@ -187,10 +187,23 @@ fn keys_of_the_mysql_form_are_kept_and_all_but_the_primary_key_said_not_to_be_en
     let names = planned.declared_keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["PRIMARY", "name", "name_2"]);
     assert!(!planned.schema.columns[0].nullable, "a primary key takes no NULL");
-    assert_eq!(planned.warnings.len(), 1, "the UNIQUE KEY is not enforced");
+    assert_eq!(planned.warnings, [""; 0]);
+    assert_eq!(planned.declared_keys[1].kind, DeclaredKeyKind::Unique);
     assert_eq!(planned.key_model, KeyModel::Primary);
     assert_eq!(planned.schema.sort_key, [0]);
     assert_eq!(planned.schema.columns[1].length_unit, LengthUnit::Characters);
+
+    let primary = spec.declared_keys.pop().unwrap();
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!(planned.warnings.len(), 1, "without a primary key UNIQUE is not enforced");
+    assert_eq!(planned.declared_keys[0].kind, DeclaredKeyKind::UniqueHint);
+    spec.declared_keys.push(primary);
+
+    let before = spec.clone();
+    spec.columns.push(ColumnSpec::new("note", ColumnType::Text));
+    spec.declared_keys.push(declared(DeclaredKeyKind::Unique, None, &["note"]));
+    assert_eq!(refused(&spec).0, 1170);
+    spec = before;
 
     spec.declared_keys.push(declared(DeclaredKeyKind::Primary, None, &["score"]));
     assert_eq!(refused(&spec), (1068, "Multiple primary key defined".to_owned()));

@@ -131,7 +131,8 @@ pub struct PropertyForm {
 
 numbered!(Dialect { Olap = 1, MySql = 2 });
 numbered!(KeyModel { Duplicate = 1, Unique = 2, Primary = 3, Aggregate = 4 });
-numbered!(DeclaredKeyKind { Primary = 1, Unique = 2, Index = 3 });
+// Number 2 is older than enforcement: what wrote it let rows have equal keys.
+numbered!(DeclaredKeyKind { Primary = 1, UniqueHint = 2, Index = 3, Unique = 4 });
 numbered!(GroupCommitMode { Off = 1, Sync = 2, Async = 3 });
 
 impl OnDisk for Table {
@@ -211,6 +212,8 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     let are_folded = schema.columns.iter().enumerate().all(is_folded);
     ensure(are_folded, "the columns of an aggregate key are others than its table says")?;
     ensure(has_key, "its rows are not sorted by its unique key")?;
+    let is_looked_up = table.key_model == KeyModel::Primary || table.unique_keys().next().is_none();
+    ensure(is_looked_up, "it has a unique key without a primary key")?;
     ensure(table.partitions.len() == 1, "it has not one partition")?;
     let counts = table.sequence.is_none() || schema.auto_increment().is_some();
     ensure(counts, "it is a sequence without a counter")?;

@@ -77,7 +77,7 @@ CREATE TABLE `a``b` (
   `body` text,
   `n` int DEFAULT NULL,
   PRIMARY KEY (`id`),
-  UNIQUE KEY `u` (`name`) COMMENT 'not enforced',
+  UNIQUE KEY `u` (`name`),
   KEY `score` (`score`)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='c'";
     assert_eq!(show_create_table(&table, None), expected);

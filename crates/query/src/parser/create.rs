@@ -3,7 +3,7 @@
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    TableSpec,
+    NOT_ENFORCED, TableSpec,
 };
 use freshet_schema::{
     Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm,
@@ -153,11 +153,15 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
     if cursor.words("USING") {
         cursor.name()?;
     }
+    let mut kind = kind;
     let columns = cursor.in_parens(|cursor| {
         let column = cursor.name()?;
         if cursor.token(&Token::LParen) {
             cursor.number()?;
             cursor.expect(&Token::RParen)?;
+            if kind == DeclaredKeyKind::Unique {
+                kind = DeclaredKeyKind::UniqueHint;
+            }
         }
         let _ = cursor.words("ASC") || cursor.words("DESC");
         Ok(column)
@@ -166,7 +170,10 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
         if cursor.words("USING") {
             cursor.name()?;
         } else if cursor.words("COMMENT") {
-            cursor.text()?;
+            // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again.
+            if cursor.text()? == NOT_ENFORCED && kind == DeclaredKeyKind::Unique {
+                kind = DeclaredKeyKind::UniqueHint;
+            }
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
         } else {

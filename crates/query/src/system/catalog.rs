@@ -197,15 +197,8 @@ fn digits(ty: ColumnType) -> (Option<u64>, Option<u64>) {
 
 /// The value of COLUMN_KEY: `PRI`, `UNI`, `MUL` or nothing.
 fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
-    let of = |kind| {
-        table.declared_keys.iter().any(|key| key.kind == kind && key.columns.contains(&column.id))
-    };
-    if of(DeclaredKeyKind::Primary) {
-        "PRI"
-    } else if of(DeclaredKeyKind::Unique) {
-        "UNI"
-    } else if of(DeclaredKeyKind::Index) {
-        "MUL"
+    if let Some(word) = table.key_word(column.id) {
+        word
     } else if at >= table.key_columns {
         ""
     } else {
@@ -327,7 +320,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     CATALOG.into(),
                     database.name.as_str().into(),
                     table.name.as_str().into(),
-                    i64::from(key.kind == DeclaredKeyKind::Index).into(),
+                    i64::from(!key.kind.is_unique()).into(),
                     database.name.as_str().into(),
                     key.name.as_str().into(),
                     place.into(),
@@ -352,7 +345,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 pub fn key_columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
-        let keys = table.declared_keys.iter().filter(|key| key.kind != DeclaredKeyKind::Index);
+        let keys = table.declared_keys.iter().filter(|key| key.kind.is_unique());
         for key in keys {
             for (place, column, _) in key_columns_of(table, &key.columns) {
                 let mut row = vec![Cell::Null; 12];
@@ -377,7 +370,7 @@ pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         for key in &table.declared_keys {
             let kind = match key.kind {
                 DeclaredKeyKind::Primary => "PRIMARY KEY",
-                DeclaredKeyKind::Unique => "UNIQUE",
+                DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => "UNIQUE",
                 DeclaredKeyKind::Index => continue,
             };
             rows.push(vec![

@@ -7,6 +7,7 @@
 //! only decides between equal ones.
 
 use arrow::array::RecordBatch;
+use freshet_base::ColumnId;
 
 use crate::row::{Put, RowWriter, put_bytes};
 use crate::value::{cell_text, put_zero};
@@ -43,6 +44,8 @@ enum Order {
     Signed,
     /// As `total_cmp` does.
     Float,
+    /// The same with one zero.
+    FoldedFloat,
 }
 
 impl KeyCodec {
@@ -54,6 +57,43 @@ impl KeyCodec {
             KeyColumn { at, nullable: column.nullable, layout, order }
         };
         Self { columns: columns.iter().map(of).collect(), cells: RowCells::new(schema) }
+    }
+
+    /// The codec of the values of an index of these columns, of which equal ones have equal bytes;
+    /// `None` if the schema lacks one of them.
+    pub fn of_index(schema: &TableSchema, columns: &[ColumnId]) -> Option<Self> {
+        let places = columns.iter().map(|id| schema.position_of(*id));
+        let mut codec = Self::new(schema, &places.collect::<Option<Vec<_>>>()?);
+        for column in &mut codec.columns {
+            if matches!(column.order, Order::Float) {
+                column.order = Order::FoldedFloat;
+            }
+        }
+        Some(codec)
+    }
+
+    /// The values of an index in encoded rows that follow each other, and which of them have NULL.
+    ///
+    /// # Panics
+    /// Those of [`Self::put`].
+    pub fn values_of_rows(&self, mut rows: &[u8]) -> (Keys, Vec<bool>) {
+        let (mut keys, mut nulls) = (Keys::default(), Vec::new());
+        while !rows.is_empty() {
+            self.put(rows, &mut keys.bytes);
+            keys.end_key();
+            let is_null = |column: &KeyColumn| self.cells.cell(rows, column.at).is_none();
+            nulls.push(self.columns.iter().any(is_null));
+            rows = &rows[self.cells.row_bytes(rows)..];
+        }
+        (keys, nulls)
+    }
+
+    /// Whether a key has NULL in one of its columns.
+    ///
+    /// # Errors
+    /// What is wrong with bytes that are not a key of these columns.
+    pub fn has_null(&self, key: &[u8]) -> Result<bool, &'static str> {
+        Ok(self.decode(key)?.iter().any(Option::is_none))
     }
 
     /// The codec of sort keys.
@@ -205,8 +245,11 @@ impl Order {
     fn apply(self, cell: &mut [u8]) {
         match self {
             Self::Unsigned => {}
-            Self::Float if cell[0] & SIGN != 0 => cell.iter_mut().for_each(|byte| *byte = !*byte),
-            Self::Signed | Self::Float => cell[0] ^= SIGN,
+            Self::FoldedFloat if cell[0] == SIGN && cell[1..].iter().all(|byte| *byte == 0) => {}
+            Self::Float | Self::FoldedFloat if cell[0] & SIGN != 0 => {
+                cell.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            Self::Signed | Self::Float | Self::FoldedFloat => cell[0] ^= SIGN,
         }
     }
 
@@ -214,8 +257,10 @@ impl Order {
     fn restore(self, cell: &mut [u8]) {
         match self {
             Self::Unsigned => {}
-            Self::Float if cell[0] & SIGN == 0 => cell.iter_mut().for_each(|byte| *byte = !*byte),
-            Self::Signed | Self::Float => cell[0] ^= SIGN,
+            Self::Float | Self::FoldedFloat if cell[0] & SIGN == 0 => {
+                cell.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            Self::Signed | Self::Float | Self::FoldedFloat => cell[0] ^= SIGN,
         }
     }
 }
@@ -267,13 +312,20 @@ impl Keys {
     /// The sort keys of the rows of a batch, which has the columns of `schema`.
     pub fn of_batch(batch: &RecordBatch, schema: &TableSchema) -> Self {
         assert!(!schema.sort_key.is_empty(), "rows without a key have no keys");
-        let columns = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect();
-        let keys_only =
-            TableSchema::new(schema.version, columns, (0..schema.sort_key.len()).collect());
-        let batch = batch.project(&schema.sort_key).expect("the sort key names columns");
-        let mut rows = Vec::new();
-        encode(&batch, &keys_only, &mut rows);
+        let (keys_only, rows) = columns_of(batch, schema, &schema.sort_key);
         KeyCodec::of_sort_key(&keys_only).of_rows(&rows)
+    }
+
+    /// The values of an index in the rows of a batch, which has the columns of `schema`, and which
+    /// of them have NULL; `None` if the schema lacks a column of the index.
+    pub fn of_index(
+        batch: &RecordBatch,
+        schema: &TableSchema,
+        columns: &[ColumnId],
+    ) -> Option<(Self, Vec<bool>)> {
+        let places = columns.iter().map(|id| schema.position_of(*id));
+        let (alone, rows) = columns_of(batch, schema, &places.collect::<Option<Vec<_>>>()?);
+        Some(KeyCodec::of_index(&alone, columns)?.values_of_rows(&rows))
     }
 
     pub fn len(&self) -> usize {
@@ -295,6 +347,20 @@ impl Keys {
         let end = u32::try_from(self.bytes.len());
         self.ends.push(end.expect("the keys of a batch are far below 4 GiB"));
     }
+}
+
+/// Some columns of a batch as encoded rows, and their schema, whose sort key they are.
+fn columns_of(
+    batch: &RecordBatch,
+    schema: &TableSchema,
+    places: &[usize],
+) -> (TableSchema, Vec<u8>) {
+    let columns = places.iter().map(|&at| schema.columns[at].clone()).collect();
+    let alone = TableSchema::new(schema.version, columns, (0..places.len()).collect());
+    let batch = batch.project(places).expect("these are columns of the batch");
+    let mut rows = Vec::new();
+    encode(&batch, &alone, &mut rows);
+    (alone, rows)
 }
 
 impl<'a> FromIterator<&'a [u8]> for Keys {

@@ -16,8 +16,13 @@ pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
             let (year, month, day) = date_of(signed(cell) as i32);
             format!("{year:04}-{month:02}-{day:02}")
         }
-        ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
-            LocalDateTime::from_micros(signed(cell)).to_string()
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => {
+            let text = LocalDateTime::from_micros(signed(cell)).to_string();
+            let (second, fraction) = text.split_once('.').unwrap_or((&text, "000000"));
+            match usize::from(fsp) {
+                0 => second.to_owned(),
+                digits => format!("{second}.{}", &fraction[..digits]),
+            }
         }
         ColumnType::Time { .. } => time::text(signed(cell)),
         ColumnType::Year => format!("{:04}", fixed(cell)),

@@ -13,9 +13,7 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
-use freshet_schema::{
-    Aggregate, Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm,
-};
+use freshet_schema::{Aggregate, Column, DefaultValue, Distribution, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
 use super::system::ServerView;
@@ -314,26 +312,7 @@ fn key_of(table: &Table, at: usize) -> &'static str {
         return if at < table.key_columns { "true" } else { "false" };
     }
     let id = table.schema().columns[at].id;
-    let kind = |kind: DeclaredKeyKind| {
-        table.declared_keys.iter().any(|key| {
-            key.kind == kind
-                && match kind {
-                    DeclaredKeyKind::Primary => key.columns.contains(&id),
-                    DeclaredKeyKind::Unique | DeclaredKeyKind::Index => {
-                        key.columns.first() == Some(&id)
-                    }
-                }
-        })
-    };
-    if kind(DeclaredKeyKind::Primary) {
-        "PRI"
-    } else if kind(DeclaredKeyKind::Unique) {
-        "UNI"
-    } else if kind(DeclaredKeyKind::Index) {
-        "MUL"
-    } else {
-        ""
-    }
+    table.key_word(id).unwrap_or("")
 }
 
 /// The `Extra` column, where Doris shows the aggregation.
@@ -410,7 +389,7 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
     let table = stored(session, name)?;
     let schema = table.schema();
     for key in &table.declared_keys {
-        let unique = key.kind != DeclaredKeyKind::Index;
+        let unique = key.kind.is_unique();
         for (sequence, id) in key.columns.iter().enumerate() {
             let Some(at) = schema.position_of(*id) else { continue };
             let column = &schema.columns[at];

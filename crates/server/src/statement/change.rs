@@ -48,7 +48,7 @@ pub async fn change(
         return Err(refused(change, &target));
     }
     let plan = match &change.kind {
-        ChangeKind::Delete | ChangeKind::Lock { .. } => None,
+        ChangeKind::Delete | ChangeKind::Lock(_) => None,
         ChangeKind::Update { set } => Some(Assigned::new(session, &target, set, change.ignores)?),
     };
     let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
@@ -84,7 +84,7 @@ pub async fn change(
 pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
     let database = session.database_of(change.target.database.as_deref())?;
     let privilege = match change.kind {
-        ChangeKind::Update { .. } | ChangeKind::Lock { .. } => Privilege::Update,
+        ChangeKind::Update { .. } | ChangeKind::Lock(_) => Privilege::Update,
         ChangeKind::Delete => Privilege::Delete,
     };
     session.authorize_use(privilege, database, &change.target.table)?;
@@ -105,7 +105,7 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
             ("DELETE in a transaction", "TRUNCATE")
         }
         ChangeKind::Delete => ("DELETE with WHERE or LIMIT", "TRUNCATE"),
-        ChangeKind::Lock { .. } => ("FOR UPDATE", "a SELECT without it"),
+        ChangeKind::Lock(_) => ("FOR UPDATE", "a SELECT without it"),
     };
     let name = &target.table().name;
     let (has, hint) = match target.table().key_model {

@@ -1,18 +1,17 @@
-//! INSERT .. ON DUPLICATE KEY UPDATE: the keys of all rows are locked and their rows read; a row
-//! whose key is free is inserted, another one is computed from the stored row and the new one. Rows
-//! of one statement see what those before them did.
+//! INSERT .. ON DUPLICATE KEY UPDATE: the keys of all rows are locked, and the rows read that have
+//! them; a row whose keys are free is inserted, another one is computed from the stored row and the
+//! new one. Rows of one statement see what those before them did.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_ingest::{LoadBuffer, OnExisting, WaitLimit, Written};
+use freshet_ingest::{self as ingest, LoadBuffer, Meeting, OnExisting, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Assignments, over_rows};
 use freshet_query::parser::TableName;
 use freshet_schema::row::RowCells;
-use freshet_storage::resolver::KeyedRows;
 use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, given};
@@ -20,12 +19,14 @@ use crate::insert::{Target, key_rules, nothing, told};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
-/// The rows of one key.
+/// A row and the new ones that meet it.
 struct Group {
+    /// Its primary key.
+    key: Vec<u8>,
     /// The new rows, as they come.
     rows: Vec<u32>,
     existed: bool,
-    /// The row of the key after the new rows so far.
+    /// The row after the new rows so far.
     current: Option<Vec<u8>>,
     is_changed: bool,
 }
@@ -60,15 +61,14 @@ pub async fn insert_or_update(
     let own = session.transactions.writable(&engine, &session.settings)?.cloned();
     let buffer = std::mem::take(&mut session.buffer);
     let new = rows_of(&buffer, target);
-    let (schema, of) = (target.into.schema(), target.into.table());
-    let keys = KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), of, schema);
+    let schema = target.into.schema();
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let rules = key_rules(&session.settings, OnExisting::Replace);
     let mut change = engine.change(&target.into, own, rules, patience);
-    let mut current = bounded(session, change.lock(&keys)).await?;
-    let groups = keys.groups().map(|group| {
-        let current = current[group[0] as usize].take();
-        Group { rows: group.to_vec(), existed: current.is_some(), current, is_changed: false }
+    let mut meeting = bounded(session, change.meet(&buffer)).await?;
+    let groups = meeting.groups().into_iter().map(|met| {
+        let ingest::Group { key, rows, current } = met;
+        Group { key, rows, existed: current.is_some(), current, is_changed: false }
     });
     let mut rounds = Rounds {
         target,
@@ -76,6 +76,7 @@ pub async fn insert_or_update(
         assigned: &assigned,
         new: &new,
         groups: groups.collect(),
+        meeting: &meeting,
         counts: Counts::default(),
     };
     let most = rounds.groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
@@ -85,7 +86,7 @@ pub async fn insert_or_update(
     let (groups, counts) = (rounds.groups, rounds.counts);
     let changed = || groups.iter().filter(|group| group.is_changed);
     let old = changed().filter(|group| group.existed);
-    let old = old.map(|group| keys.key(group.rows[0]).to_vec()).collect::<BTreeSet<_>>();
+    let old = old.map(|group| group.key.clone()).collect::<BTreeSet<_>>();
     let mut written = LoadBuffer::default();
     let out = written.begin();
     changed().filter_map(|group| group.current.as_ref()).for_each(|row| out.extend(row));
@@ -139,6 +140,7 @@ struct Rounds<'a> {
     /// The new rows.
     new: &'a [&'a [u8]],
     groups: Vec<Group>,
+    meeting: &'a Meeting,
     counts: Counts,
 }
 
@@ -182,11 +184,11 @@ impl Rounds<'_> {
             self.counts.updated += u64::from(differs);
             self.counts.same += u64::from(!differs);
             group.is_changed |= differs;
-            let is_last = round + 1 == group.rows.len();
-            if differs && !is_last && self.assigned.sets_key() {
+            let row = group.rows[round];
+            if differs && self.new.len() > 1 && self.meeting.interferes(row, &before, &after) {
                 bail!(
                     NotSupported,
-                    "ON DUPLICATE KEY UPDATE changes a key that a later row of the statement has, \
+                    "ON DUPLICATE KEY UPDATE changes a key that another row of the statement has, \
                      too: insert that row by a statement of its own"
                 );
             }

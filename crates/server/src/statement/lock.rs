@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, err};
-use freshet_ingest::{OnExisting, WaitLimit};
+use freshet_ingest::{self as ingest, LoadTarget, OnExisting, WaitLimit};
 use freshet_query::Parameter;
-use freshet_query::change::{Change, ChangeKind};
+use freshet_query::change::{Change, ChangeKind, LockWait};
 use freshet_query::syntax::Select;
 use freshet_schema::{ColumnsBuilder, KeyModel};
+use freshet_storage::resolver::KeyedRows;
 
 use super::change::{candidates, refused, resolve};
 use super::query;
@@ -17,6 +18,9 @@ use crate::insert::key_rules;
 use crate::reader::GivenRows;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
+
+/// How often rows are looked for again that others have locked meanwhile.
+const TRIES_MAX: u32 = 10;
 
 /// Runs the query. Outside of a transaction nothing would be locked when it ends, so nothing is.
 ///
@@ -38,22 +42,53 @@ pub async fn select(
     if target.table().key_model != KeyModel::Primary {
         return Err(refused(&lock, &target));
     }
-    let keys = candidates(session, &lock, &target, &parameters).await?;
-    let mut rules = key_rules(&session.settings, OnExisting::Replace);
-    let is_impatient = lock.kind == ChangeKind::Lock { is_impatient: true };
-    if is_impatient {
+    let ChangeKind::Lock(wait) = lock.kind else { unreachable!("it locks rows") };
+    let mut rules = key_rules(&session.settings, OnExisting::Overwrite);
+    if wait == LockWait::Fail {
         rules.lock_wait = Duration::ZERO;
     }
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let mut locking = engine.change(&target, Some(own), rules, patience);
+    let keys = match wait {
+        LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,
+        _ => candidates(session, &lock, &target, &parameters).await?,
+    };
     let current = bounded(session, locking.lock(&keys)).await;
-    let current = current.map_err(|error| if is_impatient { at_once(error) } else { error })?;
+    let current = current.map_err(|error| match wait {
+        LockWait::Fail => at_once(error),
+        _ => error,
+    })?;
     session.acked = session.acked.max(locking.seen());
     let schema = Arc::clone(target.schema());
     let mut rows = ColumnsBuilder::new(&schema, current.len());
     current.iter().flatten().for_each(|row| rows.append(row, 1));
     let given = GivenRows { table: target.id(), schema, rows: rows.finish(), is_own: false };
     query::select_over(session, query, items, given, parameters).await
+}
+
+/// Locks the first rows that nobody else holds, as many as LIMIT says, and returns their keys.
+async fn free(
+    session: &mut Session,
+    lock: &Change,
+    target: &LoadTarget,
+    locking: &mut ingest::Change<'_>,
+    parameters: &[Parameter],
+) -> Result<KeyedRows> {
+    let Some(limit) = lock.limit()? else {
+        let keys = candidates(session, lock, target, parameters).await?;
+        return locking.lock_free(&keys, u64::MAX);
+    };
+    let mut tries = 0;
+    loop {
+        // No more rows than these are held now.
+        let most = limit.saturating_add(session.shared.engine.locked_keys() as u64);
+        let keys = candidates(session, &lock.with_limit(most), target, parameters).await?;
+        let free = locking.lock_free(&keys, limit)?;
+        tries += 1;
+        if u64::from(free.len()) >= limit || u64::from(keys.len()) < most || tries == TRIES_MAX {
+            return Ok(free);
+        }
+    }
 }
 
 /// The error of a statement that does not wait.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::task::yield_core;
-use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
+use freshet_base::{ColumnId, Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
 use freshet_schema::TableSchema;
 use freshet_schema::hash;
@@ -40,6 +40,8 @@ pub struct MergeJob {
     pub cold_bytes_min: u64,
     /// Whether the table stores rows beside their keys.
     pub stores_rows: bool,
+    /// The columns of each index of the table.
+    pub indexes: Vec<Vec<ColumnId>>,
 }
 
 /// The number of rows and an order-independent hash of them.
@@ -192,7 +194,7 @@ impl Output<'_> {
             }
         };
         writer.write(batch)?;
-        match writer.bytes() >= self.job.segment_bytes_max {
+        match writer.bytes() >= self.job.segment_bytes_max || writer.is_full() {
             true => self.end_segment(),
             false => Ok(()),
         }
@@ -263,6 +265,7 @@ fn create(
         tier: if bytes >= job.cold_bytes_min { Tier::Cold } else { Tier::Fresh },
         has_keys: inputs(job).all(|(segment, _)| segment.meta().key_part.is_some()),
         stores_rows: job.stores_rows,
+        indexes: &job.indexes,
     };
     SegmentWriter::create(files.fs.as_ref(), path, &spec, sample)
 }

@@ -37,6 +37,10 @@ impl ChunkMarks {
         dead_from[row] = lsn.get();
     }
 
+    fn is_dead(&self, row: usize) -> bool {
+        self.dead_from.lock().get(row).is_some_and(|lsn| *lsn != 0)
+    }
+
     /// What is left of these ascending ranges of rows without those that are dead at `horizon`.
     pub fn alive(&self, ranges: &[Range<usize>], horizon: Lsn) -> Vec<Range<usize>> {
         let dead_from = self.dead_from.lock();
@@ -82,11 +86,25 @@ impl DeltaMarks {
     /// # Panics
     /// When it is dead already, or not of a known chunk.
     pub fn mark(&self, DeltaMark { row, lsn }: DeltaMark) {
+        let (at, chunk) = self.place(row);
+        chunk.mark(at, lsn);
+    }
+
+    /// Whether a row is dead, from whatever LSN on.
+    ///
+    /// # Panics
+    /// When it is not of a known chunk.
+    pub fn is_dead(&self, row: u64) -> bool {
+        let (at, chunk) = self.place(row);
+        chunk.is_dead(at)
+    }
+
+    fn place(&self, row: u64) -> (usize, &ChunkMarks) {
         assert!(row < self.end, "row {row} of a delta is marked before it is known");
         let behind = self.chunks.partition_point(|(first, _)| *first <= row);
         let chunk = behind.checked_sub(1).map(|at| &self.chunks[at]);
         let (first, chunk) = chunk.expect("rows in files are marked there");
-        chunk.mark((row - first) as usize, lsn);
+        ((row - first) as usize, chunk)
     }
 
     /// Forgets the chunks whose rows are all before `row`, since they are in files.

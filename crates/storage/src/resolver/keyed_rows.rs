@@ -1,7 +1,7 @@
 //! The rows of a load with their keys in order.
 
 use arrow::array::RecordBatch;
-use freshet_base::Lsn;
+use freshet_base::{ColumnId, Lsn};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::{KeyCodec, Keys};
 use freshet_schema::{Distribution, Table, TableSchema, hash as tablet_hash};
@@ -13,7 +13,8 @@ pub struct KeyedRows {
     keys: Keys,
     /// Of each row; empty if they are not known.
     buckets: Vec<u32>,
-    /// The indices of the rows, by key and then as they come.
+    /// The indices of the rows, by key and then as they come; without those that have NULL in a
+    /// unique index, which are equal to no other.
     order: Vec<u32>,
 }
 
@@ -48,6 +49,40 @@ impl KeyedRows {
         Self::new(keys, buckets)
     }
 
+    /// The values of an index in `rows` encoded rows, which have the columns of `schema`, and of
+    /// which the first `removals` have none; `None` if the schema lacks a column of the index.
+    ///
+    /// # Panics
+    /// When `bytes` are not so many rows.
+    pub fn of_index(
+        bytes: &[u8],
+        (rows, removals): (u32, u32),
+        schema: &TableSchema,
+        columns: &[ColumnId],
+    ) -> Option<Self> {
+        let (values, mut nulls) = KeyCodec::of_index(schema, columns)?.values_of_rows(bytes);
+        assert_eq!(values.len(), rows as usize, "each row has a value");
+        nulls[..removals as usize].fill(true);
+        Some(Self::of_values(values, &nulls))
+    }
+
+    /// The values of an index in the rows of a batch, which has the columns of `schema`; `None` if
+    /// that lacks a column of the index.
+    pub(super) fn of_index_of_batch(
+        batch: &RecordBatch,
+        schema: &TableSchema,
+        columns: &[ColumnId],
+    ) -> Option<Self> {
+        let (values, nulls) = Keys::of_index(batch, schema, columns)?;
+        Some(Self::of_values(values, &nulls))
+    }
+
+    fn of_values(values: Keys, nulls: &[bool]) -> Self {
+        let mut rows = Self::new(values, Vec::new());
+        rows.order.retain(|&row| !nulls[row as usize]);
+        rows
+    }
+
     /// Keys whose buckets are not known.
     pub fn of_keys<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Self {
         Self::new(keys.collect(), Vec::new())
@@ -61,11 +96,11 @@ impl KeyedRows {
 
     /// The number of rows.
     pub fn len(&self) -> u32 {
-        self.order.len() as u32
+        self.keys.len() as u32
     }
 
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.keys.is_empty()
     }
 
     /// The key of the row with this index.
@@ -73,7 +108,7 @@ impl KeyedRows {
         self.keys.key(at as usize)
     }
 
-    /// The rows of each key, in the order of keys.
+    /// The rows of each key, in the order of keys; without values that have NULL.
     pub fn groups(&self) -> impl Iterator<Item = &[u32]> {
         self.order.chunk_by(|&a, &b| self.key(a) == self.key(b))
     }

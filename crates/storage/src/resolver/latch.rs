@@ -8,7 +8,7 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode};
 use futures::lock::{Mutex, OwnedMutexGuard};
 
-use super::{KEYS_AT_ONCE, KeyedRows, Resolver, State, Version};
+use super::{KEYS_AT_ONCE, KeyedRows, Resolver, State, Values, Version};
 use crate::delta::{DeltaMark, adapted};
 use crate::error::Result;
 use crate::marks::{Mark, SegmentMarks};
@@ -43,6 +43,16 @@ impl PartialEq for Place {
     }
 }
 
+impl Place {
+    /// What it has in common with equal places, and with no other.
+    pub fn id(&self) -> (usize, u64) {
+        match self {
+            Self::Delta(row) => (0, *row),
+            Self::File { segment, row, .. } => (Arc::as_ptr(segment).addr(), u64::from(*row)),
+        }
+    }
+}
+
 /// What the files of a large load meet.
 pub enum Met {
     /// A key that exists, or that two rows of the load have, and the LSN up to which that is so.
@@ -54,7 +64,7 @@ pub enum Met {
 /// The right to append rows to a keyed table after looking at those that it has. All marks up to
 /// the end of the log are made.
 pub struct Latch {
-    state: OwnedMutexGuard<State>,
+    pub(super) state: OwnedMutexGuard<State>,
 }
 
 impl Resolver {
@@ -178,11 +188,11 @@ impl Latch {
     /// Marks what a record has replaced that was appended at `lsn` under this latch: its rows are
     /// the last ones of the delta, the first `removals` of them only remove their key, and each key
     /// is there once. `places` are those of the same keys, found under this latch; they do not
-    /// exist any more behind a TRUNCATE at `cut`.
+    /// exist any more behind a TRUNCATE at `cut`. `values` are those of the unique indexes.
     pub fn appended(
         mut self,
         lsn: Lsn,
-        rows: &KeyedRows,
+        (rows, values): (&KeyedRows, &Values),
         removals: u32,
         places: &[Option<Place>],
         cut: Lsn,
@@ -208,6 +218,9 @@ impl Latch {
                     Version { row: first + u64::from(group[0]), is_removal: group[0] < removals };
                 keys.enter(rows.key(group[0]), version);
             }
+        }
+        for (index, values) in state.values.iter_mut().zip(values.all()) {
+            index.enter(values, first, |at| at >= removals);
         }
         state.pass_nodes(lsn);
         state.advance(lsn);

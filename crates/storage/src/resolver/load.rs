@@ -15,10 +15,11 @@ use crate::segment::WaitMode;
 
 /// What a large load replaces.
 #[derive(Default)]
-struct Found {
-    marks: Vec<RunMarks>,
-    rows: Vec<RunRow>,
-    died: Vec<DeltaMark>,
+pub(super) struct Found {
+    /// Of each of its runs, the rows that later ones of the same run replace.
+    pub marks: Vec<RunMarks>,
+    pub rows: Vec<RunRow>,
+    pub died: Vec<DeltaMark>,
     /// Keys whose last version in the delta is replaced.
     gone: Vec<Vec<u8>>,
 }
@@ -97,7 +98,7 @@ impl State {
     }
 
     /// What the rows of the runs from `before` on replace.
-    async fn load_versions(
+    pub(super) async fn load_versions(
         &mut self,
         lsn: Lsn,
         before: usize,

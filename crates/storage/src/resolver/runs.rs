@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use freshet_base::budget::Budget;
-use freshet_base::{Lsn, TabletId};
+use freshet_base::{ColumnId, Lsn, TabletId};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::marks::{Mark, SegmentMarks};
 use crate::rowset::Rowset;
 use crate::segment::key_part::{KeyPart, StoredRow};
@@ -22,8 +22,15 @@ pub struct Run {
     last: Lsn,
     segment: Arc<Segment>,
     marks: Arc<SegmentMarks>,
-    /// Its keys, once they were needed.
+    opened: Opened,
+}
+
+/// The parts of a run's file that were needed so far.
+#[derive(Default)]
+struct Opened {
     keys: Option<Arc<KeyPart>>,
+    /// By the columns of the index.
+    indexes: Vec<(Vec<ColumnId>, KeyPart)>,
 }
 
 /// A key to look up.
@@ -64,6 +71,11 @@ impl RunMarks {
         Self { segment: Arc::clone(&run.marks), marks }
     }
 
+    /// The rows that are marked.
+    pub fn rows(&self) -> impl Iterator<Item = u32> + '_ {
+        self.marks.iter().map(|mark| mark.row)
+    }
+
     /// Makes them.
     pub fn make(mut self) {
         self.marks.sort_by_key(|mark| mark.lsn);
@@ -94,14 +106,14 @@ impl Runs {
         for run in self.runs.drain(..) {
             match run.last > flushed {
                 true => loads.push(run),
-                false => _ = known.insert(Arc::as_ptr(&run.segment), run.keys),
+                false => _ = known.insert(Arc::as_ptr(&run.segment), run.opened),
             }
         }
         for rowset in tablets.iter().flat_map(|tablet| &tablet.rowsets) {
             self.add(rowset);
         }
         for run in &mut self.runs {
-            run.keys = known.remove(&Arc::as_ptr(&run.segment)).flatten();
+            run.opened = known.remove(&Arc::as_ptr(&run.segment)).unwrap_or_default();
         }
         self.runs.extend(loads);
     }
@@ -115,7 +127,7 @@ impl Runs {
             last: rowset.lsns().1,
             segment: Arc::clone(segment),
             marks: Arc::clone(marks),
-            keys: None,
+            opened: Opened::default(),
         });
         self.runs.extend(runs);
     }
@@ -154,10 +166,76 @@ impl Runs {
     /// [`Error::Io`], [`Error::Corruption`].
     pub async fn keys_of(&mut self, at: usize, wait_mode: WaitMode) -> Result<&KeyPart> {
         let run = &mut self.runs[at];
-        if run.keys.is_none() {
-            run.keys = Some(run.segment.look_ups(&self.memory, wait_mode).await?);
+        if run.opened.keys.is_none() {
+            run.opened.keys = Some(run.segment.look_ups(&self.memory, wait_mode).await?);
         }
-        Ok(run.keys.as_ref().expect("they were just opened"))
+        Ok(run.opened.keys.as_ref().expect("they were just opened"))
+    }
+
+    /// The index of a run by these columns.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn index_of(
+        &mut self,
+        at: usize,
+        columns: &[ColumnId],
+        wait_mode: WaitMode,
+    ) -> Result<&KeyPart> {
+        let known = self.runs[at].opened.indexes.iter().position(|(of, _)| of == columns);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let index = self.keys_of(at, wait_mode).await?.index(columns, wait_mode).await?;
+                let run = &mut self.runs[at];
+                let mut index = index.ok_or_else(|| {
+                    let what = "a segment lacks the index of a unique key";
+                    Error::corruption(run.segment.path(), 0, what)
+                })?;
+                index.load_filter_within(&self.memory, wait_mode).await?;
+                run.opened.indexes.push((columns.to_vec(), index));
+                run.opened.indexes.len() - 1
+            }
+        };
+        let (_, index) = &self.runs[at].opened.indexes[place];
+        Ok(index)
+    }
+
+    /// The rows with these values of an index in a range of the runs, but for those that `is_dead`;
+    /// of each value one. `wanted` is sorted by value.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn look_up_values(
+        &mut self,
+        columns: &[ColumnId],
+        wanted: Vec<Wanted<'_>>,
+        range: Range<usize>,
+        is_dead: &(dyn Fn(usize, u32) -> bool + Send + Sync),
+        wait_mode: WaitMode,
+    ) -> Result<Vec<RunRow>> {
+        let (mut open, mut all) = (wanted, Vec::new());
+        // A value may be in several runs; in all but one its rows are dead.
+        for at in range.rev() {
+            if open.is_empty() {
+                break;
+            }
+            let values = open.iter().map(|wanted| wanted.key).collect::<Vec<_>>();
+            let index = self.index_of(at, columns, wait_mode).await?;
+            let found = index.look_up_values(&values, wait_mode).await?;
+            let marks = &self.runs[at].marks;
+            let mut is_found = vec![false; open.len()];
+            for found in found {
+                let lives = |row: &u32| !marks.is_dead(*row) && !is_dead(at, *row);
+                let Some(row) = found.rows.into_iter().find(lives) else { continue };
+                is_found[found.at] = true;
+                let Wanted { at: number, lsn, .. } = open[found.at];
+                all.push(RunRow { at: number, run: at, row, lsn, stored: None });
+            }
+            let mut is_found = is_found.into_iter();
+            open.retain(|_| !is_found.next().expect("each value is found or not"));
+        }
+        Ok(all)
     }
 
     /// The marks that kill these rows.

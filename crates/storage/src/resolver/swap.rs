@@ -60,6 +60,7 @@ impl Swap {
             // The view does not know of the TRUNCATE yet.
             state.runs.forget_to(flushed);
         }
+        state.values.iter_mut().for_each(|index| index.keep_from(first_row));
         state.marks.forget_before(first_row);
         state.made.retain(|mark| mark.row >= first_row);
         state.made.shrink_to_fit();

@@ -133,7 +133,8 @@ impl Store {
         state.retain(|key, _| !removed.contains(key));
         let removals = removed.len() as u32;
         self.push(&bytes, all.len() as u32, removals);
-        latch.appended(Lsn(self.lsn), &rows, removals, &places, cut);
+        let values = Values::default();
+        latch.appended(Lsn(self.lsn), (&rows, &values), removals, &places, cut);
     }
 
     fn push(&self, bytes: &[u8], rows: u32, removals: u32) {
@@ -268,6 +269,7 @@ impl Store {
             segment_bytes_max: 5000,
             cold_bytes_min: u64::MAX,
             stores_rows: true,
+            indexes: Vec::new(),
         };
         let merged = merge(&self.files, &job, &mut || ControlFlow::Continue(()));
         Some(Merging { removed: job.rowsets, merged: merged.unwrap().unwrap() })

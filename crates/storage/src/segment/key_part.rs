@@ -5,7 +5,8 @@
 //! blocks     sorted keys in blocks of about 4 KiB
 //! padding    zeros, so that the filter begins at a multiple of 4096 in the file
 //! filter     which keys there may be, in pages of 4096 bytes
-//! directory  what the blocks are, and the separators between them
+//! indexes    a part like this one for each further index
+//! directory  what the blocks are, the separators between them, and where the indexes are
 //! ```
 //!
 //! Rows that are stored beside their keys stand in front of all that, among the data, each behind
@@ -18,12 +19,14 @@
 mod block;
 mod directory;
 mod filter;
+mod index;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use reader::{Found, KeyPart, StoredRow};
+pub use index::IndexWriter;
+pub use reader::{Found, FoundValue, KeyPart, StoredRow};
 pub use writer::KeyPartWriter;
 
 /// The hash that filters are made of. It is on disk, so it never changes: from the length of the

@@ -57,8 +57,9 @@ impl Written {
         let dir = tempfile::tempdir().unwrap();
         let fs: FsRef = Arc::new(RealFs);
         let (tablet, lsns) = (TabletId(9), (Lsn(3), Lsn(5)));
-        let table = TABLE;
-        let spec = SegmentSpec { schema, table, tablet, lsns, tier, has_keys, stores_rows };
+        let (table, indexes) = (TABLE, &[][..]);
+        let spec =
+            SegmentSpec { schema, table, tablet, lsns, tier, has_keys, stores_rows, indexes };
         let path = dir.path().join("a.parquet");
         let mut writer = SegmentWriter::create(fs.as_ref(), &path, &spec, &batches[0]).unwrap();
         for batch in batches {

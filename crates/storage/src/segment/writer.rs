@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use freshet_base::io::{FileRef, Fs, Mode};
-use freshet_base::{Lsn, SegmentId, TableId, TabletId};
+use freshet_base::{ColumnId, Lsn, SegmentId, TableId, TabletId};
 use freshet_meta::{KeyRange, SegmentMeta};
 use freshet_schema::key::{KeyWords, Keys};
 use freshet_schema::{RowCells, TableSchema, encode};
@@ -19,7 +19,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::ColumnPath;
 
 use super::checksum::{Blocks, Summer, crc32c};
-use super::key_part::KeyPartWriter;
+use super::key_part::{IndexWriter, KeyPartWriter};
 use super::{FORMAT_VERSION, bounds, dictionary, keys};
 use crate::error::{Error, Result};
 
@@ -31,6 +31,8 @@ const ROW_GROUP_ROWS: usize = 128 << 10;
 const ROW_GROUP_BYTES: usize = 64 << 20;
 /// Longer bounds of text are truncated.
 const STATISTICS_BYTES: usize = 64;
+/// A segment ends when its indexes hold this much in memory.
+const INDEX_BYTES_MAX: u64 = 128 << 20;
 /// The file is written in pieces of this size.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -55,6 +57,8 @@ pub struct SegmentSpec<'a> {
     pub has_keys: bool,
     /// Whether encoded rows are stored beside these keys, for who reads one of them.
     pub stores_rows: bool,
+    /// The columns of each index that they can be looked up by as well.
+    pub indexes: &'a [Vec<ColumnId>],
 }
 
 pub struct SegmentWriter {
@@ -70,6 +74,7 @@ pub struct SegmentWriter {
     /// The keys to be looked up.
     key_part: Option<KeyPartWriter>,
     stores_rows: bool,
+    indexes: Vec<IndexWriter>,
 }
 
 impl SegmentWriter {
@@ -93,7 +98,11 @@ impl SegmentWriter {
         let (path, table_schema) = (path.to_path_buf(), Arc::clone(spec.schema));
         let key_part = spec.has_keys.then(KeyPartWriter::default);
         let (rows, keys, stores_rows) = (0, None, spec.stores_rows);
-        Ok(Self { path, table_schema, schema, writer, rows, keys, key_part, stores_rows })
+        let is_there = |id: &ColumnId| spec.schema.position_of(*id).is_some();
+        // Rows from before a column of an index was added are not in that index.
+        let indexes = spec.indexes.iter().filter(|columns| columns.iter().all(is_there));
+        let indexes = indexes.filter(|_| spec.has_keys).cloned().map(IndexWriter::new).collect();
+        Ok(Self { path, table_schema, schema, writer, rows, keys, key_part, stores_rows, indexes })
     }
 
     /// Appends rows, in the order of the sort key.
@@ -112,6 +121,7 @@ impl SegmentWriter {
             self.keys = Some(self.keys.map_or(keys, |before| before.union(keys)));
         }
         self.push_keys(batch)?;
+        self.indexes.iter_mut().for_each(|index| index.push(batch, &self.table_schema));
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.rows += batch.num_rows() as u64;
@@ -142,7 +152,17 @@ impl SegmentWriter {
     /// Approximate length of the file if it ended now.
     pub fn bytes(&self) -> u64 {
         let keys = self.key_part.as_ref().map_or(0, KeyPartWriter::bytes);
+        let keys = keys + self.index_bytes();
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64 + keys
+    }
+
+    /// Whether the segment has to end, so that what its indexes hold in memory stays bounded.
+    pub fn is_full(&self) -> bool {
+        self.index_bytes() >= INDEX_BYTES_MAX
+    }
+
+    fn index_bytes(&self) -> u64 {
+        self.indexes.iter().map(IndexWriter::memory_bytes).sum()
     }
 
     /// The number of rows written.
@@ -179,7 +199,7 @@ impl SegmentWriter {
             None => None,
             Some(keys) => {
                 assert_eq!(u64::from(keys.rows()), self.rows, "each row of a segment has a key");
-                let (bytes, meta) = keys.finish(data_bytes);
+                let (bytes, meta) = keys.finish(data_bytes, self.indexes);
                 file.write_all(&bytes).map_err(cannot_write)?;
                 Some(meta)
             }

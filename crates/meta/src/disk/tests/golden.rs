@@ -51,8 +51,8 @@ fn numbers_of_enums() {
     let models = [KeyModel::Duplicate, KeyModel::Unique, KeyModel::Primary, KeyModel::Aggregate];
     assert_eq!(numbers(&models), [1, 2, 3, 4]);
     assert_eq!(numbers(&Aggregate::ALL), [1, 2, 3, 4, 5]);
-    use DeclaredKeyKind::{Index, Primary, Unique};
-    assert_eq!(numbers(&[Primary, Unique, Index]), [1, 2, 3]);
+    use DeclaredKeyKind::{Index, Primary, Unique, UniqueHint};
+    assert_eq!(numbers(&[Primary, UniqueHint, Index, Unique]), [1, 2, 3, 4]);
     use GroupCommitMode::{Async, Off, Sync};
     assert_eq!(numbers(&[Off, Sync, Async]), [1, 2, 3]);
     let privileges = (1..=8).chain([17]).chain(9..=16).collect::<Vec<_>>();
@@ -136,7 +136,7 @@ pub(super) fn sample_table() -> Table {
         key_model: KeyModel::Duplicate,
         key_columns: 1,
         declared_keys: vec![DeclaredKey {
-            kind: DeclaredKeyKind::Unique,
+            kind: DeclaredKeyKind::UniqueHint,
             name: "k".to_owned(),
             columns: vec![ColumnId(1), ColumnId(2)],
         }],

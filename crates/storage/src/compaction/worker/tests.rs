@@ -40,6 +40,7 @@ fn job(rowsets: Vec<Arc<Rowset>>, segment_bytes_max: u64) -> MergeJob {
         segment_bytes_max,
         cold_bytes_min: 1,
         stores_rows: false,
+        indexes: Vec::new(),
     }
 }
 

@@ -216,6 +216,31 @@ impl<'a> Block<'a> {
         stored.filter(|stored| !stored.is_empty())
     }
 
+    /// The keys that begin with these bytes, each without them, and whether the next block may have
+    /// more of them.
+    pub fn with_beginning<'b>(
+        &'b self,
+        bytes: &'b [u8],
+    ) -> (impl Iterator<Item = Vec<u8>> + 'b, bool) {
+        let key = |at: usize| self.beginning.iter().chain(self.rest(at));
+        let (mut from, mut to) = (0, self.key_ends.len());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            match key(middle).lt(bytes) {
+                true => from = middle + 1,
+                false => to = middle,
+            }
+        }
+        let begins = move |at: &usize| {
+            let mut key = key(*at);
+            bytes.iter().all(|byte| key.next() == Some(byte))
+        };
+        let last = self.key_ends.len().saturating_sub(1);
+        let goes_on = from == self.key_ends.len() || begins(&last);
+        let rest = move |at: usize| key(at).skip(bytes.len()).copied().collect();
+        ((from..self.key_ends.len()).take_while(begins).map(rest), goes_on)
+    }
+
     /// Its keys in their order, with the rows that have them from its first row on.
     pub fn keys(&self) -> impl Iterator<Item = (Vec<u8>, Range<u32>)> + '_ {
         (0..self.key_ends.len()).map(|at| {

@@ -1,7 +1,8 @@
 //! What the blocks of a key part are, and the separators between them.
 //!
 //! ```text
-//! u8             the version of the key part: 1, or 2 if rows are stored beside the keys
+//! u8             the version of the key part: 1, and 1 more if rows are stored beside the keys,
+//!                and 2 more if there are indexes in it
 //! u64            where the filter begins, from the start of the key part on
 //! u32            the number of its pages
 //! u16, bytes     the least key, and the same of the greatest
@@ -9,16 +10,27 @@
 //! then of each block
 //!   u32 u32      its length, and how many rows it has
 //!   u16, bytes   a separator: above the keys before the block, and not above its first key
-//!   u64          in version 2: where in the file its stored rows begin
+//!   u64          with stored rows: where in the file those of the block begin
+//! with indexes
+//! u16            the number of indexes
+//! then of each index
+//!   u16, u32 *   the ids of its columns
+//!   u64 u64      where its part begins, from the start of this one on, and its length
+//!   u32 u32      the length of its directory, and the CRC-32C of that
 //! ```
 
 use std::ops::Range;
 
+use freshet_base::ColumnId;
+use freshet_meta::KeyPartMeta;
+
 use super::{Parts, filter, put_key};
 
 const VERSION: u8 = 1;
-/// That of keys with stored rows.
-const VERSION_WITH_ROWS: u8 = 2;
+/// More where keys have stored rows.
+const WITH_ROWS: u8 = 1;
+/// More where there are indexes.
+const WITH_INDEXES: u8 = 2;
 
 /// A directory in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,6 +48,8 @@ pub(super) struct Directory {
     separator_ends: Vec<u32>,
     /// Where the stored rows of each block begin in the file; empty if none are stored.
     pub stored_starts: Vec<u64>,
+    /// The columns of each index, and where its part is in this one.
+    pub indexes: Vec<(Vec<ColumnId>, KeyPartMeta)>,
 }
 
 impl Directory {
@@ -98,7 +112,9 @@ impl Directory {
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(if self.stores_rows() { VERSION_WITH_ROWS } else { VERSION });
+        let has_indexes = !self.indexes.is_empty();
+        let more = u8::from(self.stores_rows()) * WITH_ROWS + u8::from(has_indexes) * WITH_INDEXES;
+        out.push(VERSION + more);
         out.extend_from_slice(&self.filter_start.to_le_bytes());
         out.extend_from_slice(&self.filter_pages.to_le_bytes());
         put_key(&self.min, out);
@@ -115,6 +131,35 @@ impl Directory {
                 out.extend_from_slice(&start.to_le_bytes());
             }
         }
+        if has_indexes {
+            self.encode_indexes(out);
+        }
+    }
+
+    fn encode_indexes(&self, out: &mut Vec<u8>) {
+        let short = |number: usize| u16::try_from(number).expect("indexes have a limit");
+        out.extend_from_slice(&short(self.indexes.len()).to_le_bytes());
+        for (columns, part) in &self.indexes {
+            out.extend_from_slice(&short(columns.len()).to_le_bytes());
+            columns.iter().for_each(|column| out.extend_from_slice(&column.get().to_le_bytes()));
+            out.extend_from_slice(&part.start.to_le_bytes());
+            out.extend_from_slice(&part.bytes.to_le_bytes());
+            out.extend_from_slice(&part.directory_bytes.to_le_bytes());
+            out.extend_from_slice(&part.directory_checksum.to_le_bytes());
+        }
+    }
+
+    fn take_indexes(parts: &mut Parts<'_>) -> Option<Vec<(Vec<ColumnId>, KeyPartMeta)>> {
+        let mut indexes = Vec::new();
+        for _ in 0..parts.u16()? {
+            let columns = (0..parts.u16()?).map(|_| parts.u32().map(ColumnId));
+            let columns = columns.collect::<Option<Vec<_>>>()?;
+            let (start, bytes) = (parts.u64()?, parts.u64()?);
+            let (directory_bytes, directory_checksum) = (parts.u32()?, parts.u32()?);
+            indexes
+                .push((columns, KeyPartMeta { start, bytes, directory_bytes, directory_checksum }));
+        }
+        Some(indexes)
     }
 
     /// Parses the directory of a key part of so many bytes.
@@ -123,25 +168,31 @@ impl Directory {
     /// What is wrong with it.
     pub fn decode(bytes: &[u8], part_bytes: u64) -> Result<Self, String> {
         let mut parts = Parts(bytes);
-        let stores_rows = match parts.bytes(1) {
-            Some([VERSION]) => false,
-            Some([VERSION_WITH_ROWS]) => true,
+        let more = match parts.bytes(1) {
+            Some([version @ VERSION..=4]) => version - VERSION,
             Some(other) => return Err(format!("keys of version {} are newer", other[0])),
             None => return Err("the directory of keys is empty".to_owned()),
         };
-        let directory = Self::take(&mut parts, stores_rows).filter(|_| parts.0.is_empty());
+        let has = (more & WITH_ROWS != 0, more & WITH_INDEXES != 0);
+        let directory = Self::take(&mut parts, has).filter(|_| parts.0.is_empty());
         let directory = directory.ok_or("the directory of keys is not what it says")?;
         let filter_bytes = u64::from(directory.filter_pages) * filter::PAGE_BYTES as u64;
         let filter_end = directory.filter_start.checked_add(filter_bytes);
+        let indexes = directory.indexes.iter().map(|(_, part)| part);
+        let indexes_end = indexes.fold(filter_end, |end, part| match end == Some(part.start) {
+            true => part.start.checked_add(part.bytes),
+            false => None,
+        });
         let directory_start = part_bytes.checked_sub(bytes.len() as u64);
         let in_order = directory.blocks_end() <= directory.filter_start
             && directory.filter_pages > 0
             && directory.blocks() > 0
-            && filter_end == directory_start;
+            && indexes_end.is_some()
+            && indexes_end == directory_start;
         in_order.then_some(directory).ok_or_else(|| "keys are not where they must be".to_owned())
     }
 
-    fn take(parts: &mut Parts<'_>, stores_rows: bool) -> Option<Self> {
+    fn take(parts: &mut Parts<'_>, (stores_rows, has_indexes): (bool, bool)) -> Option<Self> {
         let mut directory = Self {
             filter_start: parts.u64()?,
             filter_pages: parts.u32()?,
@@ -155,6 +206,9 @@ impl Directory {
             if stores_rows {
                 directory.stored_starts.push(parts.u64()?);
             }
+        }
+        if has_indexes {
+            directory.indexes = Self::take_indexes(parts)?;
         }
         Some(directory)
     }

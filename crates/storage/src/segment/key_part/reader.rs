@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use freshet_base::ColumnId;
 use freshet_base::budget::{Budget, Permit};
 use freshet_meta::KeyPartMeta;
 
 use super::block::Block;
 use super::directory::Directory;
-use super::{filter, hash};
+use super::{filter, hash, index};
 use crate::error::{Error, Result};
 use crate::segment::checksum::crc32c;
 use crate::segment::footers::WaitMode;
@@ -37,6 +38,15 @@ pub struct Found {
 pub struct StoredRow {
     start: u64,
     bytes: u32,
+}
+
+/// A value that rows of the segment have, in the part of an index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundValue {
+    /// Its index among the values that were asked for.
+    pub at: usize,
+    /// The rows, ascending, which may be dead.
+    pub rows: Vec<u32>,
 }
 
 /// The keys of a segment. What is not in memory is read when it is needed, and checked.
@@ -155,15 +165,134 @@ impl KeyPart {
         Ok(found)
     }
 
+    /// Opens the part of the index of these columns; `None` if the segment has none.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn index(&self, columns: &[ColumnId], wait_mode: WaitMode) -> Result<Option<Self>> {
+        let found = self.directory.indexes.iter().find(|(of, _)| of == columns);
+        let Some((_, part)) = found else { return Ok(None) };
+        let index = self.open_index(*part, wait_mode).await?;
+        if index.rows() != self.rows() {
+            let what = format!("an index has {} rows, not {}", index.rows(), self.rows());
+            return Err(self.damaged(part.start, what));
+        }
+        Ok(Some(index))
+    }
+
+    async fn open_index(&self, part: KeyPartMeta, wait_mode: WaitMode) -> Result<Self> {
+        let start = self.meta.start.checked_add(part.start);
+        let start = start.ok_or_else(|| self.damaged(0, "an index is beyond every file"))?;
+        let meta = KeyPartMeta { start, ..part };
+        Self::open(&self.access, &self.path, meta, wait_mode).await
+    }
+
+    /// The values that rows of the segment have, in the order of `values`, which are sorted; of the
+    /// part of an index.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn look_up_values(
+        &self,
+        values: &[&[u8]],
+        wait_mode: WaitMode,
+    ) -> Result<Vec<FoundValue>> {
+        assert!(values.is_sorted(), "values are looked up in their order");
+        // Numbers of rows stand behind values, so the least entry is above its value.
+        let (min, max) = (self.directory.min.as_slice(), self.directory.max.as_slice());
+        let from = values.partition_point(|value| *value < min && !min.starts_with(value));
+        let to = values.partition_point(|value| *value <= max);
+        let candidates = self.may_have(from..to.max(from), values, wait_mode).await?;
+        let block_of = |candidate: &Candidate| self.directory.block_of(values[candidate.at]);
+        let blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b)).collect::<Vec<_>>();
+        let mut found = Vec::new();
+        for blocks in blocks.chunks(READS_MAX) {
+            let numbers = blocks.iter().map(|candidates| block_of(&candidates[0]));
+            let numbers = numbers.collect::<Vec<_>>();
+            let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
+            let read = self.read(ranges, wait_mode).await?;
+            for ((candidates, number), bytes) in blocks.iter().zip(numbers).zip(&read) {
+                for candidate in *candidates {
+                    let mut rows = Vec::new();
+                    let (mut number, mut bytes) = (number, bytes.clone());
+                    while self.rows_of_value(number, &bytes, values[candidate.at], &mut rows)?
+                        && number + 1 < self.directory.blocks()
+                    {
+                        number += 1;
+                        bytes = self.read_range(self.directory.block(number), wait_mode).await?;
+                    }
+                    if !rows.is_empty() {
+                        found.push(FoundValue { at: candidate.at, rows });
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the rows that have a value in a block, and says whether the next one may have more.
+    fn rows_of_value(
+        &self,
+        number: usize,
+        bytes: &[u8],
+        value: &[u8],
+        rows: &mut Vec<u32>,
+    ) -> Result<bool> {
+        let place = self.directory.block(number).start;
+        let count = self.directory.rows_of(number);
+        let block = Block::open(bytes, count.end - count.start, false)
+            .map_err(|what| self.damaged(place, what))?;
+        let (entries, goes_on) = block.with_beginning(value);
+        for entry in entries {
+            let row = index::split(&entry).filter(|(value, _)| value.is_empty());
+            let row = row.filter(|(_, row)| *row < self.rows());
+            let (_, row) = row.ok_or_else(|| self.damaged(place, "an entry is of no row"))?;
+            rows.push(row);
+        }
+        Ok(goes_on)
+    }
+
+    /// The values of a block of an index, each with a row that has it.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn block_values(
+        &self,
+        at: usize,
+        wait_mode: WaitMode,
+    ) -> Result<Vec<(Vec<u8>, u32)>> {
+        let place = self.directory.block(at).start;
+        let value = |(entry, _): (Vec<u8>, Range<u32>)| {
+            let found = index::split(&entry).filter(|(_, row)| *row < self.rows());
+            let (value, row) = found.ok_or_else(|| self.damaged(place, "an entry is of no row"))?;
+            Ok((value.to_vec(), row))
+        };
+        self.block_keys(at, wait_mode).await?.into_iter().map(value).collect()
+    }
+
+    /// The columns of the indexes of the segment.
+    pub fn indexes(&self) -> impl Iterator<Item = &[ColumnId]> {
+        self.directory.indexes.iter().map(|(columns, _)| columns.as_slice())
+    }
+
     /// The keys that may be in the segment.
     async fn candidates(&self, keys: &[&[u8]], wait_mode: WaitMode) -> Result<Vec<Candidate>> {
         let (min, max) = (self.directory.min.as_slice(), self.directory.max.as_slice());
         let from = keys.partition_point(|key| *key < min);
         let to = keys.partition_point(|key| *key <= max);
+        self.may_have(from..to.max(from), keys, wait_mode).await
+    }
+
+    /// Those of some keys that the filter does not exclude.
+    async fn may_have(
+        &self,
+        range: Range<usize>,
+        keys: &[&[u8]],
+        wait_mode: WaitMode,
+    ) -> Result<Vec<Candidate>> {
         let pages = self.directory.filter_pages as usize;
-        let mut candidates = (from..to.max(from))
-            .map(|at| Candidate { at, hash: hash(keys[at]) })
-            .collect::<Vec<_>>();
+        let mut candidates =
+            range.map(|at| Candidate { at, hash: hash(keys[at]) }).collect::<Vec<_>>();
         if let Some(filter) = &self.filter {
             candidates.retain(|candidate| {
                 let place = filter::place(candidate.hash, pages);
@@ -210,6 +339,10 @@ impl KeyPart {
         for at in 0..self.directory.filter_pages as usize {
             let page = self.read_range(self.page(at), WaitMode::Blocking).await?;
             self.check_page(at, &page)?;
+        }
+        for (_, part) in &self.directory.indexes {
+            let index = self.open_index(*part, WaitMode::Blocking).await?;
+            Box::pin(index.verify()).await?;
         }
         Ok(())
     }

@@ -3,9 +3,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use freshet_base::io::{Fs, FsRef, RealFs};
+use freshet_base::{ColumnId, SchemaVersion};
 use freshet_meta::KeyPartMeta;
 use freshet_schema::key::Keys;
+use freshet_schema::{Column, ColumnType, TableSchema};
 use futures::executor::block_on;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -27,9 +30,16 @@ struct Written {
 
 impl Written {
     fn new<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Self::with_indexes(keys, Vec::new())
+    }
+
+    fn with_indexes<'a>(
+        keys: impl IntoIterator<Item = &'a [u8]>,
+        indexes: Vec<IndexWriter>,
+    ) -> Self {
         let mut writer = KeyPartWriter::default();
         keys.into_iter().for_each(|key| writer.push(key));
-        Self::of(writer, vec![7; START as usize])
+        Self::finished(writer, vec![7; START as usize], indexes)
     }
 
     /// Keys with rows, which are written whenever `places` says so.
@@ -48,7 +58,11 @@ impl Written {
     }
 
     fn of(writer: KeyPartWriter, before: Vec<u8>) -> Self {
-        let (bytes, meta) = writer.finish(before.len() as u64);
+        Self::finished(writer, before, Vec::new())
+    }
+
+    fn finished(writer: KeyPartWriter, before: Vec<u8>, indexes: Vec<IndexWriter>) -> Self {
+        let (bytes, meta) = writer.finish(before.len() as u64, indexes);
         assert_eq!(bytes.len() as u64, meta.bytes);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
@@ -219,7 +233,7 @@ fn rising_numbers_take_four_bytes_in_blocks_and_two_in_the_filter() {
     let mut writer = KeyPartWriter::default();
     keys.iter().for_each(|key| writer.push(key));
     let about = writer.bytes();
-    let (_, meta) = writer.finish(0);
+    let (_, meta) = writer.finish(0, Vec::new());
     assert!((600_000..650_000).contains(&meta.bytes), "{} bytes", meta.bytes);
     assert!(meta.bytes.abs_diff(about) < 20_000, "{about} bytes were expected");
     assert!(meta.directory_bytes < 2000);
@@ -264,5 +278,82 @@ fn a_key_that_begins_otherwise_than_all_before_it_begins_a_block() {
     for (at, key) in keys.iter().enumerate() {
         let found = block_on(part.look_up(&[key.as_slice()], WaitMode::Blocking)).unwrap();
         assert_eq!(found, [Found { at: 0, rows: at as u32..at as u32 + 1, stored: None }]);
+    }
+}
+
+/// A part with one row for each of these numbers, and an index by them.
+fn with_index(numbers: &[Option<i32>]) -> (Written, Vec<ColumnId>) {
+    let columns = vec![ColumnId(7)];
+    let int = ColumnType::Int { unsigned: false };
+    let schema =
+        TableSchema::new(SchemaVersion(1), vec![Column::new(columns[0], "u", int)], vec![]);
+    let values: ArrayRef = Arc::new(Int32Array::from(numbers.to_vec()));
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), vec![values]).unwrap();
+    let mut index = IndexWriter::new(columns.clone());
+    index.push(&batch, &schema);
+    let keys = (0..numbers.len() as u32).map(|row| row.to_be_bytes()).collect::<Vec<_>>();
+    let keys = keys.iter().map(<[u8; 4]>::as_slice);
+    (Written::with_indexes(keys, vec![index]), columns)
+}
+
+fn value_of(number: Option<i32>) -> Vec<u8> {
+    match number {
+        None => vec![0],
+        Some(number) => {
+            let ordered = number.cast_unsigned() ^ 1 << 31;
+            [&[1][..], &ordered.to_be_bytes()].concat()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn an_index_finds_all_rows_of_a_value(
+        few in prop::collection::vec(prop::option::of(-40..40), 1..40),
+        scale in prop_oneof![Just(1), Just(3), Just(500)],
+        with_filter in any::<bool>(),
+    ) {
+        // Some values have more rows than a block has entries.
+        let numbers = few.iter().flat_map(|number| vec![*number; scale]).collect::<Vec<_>>();
+        let (written, columns) = with_index(&numbers);
+        let part = written.open(with_filter).unwrap();
+        block_on(part.verify()).unwrap();
+        let mut index =
+            block_on(part.index(&columns, WaitMode::Blocking)).unwrap().unwrap();
+        if with_filter {
+            block_on(index.load_filter(WaitMode::Blocking)).unwrap();
+        }
+        let wanted = std::iter::once(None).chain((-45..45).map(Some));
+        let values = wanted.clone().map(value_of).collect::<Vec<_>>();
+        let values = values.iter().map(Vec::as_slice).collect::<Vec<_>>();
+        let found = block_on(index.look_up_values(&values, WaitMode::Blocking)).unwrap();
+        let mut expected = Vec::new();
+        for (at, wanted) in wanted.enumerate() {
+            let rows = (0..).zip(&numbers).filter(|(_, number)| **number == wanted);
+            let rows = rows.map(|(row, _)| row).collect::<Vec<u32>>();
+            if !rows.is_empty() {
+                expected.push(FoundValue { at, rows });
+            }
+        }
+        prop_assert_eq!(found, expected);
+        let other = block_on(part.index(&[ColumnId(8)], WaitMode::Blocking)).unwrap();
+        prop_assert!(other.is_none());
+    }
+}
+
+#[test]
+fn a_damaged_index_is_found() {
+    let numbers = (0..2000).map(Some).collect::<Vec<_>>();
+    let (written, _) = with_index(&numbers);
+    let intact = std::fs::read(&written.path).unwrap();
+    let end = intact.len() - written.meta.directory_bytes as usize;
+    for at in [end - 1, end - 2000, end - 6000, end - 12_000] {
+        let mut damaged = intact.clone();
+        damaged[at] ^= 1;
+        RealFs.write_atomic(&written.path, &damaged).unwrap();
+        let found = written.open(false).and_then(|part| block_on(part.verify()));
+        assert!(matches!(found, Err(Error::Corruption { .. })), "byte {at}: {found:?}");
     }
 }

@@ -4,6 +4,7 @@ use freshet_meta::KeyPartMeta;
 
 use super::block::BlockBuilder;
 use super::directory::Directory;
+use super::index::IndexWriter;
 use super::{filter, hash, shared_bytes};
 use crate::segment::checksum::crc32c;
 
@@ -43,6 +44,28 @@ impl KeyPartWriter {
             None => self.directory.min = key.to_vec(),
         }
         self.hashes.push(hash(key));
+        self.place(key);
+    }
+
+    /// Appends an entry of an index: a value of `value_bytes`, which the filter finds, and what
+    /// decides between equal values.
+    ///
+    /// # Panics
+    /// When it is not above the entry before.
+    pub(super) fn push_entry(&mut self, entry: &[u8], value_bytes: usize) {
+        match self.block.last() {
+            Some(before) => assert!(before < entry, "entries of an index come in their order"),
+            None => self.directory.min = entry.to_vec(),
+        }
+        let hash = hash(&entry[..value_bytes]);
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
+        self.place(entry);
+    }
+
+    /// Puts a key, which is above all others, into the last block or the next one.
+    fn place(&mut self, key: &[u8]) {
         let is_full = self.stored.len() - self.stored_from >= STORED_BYTES_MAX;
         if !self.block.takes(key) || is_full {
             self.end_block();
@@ -98,11 +121,11 @@ impl KeyPartWriter {
         (self.out.len() + filter + self.stored.len()) as u64 + self.directory.memory_bytes()
     }
 
-    /// The part, if it begins at `start` in the file.
+    /// The part with those of the segment's indexes inside, if it begins at `start` in the file.
     ///
     /// # Panics
     /// When there are no keys.
-    pub fn finish(mut self, start: u64) -> (Vec<u8>, KeyPartMeta) {
+    pub fn finish(mut self, start: u64, indexes: Vec<IndexWriter>) -> (Vec<u8>, KeyPartMeta) {
         if self.block.rows() > 0 {
             self.end_block();
         }
@@ -116,6 +139,12 @@ impl KeyPartWriter {
         directory.filter_pages = pages.expect("a segment has as many keys as 32 bits number");
         directory.max = last;
         filter::write(&hashes, &mut out);
+        for index in indexes {
+            let at = out.len() as u64;
+            let (columns, part, meta) = index.finish(start + at);
+            out.extend_from_slice(&part);
+            directory.indexes.push((columns, KeyPartMeta { start: at, ..meta }));
+        }
         let directory_start = out.len();
         directory.encode(&mut out);
         let encoded = &out[directory_start..];

@@ -1,0 +1,172 @@
+//! Unique keys beside a primary key under `kill -9`: writers insert, replace, change and remove
+//! rows of few values, for themselves and in transactions; no value is ever of two rows, before a
+//! crash or after it, and what was acknowledged last stays.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+
+const WRITERS: u64 = 4;
+const CRASHES: u64 = 8;
+const KEYS: u64 = 60;
+const VALUES: u64 = 80;
+const LOAD_MS: std::ops::Range<u64> = 300..1200;
+/// Where the server dies in every other life, and how often that is passed before.
+const FAILPOINTS: [(&str, u64); 4] = [
+    ("marks-written", 3),
+    ("flush-after-publish", 3),
+    ("compaction-before-publish", 1),
+    ("flush-after-write", 3),
+];
+const NO_VALUE_TWICE: &str = "SELECT COUNT(u), COUNT(DISTINCT u), COUNT(w), COUNT(DISTINCT w), \
+                              COUNT(*), COUNT(DISTINCT id) FROM q.q";
+
+/// Errors that a statement may have here: 1062, 1205, 1213.
+fn may_be(error: &str) -> bool {
+    ["Duplicate entry", "Lock wait timeout", "Deadlock"].iter().any(|one| error.contains(one))
+}
+
+fn statement(random: &mut StdRng, version: u64) -> String {
+    let mut row = || {
+        let id = random.random_range(0..KEYS);
+        let value = |random: &mut StdRng| match random.random_range(0..8) {
+            0 => "NULL".to_owned(),
+            _ => random.random_range(0..VALUES).to_string(),
+        };
+        let (u, w) = (value(random), value(random));
+        (id, u, w)
+    };
+    let text = |(id, u, w): &(u64, String, String)| format!("({id}, {u}, 'w{w}', {version})");
+    let (one, two) = (row(), row());
+    let (id, u, _) = &one;
+    match random.random_range(0..9) {
+        0 | 1 => format!("INSERT INTO q.q VALUES {}", text(&one)),
+        2 => format!("INSERT IGNORE INTO q.q VALUES {}, {}", text(&one), text(&two)),
+        3 => format!("REPLACE INTO q.q VALUES {}", text(&one)),
+        4 => format!("REPLACE INTO q.q VALUES {}, {}", text(&one), text(&two)),
+        5 => format!(
+            "INSERT INTO q.q VALUES {} ON DUPLICATE KEY UPDATE v = VALUES(v), u = VALUES(u)",
+            text(&one)
+        ),
+        6 => format!("UPDATE q.q SET u = {u}, v = {version} WHERE id = {id}"),
+        7 => format!("UPDATE q.q SET u = u + 1, v = {version} WHERE id > {id}"),
+        _ => format!("DELETE FROM q.q WHERE id = {id} OR u = {u}"),
+    }
+}
+
+/// Writes until the server dies; returns its last version that was acknowledged.
+fn write(port: u16, writer: u64, seed: u64, mut last: u64) -> u64 {
+    let Ok(mut client) = Client::connect(port) else { return last };
+    let mut random = StdRng::seed_from_u64(seed);
+    let mode = ["off_mode", "sync_mode", "async_mode"][writer as usize % 3];
+    client.query(&format!("SET group_commit = '{mode}'")).ok();
+    client.query("SET innodb_lock_wait_timeout = 1").ok();
+    let mut version = last;
+    loop {
+        version += 1;
+        let own = format!("REPLACE INTO q.last VALUES ({writer}, {version})");
+        let is_transaction = random.random_range(0..3) == 0;
+        let mut statements = Vec::new();
+        if is_transaction {
+            statements.push("BEGIN".to_owned());
+            let changes = random.random_range(1..4);
+            statements.extend((0..changes).map(|_| statement(&mut random, version)));
+            statements.push(own.clone());
+            statements.push(
+                ["COMMIT", "ROLLBACK"][usize::from(random.random_range(0..4) == 0)].to_owned(),
+            );
+        } else {
+            statements.push(statement(&mut random, version));
+            statements.push(own.clone());
+        }
+        let mut committed = true;
+        for sql in &statements {
+            match client.query(sql) {
+                Ok(_) => committed &= sql != "ROLLBACK",
+                Err(error) if may_be(&error.to_string()) => committed &= !is_transaction,
+                Err(_) => return last,
+            }
+        }
+        if committed {
+            last = version;
+        }
+        if random.random_range(0..60) == 0 && client.query("FLUSH TABLES q.q").is_err() {
+            return last;
+        }
+    }
+}
+
+fn compare(client: &mut Client) {
+    let rows = client.query(NO_VALUE_TWICE).unwrap();
+    let counts = &rows[0];
+    assert_eq!(counts[0], counts[1], "a value of u is there twice");
+    assert_eq!(counts[2], counts[3], "a value of w is there twice");
+    assert_eq!(counts[4], counts[5], "a key is there twice");
+}
+
+/// Compares counts until the server dies.
+fn read(port: u16) {
+    let Ok(mut client) = Client::connect(port) else { return };
+    while let Ok(rows) = client.query(NO_VALUE_TWICE) {
+        let counts = &rows[0];
+        assert!(counts[0] == counts[1] && counts[2] == counts[3], "a value is there twice");
+        assert_eq!(counts[4], counts[5], "a key is there twice");
+    }
+}
+
+#[test]
+fn no_value_of_a_unique_key_is_ever_of_two_rows() {
+    let world = world();
+    let mut lasts = vec![0; WRITERS as usize];
+    let mut random = StdRng::seed_from_u64(1062);
+    for crash in 0..CRASHES {
+        let mut server = world.setup.start().unwrap();
+        let mut client = Client::connect(server.mysql_port).unwrap();
+        if crash == 0 {
+            client.query("CREATE DATABASE q").unwrap();
+            let table = "CREATE TABLE q.q (id BIGINT PRIMARY KEY, u INT, w VARCHAR(20), v BIGINT, \
+                         UNIQUE KEY (u), UNIQUE KEY (w)) DISTRIBUTED BY HASH(id) BUCKETS 2";
+            client.query(table).unwrap();
+            client.query("CREATE TABLE q.last (writer INT PRIMARY KEY, v BIGINT)").unwrap();
+        }
+        compare(&mut client);
+        for (writer, last) in lasts.iter_mut().enumerate() {
+            let sql = format!("SELECT COALESCE(MAX(v), 0) FROM q.last WHERE writer = {writer}");
+            let found = client.number(&sql).unwrap() as u64;
+            assert!(found >= *last, "writer {writer} lost what it was told");
+            *last = found;
+        }
+        drop(client);
+        if crash % 2 == 1 {
+            let (name, passes) = FAILPOINTS[crash as usize / 2 % FAILPOINTS.len()];
+            let skip = random.random_range(0..passes);
+            server.stop().unwrap();
+            let setup = world.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
+            server = setup.spawn().unwrap();
+            if server.wait_ready().is_err() {
+                // It came there during its start.
+                continue;
+            }
+        }
+        let port = server.mysql_port;
+        let running = lasts.iter().zip(0..).map(|(&last, writer)| {
+            let seed = random.random();
+            thread::spawn(move || write(port, writer, seed, last))
+        });
+        let running = running.collect::<Vec<_>>();
+        let reader = thread::spawn(move || read(port));
+        sleep(Duration::from_millis(random.random_range(LOAD_MS)));
+        server.kill();
+        lasts = running.into_iter().map(|writer| writer.join().unwrap()).collect();
+        reader.join().unwrap();
+    }
+    assert!(lasts.iter().all(|last| *last > 20), "few statements came through: {lasts:?}");
+    let mut server = world.setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    compare(&mut client);
+    client.query("FLUSH TABLES q.q").unwrap();
+    compare(&mut client);
+    server.stop().unwrap();
+    world.setup.check_files().unwrap();
+}

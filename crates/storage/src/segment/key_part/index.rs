@@ -1,0 +1,92 @@
+//! The index of a segment by other columns than its sort key: for each row the value, and behind it
+//! the number of the row in four bytes, big endian, in the order of these bytes. Values are made as
+//! keys are, so none is the beginning of another.
+
+use arrow::array::RecordBatch;
+use freshet_base::ColumnId;
+use freshet_meta::KeyPartMeta;
+use freshet_schema::TableSchema;
+use freshet_schema::key::Keys;
+
+use super::writer::KeyPartWriter;
+
+/// The bytes of a row's number behind its value.
+const ROW_BYTES: usize = size_of::<u32>();
+
+/// Gathers the values of one index; it holds all of them until it ends.
+pub struct IndexWriter {
+    columns: Vec<ColumnId>,
+    values: Vec<u8>,
+    /// Where each value ends.
+    ends: Vec<u64>,
+}
+
+impl IndexWriter {
+    pub fn new(columns: Vec<ColumnId>) -> Self {
+        Self { columns, values: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Appends the values of the next rows, which have the columns of `schema`.
+    ///
+    /// # Panics
+    /// When the schema lacks a column of the index.
+    pub fn push(&mut self, batch: &RecordBatch, schema: &TableSchema) {
+        let values = Keys::of_index(batch, schema, &self.columns);
+        let (values, _) = values.expect("an index is of columns of the segment");
+        for row in 0..values.len() {
+            self.values.extend_from_slice(values.key(row));
+            self.ends.push(self.values.len() as u64);
+        }
+    }
+
+    /// The bytes that it holds.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.values.len() + self.ends.len() * (size_of::<u64>() + ROW_BYTES)) as u64
+    }
+
+    /// Its columns, and the part of the file that it is if that begins at `start`.
+    ///
+    /// # Panics
+    /// When there are no rows.
+    pub(super) fn finish(self, start: u64) -> (Vec<ColumnId>, Vec<u8>, KeyPartMeta) {
+        let (mut part, mut entry) = (KeyPartWriter::default(), Vec::new());
+        for row in self.order() {
+            let value = self.value(row);
+            entry.clear();
+            entry.extend_from_slice(value);
+            entry.extend_from_slice(&row.to_be_bytes());
+            part.push_entry(&entry, value.len());
+        }
+        let (bytes, meta) = part.finish(start, Vec::new());
+        (self.columns, bytes, meta)
+    }
+
+    pub fn columns(&self) -> &[ColumnId] {
+        &self.columns
+    }
+
+    /// The values in their order, each with its row.
+    pub fn entries(&self) -> impl Iterator<Item = (Vec<u8>, u32)> + '_ {
+        self.order().into_iter().map(|row| (self.value(row).to_vec(), row))
+    }
+
+    /// The rows in the order of their values; with equal ones they stay in theirs.
+    fn order(&self) -> Vec<u32> {
+        let rows = u32::try_from(self.ends.len());
+        let mut order = (0..rows.expect("rows of a segment have 32 bits")).collect::<Vec<_>>();
+        order.sort_by(|&a, &b| self.value(a).cmp(self.value(b)));
+        order
+    }
+
+    fn value(&self, row: u32) -> &[u8] {
+        let row = row as usize;
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.values[start as usize..self.ends[row] as usize]
+    }
+}
+
+/// The value and the row of an entry; `None` if it is too short to be one.
+pub(super) fn split(entry: &[u8]) -> Option<(&[u8], u32)> {
+    let (value, row) = entry.split_last_chunk()?;
+    Some((value, u32::from_be_bytes(*row)))
+}
