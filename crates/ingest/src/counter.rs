@@ -427,8 +427,9 @@ mod tests {
         for _ in 0..20_000 {
             counter.draw(1, 0, u64::MAX - 1, &count).unwrap();
         }
-        // Blocks of 1, 2, 4, 8, 16 and 32 thousand; not one a statement while they are new.
-        assert_eq!(*ends.lock(), [1_002, 2_503, 5_504, 11_505, 23_506]);
+        // Each block is twice as large, and is reserved at half of the one before; not one a
+        // statement while they are new.
+        assert_eq!(*ends.lock(), [1_002, 2_503, 5_504, 11_505, 23_506, 47_507]);
     }
 
     #[test]

@@ -116,14 +116,16 @@ fn add(
     if let Some(name) = &written.name {
         names::check_column(name)?;
     }
-    let key = declared_key(written, &table.schema().columns, keys)?;
+    let mut key = declared_key(written, &table.schema().columns, keys)?;
     match key.kind {
         DeclaredKeyKind::Primary => bail!(
             NotSupported,
             "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD PRIMARY KEY'; \
              create a table with the key and copy the rows by INSERT .. SELECT"
         ),
-        DeclaredKeyKind::Unique | DeclaredKeyKind::Index => {}
+        // The rows that are there have not been looked up, so nothing is known of their values.
+        DeclaredKeyKind::Unique => key.kind = DeclaredKeyKind::UniqueHint,
+        DeclaredKeyKind::UniqueHint | DeclaredKeyKind::Index => {}
     }
     let warning = key_warning(&key, table.key_model);
     let behind_unique = |key: &DeclaredKey| key.kind == DeclaredKeyKind::Index;
@@ -147,6 +149,13 @@ fn drop(keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
             NotSupported,
             "This version of Freshet doesn't yet support 'ALTER TABLE ... DROP PRIMARY KEY'; copy \
              the rows to a table without it by INSERT .. SELECT"
+        );
+    }
+    if keys[at].kind == DeclaredKeyKind::Unique {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support DROP INDEX of an enforced UNIQUE KEY \
+             ('{name}'); copy the rows to a table without it by INSERT .. SELECT"
         );
     }
     keys.remove(at);

@@ -84,10 +84,9 @@ impl Scan<'_> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, rest) = self.rest.split_at(digits);
         self.rest = rest;
-        let push = |value: u64, digit: &u8| {
-            value.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
-        };
-        (digits > 0).then(|| number.iter().fold(0, push))
+        let push =
+            |value: u64, digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+        if digits == 0 { None } else { number.iter().try_fold(0, push) }
     }
 
     /// The number behind `separator`, if there is one.
