@@ -16,7 +16,9 @@ use crate::append::{Appended, LookedUp, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, KeyedLoad, OnExisting, keys_of, put_removals, resolver, seen};
+use crate::key_rules::{KeyRules, OnExisting, resolver};
+use crate::keyed::{KeyedLoad, keys_of, put_removals, seen};
+use crate::keyed_own::OwnKeys;
 use crate::keyed_own::Step;
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
@@ -97,8 +99,8 @@ impl<'a> Change<'a> {
         Ok(current)
     }
 
-    /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and returns
-    /// them.
+    /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and
+    /// returns them.
     ///
     /// # Errors
     /// 1206 for too many locks.

@@ -4,61 +4,24 @@
 //! appends, and marks what it has replaced. Nobody else does so meanwhile, so it locks no key; but
 //! it waits for keys that others hold, who compute rows from stored ones.
 
-use std::time::Duration;
-
 use freshet_base::budget::Permit;
-use freshet_base::clock::Deadline;
 use freshet_base::{Error, Lsn, Result, bail, err};
 use freshet_schema::TableSchema;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
-use freshet_storage::resolver::{KeyedRows, Latch, Place, Resolver, Values};
+use freshet_storage::resolver::{KeyedRows, Latch, Place, Values};
 
 use crate::admit::{Admitted, WaitLimit};
 use crate::append::{Appended, LookedUp, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
+use crate::key_rules::{Conflict, Decided, KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
-use crate::uniques::{Conflict, Holders, decide_by_all, duplicate_row, values_of};
+use crate::uniques::{Holders, decide_by_all, duplicate_row, values_of};
 
 /// Messages about rows that were left out; further ones are only counted.
 const MESSAGES_MAX: usize = 64;
-
-/// What a load does with a row whose key exists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnExisting {
-    /// The load fails: INSERT.
-    Refuse,
-    /// The row is left out with a warning: INSERT IGNORE.
-    Skip,
-    /// It replaces the others, on whatever key it meets them: REPLACE.
-    Replace,
-    /// It replaces the one with its primary key, and the load fails if in the end a row shares
-    /// the value of another key with another one: Stream Load.
-    #[default]
-    Overwrite,
-}
-
-/// How a load treats the keys of its rows.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyRules {
-    pub on_existing: OnExisting,
-    /// How long it waits for keys that others hold.
-    pub lock_wait: Duration,
-}
-
-impl Default for KeyRules {
-    fn default() -> Self {
-        Self { on_existing: OnExisting::default(), lock_wait: Duration::from_secs(50) }
-    }
-}
-
-impl KeyRules {
-    pub(crate) fn deadline(self, engine: &Engine) -> Deadline {
-        Deadline::after(engine.store.clock(), self.lock_wait)
-    }
-}
 
 /// A small load of a table with a primary key, outside of transactions.
 pub(crate) struct KeyedLoad<'a> {
@@ -69,21 +32,6 @@ pub(crate) struct KeyedLoad<'a> {
     /// Of a statement that computed rows from stored ones: the keys that it holds, and the end of
     /// the log when it first looked.
     pub computed: Option<(&'a LockOwner, Lsn)>,
-}
-
-/// What becomes of the rows of a load.
-#[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Decided {
-    /// The rows that are written, ascending.
-    pub kept: Vec<u32>,
-    /// The first row that fails the load.
-    pub refused: Option<Conflict>,
-    /// Rows that are left out, ascending.
-    pub skipped: Vec<Conflict>,
-    /// How many rows others replace.
-    pub replaced: u64,
-    /// The primary keys of rows that are removed for others, of other keys.
-    pub removed: Vec<Vec<u8>>,
 }
 
 /// Decides about rows in the order in which they come: among those of one key, and where it exists.
@@ -304,10 +252,6 @@ impl Looked {
         }
         Ok(self)
     }
-}
-
-pub(crate) fn resolver(target: &LoadTarget) -> &Resolver {
-    target.state.resolver.as_ref().expect("a table with keys has a resolver")
 }
 
 pub(crate) fn keys_of(target: &LoadTarget, buffer: &LoadBuffer) -> KeyedRows {

@@ -10,7 +10,7 @@ use freshet_storage::resolver::{KeyedRows, Latch, Met};
 
 use crate::append::{Appended, PartBody, PartLoad, Signature};
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, OnExisting, resolver};
+use crate::key_rules::{KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::target::LoadTarget;
 use crate::uniques::duplicate_entry;

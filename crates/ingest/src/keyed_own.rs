@@ -17,13 +17,16 @@ use crate::admit::HeldMemory;
 use crate::append::{LookedUp, PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, OnExisting, decide, outcome, put_removals};
+use crate::key_rules::{KeyRules, OnExisting};
+use crate::keyed::{decide, outcome, put_removals};
 use crate::target::{KeyOutcome, LoadTarget};
-use crate::transaction::OwnRows;
 use crate::uniques::{Holders, duplicate_row};
 
 /// Memory of a changed key besides its bytes and those of its row, in each key of the table.
 const CHANGE_BYTES: usize = 96;
+
+/// The primary key of the row that has a value.
+type PrimaryKeys = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 /// The changes of one table.
 pub(crate) struct KeyedTable {
@@ -31,7 +34,7 @@ pub(crate) struct KeyedTable {
     schema: Arc<TableSchema>,
     changes: BTreeMap<Box<[u8]>, Change>,
     /// Of each unique key, the values of its rows with their primary keys.
-    values: Vec<BTreeMap<Box<[u8]>, Box<[u8]>>>,
+    values: Vec<PrimaryKeys>,
     /// The end of the log when a stored row was first looked at.
     looked_from: Option<Lsn>,
     bytes: usize,
@@ -45,6 +48,15 @@ struct Change {
     row: Option<Box<[u8]>>,
     /// Whether a stored row has the key.
     in_base: bool,
+}
+
+/// What a transaction has changed of the keys of a table.
+pub trait OwnKeys: Sync {
+    /// The row that a key has after its changes, if it has changed that.
+    fn changed(&self, target: &LoadTarget, key: &[u8]) -> Option<Option<Vec<u8>>>;
+
+    /// Whether a stored row has a key that it has changed.
+    fn in_base(&self, table: TableId, key: &[u8]) -> Option<bool>;
 }
 
 /// What a statement of a transaction changes, once it is known that it may.
@@ -249,7 +261,7 @@ impl Step {
     pub async fn insert(
         engine: &Engine,
         target: &LoadTarget,
-        own: &OwnRows,
+        own: &impl OwnKeys,
         inserted: Inserted<'_>,
         rules: KeyRules,
     ) -> Result<Self> {

@@ -20,7 +20,7 @@ use crate::buffer::LoadBuffer;
 use crate::change::Written;
 use crate::decode::PartialColumns;
 use crate::engine::Engine;
-use crate::keyed::KeyRules;
+use crate::key_rules::KeyRules;
 use crate::load::Destination;
 use crate::target::{LoadTarget, Loaded};
 

@@ -19,8 +19,9 @@ use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
-use crate::keyed::{KeyRules, keys_of, resolver, seen};
-use crate::keyed_own::{Inserted, KeyedTable, Step};
+use crate::key_rules::{KeyRules, resolver};
+use crate::keyed::{keys_of, seen};
+use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
 use crate::large_load::LargeLoad;
 use crate::locks::LockOwner;
 use crate::names;
@@ -74,6 +75,20 @@ struct TableRows {
     held: HeldMemory,
 }
 
+impl OwnKeys for OwnRows {
+    fn changed(&self, target: &LoadTarget, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let mut keyed = self.0.keyed.lock();
+        let table = keyed.iter_mut().find(|keyed| keyed.id() == target.id())?;
+        table.follow(target);
+        table.own(key).ok().map(|row| row.map(<[u8]>::to_vec))
+    }
+
+    fn in_base(&self, table: TableId, key: &[u8]) -> Option<bool> {
+        let keyed = self.0.keyed.lock();
+        keyed.iter().find(|keyed| keyed.id() == table)?.in_base(key)
+    }
+}
+
 impl OwnRows {
     /// Its label; `None` for a transaction without rows to which the client gave none.
     pub fn label(&self) -> Option<&str> {
@@ -115,20 +130,6 @@ impl OwnRows {
         let keyed = self.0.keyed.lock();
         let keyed = keyed.iter().find(|keyed| keyed.id() == table);
         keyed.into_iter().flat_map(KeyedTable::hidden).map(Box::from).collect()
-    }
-
-    /// The row that a key has after the changes of this transaction, if that has changed it.
-    pub(crate) fn changed(&self, target: &LoadTarget, key: &[u8]) -> Option<Option<Vec<u8>>> {
-        let mut keyed = self.0.keyed.lock();
-        let table = keyed.iter_mut().find(|keyed| keyed.id() == target.id())?;
-        table.follow(target);
-        table.own(key).ok().map(|row| row.map(<[u8]>::to_vec))
-    }
-
-    /// Whether a stored row has a key that it has changed.
-    pub(crate) fn in_base(&self, table: TableId, key: &[u8]) -> Option<bool> {
-        let keyed = self.0.keyed.lock();
-        keyed.iter().find(|keyed| keyed.id() == table)?.in_base(key)
     }
 
     /// The rows that have values, as the transaction sees them: its own, and stored ones that it

@@ -14,7 +14,7 @@ use crate::append::{Appended, PartBody, PartLoad, Signature};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
-use crate::keyed::KeyRules;
+use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
 use crate::load::Load;
 use crate::names;

@@ -12,12 +12,9 @@ use freshet_storage::resolver::{KeyedRows, Latch, Place, Values};
 
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
-use crate::keyed::{Decided, KeyRules, OnExisting, resolver};
+use crate::key_rules::{Conflict, Decided, KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::target::LoadTarget;
-
-/// A row that meets another, and the number of the key on which it does.
-pub(crate) type Conflict = (u32, usize);
 
 /// For each unique key, and each of a statement's rows, which living row has its value.
 pub(crate) struct Holders {

@@ -90,7 +90,7 @@ fn drain(
     loop {
         let before = reader.rows();
         let mut out = Vec::new();
-        match reader.next()? {
+        match reader.next_rows()? {
             Next::End => return Ok((reader, rows)),
             Next::Open { bytes } => assert!(bytes <= 1 << 30),
             Next::Rows => reader.step(&mut out)?,
@@ -349,7 +349,7 @@ fn a_few_bytes_that_stand_for_many_rows_are_read_in_steps() {
     let mut reader = ColumnarReader::of_file(&file, &plan, &LAX, 16 << 20).unwrap();
     for _ in 0..5 {
         let mut out = Vec::new();
-        match reader.next().unwrap() {
+        match reader.next_rows().unwrap() {
             Next::Open { bytes } => assert!(bytes < 64 << 20, "{bytes}"),
             Next::Rows => reader.step(&mut out).unwrap(),
             Next::End => panic!("it has more rows"),

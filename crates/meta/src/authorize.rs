@@ -53,7 +53,7 @@ impl Actor<'_> {
             })
     }
 
-    fn active<'u>(self, user: &'u User) -> impl Iterator<Item = &'u Account> {
+    fn active(self, user: &User) -> impl Iterator<Item = &Account> {
         let is_active = move |role: &&Account| match self.roles {
             ActiveRoles::Default => user.default_roles.contains(role),
             ActiveRoles::All => true,

@@ -13,9 +13,12 @@ use crate::spec::{
 };
 use crate::{names, properties};
 
+mod aggregate;
 mod column;
 
 pub(crate) use column::column;
+
+use aggregate::check_aggregates;
 
 /// Maximum number of columns in a default sort key.
 const AUTO_KEY_COLUMNS_MAX: usize = 3;
@@ -291,42 +294,6 @@ fn key_model(spec: &TableSpec, keys: &[Column]) -> Result<KeyModel> {
     // A column of text is as long as it was declared.
     check_key_bytes(keys.iter().map(|column| u64::from(key_bytes(column.ty))).sum())?;
     Ok(KeyModel::Unique)
-}
-
-/// In a table with an AGGREGATE KEY each column behind the key says how its values become one, and
-/// no other column does.
-fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize) -> Result<()> {
-    let model = spec.key.as_ref().map_or(KeyModelSpec::Duplicate, |key| key.model);
-    let word = match model {
-        KeyModelSpec::Duplicate => "DUPLICATE",
-        KeyModelSpec::Unique => "UNIQUE",
-        KeyModelSpec::Aggregate => "AGGREGATE",
-    };
-    let wants = |at: usize| model == KeyModelSpec::Aggregate && at >= keys;
-    for (at, column) in columns.iter().enumerate() {
-        let Column { name, ty, .. } = column;
-        match column.aggregate {
-            None if wants(at) => bail!(
-                Unknown,
-                "AGGREGATE KEY table should specify aggregate type for non-key column[{name}]: \
-                 write SUM, MIN, MAX, REPLACE or REPLACE_IF_NOT_NULL behind its type"
-            ),
-            Some(_) if at < keys => {
-                bail!(Unknown, "Key column[{name}] should not specify aggregate type.")
-            }
-            Some(_) if !wants(at) => bail!(
-                Unknown,
-                "{word} KEY table should not specify aggregate type for non-key column[{name}]"
-            ),
-            Some(function) if !function.is_of(*ty) => bail!(
-                Unknown,
-                "Aggregate type {} is not compatible with primitive type {ty} of column[{name}]",
-                function.name()
-            ),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {

@@ -135,7 +135,7 @@ impl Change {
     #[must_use]
     pub fn with_limit(&self, rows: u64) -> Self {
         let mut change = self.clone();
-        change.rows.limit = Some(Expr::Value(Value::Number(rows.to_string().into(), false).into()));
+        change.rows.limit = Some(Expr::Value(Value::Number(rows.to_string(), false).into()));
         change
     }
 

@@ -94,10 +94,10 @@ fn pick(values: &ArrayRef, ends: &[usize], function: Aggregate) -> Result<ArrayR
     let mut picked = Vec::with_capacity(ends.len());
     for rows in groups(ends) {
         let last = rows.end - 1;
-        let present = rows.filter(|row| values.is_valid(*row));
+        let mut present = rows.filter(|row| values.is_valid(*row));
         let row = match function {
             Aggregate::Replace => Some(last),
-            Aggregate::ReplaceIfNotNull => present.last(),
+            Aggregate::ReplaceIfNotNull => present.next_back(),
             Aggregate::Min => present.min_by(|a, b| compare(*a, *b)),
             Aggregate::Max => present.max_by(|a, b| compare(*a, *b)),
             Aggregate::Sum => unreachable!("a sum is the value of no row"),

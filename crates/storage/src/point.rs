@@ -135,9 +135,8 @@ async fn in_files(view: &TableView, loads: &[Arc<Rowset>], key: &[u8], at: Lsn) 
     for rowset in loads.iter().rev().chain(tablets) {
         let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
         for (segment, marks) in rowset.segments().iter().zip(marks).rev() {
-            match in_segment(view, segment, marks, key, at).await? {
-                Some(found) => return Ok(found),
-                None => {}
+            if let Some(found) = in_segment(view, segment, marks, key, at).await? {
+                return Ok(found);
             }
         }
     }

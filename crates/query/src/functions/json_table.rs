@@ -208,7 +208,8 @@ impl FunctionImpl for JsonRows {
             }
             let document =
                 serde_json::from_str::<Value>(documents.value(row)).map_err(|error| {
-                    let message = format!("Invalid JSON text in argument 1 to function json_table");
+                    let message =
+                        "Invalid JSON text in argument 1 to function json_table".to_owned();
                     external(err!(InvalidJson, "{message}: {error}"))
                 })?;
             let made = level.rows(&document)?;

@@ -171,7 +171,7 @@ impl<'a> Scanner<'a> {
             if self.take(b'*').is_none() {
                 let (name, quoted) = self.name()?;
                 let is_modifier = |word: &&str| name.eq_ignore_ascii_case(word.as_bytes());
-                if is_first && !quoted && MODIFIERS.iter().any(|word| is_modifier(&word)) {
+                if is_first && !quoted && MODIFIERS.iter().any(is_modifier) {
                     return None;
                 }
                 while self.take(b'.').is_some() {

@@ -350,7 +350,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
-        AlterAction::Index(key) => alter_keys(session, id, &[key.clone()], &[]).await?,
+        AlterAction::Index(key) => alter_keys(session, id, std::slice::from_ref(key), &[]).await?,
         AlterAction::KeysAndColumns(keys, columns) => {
             alter_keys(session, id, keys, columns).await?;
         }

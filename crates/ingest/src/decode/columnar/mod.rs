@@ -185,7 +185,7 @@ impl ColumnarReader {
     ///
     /// # Errors
     /// When the body is damaged, or needs too much memory at once.
-    pub fn next(&mut self) -> Result<Next> {
+    pub fn next_rows(&mut self) -> Result<Next> {
         contained(|| match self {
             Self::Parquet(reader) => reader.next(),
             Self::Arrow(reader) => reader.next(),

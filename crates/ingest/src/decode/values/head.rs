@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Dialect, blanks};
-use crate::keyed::OnExisting;
+use crate::key_rules::OnExisting;
 
 /// The beginning of an INSERT with literals.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decode::testing::{schema, show};
-use crate::keyed::OnExisting;
+use crate::key_rules::OnExisting;
 
 const INT: ColumnType = ColumnType::Int { unsigned: false };
 

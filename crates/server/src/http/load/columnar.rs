@@ -207,7 +207,7 @@ impl<'a, 'b> Steps<'a, 'b> {
         let mut reader = std::mem::replace(&mut self.reader, empty);
         let step = self.http.query.start(async move {
             let mut rows = Vec::new();
-            let next = reader.next()?;
+            let next = reader.next_rows()?;
             if next == Next::Rows {
                 reader.step(&mut rows)?;
             }

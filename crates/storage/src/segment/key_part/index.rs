@@ -4,11 +4,8 @@
 
 use arrow::array::RecordBatch;
 use freshet_base::ColumnId;
-use freshet_meta::KeyPartMeta;
 use freshet_schema::TableSchema;
 use freshet_schema::key::Keys;
-
-use super::writer::KeyPartWriter;
 
 /// The bytes of a row's number behind its value.
 const ROW_BYTES: usize = size_of::<u32>();
@@ -42,23 +39,6 @@ impl IndexWriter {
     /// The bytes that it holds.
     pub fn memory_bytes(&self) -> u64 {
         (self.values.len() + self.ends.len() * (size_of::<u64>() + ROW_BYTES)) as u64
-    }
-
-    /// Its columns, and the part of the file that it is if that begins at `start`.
-    ///
-    /// # Panics
-    /// When there are no rows.
-    pub(super) fn finish(self, start: u64) -> (Vec<ColumnId>, Vec<u8>, KeyPartMeta) {
-        let (mut part, mut entry) = (KeyPartWriter::default(), Vec::new());
-        for row in self.order() {
-            let value = self.value(row);
-            entry.clear();
-            entry.extend_from_slice(value);
-            entry.extend_from_slice(&row.to_be_bytes());
-            part.push_entry(&entry, value.len());
-        }
-        let (bytes, meta) = part.finish(start, Vec::new());
-        (self.columns, bytes, meta)
     }
 
     pub fn columns(&self) -> &[ColumnId] {

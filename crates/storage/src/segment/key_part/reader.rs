@@ -378,7 +378,8 @@ impl KeyPart {
         let end = at.start.checked_add(at.bytes.into());
         let end = end.filter(|end| *end <= self.meta.start);
         let end = end.ok_or_else(|| damaged("a stored row is not in front of the keys"))?;
-        let read = self.access.read(wait_mode, &self.path, Vec::from([at.start..end])).await;
+        let read =
+            self.access.read(wait_mode, &self.path, std::iter::once(at.start..end).collect()).await;
         let mut bytes = read.map_err(|error| self.unread(at.start, error))?.swap_remove(0);
         if bytes.len() <= CHECKSUM_BYTES {
             return Err(damaged("a stored row is too short"));

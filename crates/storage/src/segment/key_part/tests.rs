@@ -347,7 +347,7 @@ proptest! {
 fn a_damaged_index_is_found() {
     let numbers = (0..2000).map(Some).collect::<Vec<_>>();
     let (written, _) = with_index(&numbers);
-    let intact = std::fs::read(&written.path).unwrap();
+    let intact = RealFs.read(&written.path).unwrap();
     let end = intact.len() - written.meta.directory_bytes as usize;
     for at in [end - 1, end - 2000, end - 6000, end - 12_000] {
         let mut damaged = intact.clone();

@@ -1,5 +1,6 @@
 //! Writes the key part of a segment.
 
+use freshet_base::ColumnId;
 use freshet_meta::KeyPartMeta;
 
 use super::block::BlockBuilder;
@@ -141,7 +142,7 @@ impl KeyPartWriter {
         filter::write(&hashes, &mut out);
         for index in indexes {
             let at = out.len() as u64;
-            let (columns, part, meta) = index.finish(start + at);
+            let (columns, part, meta) = write_index(&index, start + at);
             out.extend_from_slice(&part);
             directory.indexes.push((columns, KeyPartMeta { start: at, ..meta }));
         }
@@ -166,4 +167,16 @@ impl KeyPartWriter {
         let pushed = self.directory.push(bytes, rows, &self.separator);
         pushed.expect("the rows of a segment have numbers of 32 bits");
     }
+}
+
+/// The columns of an index, and the part of the file that it is if that begins at `start`.
+fn write_index(index: &IndexWriter, start: u64) -> (Vec<ColumnId>, Vec<u8>, KeyPartMeta) {
+    let mut part = KeyPartWriter::default();
+    for (mut entry, row) in index.entries() {
+        let value_bytes = entry.len();
+        entry.extend_from_slice(&row.to_be_bytes());
+        part.push_entry(&entry, value_bytes);
+    }
+    let (bytes, meta) = part.finish(start, Vec::new());
+    (index.columns().to_vec(), bytes, meta)
 }

@@ -1,0 +1,42 @@
+//! The functions of columns behind an AGGREGATE KEY.
+
+use freshet_base::{Result, bail};
+use freshet_schema::Column;
+
+use crate::spec::{KeyModelSpec, TableSpec};
+
+/// In a table with an AGGREGATE KEY each column behind the key says how its values become one, and
+/// no other column does.
+pub(super) fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize) -> Result<()> {
+    let model = spec.key.as_ref().map_or(KeyModelSpec::Duplicate, |key| key.model);
+    let word = match model {
+        KeyModelSpec::Duplicate => "DUPLICATE",
+        KeyModelSpec::Unique => "UNIQUE",
+        KeyModelSpec::Aggregate => "AGGREGATE",
+    };
+    let wants = |at: usize| model == KeyModelSpec::Aggregate && at >= keys;
+    for (at, column) in columns.iter().enumerate() {
+        let Column { name, ty, .. } = column;
+        match column.aggregate {
+            None if wants(at) => bail!(
+                Unknown,
+                "AGGREGATE KEY table should specify aggregate type for non-key column[{name}]: \
+                 write SUM, MIN, MAX, REPLACE or REPLACE_IF_NOT_NULL behind its type"
+            ),
+            Some(_) if at < keys => {
+                bail!(Unknown, "Key column[{name}] should not specify aggregate type.")
+            }
+            Some(_) if !wants(at) => bail!(
+                Unknown,
+                "{word} KEY table should not specify aggregate type for non-key column[{name}]"
+            ),
+            Some(function) if !function.is_of(*ty) => bail!(
+                Unknown,
+                "Aggregate type {} is not compatible with primitive type {ty} of column[{name}]",
+                function.name()
+            ),
+            _ => {}
+        }
+    }
+    Ok(())
+}
