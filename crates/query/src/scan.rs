@@ -109,7 +109,7 @@ struct Place {
     row: u64,
 }
 
-/// The names of the columns of [`Place`], which no column of a table can have: names do not end
+/// The names of the columns of `Place`, which no column of a table can have: names do not end
 /// with a blank.
 pub const PLACE_COLUMNS: [&str; 2] = ["lsn ", "row "];
 

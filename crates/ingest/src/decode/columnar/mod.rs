@@ -1,7 +1,7 @@
 //! Decodes columnar bodies of stream loads into rows: Parquet files and Arrow streams.
 //!
 //! Columns are found by their names. What such a body says of itself is not believed: sizes are
-//! checked before memory is taken for them ([`pages`]), and a step makes a bounded part of the rows
+//! checked before memory is taken for them (`pages`), and a step makes a bounded part of the rows
 //! at a time, whatever a few bytes of the body stand for. A body that makes its reader fail in any
 //! other way, even by a panic, ends its own load alone, so steps run on threads of queries.
 
