@@ -228,16 +228,46 @@ codes! {
     ViewRecursion = 1462 "HY000" 400;
     /// An AUTO_INCREMENT column holds no further id.
     NoMoreIds = 1467 "HY000" 409;
+    /// Partitions whose values are of the other method.
+    PartitionValues = 1480 "HY000" 400;
+    /// MAXVALUE where another partition follows.
+    MaxValueNotLast = 1481 "HY000" 400;
+    /// PARTITION BY without partitions.
+    PartitionsMissing = 1492 "HY000" 400;
+    /// Ranges of partitions that do not rise, or overlap.
+    RangeNotIncreasing = 1493 "HY000" 400;
+    /// A value in two partitions.
+    ListTwice = 1495 "HY000" 400;
+    TooManyPartitions = 1499 "HY000" 400;
+    /// A unique key without a column of PARTITION BY.
+    PartitionKey = 1503 "HY000" 400;
+    NotPartitioned = 1505 "HY000" 400;
+    /// DROP PARTITION of what is none.
+    NoSuchPartition = 1507 "HY000" 404;
+    LastPartition = 1508 "HY000" 400;
+    PartitionExists = 1517 "HY000" 409;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
+    /// NULL as a bound of a range.
+    NullInRange = 1566 "HY000" 400;
     /// A function called with the wrong number of arguments.
     ParameterCount = 1582 "42000" 400;
     /// SET TRANSACTION while a transaction is open.
     TransactionOpen = 1568 "25001" 400;
     /// SET SESSION of a variable that has only a global value.
     VariableSessionReadOnly = 1621 "HY000" 400;
+    /// A value of a partition that is none of its column.
+    PartitionValueType = 1654 "HY000" 400;
+    /// A column whose type cannot divide a table.
+    PartitionFieldType = 1659 "HY000" 400;
     /// A number too large for its expression's type.
     ExpressionRange = 1690 "22003" 400;
+    /// PARTITION (..) that names no partition.
+    UnknownPartition = 1735 "HY000" 404;
+    /// PARTITION (..) of a table without partitions.
+    PartitionClause = 1747 "HY000" 400;
+    /// A row that is of none of the partitions that PARTITION (..) names.
+    NotInPartitions = 1748 "HY000" 400;
     UnknownExplainFormat = 1791 "HY000" 400;
     /// A write in a read-only transaction.
     ReadOnlyTransaction = 1792 "25006" 400;

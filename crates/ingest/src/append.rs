@@ -25,6 +25,7 @@ use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
 use crate::metadata::Settler;
+use crate::partitions::Layout;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
@@ -161,8 +162,10 @@ impl Appender {
         let is_paid = admitted.permit.bytes() >= rows_end as u64;
         assert!(is_paid, "rows that enter the delta hold their memory");
         let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
-        let head = &mut buffer.payload[..PART_HEAD_BYTES];
         let (table, schema_version) = (load.table.id, load.schema_version);
+        let rows_bytes = &buffer.payload[PART_HEAD_BYTES..rows_end];
+        let layout = load.table.check_rows(schema_version, rows_bytes, removals)?;
+        let head = &mut buffer.payload[..PART_HEAD_BYTES];
         PartHead { table, rowsets: false, schema_version, rows, removals, len }.write(head);
         if let Some(label) = &mut load.label {
             write_label(label, &mut buffer.payload);
@@ -170,27 +173,26 @@ impl Appender {
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
             let bytes = delta::Payload::Copied(&payload[PART_HEAD_BYTES..rows_end]);
-            self.append_load(load, (rows, removals), wal::Payload::Slice(payload), bytes, admitted)
+            let rows = (rows, removals, layout);
+            self.append_load(load, rows, wal::Payload::Slice(payload), bytes, admitted)
         } else {
             let payload = buffer.take_payload();
             let bytes = delta::Payload::Shared(payload.slice(PART_HEAD_BYTES..rows_end));
-            self.append_load(load, (rows, removals), wal::Payload::Shared(payload), bytes, admitted)
+            let rows = (rows, removals, layout);
+            self.append_load(load, rows, wal::Payload::Shared(payload), bytes, admitted)
         }
     }
 
     fn append_load(
         &self,
         load: SmallLoad<'_>,
-        (rows, removals): (u32, u32),
+        (rows, removals, layout): (u32, u32, Option<Arc<Layout>>),
         payload: wal::Payload<'_>,
         encoded: delta::Payload<'_>,
         admitted: Admitted,
     ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
-        let bytes = match &encoded {
-            delta::Payload::Copied(rows) => rows.len(),
-            delta::Payload::Shared(rows) => rows.len(),
-        };
+        let bytes = encoded.bytes().len();
         let txn = self.store.meta().ids().txn()?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let kind = Kind::Load as u8;
@@ -203,6 +205,8 @@ impl Appender {
                 let mut group = load.table.lock();
                 check_cut(load.table, load.looked_up)?;
                 check_last(load.table, load.looked_up)?;
+                let schema = || group.log().schema(load.schema_version);
+                load.table.check_rows_again(layout.as_ref(), schema, encoded.bytes(), removals)?;
                 let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
                 stamp.extend_from_slice(&1u16.to_le_bytes());
                 let SmallLoad { schema_version, .. } = load;
@@ -246,6 +250,7 @@ impl Appender {
         ids.sort_unstable_by_key(|(table, _)| table.id);
         let entered = ids.iter().map(|(table, ids)| self.enter_ids(table, *ids));
         let _entered = entered.collect::<Result<Vec<_>>>()?;
+        let layouts = parts.iter().map(PartLoad::check).collect::<Result<Vec<_>>>()?;
         let mut payload = encode_parts(&parts);
         if let Some(label) = &mut signature.label {
             write_label(label, &mut payload);
@@ -263,7 +268,7 @@ impl Appender {
             payload,
             admitted_room,
             |lsn, time, stamp| {
-                check_parts(&parts)?;
+                check_parts(&parts, &layouts)?;
                 assert!(
                     lsn > self.store.horizon().get(),
                     "a record is appended before it is durable"
@@ -432,11 +437,12 @@ impl Appender {
 
 /// Refuses rows that were computed from others which a TRUNCATE has removed since.
 fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
+    let cut = table.delta.truncated().max(table.delta.divided());
     match looked_up {
-        Some(LookedUp { end, is_derived: true, .. }) if table.delta.truncated() > end => Err(err!(
+        Some(LookedUp { end, is_derived: true, .. }) if cut > end => Err(err!(
             Deadlock,
-            "table '{}' was truncated while the statement changed its rows; try restarting \
-             transaction",
+            "table '{}' was truncated, or its partitions changed, while the statement changed its \
+             rows; try restarting transaction",
             table.name()
         )),
         _ => Ok(()),
@@ -516,6 +522,12 @@ impl PartLoad {
         PART_HEAD_BYTES + STAMP_BYTES + body
     }
 
+    /// Checks its rows against partitions; those in files stand in theirs.
+    fn check(&self) -> Result<Option<Arc<Layout>>> {
+        let PartBody::Rows { bytes, .. } = &self.body else { return Ok(None) };
+        self.table.check_rows(self.schema.version, bytes, self.removals)
+    }
+
     fn size(&self) -> JoinSize {
         let bytes = match &self.body {
             PartBody::Rows { bytes, .. } => bytes.len() as u64,
@@ -553,14 +565,24 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
 }
 
 /// Checks all tables before modifying any: a record is appended entirely or not at all.
-fn check_parts(parts: &[PartLoad]) -> Result<()> {
-    for part in parts {
+fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()> {
+    for (part, layout) in parts.iter().zip(layouts) {
         let group = part.table.lock();
         let log = group.log();
         if log.is_dropped() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
         check_cut(&part.table, part.looked_up)?;
+        match (&part.body, part.table.layout()) {
+            (PartBody::Rowsets { metas, .. }, Some(now)) => {
+                now.check_files(&part.table.name(), metas)?
+            }
+            (PartBody::Rows { bytes, .. }, Some(_)) => {
+                let schema = || Some(Arc::clone(&part.schema));
+                part.table.check_rows_again(layout.as_ref(), schema, bytes, part.removals)?;
+            }
+            (_, None) => {}
+        }
         let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
         if is_in_files && part.began_in != log.incarnation() {
             bail!(

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Created, Database, DatabaseMode, Definition, KeyChange, Meta, MetaEvent, Renaming,
-    SchemaChange, TableSpec, UserAdmin, View,
+    Created, Database, DatabaseMode, Definition, KeyChange, Meta, MetaEvent, PartitionChange,
+    Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
@@ -22,6 +22,7 @@ use crate::counter::{Counter, StoppedCounter};
 use crate::group::EndedGroup;
 use crate::history::History;
 use crate::metadata::{SMALL_EVENT_BYTES, Settler, Unsettled};
+use crate::partitions::Divided;
 use crate::record::{self, BarrierBody, BarrierStamp, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::store::Store;
@@ -106,8 +107,10 @@ impl Ddl {
     /// `NoSuchTable`, and those of the log.
     pub async fn truncate(&self, ids: &[TableId]) -> Result<()> {
         self.term.begun().await?;
+        let states = self.states_of(ids)?;
+        let _partitions = self.hold_partitions(&states).await;
         let body = BarrierBody::Truncate(self.new_tablets(ids).await?);
-        self.barrier(body, &self.states_of(ids)?).await
+        self.barrier(body, &states).await
     }
 
     /// Deletes all rows of a table as TRUNCATE does, except that generated ids go on.
@@ -116,8 +119,27 @@ impl Ddl {
     /// Those of [`Self::truncate`].
     pub async fn delete_all(&self, id: TableId) -> Result<()> {
         self.term.begun().await?;
+        let states = self.states_of(&[id])?;
+        let _partitions = self.hold_partitions(&states).await;
         let body = BarrierBody::Empty(self.new_tablets(&[id]).await?);
-        self.barrier(body, &self.states_of(&[id])?).await
+        self.barrier(body, &states).await
+    }
+
+    /// Keeps the partitions of tables as they are, whose tablets a record counts.
+    async fn hold_partitions<'s>(
+        &self,
+        states: &'s [Arc<TableState>],
+    ) -> Vec<futures::lock::MutexGuard<'s, ()>> {
+        let divided = states.iter().filter(|state| state.layout().is_some());
+        let mut divided = divided.collect::<Vec<_>>();
+        // In one order, so that nobody waits in a circle.
+        divided.sort_unstable_by_key(|state| state.id);
+        let mut held = Vec::with_capacity(divided.len());
+        for state in divided {
+            held.push(state.altering.lock().await);
+            self.settler.events_settled(state).await;
+        }
+        held
     }
 
     async fn new_tablets(&self, ids: &[TableId]) -> Result<Vec<Vec<TabletId>>> {
@@ -155,6 +177,29 @@ impl Ddl {
         self.settler.events_settled(&states[0]).await;
         let schema = self.store.meta().catalog().altered(id, &changes)?;
         self.barrier(BarrierBody::Alter(schema), &states).await
+    }
+
+    /// Changes the partitions of a table, in time independent of their rows. Returns warnings.
+    ///
+    /// # Errors
+    /// Those of metadata, and those of the log.
+    pub async fn change_partitions(
+        &self,
+        id: TableId,
+        change: PartitionChange,
+    ) -> Result<Vec<String>> {
+        self.term.begun().await?;
+        let states = self.states_of(&[id])?;
+        let _one = states[0].altering.lock().await;
+        self.settler.events_settled(&states[0]).await;
+        let store = Arc::clone(&self.store);
+        // Ids may have to be reserved.
+        let plan = move || store.meta().change_partitions(id, &change);
+        let changed = task::run(self.store.pool(), plan).await?;
+        if let Some(change) = changed.record {
+            self.barrier(BarrierBody::Divide(change), &states).await?;
+        }
+        Ok(changed.notes)
     }
 
     /// Sets table properties. Returns warnings.
@@ -286,7 +331,12 @@ impl Ddl {
         let payload = body.encode();
         let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
         let room = match body {
-            BarrierBody::Alter(_) => self.admission.room_soon(bytes).await?,
+            BarrierBody::Divide(Repartition { ref removed, .. }) if !removed.is_empty() => {
+                self.room_of_removal(bytes)?
+            }
+            BarrierBody::Alter(_) | BarrierBody::Divide(_) => {
+                self.admission.room_soon(bytes).await?
+            }
             // These free room.
             BarrierBody::Truncate(_) | BarrierBody::Empty(_) | BarrierBody::Drop => {
                 self.room_of_removal(bytes)?
@@ -311,9 +361,18 @@ impl Ddl {
             }
             _ => Vec::new(),
         };
+        let divided = match &body {
+            BarrierBody::Divide(change) => {
+                let schema =
+                    Arc::clone(self.store.meta().catalog().require(states[0].id)?.schema());
+                Some(Divided::new(change, &schema))
+            }
+            _ => None,
+        };
         let (_, (unsettled, ended)) =
             self.store.wal.append(Kind::Barrier as u8, payload, room, |lsn, stamp| {
-                let (stamps, ended) = stamp_barrier(&body, states, lsn, now, stamp)?;
+                let place = (lsn, now);
+                let (stamps, ended) = stamp_barrier(&body, divided.as_ref(), states, place, stamp)?;
                 let event = body.event(&stamps);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
@@ -334,9 +393,9 @@ impl Ddl {
 /// applies the barrier to its state and delta.
 fn stamp_barrier(
     body: &BarrierBody,
+    divided: Option<&Divided>,
     states: &[Arc<TableState>],
-    lsn: Lsn,
-    now_micros: i64,
+    (lsn, now_micros): (Lsn, i64),
     stamp: &mut Vec<u8>,
 ) -> Result<(Vec<BarrierStamp>, Vec<EndedGroup>)> {
     for state in states {
@@ -355,6 +414,11 @@ fn stamp_barrier(
                 Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
+            BarrierBody::Divide(_) => {
+                let Divided { division, layout } = divided.expect("it was worked out");
+                state.set_layout(layout);
+                Barrier::Divide(Arc::clone(division))
+            }
             BarrierBody::Drop => Barrier::Drop,
         };
         let group = table.enter_barrier(lsn, barrier, now_micros);

@@ -1,7 +1,7 @@
 //! Digests of the contents of a table, to compare an engine that has written a log with one that
 //! has replayed it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use freshet_base::{Incarnation, Lsn, Result, SchemaVersion, TableId, TabletId, Version};
@@ -98,7 +98,8 @@ fn contents(view: &TableView) -> Result<Contents> {
     let chunks = view.delta.chunks(&view.head);
     let files = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
     let mut loaded = view.delta.rowsets(&view.head);
-    loaded.retain(|rowset| rowset.lsns().0 > flushed);
+    let tablets = view.table.tablets().collect::<HashSet<_>>();
+    loaded.retain(|rowset| rowset.lsns().0 > flushed && tablets.contains(&rowset.meta().tablet));
     let meta = |rowset: Arc<Rowset>| rowset.meta().clone();
     let marks = files.clone().flat_map(|rowset| rowset.marks().unwrap_or_default().to_vec());
     let dead = marks.map(|marks| marks.flushed_dead().rows().collect()).collect();

@@ -37,6 +37,15 @@ use crate::term::Term;
 /// How often a waiter for log space checks whether the engine stops.
 const ROOM_LOOK: Duration = Duration::from_millis(200);
 
+/// How an attempt to flush a table ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FlushEnd {
+    /// Its rows are in files, or gone.
+    Done,
+    /// A partition for which it has written files went meanwhile.
+    Divided,
+}
+
 /// Writes rows to files: those of flushes, and those of large loads.
 pub(crate) struct Flusher {
     pub store: Arc<Store>,
@@ -107,16 +116,33 @@ impl Flusher {
         &self,
         table: &Arc<TableState>,
         why: FlushReason,
-        room: Option<Room>,
+        mut room: Option<Room>,
     ) -> Result<()> {
+        // Partitions that go while their rows are written let it begin again.
+        while self.flush_once(table, why, room.take()).await? == FlushEnd::Divided {}
+        Ok(())
+    }
+
+    async fn flush_once(
+        &self,
+        table: &Arc<TableState>,
+        why: FlushReason,
+        room: Option<Room>,
+    ) -> Result<FlushEnd> {
         let _flushing = table.flushing.lock().await;
         self.settler.events_settled(table).await;
         let (began, began_micros) = (self.store.clock().now(), self.store.clock().wall_micros());
-        let (frozen, version) = self.freeze(table)?;
-        self.store.horizon().wait(frozen).await;
-        self.settler.settle_due();
-        assert!(frozen <= self.store.horizon().get(), "a flush never reaches above the horizon");
-        let Some(view) = self.view_behind(table, frozen) else { return Ok(()) };
+        let (view, frozen, version) = loop {
+            let (frozen, version) = self.freeze(table)?;
+            self.store.horizon().wait(frozen).await;
+            self.settler.settle_due();
+            assert!(frozen <= self.store.horizon().get(), "a flush ends below the horizon");
+            let Some(view) = self.view_behind(table, frozen) else { return Ok(FlushEnd::Done) };
+            // Rows go where the partitions of the view say, which are those up to its end.
+            if table.delta.divided() <= frozen {
+                break (view, frozen, version);
+            }
+        };
         assert!(version >= view.version, "versions of a table rise in the order of the log");
         self.settler.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
@@ -152,7 +178,8 @@ impl Flusher {
             // the table, so its rows must not count as flushed before.
             self.settler.events_settled(table).await;
             return match self.view_behind(table, frozen) {
-                None => Ok(()),
+                None => Ok(FlushEnd::Done),
+                Some(_) if table.delta.divided() > frozen => Ok(FlushEnd::Divided),
                 Some(_) => Err(err!(Internal, "a flush up to {frozen} was overtaken; tried again")),
             };
         }
@@ -164,7 +191,7 @@ impl Flusher {
         let (flush, publish) = (written.saturating_sub(began), published.saturating_sub(written));
         let times = FlushTimes { began_micros, flush, publish };
         self.history.flushed(table.id, (view.version, version), times);
-        Ok(())
+        Ok(FlushEnd::Done)
     }
 
     /// The view of a table with unflushed rows up to `lsn`; `None` if it has none, since they were
@@ -286,7 +313,8 @@ impl Flusher {
             turn: view.tablets.iter().flat_map(|t| &t.rowsets).map(|r| r.rows()).sum(),
         };
         // Ids are reserved first, while running out of them is still an error that can be returned.
-        let ids = view.tablets.iter().map(|_| self.store.meta().ids().rowset());
+        let ids_max = usize::try_from(handed).unwrap_or(usize::MAX);
+        let ids = view.tablets.iter().take(ids_max).map(|_| self.store.meta().ids().rowset());
         let mut ids = ids.collect::<Result<Vec<_>>>()?;
         ids.iter().for_each(|rowset| in_flight.add(*rowset));
         let next_id = || ids.pop().expect("there is an id for each tablet");

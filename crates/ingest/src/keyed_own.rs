@@ -70,6 +70,13 @@ pub(crate) struct Step {
     pub bytes: usize,
 }
 
+impl Step {
+    /// The encoded rows that it writes.
+    pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        self.changes.iter().filter_map(|(_, change)| change.row.as_deref())
+    }
+}
+
 impl KeyedTable {
     pub fn new(target: &LoadTarget) -> Self {
         Self {

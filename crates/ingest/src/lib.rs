@@ -58,6 +58,7 @@ mod meeting;
 mod metadata;
 pub mod names;
 mod open;
+mod partitions;
 mod prepared;
 mod privacy;
 mod record;

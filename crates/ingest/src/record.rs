@@ -18,15 +18,15 @@
 //!                    0: none was open), version u64 (of the table from here on)
 //!           payload  u8 1 (truncate), then per table: tablets u32, ids u64;
 //!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop);
-//!                    u8 4 (empty: a truncate that lets generated ids go on), as u8 1
+//!                    u8 4 (empty: a truncate that lets generated ids go on), as u8 1; u8 5
+//!                    (divide), then the partitions, encoded by `meta::disk`
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64 (0: ids are reserved)
 //!           payload  what a flush or merge did, a definition, or the ends of ids: u8 0 and the
 //!                    event, encoded by `meta::disk`, or u8 1, its CRC-32C u32 and the name of the
 //!                    file that holds it
-//! term      stamp    empty
-//!           payload  the groups that it ends, ids and label limits, encoded by `meta::disk`
+//! term      stamp    empty; payload  groups that it ends, ids, label limits, by `meta::disk`
 //! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
@@ -35,7 +35,9 @@ use std::sync::Arc;
 use freshet_base::{
     DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TabletId, TxnId, Version, err,
 };
-use freshet_meta::{Definition, LabelKind, MetaEvent, RowsetMeta, TermRecord, Truncate, disk};
+use freshet_meta::{
+    Definition, LabelKind, MetaEvent, Repartition, RowsetMeta, TermRecord, Truncate, disk,
+};
 use freshet_schema::TableSchema;
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
@@ -57,7 +59,7 @@ pub enum Kind {
     /// Rows, or rowsets of a large load, of one or more tables.
     Load = 1,
     GroupEnd = 2,
-    /// TRUNCATE, ALTER or DROP.
+    /// TRUNCATE, ALTER, DROP, or a change of partitions.
     Barrier = 3,
     /// Removed rows.
     Removal = 4,
@@ -221,6 +223,8 @@ pub enum BarrierBody {
     Empty(Vec<Vec<TabletId>>),
     /// The table has this schema from here on.
     Alter(Arc<TableSchema>),
+    /// The table has other partitions from here on.
+    Divide(Repartition),
     /// The tables are dropped.
     Drop,
 }
@@ -253,6 +257,7 @@ impl BarrierBody {
                 payload
             }
             Self::Alter(schema) => [&[2], &disk::encode(&**schema)[..]].concat(),
+            Self::Divide(change) => [&[5], &disk::encode(change)[..]].concat(),
             Self::Drop => vec![3],
         }
     }
@@ -276,6 +281,11 @@ impl BarrierBody {
                 assert_eq!(tables.len(), 1, "an ALTER is of one table");
                 let table = tables[0].table;
                 MetaEvent::Define { table, change: Definition::Schema(schema) }
+            }
+            Self::Divide(change) => {
+                assert_eq!(tables.len(), 1, "partitions are of one table");
+                let (table, change) = (tables[0].table, Definition::Partitions(change.partitions));
+                MetaEvent::Define { table, change }
             }
             Self::Drop => MetaEvent::Drop(tables.iter().map(|stamp| stamp.table).collect()),
         }
@@ -462,20 +472,24 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
         let ended = (txn.get() > 0).then_some(txn);
         tables.push(BarrierStamp { table, incarnation, schema_version, ended, version });
     }
-    let body = match payload.u8()? {
-        kind @ (1 | 4) => {
-            let tablets = (0..count).map(|_| payload.tablets()).collect::<Result<_>>()?;
-            if kind == 1 { BarrierBody::Truncate(tablets) } else { BarrierBody::Empty(tablets) }
-        }
-        2 if count == 1 => {
-            let schema = disk::decode(payload.0).map_err(|error| {
-                err!(Corruption, "the schema of an ALTER is unreadable: {error}")
-            })?;
-            BarrierBody::Alter(Arc::new(schema))
-        }
-        3 => BarrierBody::Drop,
-        other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
-    };
+    let body =
+        match payload.u8()? {
+            kind @ (1 | 4) => {
+                let tablets = (0..count).map(|_| payload.tablets()).collect::<Result<_>>()?;
+                if kind == 1 { BarrierBody::Truncate(tablets) } else { BarrierBody::Empty(tablets) }
+            }
+            2 if count == 1 => {
+                let schema = disk::decode(payload.0).map_err(|error| {
+                    err!(Corruption, "the schema of an ALTER is unreadable: {error}")
+                })?;
+                BarrierBody::Alter(Arc::new(schema))
+            }
+            5 if count == 1 => BarrierBody::Divide(disk::decode(payload.0).map_err(|error| {
+                err!(Corruption, "partitions of a table are unreadable: {error}")
+            })?),
+            3 => BarrierBody::Drop,
+            other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
+        };
     Ok(Record::Barrier { body, tables })
 }
 

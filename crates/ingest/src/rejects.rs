@@ -116,6 +116,9 @@ pub fn reason(fault: &Fault, plan: &InsertPlan) -> String {
         Fault::Missing { column: at } => {
             format!("column({}) values is null while columns is not nullable", column(*at).name)
         }
+        Fault::NoPartition { values } | Fault::NotInPartitions { values } => {
+            format!("no partition for this tuple. tuple={values}")
+        }
         Fault::Count { expected } => format!("the row has not the {expected} values it should"),
     }
 }

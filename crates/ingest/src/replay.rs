@@ -19,6 +19,7 @@ use freshet_storage::fold::{Barrier, Body, Event, Load, LostTruncate};
 use freshet_storage::side::{SideBody, SideEntry};
 
 use crate::append::{convert_later, loaded_rowsets};
+use crate::partitions::Divided;
 use crate::record::{self, BarrierBody, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
 use crate::state::TableState;
 use crate::store::Store;
@@ -224,6 +225,11 @@ impl<'a> Replay<'a> {
                 Barrier::Truncate { incarnation: stamp.incarnation }
             }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
+            BarrierBody::Divide(change) => {
+                let schema = state.lock().log().schema(stamp.schema_version);
+                let Some(schema) = schema else { return };
+                Barrier::Divide(Divided::new(change, &schema).division)
+            }
             BarrierBody::Drop => Barrier::Drop,
         };
         let BarrierStamp { ended, version, .. } = *stamp;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use freshet_base::{ByteSize, DbId, Incarnation, Lsn, Result, Retry, SchemaVersion};
 use freshet_base::{TableId, TxnId, Version, err};
-use freshet_schema::Table;
+use freshet_schema::{Table, TableSchema};
 use freshet_storage::delta::Delta;
 use freshet_storage::fold::{Base, TableLog};
 use freshet_storage::resolver::Resolver;
@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::counter::Counter;
 use crate::group::{GroupCommit, GroupLimits, OpenGroup};
 use crate::job::Job;
+use crate::partitions::Layout;
 
 /// After this many consecutive failures of its flush, a table rejects loads.
 const FLUSH_FAILURES_MAX: u64 = 3;
@@ -43,6 +44,8 @@ pub struct TableState {
     /// Held by a statement that changes its definition, from reading the current one until the new
     /// one has settled.
     pub altering: futures::lock::Mutex<()>,
+    /// Its partitions at the end of the log; only changed under the append lock.
+    layout: Mutex<Option<Arc<Layout>>>,
     name: Mutex<String>,
     interval_ms: AtomicU64,
     data_bytes: AtomicU64,
@@ -69,11 +72,10 @@ impl TableState {
     /// whose generated ids go on with `next_id`.
     pub fn new(view: &TableView, db_name: &str, counted: Lsn, next_id: Option<u64>) -> Self {
         let (table, delta) = (&*view.table, Arc::clone(&view.delta));
-        let partition = table.partition();
         assert_eq!(delta.table(), table.id, "a table has a delta of its own");
         let base = Base {
-            partition: partition.id,
-            incarnation: partition.incarnation,
+            partition: table.partitions.first().expect("a table has a partition").id,
+            incarnation: table.incarnation(),
             schema_version: table.schema().version,
             version: view.version,
             flushed: view.flushed,
@@ -91,6 +93,7 @@ impl TableState {
             counter: next_id.map(|next| Arc::new(counter(table, next))),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
+            layout: Mutex::new(Layout::of(table)),
             name: Mutex::new(String::new()),
             interval_ms: AtomicU64::new(0),
             data_bytes: AtomicU64::new(0),
@@ -117,6 +120,55 @@ impl TableState {
     /// well. Reading blocks appends to the table.
     pub(crate) fn lock(&self) -> MutexGuard<'_, GroupCommit> {
         self.log.lock()
+    }
+
+    /// Its partitions at the end of the log; `None` without PARTITION BY.
+    pub(crate) fn layout(&self) -> Option<Arc<Layout>> {
+        self.layout.lock().clone()
+    }
+
+    /// Changes its partitions; called under the append lock.
+    pub(crate) fn set_layout(&self, layout: &Arc<Layout>) {
+        *self.layout.lock() = Some(Arc::clone(layout));
+    }
+
+    /// Checks rows that are to be appended. Returns the partitions that they were checked against,
+    /// for [`Self::check_rows_again`]; `None` without PARTITION BY.
+    ///
+    /// # Errors
+    /// 1526 for the first row that no partition takes.
+    pub(crate) fn check_rows(
+        &self,
+        version: SchemaVersion,
+        rows: &[u8],
+        removals: u32,
+    ) -> Result<Option<Arc<Layout>>> {
+        let Some(layout) = self.layout() else { return Ok(None) };
+        let schema = self.lock().log().schema(version);
+        let schema = schema.expect("rows name a schema that was made known");
+        layout.check(&schema, rows, removals)?;
+        Ok(Some(layout))
+    }
+
+    /// Checks rows where partitions have changed since they were checked; called under the append
+    /// lock, with the schema of the rows.
+    ///
+    /// # Errors
+    /// Those of [`Self::check_rows`].
+    pub(crate) fn check_rows_again(
+        &self,
+        checked: Option<&Arc<Layout>>,
+        schema: impl FnOnce() -> Option<Arc<TableSchema>>,
+        rows: &[u8],
+        removals: u32,
+    ) -> Result<()> {
+        let Some(checked) = checked else { return Ok(()) };
+        let layout = self.layout().expect("a table stays divided");
+        if Arc::ptr_eq(checked, &layout) {
+            return Ok(());
+        }
+        let schema = schema().expect("rows name a schema that was made known");
+        layout.check(&schema, rows, removals)
     }
 
     /// The number of ended groups and large loads.

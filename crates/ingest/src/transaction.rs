@@ -186,6 +186,8 @@ impl OwnRows {
         key_rules: KeyRules,
     ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
+        let (state, version) = (&target.state, target.schema().version);
+        state.check_rows(version, buffer.row_bytes(), buffer.removals())?;
         // Ids are given out once the term has begun; nobody waits for that while holding memory.
         engine.begun().await?;
         let reserved = self.use_ids(engine, target, buffer.ids())?;
@@ -260,6 +262,10 @@ impl OwnRows {
         patience: WaitLimit,
     ) -> Result<Loaded> {
         let (outcome, seen) = (step.outcome.clone(), step.seen);
+        if target.table().partition_by.is_some() {
+            let version = target.schema().version;
+            step.rows().try_for_each(|row| target.state.check_rows(version, row, 0).map(drop))?;
+        }
         self.check_keyed_room(engine, step.bytes)?;
         let until = patience.soon(&engine.admission);
         let held = engine.admission.hold(step.bytes as u64, until).await?;

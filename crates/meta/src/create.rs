@@ -4,7 +4,8 @@ use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    Distribution, KeyModel, LengthUnit, Placement, Properties, TableForm, TableSchema,
+    Distribution, KeyModel, LengthUnit, PartitionBy, Placement, Properties, TABLETS_MAX, TableForm,
+    TableSchema,
 };
 
 use crate::spec::{
@@ -15,8 +16,10 @@ use crate::{names, properties};
 
 mod aggregate;
 mod column;
+mod partition;
 
 pub(crate) use column::column;
+pub(crate) use partition::{NewPartition, TO_DAYS_OF_1970, one_more, range_text};
 
 use aggregate::check_aggregates;
 
@@ -48,6 +51,9 @@ pub struct Planned {
     pub declared_keys: Vec<DeclaredKey>,
     pub distribution: Distribution,
     pub placement: Option<Placement>,
+    pub partition_by: Option<PartitionBy>,
+    /// Those of PARTITION BY.
+    pub partitions: Vec<NewPartition>,
     /// The number of tablets in its partition.
     pub buckets: u32,
     /// Whether the number of buckets was not given.
@@ -83,6 +89,7 @@ impl Planned {
             None => None,
         };
         let written = spec.distribution.as_ref().or(by_clause.as_ref());
+        let (partition_by, partitions) = partition::divided(spec, &columns, key_model, &sort_key)?;
         Ok(Self {
             distribution: match key_model {
                 KeyModel::Duplicate => distribution(written, &columns)?,
@@ -91,8 +98,10 @@ impl Planned {
                 }
             },
             placement,
+            partition_by,
             key_model,
-            buckets: buckets(spec.buckets)?,
+            buckets: buckets(spec.buckets, partitions.len())?,
+            partitions,
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
             schema: TableSchema::new(SchemaVersion(1), columns, sort_key),
             key_columns,
@@ -548,7 +557,7 @@ fn distribution_by_key(
     Ok(distribution)
 }
 
-fn buckets(written: BucketsSpec) -> Result<u32> {
+fn buckets(written: BucketsSpec, partitions: usize) -> Result<u32> {
     let count = match written {
         BucketsSpec::Unset | BucketsSpec::Auto => return Ok(AUTO_BUCKETS),
         BucketsSpec::Count(count) => count,
@@ -558,6 +567,11 @@ fn buckets(written: BucketsSpec) -> Result<u32> {
             Unknown,
             "The number of hash distribution should be greater than zero: \
              write BUCKETS 1 or more, or BUCKETS AUTO"
+        ),
+        Ok(count) if count as usize * partitions > TABLETS_MAX => bail!(
+            TooManyPartitions,
+            "Too many partitions (including subpartitions) were defined: {partitions} of {count} \
+             buckets each, limit {TABLETS_MAX} in a table"
         ),
         Ok(count) if count <= BUCKETS_MAX => Ok(count),
         _ => bail!(Unknown, "Number of buckets is {count}, limit {BUCKETS_MAX}"),

@@ -11,7 +11,7 @@ use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail,
 use freshet_schema::{Partition, Properties, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, DatabaseMode, is_reserved_database};
-use crate::create::Planned;
+use crate::create::{NewPartition, Planned};
 use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
 use crate::{names, properties};
@@ -144,13 +144,13 @@ impl Meta {
 
     /// The planned table with new ids.
     pub(crate) fn table_of(&self, db: DbId, spec: &TableSpec, planned: Planned) -> Result<Table> {
-        let tablets = (0..planned.buckets).map(|_| self.ids().tablet());
-        let partition = Partition {
-            id: self.ids().partition()?,
-            name: spec.name.clone(),
-            incarnation: Incarnation(1),
-            tablets: tablets.collect::<Result<_>>()?,
+        let whole = NewPartition { name: spec.name.clone(), values: None };
+        let new = match planned.partition_by {
+            Some(_) => planned.partitions,
+            None => vec![whole],
         };
+        let partition = |new| self.partition_of(new, planned.buckets, Incarnation(1));
+        let partitions = new.into_iter().map(partition).collect::<Result<_>>()?;
         let last = planned.schema.columns.iter().map(|column| column.id).max();
         Ok(Table {
             id: self.ids().table()?,
@@ -162,7 +162,8 @@ impl Meta {
             declared_keys: planned.declared_keys,
             history: SchemaHistory::new(planned.schema),
             next_column: last.map_or(ColumnId(1), ColumnId::next),
-            partitions: vec![partition],
+            partition_by: planned.partition_by,
+            partitions,
             distribution: planned.distribution,
             placement: planned.placement,
             buckets_auto: planned.buckets_auto,
@@ -172,6 +173,18 @@ impl Meta {
             unlisted: false,
             sequence: None,
         })
+    }
+
+    /// A new partition with new ids.
+    pub(crate) fn partition_of(
+        &self,
+        new: NewPartition,
+        buckets: u32,
+        incarnation: Incarnation,
+    ) -> Result<Partition> {
+        let NewPartition { name, values } = new;
+        let tablets = (0..buckets).map(|_| self.ids().tablet()).collect::<Result<_>>()?;
+        Ok(Partition { id: self.ids().partition()?, name, incarnation, tablets, values })
     }
 
     /// New tablets for all partitions of a table.

@@ -14,6 +14,7 @@ mod column;
 mod event;
 mod log;
 mod number;
+mod partition;
 mod prepared;
 mod rowset;
 mod sequence;

@@ -5,12 +5,13 @@
 //! the same value. The store contains a checkpoint of it (`checkpoint.rs`), its value at one LSN.
 //! Newer changes follow from the log.
 
+mod event;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use freshet_base::{DbId, Incarnation, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId};
-use freshet_base::{Version, err};
-use freshet_schema::{DeclaredKey, Properties, Sequence, Table, TableSchema};
+use freshet_base::{DbId, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId, Version, err};
+use freshet_schema::{Table, TableSchema};
 use imbl::OrdMap;
 
 use crate::catalog::Catalog;
@@ -19,7 +20,8 @@ use crate::keys;
 use crate::names;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::store::MetaStore;
-use crate::term::TermRecord;
+
+pub use event::{Definition, MetaEvent, NewMarks, Publish, Replacement, Truncate};
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,107 +53,6 @@ impl Flushed {
         assert!(version >= self.version, "versions of a table rise in log order");
         Self { version, version_lsn: lsn, ..self }
     }
-}
-
-/// The result of a flush: its rowsets become part of the table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Publish {
-    pub table: TableId,
-    /// The flushed LSN before it.
-    pub from: Lsn,
-    /// The flushed LSN after it.
-    pub to: Lsn,
-    /// The table's version at `to`.
-    pub version: Version,
-    /// The schema version at `to`.
-    pub schema_version: SchemaVersion,
-    /// The new rowsets; empty if the range contains no rows.
-    pub rowsets: Vec<RowsetMeta>,
-    /// The rows of earlier rowsets that died in the range; `None` if none did.
-    pub marks: Option<NewMarks>,
-}
-
-/// The mark file of a flush.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewMarks {
-    pub file: MarkFileMeta,
-    /// Whether it has all marks of the table, so that earlier files of marks are not needed.
-    pub is_whole: bool,
-}
-
-/// The result of a merge: the new rowset replaces the merged ones.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Replacement {
-    pub table: TableId,
-    pub tablet: TabletId,
-    /// The merged rowsets: adjacent ones, in LSN order.
-    pub removed: Vec<RowsetId>,
-    /// The new rowset.
-    pub added: RowsetMeta,
-    /// Its rows that died while the merge ran; `None` if none did.
-    pub marks: Option<MarkFileMeta>,
-}
-
-/// A TRUNCATE of one table: new, empty tablets from its record on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Truncate {
-    pub table: TableId,
-    /// The table's version there.
-    pub version: Version,
-    /// The incarnation of its partitions from there on.
-    pub incarnation: Incarnation,
-    /// The new tablets of all partitions, in the order of the old ones.
-    pub tablets: Vec<TabletId>,
-    /// Whether generated ids go on: it is a DELETE of all rows.
-    pub keeps_counter: bool,
-}
-
-/// A change of a table's definition that leaves its rows alone.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Definition {
-    /// RENAME inside its database.
-    Name(String),
-    /// A table created by CREATE TABLE AS SELECT appears under its name.
-    Listed,
-    /// SET.
-    Properties(Properties),
-    /// ALTER of columns: the next schema version.
-    Schema(Arc<TableSchema>),
-    /// ALTER SEQUENCE.
-    Sequence(Sequence),
-    /// CREATE and DROP INDEX: all keys that the table has behind it.
-    Keys(Vec<DeclaredKey>),
-}
-
-/// The effect of a record of the log on metadata.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MetaEvent {
-    /// A flush.
-    Publish(Publish),
-    /// A merge.
-    Replace(Replacement),
-    /// CREATE TABLE.
-    Create(Arc<Table>),
-    Define {
-        table: TableId,
-        change: Definition,
-    },
-    /// RENAME of tables inside their databases: the names that they have behind all of it.
-    Rename(Vec<(TableId, String)>),
-    /// TRUNCATE of several tables at one position.
-    Truncate(Vec<Truncate>),
-    /// DROP TABLE.
-    Drop(Vec<TableId>),
-    DropDatabase(DbId),
-    /// Ids below these ends are reserved.
-    Reserve(IdEnds),
-    /// A term begins.
-    Term(TermRecord),
-    /// Generated ids of a table below `end` may have been given from here on.
-    Counter {
-        table: TableId,
-        end: u64,
-    },
 }
 
 /// The metadata of a table.
@@ -454,7 +355,7 @@ impl Fold {
 
     fn define(&mut self, id: TableId, change: &Definition) -> bool {
         let Some(table) = self.catalog.table_by_id(id) else { return false };
-        let mut next = Table::clone(table);
+        let (mut next, mut gone) = (Table::clone(table), Vec::new());
         match change {
             Definition::Name(name) if self.is_free(table, name) => next = renamed(table, name),
             Definition::Listed if self.is_free(table, &table.name) => next.unlisted = false,
@@ -463,6 +364,12 @@ impl Fold {
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys) => next.declared_keys.clone_from(keys),
+            Definition::Partitions(_) if table.partition_by.is_none() => return false,
+            Definition::Partitions(partitions) => {
+                next.partitions.clone_from(partitions);
+                let kept = next.tablets().collect::<HashSet<_>>();
+                gone.extend(table.tablets().filter(|tablet| !kept.contains(tablet)));
+            }
             Definition::Schema(schema) => {
                 if schema.version <= table.schema().version {
                     return false;
@@ -473,6 +380,7 @@ impl Fold {
             }
         }
         self.put_table(Arc::new(next));
+        self.remove_rowsets(gone.into_iter());
         true
     }
 
@@ -553,10 +461,7 @@ impl Fold {
                 table.and_then(|table| match change {
                     Definition::Name(name) => self.holder(table, name),
                     Definition::Listed => self.holder(table, &table.name),
-                    Definition::Properties(_)
-                    | Definition::Schema(_)
-                    | Definition::Sequence(_)
-                    | Definition::Keys(_) => None,
+                    _ => None,
                 })
             }
             MetaEvent::Rename(tables) => return self.rename_others(self.in_the_way(tables)),
@@ -585,8 +490,8 @@ impl Fold {
 fn renamed(table: &Table, name: &str) -> Table {
     let mut next = Table::clone(table);
     // The single partition has the name of its table.
-    for partition in &mut next.partitions {
-        name.clone_into(&mut partition.name);
+    if table.partition_by.is_none() {
+        next.partitions.iter_mut().for_each(|partition| name.clone_into(&mut partition.name));
     }
     name.clone_into(&mut next.name);
     next

@@ -34,6 +34,7 @@ mod meta;
 #[cfg(test)]
 mod model;
 mod names;
+mod partition;
 mod prepared;
 mod privilege;
 mod properties;
@@ -73,15 +74,17 @@ pub use label::{
 };
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::Meta;
+pub use partition::{PartitionChange, PartitionsChanged, Repartition, unknown_partition};
 pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
-pub use show::{NOT_ENFORCED, show_create_table};
+pub use show::{NOT_ENFORCED, PartitionText, partition_text, show_create_table};
 pub use spec::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec,
-    KeyModelSpec, KeySpec, PlacementSpec, TableSpec,
+    KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec, TableSpec, ValueSpec,
+    ValuesSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

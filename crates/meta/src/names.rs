@@ -54,6 +54,18 @@ pub(crate) fn check_table(name: &str, form: TableForm) -> Result<()> {
     }
 }
 
+/// Checks that a partition can have this name.
+pub(crate) fn check_partition(name: &str) -> Result<()> {
+    if !is_mysql_name(name) {
+        bail!(
+            WrongTableName,
+            "Incorrect partition name '{name}': at most {NAME_CHARS_MAX} characters, without \
+             points and slashes"
+        );
+    }
+    Ok(())
+}
+
 /// Names that a table can have instead of `name`, which is one.
 pub(crate) fn similar(name: &str) -> impl Iterator<Item = String> + '_ {
     (1..).map(move |number: u64| {

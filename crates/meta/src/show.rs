@@ -9,6 +9,10 @@ use freshet_schema::{
 
 use crate::properties;
 
+mod partition;
+
+pub use partition::{PartitionText, partition_text};
+
 /// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
 /// remains valid in MySQL.
 pub const NOT_ENFORCED: &str = "not enforced";
@@ -120,6 +124,10 @@ fn olap_tail(table: &Table) -> String {
         tail += &format!("\nCOMMENT {}", text(&table.comment));
     }
     tail += "\n";
+    if let Some(by) = &table.partition_by {
+        tail += &partition::clause(table, by);
+        tail += "\n";
+    }
     tail += &placement(table);
     tail += "\n";
     tail += &property_list(properties::effective(&table.properties));
@@ -141,6 +149,9 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
         KeyModel::Primary => Some(&table.distribution) == by_key.as_ref(),
         _ => table.distribution == Distribution::Random,
     };
+    if let Some(by) = &table.partition_by {
+        tail += &format!("\n {}", partition::clause(table, by));
+    }
     if table.placement.is_some() || !is_default || !table.buckets_auto {
         tail += &format!("\n{}", placement(table));
     }

@@ -1,6 +1,9 @@
 //! Specifications of tables from the SQL layer, independent of syntax.
 
-use freshet_schema::{Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, TableForm};
+use freshet_schema::{
+    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, PartitionFunction, PartitionMethod,
+    TableForm,
+};
 
 /// The DEFAULT clause.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -97,6 +100,44 @@ pub struct PlacementSpec {
     pub columns: Vec<String>,
 }
 
+/// A value of a partition, as written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ValueSpec {
+    Null,
+    MaxValue,
+    /// A literal, in the text form that an INSERT accepts.
+    Literal(String),
+    /// The function of PARTITION BY, of this value of the column.
+    Call(PartitionFunction, String),
+}
+
+/// The values of a partition, as written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ValuesSpec {
+    LessThan(Vec<ValueSpec>),
+    /// From the first bound on, and below the second.
+    Range(Vec<ValueSpec>, Vec<ValueSpec>),
+    In(Vec<Vec<ValueSpec>>),
+}
+
+/// A partition of PARTITION BY or ADD PARTITION.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionSpec {
+    pub name: String,
+    pub if_not_exists: bool,
+    pub values: ValuesSpec,
+}
+
+/// The PARTITION BY clause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionBySpec {
+    pub method: PartitionMethod,
+    pub columns: Vec<String>,
+    pub function: Option<PartitionFunction>,
+    pub has_columns_word: bool,
+    pub partitions: Vec<PartitionSpec>,
+}
+
 /// The BUCKETS clause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BucketsSpec {
@@ -124,6 +165,7 @@ pub struct TableSpec {
     pub distribution: Option<DistributionSpec>,
     /// In place of `distribution`.
     pub placement: Option<PlacementSpec>,
+    pub partition_by: Option<PartitionBySpec>,
     pub buckets: BucketsSpec,
     /// PROPERTIES in the order written.
     pub properties: Vec<(String, String)>,
@@ -147,6 +189,7 @@ impl TableSpec {
             foreign_keys: Vec::new(),
             distribution: None,
             placement: None,
+            partition_by: None,
             buckets: BucketsSpec::Unset,
             properties: Vec::new(),
             comment: String::new(),

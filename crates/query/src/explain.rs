@@ -107,7 +107,7 @@ mod tests {
     fn plan() -> Operator {
         let scan = |table: &str, rows| Operator {
             text: format!("Scan {table}"),
-            scanned: Some(Scanned { table: table.to_owned(), rows }),
+            scanned: Some(Scanned { partitions: None, table: table.to_owned(), rows }),
             inputs: Vec::new(),
         };
         let inputs = vec![scan("d.t", 3), scan("d.u", 0)];

@@ -44,6 +44,7 @@ mod membership;
 pub mod origin;
 pub mod parameters;
 pub mod parser;
+mod partitions;
 pub mod provider;
 pub mod prune;
 mod ranges;

@@ -17,6 +17,7 @@ mod insert;
 mod into;
 mod items;
 mod load;
+mod partition;
 mod placement;
 mod prepare;
 mod roles;
@@ -359,15 +360,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "DELETE" => change::delete(cursor).map(|change| Statement::Change(Box::new(change))),
         "CREATE" => create(cursor),
         "DROP" => drop(cursor),
-        "TRUNCATE" => {
-            cursor.words("TABLE");
-            let tables = cursor.list(Cursor::table)?;
-            if cursor.words("PARTITION") {
-                return Err(refuse("TRUNCATE ... PARTITION"));
-            }
-            cursor.words("FORCE");
-            Ok(Statement::Truncate(tables))
-        }
+        "TRUNCATE" => partition::truncate(cursor),
         "ALTER" => alter(cursor),
         "RENAME" if cursor.words("SEQUENCE") => sequence::rename(cursor).map(sequence_statement),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),

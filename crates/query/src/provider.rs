@@ -25,6 +25,7 @@ use futures::future::join_all;
 use crate::error::external;
 use crate::functions::meaning;
 use crate::origin::ColumnOrigin;
+use crate::partitions;
 use crate::prune::{Condition, tablets, without_zone};
 use crate::scan::{
     BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, PruningCounts, ScanExec, is_instant, spread,
@@ -40,21 +41,24 @@ const FOOTERS_PLANNED_MAX: usize = 64;
 /// A table of a snapshot.
 pub struct StoredTable {
     database: String,
+    /// With the partitions that are read, if these are named.
+    full_name: String,
     snapshot: Arc<TableSnapshot>,
     zone: Zone,
     schema: SchemaRef,
 }
 
 impl StoredTable {
-    /// A table as of a snapshot; instants are displayed in `zone`.
-    pub fn new(database: &str, snapshot: TableSnapshot, zone: Zone) -> Self {
+    /// A table as of a snapshot, by its database and name; instants are displayed in `zone`.
+    pub fn new((database, name): (&str, &str), snapshot: TableSnapshot, zone: Zone) -> Self {
         let schema = planned_schema(database, &snapshot);
-        Self { database: database.to_owned(), snapshot: Arc::new(snapshot), zone, schema }
+        let (database, full_name) = (database.to_owned(), name.to_owned());
+        Self { database, full_name, snapshot: Arc::new(snapshot), zone, schema }
     }
 
     /// Its database and name.
     pub fn place(&self) -> (String, String) {
-        (self.database.clone(), self.snapshot.table.name.clone())
+        (self.database.clone(), self.full_name.clone())
     }
 
     /// Its definition.
@@ -132,7 +136,12 @@ impl StoredTable {
         let partitions = table.partitions.iter();
         let kept = partitions
             .map(|partition| partition.tablets.iter().filter(|tablet| is_kept(**tablet)).count());
+        let named = table.partitions.iter().zip(kept.clone()).filter(|(_, kept)| *kept > 0);
+        let names = table.partition_by.as_ref().map(|_| {
+            named.map(|(partition, _)| &*partition.name).collect::<Vec<_>>().join(",").into()
+        });
         let mut left = PruningCounts {
+            names,
             partitions: [kept.clone().filter(|kept| *kept > 0).count(), table.partitions.len()],
             tablets: [kept.sum(), table.tablets().count()],
             rowsets: [0, snapshot.rowsets().count()],
@@ -175,11 +184,19 @@ impl StoredTable {
         let filter = meaning::bare(filter)?;
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = state.create_physical_expr(filter, &schema)?;
-        let condition = Condition::new(&expr, &self.schema, self.columns(), self.zone);
-        Ok(ScanPruning {
-            prune: condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>),
-            tablets: tablets(&expr, &self.snapshot.table, self.columns(), self.zone),
-        })
+        let (table, columns, zone) = (&self.snapshot.table, self.columns(), self.zone);
+        let condition = Condition::new(&expr, &self.schema, columns, zone);
+        let prune = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
+        let mut tablets = tablets(&expr, table, columns, zone);
+        let partitions = partitions::kept(&expr, prune.as_deref(), table, columns, zone);
+        if let Some(partitions) = partitions {
+            let of_these = partitions::tablets(table, &partitions);
+            tablets = Some(match tablets {
+                Some(tablets) => tablets.intersection(&of_these).copied().collect(),
+                None => of_these,
+            });
+        }
+        Ok(ScanPruning { prune, tablets })
     }
 }
 

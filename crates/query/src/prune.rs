@@ -149,10 +149,28 @@ pub fn tablets(
 ) -> Option<HashSet<TabletId>> {
     let Distribution::Hash(ids) = &table.distribution else { return None };
     let said = LiteralGuarantee::analyze(expr);
+    let (batch, of) = said_rows(&said, ids, schema, zone)?;
+    let mut tablets = HashSet::new();
+    for partition in &table.partitions {
+        let buckets = u32::try_from(partition.tablets.len()).ok()?;
+        let at = hash::tablet_indices(&batch, &of, &table.distribution, buckets, 0);
+        tablets.extend(at.into_iter().map(|at| partition.tablets[at as usize]));
+    }
+    Some(tablets)
+}
+
+/// All combinations of values to which a condition restricts some columns, as rows of these
+/// columns; `None` if it does not restrict each of them to few values.
+pub fn said_rows(
+    said: &[LiteralGuarantee],
+    ids: &[ColumnId],
+    schema: &TableSchema,
+    zone: Zone,
+) -> Option<(RecordBatch, TableSchema)> {
     let mut values = Vec::new();
     for id in ids {
         let column = &schema.columns[schema.position_of(*id)?];
-        values.push((column, said_values(&said, column, zone)?));
+        values.push((column, said_values(said, column, zone)?));
     }
     let count = values.iter().try_fold(1, |count: usize, (_, of)| count.checked_mul(of.len()))?;
     if count > COMBINATIONS_MAX {
@@ -182,13 +200,7 @@ pub fn tablets(
             .collect::<Vec<_>>(),
     );
     let batch = RecordBatch::try_new(Arc::new(fields), arrays).ok()?;
-    let mut tablets = HashSet::new();
-    for partition in &table.partitions {
-        let buckets = u32::try_from(partition.tablets.len()).ok()?;
-        let at = hash::tablet_indices(&batch, &of, &table.distribution, buckets, 0);
-        tablets.extend(at.into_iter().map(|at| partition.tablets[at as usize]));
-    }
-    Some(tablets)
+    Some((batch, of))
 }
 
 /// The values to which a condition restricts a column, in their stored form.

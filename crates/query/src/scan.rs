@@ -91,8 +91,10 @@ pub fn spread(mut morsels: Vec<Morsel>, count: usize) -> Vec<Vec<Morsel>> {
 }
 
 /// What pruning by metadata left: remaining and total numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PruningCounts {
+    /// Of the partitions that are left, where PARTITION BY divides the table.
+    pub names: Option<Arc<str>>,
     pub partitions: [usize; 2],
     pub tablets: [usize; 2],
     pub rowsets: [usize; 2],
@@ -188,7 +190,7 @@ impl ScanExec {
     fn learning(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> Self {
         Self {
             table: self.table.clone(),
-            left: self.left,
+            left: self.left.clone(),
             snapshot: Arc::clone(&self.snapshot),
             partitions: self.partitions.clone(),
             request: Arc::clone(&self.request),
@@ -211,6 +213,8 @@ impl fmt::Debug for ScanExec {
 /// A table that an operator scans.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scanned {
+    /// The names of those that are read, where PARTITION BY divides the table.
+    pub partitions: Option<Arc<str>>,
     /// Its name with that of its database.
     pub table: String,
     /// The rows that may have to be read, after pruning.
@@ -221,7 +225,7 @@ impl ScanExec {
     /// What it scans, for EXPLAIN.
     pub fn scanned(&self) -> Scanned {
         let rows = self.partitions.iter().flatten().map(Morsel::rows).sum::<u64>();
-        Scanned { table: self.table.clone(), rows }
+        Scanned { table: self.table.clone(), partitions: self.left.names.clone(), rows }
     }
 }
 
@@ -231,7 +235,7 @@ impl DisplayAs for ScanExec {
         let memory = morsels.clone().filter(|morsel| matches!(morsel, Morsel::Memory(_))).count();
         let rows = self.scanned().rows;
         let slices = morsels.count() - memory;
-        let PruningCounts { partitions, tablets, rowsets, segments } = &self.left;
+        let PruningCounts { partitions, tablets, rowsets, segments, .. } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
             f,
@@ -247,6 +251,9 @@ impl DisplayAs for ScanExec {
             segments[0],
             segments[1],
         )?;
+        if let (Some(names), true) = (&self.left.names, partitions[0] < partitions[1]) {
+            write!(f, ", partitions: {names}")?;
+        }
         match &self.learned {
             Some(learned) => write!(f, ", learns {learned}"),
             None => Ok(()),

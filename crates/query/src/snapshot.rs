@@ -7,7 +7,8 @@ use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
-use freshet_base::{Result, TableId, err};
+use freshet_base::{Result, TableId, bail, err};
+use freshet_meta::unknown_partition;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::provider::{StoredTable, UnboundTable};
@@ -25,28 +26,57 @@ pub struct SnapshotTables<'a> {
     pub system: &'a dyn Tables,
 }
 
+/// Stands between the name of a table and those of the partitions that are read of it.
+pub const PARTITION_MARK: char = '\u{1}';
+
+/// The name of a table without the partitions that are read of it.
+pub fn without_partitions(name: &str) -> &str {
+    name.split_once(PARTITION_MARK).map_or(name, |(table, _)| table)
+}
+
+/// What a statement reads of the partitions that it names.
+fn within(snapshot: TableSnapshot, names: &[&str]) -> Result<TableSnapshot> {
+    let table = &snapshot.table;
+    if table.partition_by.is_none() {
+        bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+    }
+    let at = |name: &&str| {
+        let at = table.partitions.iter().position(|one| one.name.eq_ignore_ascii_case(name));
+        at.ok_or_else(|| unknown_partition(table, name))
+    };
+    let partitions = names.iter().map(at).collect::<Result<Vec<_>>>()?;
+    Ok(snapshot.within(&partitions))
+}
+
 impl SnapshotTables<'_> {
-    /// The table of this id, listed or not.
+    /// The table of this id, listed or not; its name may have partitions that are read of it.
     ///
     /// # Errors
-    /// 1146 when it does not exist.
-    pub fn stored(&self, database: &str, name: &str, id: TableId) -> Result<Table> {
+    /// 1146 when it does not exist; 1735 and 1747 for partitions that there are none.
+    pub fn stored(&self, database: &str, full_name: &str, id: TableId) -> Result<Table> {
+        let mut names = full_name.split(PARTITION_MARK);
+        let name = names.next().unwrap_or_default();
+        let partitions = names.collect::<Vec<_>>();
         let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
         let snapshot = self.snapshot.table(id)?.ok_or_else(missing)?;
-        let snapshot = (self.overlay)(snapshot)?;
-        Ok(Table(Arc::new(StoredTable::new(database, snapshot, self.zone))))
+        let mut snapshot = (self.overlay)(snapshot)?;
+        if !partitions.is_empty() {
+            snapshot = within(snapshot, &partitions)?;
+        }
+        Ok(Table(Arc::new(StoredTable::new((database, full_name), snapshot, self.zone))))
     }
 }
 
 impl Tables for SnapshotTables<'_> {
-    fn table(&self, database: &str, name: &str) -> Result<Table> {
+    fn table(&self, database: &str, full_name: &str) -> Result<Table> {
+        let name = without_partitions(full_name);
         if freshet_meta::is_reserved_database(database) {
             return self.system.table(database, name);
         }
         let catalog = &self.snapshot.catalog;
         catalog.require_database(database)?;
         let table = catalog.require_table(database, name)?;
-        self.stored(database, name, table.id)
+        self.stored(database, full_name, table.id)
     }
 }
 

@@ -149,11 +149,13 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         declared_keys: Vec::new(),
         history: SchemaHistory::new(TableSchema::new(SchemaVersion(1), columns, sort_key)),
         next_column: ColumnId(100),
+        partition_by: None,
         partitions: vec![Partition {
             id: PartitionId(1),
             name: "s".into(),
             incarnation: Incarnation(1),
             tablets: (0..BUCKETS).map(|tablet| TabletId(100 + tablet)).collect(),
+            values: None,
         }],
         distribution: Distribution::Hash(distribution.iter().map(|&at| id(at)).collect()),
         buckets_auto: false,
@@ -213,8 +215,8 @@ fn rowsets(table: &Arc<Table>, root: &Path, loads: &[RecordBatch]) -> Vec<Arc<Ro
 struct One(TableSnapshot, Zone);
 
 impl Tables for One {
-    fn table(&self, database: &str, _name: &str) -> Result<tables::Table> {
-        let table = StoredTable::new(database, self.0.clone(), self.1);
+    fn table(&self, database: &str, name: &str) -> Result<tables::Table> {
+        let table = StoredTable::new((database, name), self.0.clone(), self.1);
         Ok(tables::Table::new(Arc::new(table)))
     }
 }

@@ -47,11 +47,13 @@ fn table() -> Arc<Table> {
         declared_keys: Vec::new(),
         history: SchemaHistory::new(TableSchema::new(SchemaVersion(1), columns, vec![0])),
         next_column: ColumnId(4),
+        partition_by: None,
         partitions: vec![Partition {
             id: PartitionId(1),
             name: "s".into(),
             incarnation: Incarnation(1),
             tablets: vec![TabletId(1)],
+            values: None,
         }],
         distribution: Distribution::Random,
         buckets_auto: false,
@@ -128,8 +130,8 @@ fn read(bench: &Bench, tables: &Arc<One>, sql: &str) -> (Vec<Vec<String>>, usize
 struct One(TableSnapshot, Zone);
 
 impl Tables for One {
-    fn table(&self, database: &str, _name: &str) -> Result<tables::Table> {
-        let table = StoredTable::new(database, self.0.clone(), self.1);
+    fn table(&self, database: &str, name: &str) -> Result<tables::Table> {
+        let table = StoredTable::new((database, name), self.0.clone(), self.1);
         Ok(tables::Table::new(Arc::new(table)))
     }
 }

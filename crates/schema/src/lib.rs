@@ -19,6 +19,7 @@ pub mod fields;
 pub mod hash;
 pub mod history;
 pub mod key;
+pub mod partition;
 pub mod row;
 pub mod sequence;
 pub mod table;
@@ -31,6 +32,10 @@ pub use aggregate::Aggregate;
 pub use columns::ColumnsBuilder;
 pub use encode::encode;
 pub use fields::FieldFormat;
+pub use partition::{
+    LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
+    PartitionValues, Router, TABLETS_MAX, Unrouted,
+};
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
 pub use table::*;

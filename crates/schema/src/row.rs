@@ -119,6 +119,11 @@ impl<'a> RowWriter<'a> {
         &self.out[offset..]
     }
 
+    /// The bytes of the row that was begun last.
+    pub fn row_bytes(&self) -> &[u8] {
+        &self.out[self.row_start..]
+    }
+
     /// Overwrites bytes of a cell.
     pub fn patch(&mut self, offset: usize, bytes: &[u8]) {
         self.out[offset..offset + bytes.len()].copy_from_slice(bytes);

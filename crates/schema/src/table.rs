@@ -6,6 +6,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 
 use crate::aggregate::Aggregate;
+use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::sequence::Sequence;
 use crate::types::ColumnType;
 
@@ -268,6 +269,8 @@ pub struct Partition {
     pub incarnation: Incarnation,
     /// One per bucket, in bucket order.
     pub tablets: Vec<TabletId>,
+    /// Which rows it has; `None` without PARTITION BY.
+    pub values: Option<PartitionValues>,
 }
 
 /// Table properties. Those without an effect are kept as written.
@@ -398,7 +401,8 @@ pub struct Table {
     pub history: SchemaHistory,
     /// The id of the next column that is added.
     pub next_column: ColumnId,
-    /// Exactly one until PARTITION BY is implemented.
+    pub partition_by: Option<PartitionBy>,
+    /// At least one, and exactly one without PARTITION BY. All have as many buckets.
     pub partitions: Vec<Partition>,
     pub distribution: Distribution,
     /// What was written in place of DISTRIBUTED BY.
@@ -422,10 +426,26 @@ impl Table {
         self.history.current()
     }
 
-    /// The partition of all rows, as long as there is no PARTITION BY that divides them.
-    pub fn partition(&self) -> &Partition {
-        assert_eq!(self.partitions.len(), 1, "rows are divided by no PARTITION BY");
-        &self.partitions[0]
+    /// The number of buckets of each partition.
+    pub fn buckets(&self) -> u32 {
+        let first = self.partitions.first().expect("a table has a partition");
+        u32::try_from(first.tablets.len()).expect("buckets are bounded")
+    }
+
+    /// The incarnation of its partitions.
+    pub fn incarnation(&self) -> Incarnation {
+        self.partitions.first().expect("a table has a partition").incarnation
+    }
+
+    /// Finds the partitions of rows, by their index; `None` without PARTITION BY.
+    pub fn router(&self) -> Option<Router> {
+        let by = self.partition_by.as_ref()?;
+        Some(Router::new(by, self.partitions.iter().filter_map(|one| one.values.as_ref())))
+    }
+
+    /// The partition with a name, compared case-insensitively.
+    pub fn partition_named(&self, name: &str) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| partition.name.eq_ignore_ascii_case(name))
     }
 
     /// The PRIMARY KEY that was declared, enforced or not.

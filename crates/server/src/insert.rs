@@ -80,6 +80,7 @@ impl Target {
         };
         let plan = plan.filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
+        let plan = plan.dividing(table, on_existing == OnExisting::Skip);
         let groups = table.properties.is_light();
         let settings = settings.version;
         Ok(Self {
@@ -93,6 +94,14 @@ impl Target {
             partial,
             into,
         })
+    }
+
+    /// Takes rows of these partitions only.
+    ///
+    /// # Errors
+    /// 1735 and 1747 for partitions that there are none.
+    pub fn only(&mut self, partitions: &[String]) -> Result<()> {
+        self.plan.only(self.into.table(), partitions)
     }
 
     /// Whether the catalog and the session's settings are unchanged since it was resolved.

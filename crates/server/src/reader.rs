@@ -10,7 +10,7 @@ use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
-use freshet_query::snapshot::SnapshotTables;
+use freshet_query::snapshot::{SnapshotTables, without_partitions};
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
 use freshet_schema::{KeyModel, TableSchema, Zone};
@@ -239,7 +239,8 @@ impl Tables for Reader {
     }
 
     fn own_table(&self, database: &str, name: &str) -> Result<Option<Table>> {
-        let named = |one: &&TemporaryName| one.database == database && one.name == name;
+        let alone = without_partitions(name);
+        let named = |one: &&TemporaryName| one.database == database && one.name == alone;
         let Some(own) = self.temporary.iter().find(named) else { return Ok(None) };
         if self.defining.is_some() {
             bail!(ViewOfTemporary, "View's SELECT refers to a temporary table '{name}'");
@@ -255,8 +256,9 @@ impl Tables for Reader {
 impl Reader {
     /// A table for somebody who may read it.
     fn table_for(&self, reader: Actor<'_>, database: &str, name: &str) -> Result<Table> {
-        if !self.is_own(database, name) {
-            authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
+        let alone = without_partitions(name);
+        if !self.is_own(database, alone) {
+            authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, alone))?;
         }
         self.with_tables(|tables| tables.table(database, name))
     }

@@ -18,6 +18,7 @@ use rand::{Rng, SeedableRng};
 use crate::harness::{Death, Sim, data_files};
 use crate::loads::{Client, Outcome};
 use crate::model::Counts;
+use crate::rows::{PARTITIONS, is_divided};
 
 /// Ordinary tables, and keyed ones; the last one is dropped and recreated.
 const TABLES: [&str; 7] = ["t0", "t1", "t2", "k0", "p0", "p1", "t3"];
@@ -206,6 +207,10 @@ fn finish(sim: &mut Sim) {
             aborted.expect("a prepared load can be aborted");
         }
         for table in ["t0", "t1", "t2", "k0", "p0", "p1"] {
+            for at in (0..PARTITIONS.len()).filter(|_| is_divided(table)) {
+                // A crash may have left one dropped.
+                client.add_partition(table, at).await;
+            }
             let outcome = client.load(table, 3, GroupCommitMode::Sync, None).await;
             assert_ne!(outcome, Outcome::Refused, "a store with room takes loads");
         }
@@ -263,6 +268,7 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(alter(actor)));
     start(|actor| Box::pin(truncate(actor)));
+    start(|actor| Box::pin(divide(actor)));
     start(|actor| Box::pin(drop_and_create(actor)));
     start(|actor| Box::pin(flush(actor)));
     if plan.disk_fills {
@@ -441,6 +447,25 @@ async fn truncate(mut actor: Actor) {
             4 => actor.client.truncate(&["p0"]).await,
             _ => actor.client.truncate(&["t1"]).await,
         };
+    }
+}
+
+/// Partitions are emptied, or dropped and added again after a while.
+async fn divide(mut actor: Actor) {
+    for _ in 0..actor.statements / 3 {
+        actor.rest(250).await;
+        let table = *["t2", "k0", "p1"].choose(&mut actor.chance).expect("some");
+        let at = actor.chance.random_range(0..PARTITIONS.len());
+        // In MySQL's form the range of what is dropped is that of the next one.
+        if table == "p1" || actor.chance.random() {
+            actor.client.cut(table, at, true).await;
+            continue;
+        }
+        actor.client.cut(table, at, false).await;
+        if actor.chance.random() {
+            actor.rest(20).await;
+        }
+        actor.client.add_partition(table, at).await;
     }
 }
 

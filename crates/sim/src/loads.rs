@@ -9,7 +9,7 @@ use std::time::Duration;
 use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, PreparedEnd, WaitLimit};
-use freshet_meta::{Claim, ClaimOutcome, LabelKind, Renaming, SchemaChange};
+use freshet_meta::{Claim, ClaimOutcome, LabelKind, PartitionChange, Renaming, SchemaChange};
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::snapshot::Snapshot;
 use freshet_testkit::SimFs;
@@ -269,6 +269,42 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
     }
 
+    /// Drops and adds, or truncates, a partition of [`rows::PARTITIONS`].
+    pub async fn cut(&self, table: &str, at: usize, empties: bool) -> Outcome {
+        let outcome = self.try_cut(table, at, empties).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_cut(&self, table: &str, at: usize, empties: bool) -> Result<Outcome> {
+        let id = self.engine.target("d", table)?.id();
+        let (name, from, to) = rows::PARTITIONS[at];
+        let event = || Event::Cut(id, std::iter::once(from..to).collect());
+        let names = vec![name.to_owned()];
+        let change = match empties {
+            true => PartitionChange::Truncate(Some(names)),
+            false => PartitionChange::Drop { names, if_exists: false },
+        };
+        let (cut, lsn) = self.watched(self.engine.ddl().change_partitions(id, change), event).await;
+        cut?;
+        Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
+    }
+
+    /// Adds a partition of [`rows::PARTITIONS`].
+    pub async fn add_partition(&self, table: &str, at: usize) -> Outcome {
+        let outcome = self.try_add_partition(table, at).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_add_partition(&self, table: &str, at: usize) -> Result<Outcome> {
+        let id = self.engine.target("d", table)?.id();
+        let change = PartitionChange::Add(vec![rows::partition_spec(at)]);
+        let event = || Event::Cut(id, Vec::new());
+        let (added, lsn) =
+            self.watched(self.engine.ddl().change_partitions(id, change), event).await;
+        added?;
+        Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
+    }
+
     pub async fn drop_table(&self, table: &str) -> Outcome {
         let outcome = self.try_drop(table).await;
         self.outcome(outcome)
@@ -416,12 +452,16 @@ impl Client {
     /// Whether a client may get this error here.
     fn is_clear(&self, error: &Error) -> bool {
         use ErrorCode::{
-            Deadlock, DiskFull, DuplicateKey, Io, LockWaitTimeout, NoSuchTable, OutOfRoom,
-            SnapshotTooOld,
+            Deadlock, DiskFull, DuplicateKey, Io, LastPartition, LockWaitTimeout, NoPartition,
+            NoSuchPartition, NoSuchTable, OutOfRoom, PartitionExists, SnapshotTooOld,
+            UnknownPartition,
         };
         let ordinary = [OutOfRoom, DiskFull, NoSuchTable, SnapshotTooOld];
         let of_keys = [Deadlock, DuplicateKey, LockWaitTimeout];
-        ordinary.contains(&error.code())
+        let of_partitions =
+            [NoPartition, NoSuchPartition, UnknownPartition, PartitionExists, LastPartition];
+        of_partitions.contains(&error.code())
+            || ordinary.contains(&error.code())
             || of_keys.contains(&error.code())
             || error.code() == ErrorCode::TableDropMissing
             || (error.code() == Io && self.disk_fails)

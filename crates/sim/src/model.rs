@@ -42,6 +42,8 @@ pub enum Event {
     Truncate(Vec<TableId>),
     /// The table has this schema from here on.
     Alter(TableId, Arc<TableSchema>),
+    /// The rows of partitions that the table has lost here: the ranges of their dividers.
+    Cut(TableId, Vec<Range<i64>>),
     /// These tables are dropped.
     Drop(Vec<TableId>),
 }
@@ -169,6 +171,14 @@ impl Model {
             let parts = match event {
                 _ if open.is_empty() => break,
                 Event::Truncate(tables) if tables.contains(&table) => break,
+                Event::Cut(of, ranges) if *of == table => {
+                    open.retain(|key, row| {
+                        let is_cut = ranges.iter().any(|range| range.contains(key));
+                        assert!(!is_cut || row.is_none(), "key {key} of {table} is cut by {at}");
+                        !is_cut
+                    });
+                    continue;
+                }
                 Event::Load(parts, _) => parts.iter().filter(|part| part.table == table),
                 _ => continue,
             };
@@ -249,7 +259,10 @@ impl Model {
             let state = engine.table_state(load.part.table);
             let stands = state.is_some_and(|state| state.incarnation() == load.incarnation);
             let is_there = found.is_ok();
-            let may_be_gone = load.may_be_aborted || !stands;
+            let table = engine.catalog().table_by_id(load.part.table).cloned();
+            // Its partition may have gone, and with it the load when it was to be committed.
+            let is_divided = table.is_some_and(|table| table.partition_by.is_some());
+            let may_be_gone = load.may_be_aborted || !stands || is_divided;
             assert!(is_there || may_be_gone, "the prepared load {} is lost", load.label);
             self.counts.prepared += u64::from(is_there);
             is_there
@@ -318,7 +331,7 @@ impl Model {
             return;
         }
         self.counts.points += 1;
-        let wanted = expected.rows(schema, |_| true);
+        let wanted = expected.rows(schema, |_, _| true);
         if rows != wanted {
             panic!("table {table} by key at {at}: {}", difference(&rows, &wanted));
         }
@@ -357,14 +370,17 @@ impl Model {
             }
         };
         let wanted = match snapshot.freshness {
-            Freshness::Committed => expected.rows(&read.schema, |_| true),
+            Freshness::Committed => expected.rows(&read.schema, |_, _| true),
             Freshness::Published if read.is_keyed() => {
                 return self.check_prefix(&rows, expected, read);
             }
             Freshness::Published => {
                 let seen = rows.iter().map(|row| row.id).collect::<BTreeSet<_>>();
                 self.check_groups(expected, &seen, horizon);
-                expected.rows(&read.schema, |part| seen.contains(&part.ids.start))
+                // A change of partitions ends the group before it.
+                let is_whole = |lsn| expected.cuts.last().is_some_and(|(_, cut, _)| lsn < *cut);
+                let shown = |lsn, part: &Part| is_whole(lsn) || seen.contains(&part.ids.start);
+                expected.rows(&read.schema, shown)
             }
         };
         if rows != wanted {
@@ -392,8 +408,10 @@ impl Model {
         };
         let mut ends = (least..=parts.len()).filter(is_whole);
         let is_seen = ends.any(|end| {
-            let shown = ExpectedTable { parts: parts[..end].to_vec(), ..Default::default() };
-            shown.rows(&read.schema, |_| true) == rows
+            let (parts, mut cuts) = (parts[..end].to_vec(), expected.cuts.clone());
+            cuts.retain(|(at, _, _)| *at <= end);
+            let shown = ExpectedTable { parts, cuts, ..Default::default() };
+            shown.rows(&read.schema, |_, _| true) == rows
         });
         assert!(is_seen, "what is published of {table} is no beginning of its log from {least} on");
         Some(0)
@@ -404,6 +422,9 @@ impl Model {
         let term = self.terms.range(..=horizon).next_back();
         let mut shown = BTreeMap::new();
         for (lsn, part) in &expected.parts {
+            if expected.cuts.last().is_some_and(|(_, cut, _)| lsn < cut) {
+                continue;
+            }
             let is_seen = seen.contains(&part.ids.start);
             if !part.grouped || term.is_some_and(|term| lsn < term) {
                 assert!(is_seen, "the group of {lsn} has ended, and is not published");
@@ -420,7 +441,7 @@ impl Event {
         match self {
             Self::Load(parts, _) => parts.iter().map(|part| part.table).collect(),
             Self::Truncate(tables) | Self::Drop(tables) => tables.clone(),
-            Self::Alter(table, _) => vec![*table],
+            Self::Alter(table, _) | Self::Cut(table, _) => vec![*table],
         }
     }
 }
@@ -433,6 +454,8 @@ struct Expected {
 #[derive(Default)]
 struct ExpectedTable {
     parts: Vec<(Lsn, Part)>,
+    /// What was cut behind so many parts, and where.
+    cuts: Vec<(usize, Lsn, Vec<Range<i64>>)>,
     schema: Option<Arc<TableSchema>>,
     dropped: bool,
 }
@@ -451,11 +474,17 @@ impl Expected {
                 }
                 Event::Truncate(ids) => {
                     for id in ids {
-                        tables.entry(*id).or_default().parts.clear();
+                        let table = tables.entry(*id).or_default();
+                        table.parts.clear();
+                        table.cuts.clear();
                     }
                 }
                 Event::Alter(id, schema) => {
                     tables.entry(*id).or_default().schema = Some(Arc::clone(schema));
+                }
+                Event::Cut(id, ranges) => {
+                    let table = tables.entry(*id).or_default();
+                    table.cuts.push((table.parts.len(), *lsn, ranges.clone()));
                 }
                 Event::Drop(ids) => {
                     ids.iter().for_each(|id| tables.entry(*id).or_default().dropped = true);
@@ -467,10 +496,18 @@ impl Expected {
 }
 
 impl ExpectedTable {
-    fn rows(&self, schema: &TableSchema, shown: impl Fn(&Part) -> bool) -> Vec<Row> {
-        let parts = self.parts.iter().filter(|(_, part)| shown(part));
+    fn rows(&self, schema: &TableSchema, shown: impl Fn(Lsn, &Part) -> bool) -> Vec<Row> {
         let (mut rows, mut last) = (Vec::new(), BTreeMap::new());
-        for (_, part) in parts {
+        let mut cuts = self.cuts.iter().peekable();
+        for at in 0..=self.parts.len() {
+            while let Some((_, _, ranges)) = cuts.next_if(|(before, _, _)| *before <= at) {
+                let is_cut = |divider| ranges.iter().any(|range| range.contains(&divider));
+                rows.retain(|row: &Row| !is_cut(row.divider(RowKind::Plain)));
+                last.retain(|_, row: &mut Row| !is_cut(row.divider(RowKind::Version)));
+            }
+            let Some((_, part)) = self.parts.get(at).filter(|(lsn, part)| shown(*lsn, part)) else {
+                continue;
+            };
             let of_part = (part.ids.clone(), part.kind);
             match part.kind {
                 RowKind::Version => {

@@ -9,10 +9,11 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use freshet_base::{ColumnId, RowsetId, SchemaVersion};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    TableSpec,
+    PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 use freshet_schema::{
-    Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue, TableForm, TableSchema,
+    Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue, PartitionMethod, TableForm,
+    TableSchema,
 };
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
@@ -46,6 +47,16 @@ pub enum RowKind {
 /// The number of keys in keyed tables.
 pub const KEYS: i64 = 150;
 
+impl Row {
+    /// What decides about its partition, where its table is divided.
+    pub fn divider(&self, kind: RowKind) -> i64 {
+        match kind {
+            RowKind::Plain | RowKind::Debit => self.amount,
+            RowKind::Version | RowKind::Removal => self.id,
+        }
+    }
+}
+
 impl RowKind {
     /// The first columns of the row with this number.
     fn head(self, number: i64) -> (i64, i64) {
@@ -63,8 +74,43 @@ pub fn key_of(number: i64) -> i64 {
     RowKind::Version.head(number).0
 }
 
+/// The partitions of tables that are divided, and the values of [`Row::divider`] that each takes.
+pub const PARTITIONS: [(&str, i64, i64); 3] =
+    [("low", i64::MIN, 50), ("middle", 50, 100), ("high", 100, i64::MAX)];
+
+/// Whether a table with this name is divided by the range of a column: of its key, or of `amount`
+/// where it has none.
+pub fn is_divided(name: &str) -> bool {
+    matches!(name, "t2" | "k0" | "p1" | "divided")
+        || name.starts_with("kd")
+        || name.starts_with("pd")
+}
+
+/// The partition of [`PARTITIONS`] at this index, as in ADD PARTITION.
+pub fn partition_spec(at: usize) -> PartitionSpec {
+    let (name, from, to) = PARTITIONS[at];
+    let bound = |value: i64| match value {
+        i64::MAX => vec![ValueSpec::MaxValue],
+        value => vec![ValueSpec::Literal(value.to_string())],
+    };
+    let values = ValuesSpec::Range(bound(from), bound(to));
+    PartitionSpec { name: name.to_owned(), if_not_exists: false, values }
+}
+
+fn divided_by(name: &str) -> Option<PartitionBySpec> {
+    let is_keyed = name.starts_with(['k', 'p']);
+    is_divided(name).then(|| PartitionBySpec {
+        method: PartitionMethod::Range,
+        columns: vec![if is_keyed { "id" } else { "amount" }.to_owned()],
+        function: None,
+        has_columns_word: false,
+        partitions: (0..PARTITIONS.len()).map(partition_spec).collect(),
+    })
+}
+
 /// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE KEY(id)` if
-/// the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p.
+/// the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p; some are
+/// [divided](is_divided), which then have no UNIQUE.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
@@ -83,7 +129,11 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         // Amounts are numbers of versions: no two rows have the same one.
         let (primary, unique) = (DeclaredKeyKind::Primary, DeclaredKeyKind::Unique);
         return TableSpec {
-            declared_keys: vec![key(primary, "id"), key(unique, "amount")],
+            declared_keys: match is_divided(name) {
+                true => vec![key(primary, "id")],
+                false => vec![key(primary, "id"), key(unique, "amount")],
+            },
+            partition_by: divided_by(name),
             buckets: BucketsSpec::Count(2),
             properties: properties.iter().map(pair).collect(),
             ..TableSpec::new(name, TableForm::MySql, columns)
@@ -91,6 +141,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     }
     TableSpec {
         key: Some(KeySpec { model, columns: vec!["id".to_owned()] }),
+        partition_by: divided_by(name),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
         buckets: BucketsSpec::Count(2),
         properties: properties.iter().map(pair).collect(),

@@ -289,6 +289,7 @@ fn table(schema: TableSchema) -> Table {
         name: "t".to_owned(),
         incarnation: Incarnation(1),
         tablets: (1..=10).map(TabletId).collect(),
+        values: None,
     };
     Table {
         id: TableId(1),
@@ -300,6 +301,7 @@ fn table(schema: TableSchema) -> Table {
         declared_keys: Vec::new(),
         history: SchemaHistory::new(schema),
         next_column: ColumnId(17),
+        partition_by: None,
         partitions: vec![partition],
         distribution: Distribution::Hash(vec![ColumnId(1)]),
         buckets_auto: false,

@@ -31,6 +31,7 @@ pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 pub(crate) use read::{EntryRows, Step};
 
+use crate::division::Division;
 use crate::rowset::Rowset;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -68,6 +69,15 @@ pub enum Payload<'a> {
     Shared(Bytes),
 }
 
+impl Payload<'_> {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Copied(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
 /// The input of the flush policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeltaStats {
@@ -93,6 +103,8 @@ pub struct Delta {
     truncated: AtomicU64,
     /// The last large load.
     loaded: AtomicU64,
+    /// The last change of partitions.
+    divided: AtomicU64,
 }
 
 #[derive(Default)]
@@ -130,6 +142,7 @@ impl Delta {
             last: AtomicU64::new(0),
             truncated: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
+            divided: AtomicU64::new(0),
         }
     }
 
@@ -155,6 +168,11 @@ impl Delta {
     /// The LSN of the last large load that entered; zero if there was none.
     pub(crate) fn loaded(&self) -> Lsn {
         Lsn(self.loaded.load(Ordering::Acquire))
+    }
+
+    /// The LSN of the last change of partitions that entered; zero if there was none.
+    pub fn divided(&self) -> Lsn {
+        Lsn(self.divided.load(Ordering::Acquire))
     }
 
     /// The input of the flush policy.
@@ -202,6 +220,14 @@ impl Delta {
         // Before anybody can find it, as in `push_rowsets`.
         self.truncated.store(lsn.get(), Ordering::Release);
         self.push_event(lsn, Event::Truncate);
+    }
+
+    /// Adds a change of partitions: readers at or above `lsn` do not see older records of those
+    /// that are gone.
+    pub(crate) fn push_division(&self, lsn: Lsn, division: Arc<Division>) {
+        // Before anybody can find it, as in `push_rowsets`.
+        self.divided.store(lsn.get(), Ordering::Release);
+        self.push_event(lsn, Event::Divide(division));
     }
 
     /// Adds an ALTER: readers at or above `lsn` see these columns.
@@ -339,6 +365,20 @@ impl Delta {
                 return loads;
             }
         }
+    }
+
+    /// The changes of partitions above `from`, from `head` on.
+    pub(crate) fn divisions(&self, head: &Arc<Node>, from: Lsn) -> Vec<(Lsn, Arc<Division>)> {
+        if self.divided() <= from {
+            return Vec::new();
+        }
+        let chunks = self.chunks(head);
+        let events = chunks.iter().flat_map(|chunk| &chunk.events).filter(|(at, _)| *at > from);
+        let divisions = events.filter_map(|(at, event)| match event {
+            Event::Divide(division) => Some((*at, Arc::clone(division))),
+            _ => None,
+        });
+        divisions.collect()
     }
 
     fn push_event(&self, lsn: Lsn, event: Event) {

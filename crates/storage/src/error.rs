@@ -29,6 +29,8 @@ pub enum Error {
     /// Rows or columns that contradict their schema: a broken invariant of a caller, reported
     /// instead of served.
     Internal(String),
+    /// A row that no partition takes: its values.
+    NoPartition(String),
 }
 
 impl Error {
@@ -54,6 +56,10 @@ impl fmt::Display for Error {
                 f.write_str("only this file is refused, run `freshet check` for the whole store")
             }
             Self::Internal(what) => write!(f, "internal error: {what}"),
+            Self::NoPartition(values) => {
+                write!(f, "Table has no partition for value {values}; ")?;
+                f.write_str("ALTER TABLE .. ADD PARTITION adds one that takes it")
+            }
         }
     }
 }
@@ -62,7 +68,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Corruption { .. } | Self::Internal(_) => None,
+            Self::Corruption { .. } | Self::Internal(_) | Self::NoPartition(_) => None,
         }
     }
 }
@@ -81,6 +87,7 @@ impl From<Error> for error::Error {
             }
             Error::Corruption { .. } => Self::new(ErrorCode::Corruption, error.to_string()),
             Error::Internal(_) => Self::new(ErrorCode::Unknown, error.to_string()),
+            Error::NoPartition(_) => Self::new(ErrorCode::NoPartition, error.to_string()),
         }
     }
 }

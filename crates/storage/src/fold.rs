@@ -16,6 +16,7 @@ use freshet_base::{
 use freshet_schema::TableSchema;
 
 use crate::delta::{Chunk, Delta, DeltaEntry, Payload};
+use crate::division::Division;
 use crate::resolver::{FlushSwap, MergeSwap};
 use crate::rowset::Rowset;
 
@@ -117,6 +118,8 @@ pub enum Barrier {
     },
     /// The table has these columns from here on.
     Alter(Arc<TableSchema>),
+    /// The table has other partitions from here on.
+    Divide(Arc<Division>),
     /// Removes the table.
     Drop,
 }
@@ -135,9 +138,9 @@ pub struct LostTruncate {
 /// The state of a table in metadata and files, after which records have to be entered.
 #[derive(Clone, Copy, Debug)]
 pub struct Base {
-    /// The only partition.
+    /// The first partition.
     pub partition: PartitionId,
-    /// The partition's incarnation.
+    /// The partitions' incarnation.
     pub incarnation: Incarnation,
     /// The newest schema version.
     pub schema_version: SchemaVersion,
@@ -327,8 +330,11 @@ impl TableLog {
                 self.schema_version = schema.version;
                 self.delta.push_schema(at, schema);
             }
+            Barrier::Divide(division) if at > self.flushed => {
+                self.delta.push_division(at, division);
+            }
             // They had settled before the start entered any record.
-            Barrier::Truncate { .. } | Barrier::Alter(_) => {}
+            Barrier::Truncate { .. } | Barrier::Alter(_) | Barrier::Divide(_) => {}
             Barrier::Drop => {
                 self.dropped = true;
                 self.delta.push_drop(at);
@@ -358,7 +364,7 @@ impl TableLog {
         self.delta.table()
     }
 
-    /// The only partition.
+    /// The first partition when this began; a name for all of them.
     pub fn partition(&self) -> PartitionId {
         self.partition
     }

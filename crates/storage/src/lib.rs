@@ -18,6 +18,7 @@ pub mod check;
 mod combine;
 pub mod compaction;
 pub mod delta;
+pub mod division;
 mod error;
 pub mod flush;
 pub mod flush_policy;

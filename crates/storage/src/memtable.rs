@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::{PartitionId, TabletId};
-use freshet_schema::{Table, TableSchema, hash};
+use freshet_schema::{Partition, Table, TableSchema, hash};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sort::Rows;
 
 /// The rows of one flush.
@@ -32,7 +32,8 @@ impl Memtable {
     /// RANDOM table.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when batches cannot be concatenated.
+    /// [`Error::Internal`] when batches cannot be concatenated, [`Error::NoPartition`] for a row
+    /// that no partition takes.
     ///
     /// # Panics
     /// When a batch has other columns.
@@ -42,18 +43,34 @@ impl Memtable {
         batches: &[RecordBatch],
         turn: u64,
     ) -> Result<Self> {
-        let partition = table.partition();
-        let buckets = u32::try_from(partition.tablets.len()).expect("buckets are bounded");
         let rows = Rows::new(schema, batches)?;
-        let mut numbers = vec![Vec::new(); partition.tablets.len()];
+        let mut numbers = vec![Vec::new(); table.tablets().count()];
         let buckets =
-            hash::tablet_indices(rows.batch(), schema, &table.distribution, buckets, turn);
-        for (bucket, row) in buckets.into_iter().zip(0u32..) {
-            numbers[bucket as usize].push(row);
+            hash::tablet_indices(rows.batch(), schema, &table.distribution, table.buckets(), turn);
+        match table.router() {
+            None => {
+                for (bucket, row) in buckets.into_iter().zip(0u32..) {
+                    numbers[bucket as usize].push(row);
+                }
+            }
+            Some(router) => {
+                let partitions = router.of_batch(rows.batch(), schema);
+                for ((bucket, partition), row) in buckets.into_iter().zip(partitions).zip(0u32..) {
+                    let partition = partition.ok_or_else(|| {
+                        Error::NoPartition(router.text(rows.batch(), schema, row as usize))
+                    })?;
+                    numbers[(partition * table.buckets() + bucket) as usize].push(row);
+                }
+            }
         }
-        let tablets = partition.tablets.iter().zip(numbers).filter(|(_, rows)| !rows.is_empty());
+        let of_partition = |one: &Partition| {
+            let id = one.id;
+            one.tablets.clone().into_iter().map(move |tablet| (tablet, id))
+        };
+        let tablets = table.partitions.iter().flat_map(of_partition).zip(numbers);
         let tablets = tablets
-            .map(|(&tablet, rows)| TabletRows { tablet, partition: partition.id, rows })
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|((tablet, partition), rows)| TabletRows { tablet, partition, rows })
             .collect::<Vec<_>>();
         let divided = tablets.iter().map(|tablet| tablet.rows.len()).sum::<usize>();
         assert_eq!(divided, rows.len(), "each row is of one tablet");

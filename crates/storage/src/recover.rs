@@ -43,7 +43,9 @@ impl From<Error> for Finding {
             Error::Io { doing, path, source } => {
                 Self { file: path, offset: None, what: format!("cannot {doing} it: {source}") }
             }
-            Error::Internal(what) => Self { file: PathBuf::new(), offset: None, what },
+            Error::NoPartition(what) | Error::Internal(what) => {
+                Self { file: PathBuf::new(), offset: None, what }
+            }
         }
     }
 }

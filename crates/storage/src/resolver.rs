@@ -37,6 +37,7 @@ use values::ValueTable;
 pub use values::Values;
 
 use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, EntryRows, Node, Step};
+use crate::division::Division;
 use crate::error::Result;
 use crate::segment::key_part::hash;
 use crate::segment::{WaitMode, at_once};
@@ -116,10 +117,10 @@ impl Resolver {
             cut: Lsn::ZERO,
             shared: Arc::clone(&resolved),
             distribution: table.distribution.clone(),
-            buckets: u32::try_from(table.partition().tablets.len()).expect("buckets are bounded"),
+            buckets: table.buckets(),
             keys: Arc::clone(&keys),
             values: table.indexed().into_iter().map(ValueTable::new).collect(),
-            runs: Runs::new(tablets, memory.filters.clone()),
+            runs: Runs::new(tablets, table.buckets() as usize, memory.filters.clone()),
             marks: DeltaMarks::default(),
             made: Vec::new(),
             permit: memory.writes.acquire_over(0),
@@ -212,6 +213,7 @@ impl State {
                         Step::Rows(entries) => self.rows(&chunk, entries, wait_mode).await?,
                         Step::Rowsets(lsn, rowsets) => self.load(lsn, &rowsets, wait_mode).await?,
                         Step::Truncate(lsn) => self.cut(lsn),
+                        Step::Divide(lsn, division) => self.divide(lsn, &division),
                     }
                     yield_core();
                 }
@@ -252,6 +254,16 @@ impl State {
         self.values.iter_mut().for_each(ValueTable::clear);
         self.runs.clear();
         self.cut = lsn;
+        self.advance(lsn);
+    }
+
+    /// The keys of partitions that are gone do not exist behind `lsn`; their marks stay, as in
+    /// [`Self::cut`].
+    fn divide(&mut self, lsn: Lsn, division: &Division) {
+        if let Some(lost) = division.lost() {
+            self.keys.write().forget(|key| lost.has(key));
+        }
+        self.runs.lose(division.tablets());
         self.advance(lsn);
     }
 

@@ -1,14 +1,16 @@
 //! What a query reads: exactly the log up to a horizon, regardless of later writes and flushes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use freshet_base::{Lsn, TableId};
 use freshet_meta::Catalog;
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::{Router, Table, TableSchema};
 
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
+use crate::division::Division;
 use crate::error::Result;
 use crate::hidden::HiddenKeys;
 use crate::pin::{Pin, TooOld};
@@ -113,13 +115,15 @@ impl SnapshotTables {
             schema: read.schema.unwrap_or_else(|| Arc::clone(&view.schema)),
             horizon,
             tablets: match read.truncated {
-                None => Arc::clone(&view.tablets),
+                None if read.divisions.is_empty() => Arc::clone(&view.tablets),
+                None => Arc::new(kept(&view.tablets, &read.divisions)),
                 Some(_) => Arc::default(),
             },
             loaded: Vec::new(),
             delta: Vec::new(),
             overlay: Vec::new(),
             hidden: None,
+            within: None,
             resolver: view.resolver.clone(),
             pin: Arc::clone(pin),
         };
@@ -132,6 +136,12 @@ impl SnapshotTables {
         pin.keeps(snapshot.delta.iter().map(DeltaRows::chunk));
         Some(snapshot)
     }
+}
+
+/// The tablets whose partitions are not gone, which a view may still have.
+fn kept(tablets: &[TabletFiles], divisions: &[(Lsn, Arc<Division>)]) -> Vec<TabletFiles> {
+    let is_lost = |id| divisions.iter().any(|(_, division)| division.loses(id));
+    tablets.iter().filter(|tablet| !is_lost(tablet.id)).cloned().collect()
 }
 
 /// A table as of a snapshot's horizon.
@@ -148,12 +158,43 @@ pub struct TableSnapshot {
     overlay: Vec<RecordBatch>,
     /// Stored rows with these keys are not seen.
     hidden: Option<HiddenKeys>,
+    /// Rows of other partitions are not seen.
+    within: Option<Arc<Within>>,
     /// Of keyed tables.
     resolver: Option<Arc<Resolver>>,
     pin: Arc<Pin>,
 }
 
+/// Some partitions of a table.
+struct Within {
+    router: Router,
+    partitions: Vec<u32>,
+}
+
+impl Within {
+    fn seen(&self, batch: &RecordBatch, schema: &TableSchema) -> RecordBatch {
+        let routed = self.router.of_batch(batch, schema).into_iter();
+        let is_seen = |at: Option<u32>| Some(at.is_some_and(|at| self.partitions.contains(&at)));
+        let seen = routed.map(is_seen).collect::<BooleanArray>();
+        filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
+    }
+}
+
 impl TableSnapshot {
+    /// Some partitions of it, by their indices in the definition; it has a PARTITION BY.
+    #[must_use]
+    pub fn within(mut self, partitions: &[usize]) -> Self {
+        let kept = partitions.iter().flat_map(|&at| &self.table.partitions[at].tablets);
+        let kept = kept.copied().collect::<HashSet<_>>();
+        let tablets = self.tablets.iter().filter(|tablet| kept.contains(&tablet.id));
+        self.tablets = Arc::new(tablets.cloned().collect());
+        self.loaded.retain(|rowset| kept.contains(&rowset.meta().tablet));
+        let router = self.table.router().expect("PARTITION BY divides the table");
+        let partitions = partitions.iter().map(|&at| at as u32).collect();
+        self.within = Some(Arc::new(Within { router, partitions }));
+        self
+    }
+
     /// Waits until the rows that are dead at the horizon are known; to be called before anything is
     /// read. Without keys there are none.
     ///
@@ -196,7 +237,8 @@ impl TableSnapshot {
     pub fn only(self, schema: Arc<TableSchema>, rows: RecordBatch) -> Self {
         let (tablets, loaded, delta) = (Arc::default(), Vec::new(), Vec::new());
         let overlay = vec![rows];
-        Self { schema, tablets, loaded, delta, overlay, hidden: None, resolver: None, ..self }
+        let (hidden, within, resolver) = (None, None, None);
+        Self { schema, tablets, loaded, delta, overlay, hidden, within, resolver, ..self }
     }
 
     /// Checks that it may still be read; long-running readers call this repeatedly.
@@ -225,6 +267,10 @@ impl TableSnapshot {
 
     /// The number of rows in memory, including the session's own, and those that are hidden.
     pub fn delta_rows(&self) -> u64 {
+        if self.within.is_some() {
+            let batches = self.delta_batches().unwrap_or_default();
+            return batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        }
         let own = self.overlay.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         self.delta.iter().map(DeltaRows::rows).sum::<u64>() + own
     }
@@ -234,6 +280,35 @@ impl TableSnapshot {
         let own = self.overlay.iter().map(|batch| batch.get_array_memory_size() as u64);
         let files = self.rowsets().map(|rowset| rowset.bytes());
         files.chain(self.delta.iter().map(DeltaRows::bytes)).chain(own).sum()
+    }
+
+    /// The rows and approximate bytes of each partition, in the order of the definition; of all of
+    /// them for a table without PARTITION BY.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict the schema.
+    pub fn by_partition(&self) -> Result<Vec<(u64, u64)>> {
+        let Some(router) = self.table.router() else {
+            return Ok(vec![(self.rows(), self.bytes())]);
+        };
+        let mut counts = vec![(0, 0); self.table.partitions.len()];
+        let numbered = self.table.partitions.iter().enumerate();
+        let tablets = numbered.flat_map(|(at, one)| one.tablets.iter().map(move |id| (*id, at)));
+        let tablets = tablets.collect::<HashMap<_, _>>();
+        for rowset in self.rowsets() {
+            if let Some(&at) = tablets.get(&rowset.meta().tablet) {
+                counts[at].0 += rowset.rows_at(self.horizon);
+                counts[at].1 += rowset.bytes();
+            }
+        }
+        for batch in self.delta_batches()? {
+            let row_bytes = batch.get_array_memory_size() as u64 / (batch.num_rows() as u64).max(1);
+            for at in router.of_batch(&batch, &self.schema).into_iter().flatten() {
+                counts[at as usize].0 += 1;
+                counts[at as usize].1 += row_bytes;
+            }
+        }
+        Ok(counts)
     }
 
     /// The rows in memory as columns of `schema`, converting those that have not been converted
@@ -264,6 +339,11 @@ impl TableSnapshot {
             }
         }
         parts.extend(self.overlay.iter().map(|batch| (Lsn(u64::MAX), batch.clone())));
+        if let Some(within) = &self.within {
+            for (_, batch) in &mut parts {
+                *batch = within.seen(batch, &self.schema);
+            }
+        }
         Ok(parts)
     }
 }

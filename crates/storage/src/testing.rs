@@ -57,6 +57,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         name: "t".to_owned(),
         incarnation: Incarnation(1),
         tablets: (0..tablets).map(|tablet| TabletId(100 + tablet)).collect(),
+        values: None,
     };
     Table {
         id: TABLE,
@@ -68,6 +69,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         declared_keys: Vec::new(),
         history,
         next_column: ColumnId(4),
+        partition_by: None,
         partitions: vec![partition],
         distribution: Distribution::Hash(vec![ColumnId(1)]),
         buckets_auto: false,

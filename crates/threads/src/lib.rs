@@ -50,7 +50,7 @@ mod storage {
 
 // What those files import from their own crates.
 use freshet_base::clock;
-use freshet_storage::{compaction, flush, hidden, marks, rowset, segment, side, tablet};
+use freshet_storage::{compaction, division, flush, hidden, marks, rowset, segment, side, tablet};
 use storage::{delta, fold, pin, pins, resolver, snapshot, view, views};
 use wal::{buffer, checksum, file, horizon, record};
 

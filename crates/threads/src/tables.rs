@@ -47,6 +47,7 @@ fn table() -> Table {
         name: "t".to_owned(),
         incarnation: Incarnation(1),
         tablets: vec![TABLET],
+        values: None,
     };
     Table {
         id: TABLE,
@@ -58,6 +59,7 @@ fn table() -> Table {
         declared_keys: Vec::new(),
         history: SchemaHistory::new(SCHEMA.as_ref().clone()),
         next_column: ColumnId(2),
+        partition_by: None,
         partitions: vec![partition],
         distribution: Distribution::Random,
         buckets_auto: false,

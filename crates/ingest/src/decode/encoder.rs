@@ -6,7 +6,7 @@ use freshet_schema::value::{adjust, put_null};
 use freshet_schema::{BadValue, Column, Literal, Rules};
 
 use super::ids::{RowId, RowIds};
-use super::plan::{Filler, InsertPlan};
+use super::plan::{Divider, Filler, InsertPlan, Undivided};
 use crate::counter::UsedIds;
 
 /// Maximum length of the value quoted in an error or warning.
@@ -31,6 +31,10 @@ pub enum Fault {
     },
     /// The row omits a column without a default.
     Missing { column: usize },
+    /// No partition takes the row: its values of the columns of PARTITION BY.
+    NoPartition { values: String },
+    /// None of the partitions takes the row that the statement names.
+    NotInPartitions { values: String },
 }
 
 impl Fault {
@@ -45,6 +49,13 @@ impl Fault {
             Self::Missing { column: at } => {
                 let name = &column(*at).name;
                 err!(NoDefault, "Field '{name}' doesn't have a default value: row {row}")
+            }
+            Self::NotInPartitions { values } => err!(
+                NotInPartitions,
+                "Found a row not matching the given partition set: value {values} in row {row}"
+            ),
+            Self::NoPartition { values } => {
+                err!(NoPartition, "Table has no partition for value {values}: row {row}")
             }
         }
     }
@@ -132,6 +143,8 @@ pub struct RowEncoder<'a> {
     /// The column of generated ids, or none of the columns.
     id_column: usize,
     ids: RowIds,
+    /// The key of a row in PARTITION BY.
+    key: Vec<u8>,
 }
 
 impl<'a> RowEncoder<'a> {
@@ -167,6 +180,7 @@ impl<'a> RowEncoder<'a> {
             fault: None,
             id_column: plan.ids.as_ref().map_or(usize::MAX, |ids| ids.column),
             ids: RowIds::new(),
+            key: Vec::new(),
         }
     }
 
@@ -362,12 +376,18 @@ impl<'a> RowEncoder<'a> {
     #[inline]
     fn filter(&mut self, written: Result<(), Box<Fault>>) -> Result<(), Box<Fault>> {
         match written {
-            Err(fault) if self.plan.filters => {
+            Err(fault) if self.omits(&fault) => {
                 self.fault = Some(fault);
                 Ok(())
             }
             written => written,
         }
+    }
+
+    fn omits(&self, fault: &Fault) -> bool {
+        let is_undivided =
+            || matches!(fault, Fault::NoPartition { .. } | Fault::NotInPartitions { .. });
+        self.plan.filters || self.plan.skips_undivided && is_undivided()
     }
 
     #[inline]
@@ -407,7 +427,10 @@ impl<'a> RowEncoder<'a> {
     #[inline]
     pub fn end_partial_row(&mut self) -> Result<(), Box<Fault>> {
         if self.fault.is_none() {
-            let completed = self.complete();
+            let mut completed = self.complete();
+            if let (Ok(()), Some(divider)) = (&completed, &self.plan.divider) {
+                completed = self.divide(divider);
+            }
             self.filter(completed)?;
         }
         match self.fault.take() {
@@ -418,6 +441,24 @@ impl<'a> RowEncoder<'a> {
             Some(fault) => self.leave_out(&fault),
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn divide(&mut self, divider: &Divider) -> Result<(), Box<Fault>> {
+        let (row, schema) = (self.writer.row_bytes(), self.plan.schema());
+        match divider.refused(row, schema, &mut self.key) {
+            None => Ok(()),
+            Some(Undivided { values, is_elsewhere }) => {
+                // Scattered rows are begun only when they are complete.
+                if self.scattered {
+                    self.writer.abort_row();
+                }
+                Err(Box::new(match is_elsewhere {
+                    true => Fault::NotInPartitions { values },
+                    false => Fault::NoPartition { values },
+                }))
+            }
+        }
     }
 
     /// Fills in columns that the row omits.

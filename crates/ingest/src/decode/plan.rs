@@ -1,11 +1,16 @@
 //! The plan of an INSERT: what all rows of a statement of the same form have in common.
 
+use std::fmt;
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
+use freshet_meta::unknown_partition;
+use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
-use freshet_schema::{BadValue, Column, DefaultValue, OnBad, Rules, TableSchema};
+use freshet_schema::{
+    BadValue, Column, DefaultValue, OnBad, Partition, Router, Rules, Table, TableSchema,
+};
 
 use super::ids::{IdPlan, IdRules};
 use crate::buffer::LoadBuffer;
@@ -43,6 +48,61 @@ pub struct InsertPlan {
     pub(super) filters: bool,
     /// Where generated ids come from, if there is an AUTO_INCREMENT column.
     pub(super) ids: Option<IdPlan>,
+    /// The partitions of the table, if rows are divided by values that they have.
+    pub(super) divider: Option<Arc<Divider>>,
+    /// Whether a row that no partition takes is omitted, with a warning.
+    pub(super) skips_undivided: bool,
+}
+
+/// Finds out whether a partition takes a row.
+pub(super) struct Divider {
+    router: Router,
+    codec: KeyCodec,
+    /// The indices of the partitions that may take it; `None` for all.
+    only: Option<Vec<u32>>,
+}
+
+/// A row that is not taken.
+pub(super) struct Undivided {
+    /// Its values of the columns of PARTITION BY.
+    pub values: String,
+    /// Whether a partition would take it that was not named.
+    pub is_elsewhere: bool,
+}
+
+impl fmt::Debug for Divider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Divider").finish_non_exhaustive()
+    }
+}
+
+impl Divider {
+    fn new(table: &Table, schema: &TableSchema) -> Option<Self> {
+        let router = table.router()?;
+        let columns = router.positions(schema);
+        // Ids are generated when all rows are known; who appends looks at them.
+        let is_generated = |at: &usize| schema.columns[*at].auto_increment.is_some();
+        let codec = KeyCodec::new(schema, &columns);
+        (!columns.iter().any(is_generated)).then_some(Self { router, codec, only: None })
+    }
+
+    /// Why a row is not taken, using `key` as a buffer.
+    pub fn refused(
+        &self,
+        row: &[u8],
+        schema: &TableSchema,
+        key: &mut Vec<u8>,
+    ) -> Option<Undivided> {
+        key.clear();
+        self.codec.put(row, key);
+        let partition = self.router.route(key);
+        let is_taken = |at| self.only.as_ref().is_none_or(|only| only.contains(&at));
+        if partition.is_some_and(is_taken) {
+            return None;
+        }
+        let values = self.codec.text(schema, key).unwrap_or_default();
+        Some(Undivided { values, is_elsewhere: partition.is_some() })
+    }
 }
 
 /// Which columns the rows of a partial update have.
@@ -88,8 +148,19 @@ impl InsertPlan {
         let in_order = columns.is_sorted();
         let fillers = schema.columns.iter().map(|column| filler(column, now, rules)).collect();
         let (schema, filters, ids) = (Arc::clone(schema), false, None);
-        let takes_empty = names.is_none();
-        Ok(Self { schema, columns, given, fillers, in_order, takes_empty, filters, ids })
+        let (takes_empty, divider, skips_undivided) = (names.is_none(), None, false);
+        Ok(Self {
+            schema,
+            columns,
+            given,
+            fillers,
+            in_order,
+            takes_empty,
+            filters,
+            ids,
+            divider,
+            skips_undivided,
+        })
     }
 
     /// Takes rows of which only some columns count: others that have no default get NULL or zero.
@@ -143,6 +214,40 @@ impl InsertPlan {
     pub fn generating(mut self, counter: Option<&Arc<Counter>>, rules: IdRules) -> Self {
         self.ids = counter.and_then(|counter| IdPlan::new(&self.schema, counter, rules));
         self
+    }
+
+    /// Refuses rows that no partition of the table takes, or omits them with a warning.
+    #[must_use]
+    pub fn dividing(mut self, table: &Table, skips: bool) -> Self {
+        self.divider = Divider::new(table, &self.schema).map(Arc::new);
+        self.skips_undivided = skips;
+        self
+    }
+
+    /// Takes rows of these partitions only.
+    ///
+    /// # Errors
+    /// 1735 for a partition that there is none, 1747 for a table without partitions.
+    pub fn only(&mut self, table: &Table, names: &[String]) -> Result<()> {
+        if table.partition_by.is_none() {
+            bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+        }
+        let at = |name: &String| {
+            let known = |one: &Partition| one.name.eq_ignore_ascii_case(name);
+            let at = table.partitions.iter().position(known);
+            at.map(|at| at as u32).ok_or_else(|| unknown_partition(table, name))
+        };
+        let only = names.iter().map(at).collect::<Result<Vec<_>>>()?;
+        let Some(divider) = Divider::new(table, &self.schema) else {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'PARTITION (..)' for rows of table \
+                 '{}', whose partitions follow from generated ids",
+                table.name
+            );
+        };
+        self.divider = Some(Arc::new(Divider { only: Some(only), ..divider }));
+        Ok(())
     }
 
     /// Gives the rows of a load other ids, if the table was truncated since they got theirs: the

@@ -1,5 +1,7 @@
 use freshet_base::ColumnId;
-use freshet_schema::{Column, ColumnType};
+use freshet_schema::{
+    Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -69,10 +71,26 @@ fn ends_and_barriers_come_back() {
     let column = Column::new(ColumnId(1), "a", ColumnType::Text);
     let schema = TableSchema::new(SchemaVersion(5), vec![column], Vec::new());
     let tablets = vec![vec![TabletId(8), TabletId(9)]];
+    let by = PartitionBy {
+        method: PartitionMethod::List,
+        columns: vec![ColumnId(1)],
+        function: None,
+        has_columns_word: false,
+    };
+    let partition = Partition {
+        id: PartitionId(3),
+        name: "p".to_owned(),
+        incarnation: Incarnation(1),
+        tablets: vec![TabletId(8)],
+        values: Some(PartitionValues::List(vec![vec![vec![0]]])),
+    };
+    let (partitions, removed) = (vec![partition.clone()], vec![partition]);
+    let change = Repartition { by, partitions, removed };
     let bodies = [
         BarrierBody::Truncate(tablets.clone()),
         BarrierBody::Empty(tablets),
         BarrierBody::Alter(Arc::new(schema)),
+        BarrierBody::Divide(change),
         BarrierBody::Drop,
     ];
     for body in bodies {

@@ -23,7 +23,7 @@ pub(super) fn modify(
     let old = columns[at].clone();
     let mut new = column(written, old.id, table.form)?;
     if new.name != old.name {
-        check_placement(table, old.id, from)?;
+        check_placement(table, old.id, from, false)?;
         names::check_column(&new.name)?;
         if find(columns, &new.name).is_some_and(|other| other != at) {
             bail!(DuplicateColumn, "Duplicate column name '{}'", new.name);
@@ -89,7 +89,8 @@ fn is_key_column(table: &Table, id: ColumnId) -> bool {
     let is_hashed =
         matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id));
     let is_declared = table.declared_keys.iter().any(|key| key.columns.contains(&id));
-    is_sorted_by || is_hashed || is_declared
+    let is_divided_by = table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&id));
+    is_sorted_by || is_hashed || is_declared || is_divided_by
 }
 
 fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {

@@ -6,6 +6,7 @@ use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, Tab
 use freshet_schema::{Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
+use super::partition::{PartitionsForm, from_partitions_form, partitions_form};
 use super::rowset::{MarkFileForm, RowsetForm};
 use super::sequence::SequenceForm;
 use super::table::{DeclaredKeyForm, PropertiesForm, SchemaForm, TableForm};
@@ -22,6 +23,8 @@ pub struct EventForm {
     kind: Option<EventKind>,
 }
 
+// A form lives while one record is written or read.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Oneof)]
 pub enum EventKind {
     #[prost(message, tag = "1")]
@@ -74,7 +77,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8")]
     change: Option<ChangeForm>,
 }
 
@@ -92,6 +95,8 @@ pub enum ChangeForm {
     Sequence(SequenceForm),
     #[prost(message, tag = "7")]
     Keys(KeysForm),
+    #[prost(message, tag = "8")]
+    Partitions(PartitionsForm),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -230,6 +235,7 @@ impl OnDisk for Definition {
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
             Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
+            Self::Partitions(partitions) => ChangeForm::Partitions(partitions_form(partitions)),
         }
     }
 
@@ -246,6 +252,7 @@ impl OnDisk for Definition {
             }
             ChangeForm::Sequence(form) => Sequence::from_form(form).map(Self::Sequence),
             ChangeForm::Keys(form) => from_forms(form.keys).map(Self::Keys),
+            ChangeForm::Partitions(form) => from_partitions_form(form).map(Self::Partitions),
         }
     }
 }

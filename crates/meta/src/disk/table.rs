@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
+use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
-    DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, Partition, Placement,
+    DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, PartitionBy, Placement,
     Properties, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
 use super::column::ColumnForm;
+use super::partition::{PartitionByForm, PartitionForm, check_partitions};
 use super::sequence::SequenceForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 
@@ -51,6 +52,8 @@ pub struct TableForm {
     placement: Option<PlacementForm>,
     #[prost(message, optional, tag = "19")]
     sequence: Option<SequenceForm>,
+    #[prost(message, optional, tag = "20")]
+    partition_by: Option<PartitionByForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -79,18 +82,6 @@ pub struct DeclaredKeyForm {
     name: String,
     #[prost(uint32, repeated, tag = "3")]
     columns: Vec<u32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PartitionForm {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(uint32, tag = "3")]
-    incarnation: u32,
-    #[prost(uint64, repeated, tag = "4")]
-    tablets: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -158,6 +149,7 @@ impl OnDisk for Table {
             unlisted: self.unlisted,
             placement: self.placement.as_ref().map(Placement::form),
             sequence: self.sequence.as_ref().map(Sequence::form),
+            partition_by: self.partition_by.as_ref().map(PartitionBy::form),
         }
     }
 
@@ -185,6 +177,7 @@ impl OnDisk for Table {
             unlisted: form.unlisted,
             placement: form.placement.map(Placement::from_form).transpose()?,
             sequence: form.sequence.map(Sequence::from_form).transpose()?,
+            partition_by: form.partition_by.map(PartitionBy::from_form).transpose()?,
         };
         check(&table)?;
         Ok(table)
@@ -214,7 +207,7 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     ensure(has_key, "its rows are not sorted by its unique key")?;
     let is_looked_up = table.key_model == KeyModel::Primary || table.unique_keys().next().is_none();
     ensure(is_looked_up, "it has a unique key without a primary key")?;
-    ensure(table.partitions.len() == 1, "it has not one partition")?;
+    check_partitions(table.partition_by.as_ref(), &table.partitions)?;
     let counts = table.sequence.is_none() || schema.auto_increment().is_some();
     ensure(counts, "it is a sequence without a counter")?;
     let named =
@@ -223,7 +216,8 @@ fn check(table: &Table) -> Result<(), Unreadable> {
             Distribution::Random => &[],
         });
     let placed = table.placement.iter().flat_map(|placement| &placement.columns);
-    let mut named = named.chain(placed);
+    let divides = table.partition_by.iter().flat_map(|by| &by.columns);
+    let mut named = named.chain(placed).chain(divides);
     let has_column = |&column: &ColumnId| schema.position_of(column).is_some();
     ensure(named.all(has_column), "a key or its distribution has a column that it lacks")
 }
@@ -263,29 +257,6 @@ impl OnDisk for DeclaredKey {
     fn from_form(form: DeclaredKeyForm) -> Result<Self, Unreadable> {
         let columns = form.columns.into_iter().map(ColumnId).collect();
         Ok(Self { kind: DeclaredKeyKind::from_form(form.kind)?, name: form.name, columns })
-    }
-}
-
-impl OnDisk for Partition {
-    type Form = PartitionForm;
-
-    fn form(&self) -> PartitionForm {
-        PartitionForm {
-            id: self.id.get(),
-            name: self.name.clone(),
-            incarnation: self.incarnation.get(),
-            tablets: self.tablets.iter().map(|tablet| tablet.get()).collect(),
-        }
-    }
-
-    fn from_form(form: PartitionForm) -> Result<Self, Unreadable> {
-        ensure(!form.tablets.is_empty(), "a partition has no tablets")?;
-        Ok(Self {
-            id: PartitionId(form.id),
-            name: form.name,
-            incarnation: Incarnation(form.incarnation),
-            tablets: form.tablets.into_iter().map(TabletId).collect(),
-        })
     }
 }
 

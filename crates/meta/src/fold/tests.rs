@@ -1,3 +1,5 @@
+use freshet_base::Incarnation;
+
 use super::*;
 use crate::Meta;
 use crate::store::MemStore;

@@ -1,11 +1,12 @@
 use freshet_base::{Result, bail};
-use freshet_meta::{ColumnPlace, DeclaredKeySpec, KeyChange, SchemaChange};
+use freshet_meta::{ColumnPlace, DeclaredKeySpec, KeyChange, PartitionChange, SchemaChange};
 use freshet_schema::DeclaredKeyKind;
 use sqlparser::tokenizer::Token;
 
 use super::create::column;
 use super::cursor::{Cursor, refuse};
 use super::index;
+use super::partition;
 use crate::syntax::TableName;
 
 /// The action of an ALTER TABLE.
@@ -26,6 +27,8 @@ pub enum AlterAction {
     /// SET ("key" = "value").
     Set(Vec<(String, String)>),
     Rename(TableName),
+    /// ADD, DROP, TRUNCATE and RENAME PARTITION.
+    Partitions(PartitionChange),
     /// AUTO_INCREMENT: the next generated id.
     Counter(u64),
     /// DISABLE or ENABLE KEYS, which has no effect; tools write it around the rows of a dump.
@@ -37,6 +40,9 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     let table = cursor.table()?;
     if cursor.words("SET") {
         return Ok((table, AlterAction::Set(cursor.properties()?)));
+    }
+    if let Some(change) = partition::change(cursor)? {
+        return Ok((table, AlterAction::Partitions(change)));
     }
     let part_next = ["COLUMN", "INDEX", "KEY"].map(Some).contains(&cursor.peek_word(1).as_deref());
     if !part_next && cursor.words("RENAME") {
@@ -108,7 +114,7 @@ fn change(
         return add(cursor, changes, keys);
     }
     if cursor.words("DROP") {
-        let refused = ["PARTITION", "PRIMARY", "CONSTRAINT", "ROLLUP"];
+        let refused = ["PRIMARY", "CONSTRAINT", "ROLLUP"];
         if let Some(what) = cursor.one_of(&refused) {
             return Err(refuse(&format!("ALTER TABLE ... DROP {what}")));
         }
@@ -183,7 +189,7 @@ fn add(
     changes: &mut Vec<SchemaChange>,
     added: &mut Vec<KeyChange>,
 ) -> Result<()> {
-    let refused = ["PARTITION", "TEMPORARY", "PRIMARY", "ROLLUP", "FULLTEXT"];
+    let refused = ["TEMPORARY", "PRIMARY", "ROLLUP", "FULLTEXT"];
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
     }

@@ -2,12 +2,15 @@ use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
+use super::partition;
 use crate::change::{Assignments, new_value};
 use crate::syntax::{Scalar, Select, TableName};
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Insert {
     pub table: TableName,
+    /// PARTITION: those that take rows; empty for all.
+    pub partitions: Vec<String>,
     /// The target columns; `None` for all of them in order.
     pub columns: Option<Vec<String>>,
     /// WITH LABEL.
@@ -61,9 +64,13 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
     cursor.words("INTO");
     cursor.words("TABLE");
     let table = cursor.table()?;
-    if cursor.words("PARTITION") || cursor.words("TEMPORARY PARTITION") {
-        return Err(refuse("INSERT ... PARTITION"));
+    if cursor.words("TEMPORARY PARTITION") {
+        return Err(refuse("INSERT ... TEMPORARY PARTITION"));
     }
+    let partitions = match cursor.one_of(&["PARTITION", "PARTITIONS"]) {
+        Some(_) => partition::names(cursor)?,
+        None => Vec::new(),
+    };
     let mut label = label_of(cursor)?;
     let mut columns = None;
     if matches!(cursor.peek().token, Token::LParen) && !is_query(cursor.peek_word(1)) {
@@ -93,7 +100,7 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
         };
         on_duplicate = OnDuplicate::Update(set.into_iter().map(of_new).collect());
     }
-    Ok(Insert { table, columns, label, source, on_duplicate })
+    Ok(Insert { table, partitions, columns, label, source, on_duplicate })
 }
 
 fn is_query(word: Option<String>) -> bool {

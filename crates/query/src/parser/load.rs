@@ -9,7 +9,7 @@ use sqlparser::ast::{
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::cursor::{Cursor, Source};
+use super::cursor::{Cursor, Source, refuse};
 use super::dialect::MySql;
 use super::{Insert, InsertSource, NESTING_MAX, OnDuplicate, Statement, depth};
 use crate::session::SqlMode;
@@ -109,7 +109,10 @@ pub fn http_stream(sql: &str) -> Result<HttpStream> {
         bail!(NotSupported, "the header 'sql' has placeholders, which get no values there");
     }
     let Statement::Insert(insert) = parsed.statement else { return Err(other_form()) };
-    let Insert { table, columns, label, source, on_duplicate } = *insert;
+    let Insert { table, partitions, columns, label, source, on_duplicate } = *insert;
+    if !partitions.is_empty() {
+        return Err(refuse("INSERT ... PARTITION of http_stream; use the header 'partitions'"));
+    }
     let InsertSource::Query(select) = source else { return Err(other_form()) };
     if on_duplicate != OnDuplicate::Refuse {
         bail!(NotSupported, "http_stream(...) is for a plain INSERT, without IGNORE and UPDATE");

@@ -5,6 +5,7 @@ use freshet_meta::{BucketsSpec, DatabaseMode, PlacementSpec, TableSpec};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
+use super::partition;
 
 /// Parses a clause, if one comes next; whether one did.
 pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
@@ -13,6 +14,9 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
     let (columns, buckets) = if cursor.one_of(&["SINGLE", "BROADCAST"]).is_some() {
         (Vec::new(), BucketsSpec::Count(1))
     } else if cursor.words("PARTITION BY") {
+        if partition::partition_by(cursor, spec)? {
+            return Ok(true);
+        }
         partition_by(cursor)?
     } else if cursor.words("DBPARTITION BY") {
         let columns = function(cursor)?;
@@ -27,7 +31,7 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
     } else {
         return Ok(false);
     };
-    if spec.placement.is_some() || spec.distribution.is_some() {
+    if spec.placement.is_some() || spec.distribution.is_some() || spec.partition_by.is_some() {
         bail!(Syntax, "A table has one clause that says where its rows are");
     }
     let text = match cursor.text_since(start) {

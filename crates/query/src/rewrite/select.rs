@@ -15,6 +15,7 @@ use super::having::has_aggregate;
 use super::set_operation;
 use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
+use crate::snapshot::PARTITION_MARK;
 
 /// Converts names in system databases, which are case-insensitive, to lower case.
 pub fn relation(name: &mut ObjectName) {
@@ -361,16 +362,27 @@ pub fn lower_columns(alias: &mut TableAlias) {
     alias.columns.iter_mut().for_each(|column| lower(&mut column.name));
 }
 
+/// Makes the partitions that a table is read from part of its name.
+fn name_partitions(name: &mut ObjectName, alias: &mut Option<TableAlias>, partitions: Vec<Ident>) {
+    let Some(ObjectNamePart::Identifier(table)) = name.0.last_mut() else { return };
+    if alias.is_none() {
+        let (name, columns) = (table.clone(), Vec::new());
+        *alias = Some(TableAlias { explicit: true, name, columns, at: None });
+    }
+    for partition in partitions {
+        table.value.push(PARTITION_MARK);
+        table.value.push_str(&partition.value);
+    }
+    table.quote_style = Some('`');
+}
+
 /// Aliases of tables keep their case, their column names become lower case. `dual` is not a table.
 pub fn table_factor(factor: &mut TableFactor) -> Result<()> {
     match factor {
-        TableFactor::Table { alias, index_hints, partitions, .. } => {
+        TableFactor::Table { name, alias, index_hints, partitions, .. } => {
             index_hints.clear();
             if !partitions.is_empty() {
-                bail!(
-                    NotSupported,
-                    "This version of Freshet doesn't yet support 'SELECT ... PARTITION'"
-                );
+                name_partitions(name, alias, std::mem::take(partitions));
             }
             alias.iter_mut().for_each(lower_columns);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES, View};
+use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES, View, partition_text};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, KeyModel, LengthUnit, Table,
@@ -281,9 +281,16 @@ fn column_row(
     ]
 }
 
+/// The rows and bytes of each partition; none if they cannot be read.
+fn partition_sizes(system: &SystemTables<'_>, table: &Table) -> Vec<(u64, u64)> {
+    let read = system.snapshot.table(table.id).ok().flatten();
+    read.and_then(|read| read.by_partition().ok()).unwrap_or_default()
+}
+
 pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
+        let counts = partition_sizes(system, table);
         for (at, partition) in table.partitions.iter().enumerate() {
             let mut row = vec![Cell::Null; 25];
             row[0] = CATALOG.into();
@@ -291,7 +298,14 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             row[2] = table.name.as_str().into();
             row[3] = partition.name.as_str().into();
             row[5] = (at as u64 + 1).into();
-            [row[12], row[13], row[14]] = size(system, table);
+            if let Some(text) = partition_text(table, partition) {
+                row[7] = text.method.into();
+                row[9] = text.expression.into();
+                row[11] = text.description.into();
+            }
+            let (count, bytes) = counts.get(at).copied().unwrap_or_default();
+            let average = bytes.checked_div(count).unwrap_or(0);
+            [row[12], row[13], row[14]] = [count.into(), average.into(), bytes.into()];
             row[18] = Cell::Time(table.created_micros);
             row[22] = "".into();
             rows.push(row);

@@ -198,6 +198,26 @@ impl KeyCodec {
         Ok(shown.collect::<Vec<_>>().join("-"))
     }
 
+    /// The bytes of each column of a key.
+    ///
+    /// # Errors
+    /// What is wrong with bytes that are not a key of these columns.
+    pub fn pieces<'k>(&self, key: &'k [u8]) -> Result<Vec<&'k [u8]>, &'static str> {
+        let (mut rest, mut pieces) = (key, Vec::with_capacity(self.columns.len()));
+        for column in &self.columns {
+            let start = key.len() - rest.len();
+            let null = match column.nullable {
+                false => VALUE,
+                true => *rest.split_off_first().ok_or("a key that ends too early")?,
+            };
+            if null == VALUE {
+                column.take_cell(&mut rest)?;
+            }
+            pieces.push(&key[start..key.len() - rest.len()]);
+        }
+        Ok(pieces)
+    }
+
     /// The cells of a key, as they stand in rows, without lengths; `None` for NULL.
     ///
     /// # Errors
@@ -312,7 +332,12 @@ impl Keys {
     /// The sort keys of the rows of a batch, which has the columns of `schema`.
     pub fn of_batch(batch: &RecordBatch, schema: &TableSchema) -> Self {
         assert!(!schema.sort_key.is_empty(), "rows without a key have no keys");
-        let (keys_only, rows) = columns_of(batch, schema, &schema.sort_key);
+        Self::of_columns(batch, schema, &schema.sort_key)
+    }
+
+    /// The keys that these columns of a batch are, which has the columns of `schema`.
+    pub fn of_columns(batch: &RecordBatch, schema: &TableSchema, at: &[usize]) -> Self {
+        let (keys_only, rows) = columns_of(batch, schema, at);
         KeyCodec::of_sort_key(&keys_only).of_rows(&rows)
     }
 

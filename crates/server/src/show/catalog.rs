@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use freshet_base::{Result, err};
 use freshet_meta::{
     Object, Privilege, RESERVED_DATABASES, View, is_reserved_database, may_see_database,
-    may_see_table, require_visible, show_create_table,
+    may_see_table, partition_text, require_visible, show_create_table,
 };
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
@@ -471,18 +471,21 @@ pub fn partitions(session: &Session, name: &TableName) -> Result<Listing> {
     let engine = &session.shared.engine;
     let snapshot = engine.snapshot(session.settings.freshness);
     let read = snapshot.table(table.id)?;
-    let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
+    let counts = read.map(|read| read.by_partition()).transpose()?.unwrap_or_default();
     let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
     let replicas = table.properties.replication_num;
-    for partition in &table.partitions {
+    for (at, partition) in table.partitions.iter().enumerate() {
+        let (rows, bytes) = counts.get(at).copied().unwrap_or_default();
+        let text = partition_text(&table, partition);
+        let (key, range) = text.map(|text| (text.columns, text.range)).unwrap_or_default();
         listing.push([
             some(partition.id),
             some(&partition.name),
             some(version),
             some(instant(table.created_micros)),
             some("NORMAL"),
-            some(""),
-            some(""),
+            some(key),
+            some(range),
             some(distribution_of(&table)),
             some(partition.tablets.len()),
             some(replicas),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable};
 use freshet_meta::{
-    ColumnSpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
-    show_create_table,
+    ColumnSpec, DefaultSpec, KeyChange, Object, PartitionChange, Privilege, Renaming, SchemaChange,
+    TableSpec, show_create_table,
 };
 use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
@@ -353,6 +353,16 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         AlterAction::Index(key) => alter_keys(session, id, std::slice::from_ref(key), &[]).await?,
         AlterAction::KeysAndColumns(keys, columns) => {
             alter_keys(session, id, keys, columns).await?;
+        }
+        AlterAction::Partitions(change) => {
+            let change = change.clone();
+            if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
+                table_id(session, table, Privilege::Drop)?;
+            }
+            let changed = async move { engine.ddl().change_partitions(id, change).await };
+            for note in shield(session, changed).await? {
+                session.diagnostics.push("Note", 1507, note);
+            }
         }
         AlterAction::Keys => {}
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {

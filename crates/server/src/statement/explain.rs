@@ -156,7 +156,9 @@ fn traditional(plan: &Operator) -> Reply {
     let mut rows = Vec::new();
     for scanned in &scanned {
         let name = scanned.table.rsplit_once('.').map_or(&*scanned.table, |(_, name)| name);
-        let (before, after) = ([text("1"), text("SIMPLE"), text(name), None, text("ALL")], None);
+        let partitions = scanned.partitions.as_deref().map(str::to_owned);
+        let before = [text("1"), text("SIMPLE"), text(name), partitions, text("ALL")];
+        let after = None;
         let counts = [Some(scanned.rows.to_string()), text("100.00"), after.clone()];
         let keys = [const { None }; 4];
         rows.push(before.into_iter().chain(keys).chain(counts).collect());

@@ -7,9 +7,9 @@ use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Encoded, Fault, RowEncoder, Warnings};
 use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
 use freshet_query::change::Assignments;
-use freshet_query::parser::{Insert, InsertSource, OnDuplicate, TableName};
+use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
-use freshet_query::syntax::{self, Constant, Scalar};
+use freshet_query::syntax::{self, Constant, Scalar, TableName};
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{DefaultValue, KeyModel, Literal};
 
@@ -48,14 +48,14 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
             values(session, insert, filled.as_deref().unwrap_or(rows), parameters).await
         }
         InsertSource::Query(select) => {
-            let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
+            let label = insert.label.as_deref();
             // Resolve names before the query runs.
             let on_existing = on_existing(&insert.on_duplicate);
-            let form = target(session, &insert.table, columns, on_existing)?.into.table().form;
+            let form = target(session, insert, on_existing)?.into.table().form;
             let losses = session.settings.losses(form);
             let run = query::run(session, select, parameters.clone(), losses);
             let (result, rows) = run.await?;
-            let target = target(session, &insert.table, columns, on_existing)?;
+            let target = target(session, insert, on_existing)?;
             if let Some(set) = updates(insert, &target)? {
                 let sources = collect(session, target, &result, rows).await?;
                 return insert_or_update(session, &sources, &insert.table, set, parameters).await;
@@ -71,13 +71,21 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     }
 }
 
-fn target(
-    session: &Session,
-    table: &TableName,
-    columns: Option<&[String]>,
-    on_existing: OnExisting,
-) -> Result<Target> {
-    resolve(session, table.database.as_deref(), &table.table, columns, on_existing)
+fn target(session: &Session, insert: &Insert, on_existing: OnExisting) -> Result<Target> {
+    let Insert { table, partitions, columns, on_duplicate, .. } = insert;
+    let (database, columns) = (table.database.as_deref(), columns.as_deref());
+    let mut target = resolve(session, database, &table.table, columns, on_existing)?;
+    if !partitions.is_empty() {
+        if matches!(on_duplicate, OnDuplicate::Update(_)) {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'INSERT ... PARTITION ... ON \
+                 DUPLICATE KEY UPDATE'"
+            );
+        }
+        target.only(partitions)?;
+    }
+    Ok(target)
 }
 
 fn on_existing(on_duplicate: &OnDuplicate) -> OnExisting {
@@ -148,8 +156,7 @@ async fn values(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let on_existing = on_existing(&insert.on_duplicate);
-    let columns = insert.columns.as_deref();
-    let mut target = target(session, &insert.table, columns, on_existing)?;
+    let mut target = target(session, insert, on_existing)?;
     target.begin_statement(session);
     let mut exprs = Vec::new();
     let values =

@@ -1,6 +1,9 @@
 //! Stream loads in all formats.
 
+use freshet_meta::{ColumnSpec, PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
+use freshet_schema::{ColumnType, PartitionMethod, TableForm};
 use freshet_server::http::HttpConfig;
+use futures::executor::block_on;
 use serde_json::json;
 
 use crate::client::ROOT;
@@ -150,6 +153,56 @@ fn bad_rows_are_counted_explained_and_may_be_few_only() {
     site.stop();
 }
 
+/// Table `d`, divided by `a`: below 10, and from 10 to 19.
+fn divide(site: &Site) {
+    let below = |name: &str, value: &str| PartitionSpec {
+        name: name.to_owned(),
+        if_not_exists: false,
+        values: ValuesSpec::LessThan(vec![ValueSpec::Literal(value.to_owned())]),
+    };
+    let by = PartitionBySpec {
+        method: PartitionMethod::Range,
+        columns: vec!["a".to_owned()],
+        function: None,
+        has_columns_word: false,
+        partitions: vec![below("low", "10"), below("high", "20")],
+    };
+    let int = ColumnType::Int { unsigned: false };
+    let text = ColumnSpec::new("c", ColumnType::VarChar { len: 4 });
+    let columns = vec![ColumnSpec::new("a", int), ColumnSpec::new("b", int), text];
+    let spec =
+        TableSpec { partition_by: Some(by), ..TableSpec::new("p", TableForm::Olap, columns) };
+    block_on(site.engine.ddl().create_table("d", spec, false)).unwrap();
+}
+
+#[test]
+fn rows_that_no_partition_takes_are_rejected() {
+    let site = Site::new();
+    divide(&site);
+    let put = |headers: &[&str], body: &str| {
+        let headers = [&[ROOT, "column_separator: ,"], headers].concat();
+        site.client().request("PUT", "/api/d/p/_stream_load", &headers, body.as_bytes()).json()
+    };
+    let body = "1,1,1\n25,2,2\n12,3,3\n";
+    let refused = put(&[], body);
+    assert_eq!((&refused["Status"], &refused["NumberFilteredRows"]), (&json!("Fail"), &json!(1)));
+    let first = refused["FirstErrorMsg"].as_str().unwrap();
+    assert!(first.contains("no partition for this tuple. tuple=25"), "{first}");
+    let taken = put(&["max_filter_ratio: 0.5"], body);
+    assert_eq!((&taken["Status"], &taken["NumberLoadedRows"]), (&json!("Success"), &json!(2)));
+    // Of those that are named.
+    let taken = put(&["max_filter_ratio: 0.5", "partitions: high, nope"], "2,4,4\n13,5,5\n");
+    assert_eq!(taken["Status"], "Fail", "{taken}");
+    let taken = put(&["max_filter_ratio: 0.5", "partitions: high"], "2,4,4\n13,5,5\n");
+    assert_eq!((&taken["Status"], &taken["NumberLoadedRows"]), (&json!("Success"), &json!(1)));
+    let computed = put(&["columns: x, b, c, a = x + 1"], "9,6,6\n");
+    assert_eq!(computed["Status"], "Success", "{computed}");
+    let computed = put(&["columns: x, b, c, a = x + 10"], "10,6,6\n");
+    assert_eq!(computed["Status"], "Fail", "{computed}");
+    assert_eq!(site.rows_of("p"), ["1,1,1", "10,6,6", "12,3,3", "13,5,5"]);
+    site.stop();
+}
+
 #[test]
 fn lax_loads_mend_what_strict_ones_refuse() {
     let site = Site::new();
@@ -211,7 +264,7 @@ fn refusals_use_the_words_of_doris() {
         "[INVALID_ARGUMENT]Invalid strict mode format. Must be bool type"
     );
     assert!(message(&["label: a b"]).contains("Label format error"));
-    assert!(message(&["partitions: p"]).starts_with("[NOT_IMPLEMENTED_ERROR]"));
+    assert!(message(&["temporary_partitions: p"]).starts_with("[NOT_IMPLEMENTED_ERROR]"));
     let path = "/api/d/none/_stream_load";
     let missing = site.client().request("PUT", path, &[ROOT], b"1").json();
     assert_eq!(missing["Message"], "[ANALYSIS_ERROR]Table 'd.none' doesn't exist");

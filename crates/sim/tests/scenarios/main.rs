@@ -9,6 +9,7 @@ mod made;
 mod merges;
 mod metadata;
 mod misuse;
+mod partitions;
 mod room;
 mod sequences;
 mod terms;

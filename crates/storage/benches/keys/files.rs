@@ -69,6 +69,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         name: "t".to_owned(),
         incarnation: Incarnation(1),
         tablets: (1..=tablets).map(TabletId).collect(),
+        values: None,
     };
     Arc::new(Table {
         id: TableId(1),
@@ -80,6 +81,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         declared_keys: Vec::new(),
         history: SchemaHistory::new(schema),
         next_column: ColumnId(17),
+        partition_by: None,
         partitions: vec![partition],
         distribution: Distribution::Hash(vec![ColumnId(1)]),
         buckets_auto: false,

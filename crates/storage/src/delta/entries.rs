@@ -8,6 +8,8 @@ use freshet_meta::disk;
 use freshet_schema::encode;
 
 use super::node::{Chunk, Event};
+use super::read::{count, divide, is_lost};
+use crate::division::Division;
 use crate::error::Result;
 use crate::side::{SideBody, SideEntry};
 use crate::view::TableView;
@@ -29,13 +31,16 @@ impl TableView {
         let ended = chunks.iter().flat_map(|chunk| &chunk.events).filter(|(at, _)| *at <= up_to);
         let ended = ended.filter_map(|(_, event)| match event {
             Event::GroupEnd(txn) => Some(*txn),
-            Event::Truncate | Event::Schema(_) | Event::Drop | Event::Rowsets(_) => None,
+            _ => None,
         });
         let ended = ended.collect::<HashSet<_>>();
+        let divisions = self.delta.divisions(&self.head, self.flushed);
+        let divisions = divisions.into_iter().filter(|(at, _)| *at <= up_to).collect::<Vec<_>>();
+        divide(chunks, &divisions);
         for chunk in chunks {
             let mut entries = Vec::new();
             self.chunk_entries(chunk, up_to, &ended, &mut entries)?;
-            self.large_loads(chunk, up_to, &mut entries);
+            self.large_loads(chunk, up_to, &divisions, &mut entries);
             entries.sort_by_key(|entry: &SideEntry| entry.lsn);
             entries.into_iter().try_for_each(&mut put)?;
         }
@@ -43,12 +48,19 @@ impl TableView {
     }
 
     /// The large loads of a chunk: each is a group of its own with its rows in files.
-    fn large_loads(&self, chunk: &Chunk, to: Lsn, out: &mut Vec<SideEntry>) {
+    fn large_loads(
+        &self,
+        chunk: &Chunk,
+        to: Lsn,
+        divisions: &[(Lsn, Arc<Division>)],
+        out: &mut Vec<SideEntry>,
+    ) {
         for (lsn, event) in chunk.events.iter().filter(|(lsn, _)| *lsn > self.flushed && *lsn <= to)
         {
             let Event::Rowsets(rowsets) = event else { continue };
-            let Some(first) = rowsets.first() else { continue };
-            let metas = rowsets.iter().map(|rowset| rowset.meta().clone()).collect::<Vec<_>>();
+            let rowsets = rowsets.iter().filter(|rowset| !is_lost(divisions, *lsn, rowset));
+            let Some(first) = rowsets.clone().next() else { continue };
+            let metas = rowsets.map(|rowset| rowset.meta().clone()).collect::<Vec<_>>();
             out.push(SideEntry {
                 table: self.table.id,
                 lsn: *lsn,
@@ -73,11 +85,15 @@ impl TableView {
             if entry.lsn <= self.flushed || entry.lsn > to {
                 continue;
             }
-            let rows = chunk.rows_before(index) as usize..entry.rows_end as usize;
+            let first = chunk.rows_before(index) as usize;
+            let removals = first..first + entry.removals as usize;
+            // What was lost with its partition is not made up for by anything in the log.
+            let removals = count(&chunk.marks.uncut(removals, to));
+            let rows = chunk.marks.uncut(first..entry.rows_end as usize, to);
             let mut batches = Vec::new();
-            chunk.columns().select(std::slice::from_ref(&rows), &mut batches)?;
-            let taken = batches.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>();
-            assert_eq!(taken, rows.len(), "rows in memory are rows in the side file");
+            chunk.columns().select(&rows, &mut batches)?;
+            let taken = batches.iter().map(|(_, batch)| batch.num_rows() as u64).sum::<u64>();
+            assert_eq!(taken, count(&rows), "rows in memory are rows in the side file");
             let schema = &chunk.schemas[usize::from(entry.schema)];
             let mut bytes = Vec::new();
             for (_, batch) in &batches {
@@ -89,8 +105,8 @@ impl TableView {
                 txn: entry.txn,
                 open: !entry.ends_group && !ended.contains(&entry.txn),
                 schema_version: schema.version,
-                rows: u32::try_from(rows.len()).expect("a record has few rows"),
-                removals: entry.removals,
+                rows: u32::try_from(taken).expect("a record has few rows"),
+                removals: u32::try_from(removals).expect("a record has few rows"),
                 body: SideBody::Rows(bytes),
             });
         }
@@ -104,7 +120,7 @@ fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
     let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
     let gives_version = |event: &Event| match event {
         Event::GroupEnd(_) | Event::Rowsets(_) => true,
-        Event::Truncate | Event::Schema(_) | Event::Drop => false,
+        Event::Truncate | Event::Divide(_) | Event::Schema(_) | Event::Drop => false,
     };
     let events = chunk.events.iter().filter(|(at, event)| *at > lsn && gives_version(event));
     (loads.count() + events.count()) as u64

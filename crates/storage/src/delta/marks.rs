@@ -19,8 +19,28 @@ pub struct DeltaMark {
 /// The marks of one chunk, from the time when it is the open node until its last reader is gone.
 #[derive(Default)]
 pub(super) struct ChunkMarks {
+    dead: Mutex<Dead>,
+}
+
+#[derive(Default)]
+struct Dead {
     /// For each row the LSN from which on it is dead, zero while it lives; up to the last dead row.
-    dead_from: Mutex<Vec<u64>>,
+    from: Vec<u64>,
+    /// The same for rows that were lost with their partition, whether or not they were dead.
+    cut_from: Vec<u64>,
+    /// The changes of partitions whose lost rows are known.
+    cuts: Vec<Lsn>,
+}
+
+impl Dead {
+    fn is_cut(&self, row: usize, horizon: Lsn) -> bool {
+        self.cut_from.get(row).is_some_and(|lsn| (1..=horizon.get()).contains(lsn))
+    }
+
+    fn is_dead(&self, row: usize, horizon: Lsn) -> bool {
+        self.from.get(row).is_some_and(|lsn| (1..=horizon.get()).contains(lsn))
+            || self.is_cut(row, horizon)
+    }
 }
 
 impl ChunkMarks {
@@ -29,7 +49,7 @@ impl ChunkMarks {
     /// # Panics
     /// When it is dead already.
     pub fn mark(&self, row: usize, lsn: Lsn) {
-        let mut dead_from = self.dead_from.lock();
+        let dead_from = &mut self.dead.lock().from;
         if dead_from.len() <= row {
             dead_from.resize(row + 1, 0);
         }
@@ -38,25 +58,62 @@ impl ChunkMarks {
     }
 
     fn is_dead(&self, row: usize) -> bool {
-        self.dead_from.lock().get(row).is_some_and(|lsn| *lsn != 0)
+        let dead = self.dead.lock();
+        [&dead.from, &dead.cut_from].iter().any(|lsns| lsns.get(row).is_some_and(|lsn| *lsn != 0))
+    }
+
+    /// Whether the rows are known that were lost with their partitions at `lsn`.
+    pub fn is_cut(&self, lsn: Lsn) -> bool {
+        self.dead.lock().cuts.contains(&lsn)
+    }
+
+    /// Marks the rows that were lost with their partitions at `lsn`.
+    pub fn cut(&self, rows: &[usize], lsn: Lsn) {
+        let mut dead = self.dead.lock();
+        let end = rows.last().map_or(0, |last| last + 1);
+        if dead.cut_from.len() < end {
+            dead.cut_from.resize(end, 0);
+        }
+        for &row in rows {
+            // A later partition with the same range may be gone as well.
+            let before = dead.cut_from[row];
+            dead.cut_from[row] = if before == 0 { lsn.get() } else { before.min(lsn.get()) };
+        }
+        dead.cuts.push(lsn);
+    }
+
+    /// What is left of a range of rows without those that were lost with their partitions.
+    pub fn uncut(&self, range: Range<usize>, horizon: Lsn) -> Vec<Range<usize>> {
+        let dead = self.dead.lock();
+        let end = dead.cut_from.len();
+        divided(&[range], end, |row| dead.is_cut(row, horizon))
     }
 
     /// What is left of these ascending ranges of rows without those that are dead at `horizon`.
     pub fn alive(&self, ranges: &[Range<usize>], horizon: Lsn) -> Vec<Range<usize>> {
-        let dead_from = self.dead_from.lock();
-        let is_dead = |row: &usize| (1..=horizon.get()).contains(&dead_from[*row]);
-        let mut alive = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let mut start = range.start;
-            for dead in (range.start..range.end.min(dead_from.len())).filter(is_dead) {
-                alive.push(start..dead);
-                start = dead + 1;
-            }
-            alive.push(start..range.end);
-        }
-        alive.retain(|range| !range.is_empty());
-        alive
+        let dead = self.dead.lock();
+        let end = dead.from.len().max(dead.cut_from.len());
+        divided(ranges, end, |row| dead.is_dead(row, horizon))
     }
+}
+
+/// Ranges without some rows, all of which are before `end`.
+fn divided(
+    ranges: &[Range<usize>],
+    end: usize,
+    is_out: impl Fn(usize) -> bool,
+) -> Vec<Range<usize>> {
+    let mut left = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let mut start = range.start;
+        for out in (range.start..range.end.min(end)).filter(|row| is_out(*row)) {
+            left.push(start..out);
+            start = out + 1;
+        }
+        left.push(start..range.end);
+    }
+    left.retain(|range| !range.is_empty());
+    left
 }
 
 /// The marks of the chunks of a delta, by the numbers of their rows.

@@ -9,6 +9,7 @@ use freshet_schema::TableSchema;
 use super::columns::Columns;
 use super::encoded::{EncodedRows, Entry};
 use super::marks::{ChunkMarks, DeltaMarks};
+use crate::division::Division;
 use crate::rowset::Rowset;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 
@@ -48,6 +49,8 @@ pub(super) enum Event {
     /// A large load, whose rows are already in files.
     Rowsets(Vec<Arc<Rowset>>),
     Truncate,
+    /// A change of partitions.
+    Divide(Arc<Division>),
     /// ALTER.
     Schema(Arc<TableSchema>),
     Drop,
@@ -181,6 +184,27 @@ impl Chunk {
     /// Makes its rows known.
     pub(crate) fn make_known(&self, to: &mut DeltaMarks) {
         to.know(self.first_row..self.first_row + self.rows(), &self.marks);
+    }
+
+    /// Makes the rows dead that a change of partitions at `lsn` has lost, unless that was done.
+    /// Rows are columns behind this.
+    pub(super) fn divide(&self, lsn: Lsn, division: &Division) {
+        let end = self.entries.partition_point(|entry| entry.lsn < lsn);
+        let Some(lost) = division.lost().filter(|_| end > 0 && !self.marks.is_cut(lsn)) else {
+            return;
+        };
+        let (mut batches, mut at, mut rows) = (Vec::new(), 0, Vec::new());
+        let before = 0..self.rows_before(end) as usize;
+        let selected = self.columns().select(std::slice::from_ref(&before), &mut batches);
+        selected.expect("rows in memory are those of their columns");
+        for (schema, batch) in &batches {
+            let routed = lost.router().of_batch(batch, schema);
+            let gone = routed.iter().zip(at..).filter(|(to, _)| to.is_some());
+            rows.extend(gone.map(|(_, row)| row));
+            at += batch.num_rows();
+        }
+        assert_eq!(at, before.end, "each row is routed");
+        self.marks.cut(&rows, lsn);
     }
 
     /// Memory that is only kept for snapshots.

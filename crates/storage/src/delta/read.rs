@@ -11,6 +11,7 @@ use freshet_schema::{TableSchema, history};
 
 use super::encoded::Entry;
 use super::node::{Chunk, Event};
+use crate::division::Division;
 use crate::error::Result;
 use crate::rowset::Rowset;
 
@@ -42,6 +43,8 @@ pub struct DeltaRead {
     pub schema: Option<Arc<TableSchema>>,
     /// The last TRUNCATE: files below it are not visible.
     pub truncated: Option<Lsn>,
+    /// The changes of partitions: files of those that are gone are not visible.
+    pub divisions: Vec<(Lsn, Arc<Division>)>,
     /// Whether the table is dropped.
     pub dropped: bool,
     /// Rows and files in log order.
@@ -105,6 +108,8 @@ pub(crate) enum Step {
     Rowsets(Lsn, Vec<Arc<Rowset>>),
     /// Nothing before it exists any more.
     Truncate(Lsn),
+    /// What stood in partitions that are gone does not exist any more.
+    Divide(Lsn, Arc<Division>),
 }
 
 impl Chunk {
@@ -136,6 +141,7 @@ impl Chunk {
             let step = match event {
                 Event::Rowsets(rowsets) => Step::Rowsets(*lsn, rowsets.clone()),
                 Event::Truncate => Step::Truncate(*lsn),
+                Event::Divide(division) => Step::Divide(*lsn, Arc::clone(division)),
                 Event::Schema(_) | Event::Drop | Event::GroupEnd(_) => continue,
             };
             let before = std::mem::replace(&mut at, up_to(*lsn));
@@ -206,20 +212,22 @@ impl DeltaRows {
     }
 }
 
-fn count(ranges: &[Range<usize>]) -> u64 {
+pub(super) fn count(ranges: &[Range<usize>]) -> u64 {
     ranges.iter().map(|range| range.len() as u64).sum()
 }
 
 impl DeltaRead {
     /// Reads `chunks`, which are all of the table above `bounds.flushed`, in order.
     pub fn new(chunks: &[Arc<Chunk>], bounds: Bounds) -> Self {
+        let (divisions, parts) = (Vec::new(), Vec::new());
         let mut read =
-            Self { schema: None, truncated: None, dropped: false, parts: vec![], last: None };
+            Self { schema: None, truncated: None, divisions, dropped: false, parts, last: None };
         let mut ended = HashSet::new();
         for (lsn, event) in chunks.iter().flat_map(|chunk| bounds.events(chunk)) {
             match event {
                 Event::Rowsets(_) => {}
                 Event::Truncate => read.truncated = Some(*lsn),
+                Event::Divide(division) => read.divisions.push((*lsn, Arc::clone(division))),
                 Event::Schema(schema) => read.schema = Some(Arc::clone(schema)),
                 Event::Drop => read.dropped = true,
                 Event::GroupEnd(txn) => {
@@ -230,6 +238,7 @@ impl DeltaRead {
         }
         let from = read.truncated.map_or(bounds.flushed, |at| at.max(bounds.flushed));
         let bounds = Bounds { flushed: from, ..bounds };
+        divide(chunks, &read.divisions);
         for chunk in chunks {
             read.push(chunk, bounds, &ended);
         }
@@ -262,12 +271,18 @@ impl DeltaRead {
             if let Event::Rowsets(rowsets) = event {
                 let before = Bounds { flushed: from, horizon: *lsn, ..bounds };
                 self.push_rows(chunk, before, ended, bounds.horizon);
-                self.parts.push(DeltaPart::Rowsets(*lsn, rowsets.clone()));
+                self.parts.push(DeltaPart::Rowsets(*lsn, self.kept(*lsn, rowsets)));
                 from = *lsn;
             }
         }
         let behind = Bounds { flushed: from, ..bounds };
         self.push_rows(chunk, behind, ended, bounds.horizon);
+    }
+
+    /// The files of a large load at `lsn` whose partitions are not gone.
+    fn kept(&self, lsn: Lsn, rowsets: &[Arc<Rowset>]) -> Vec<Arc<Rowset>> {
+        let is_kept = |rowset: &&Arc<Rowset>| !is_lost(&self.divisions, lsn, rowset);
+        rowsets.iter().filter(is_kept).cloned().collect()
     }
 
     /// Adds the rows of a chunk inside of `bounds`, as they are at `horizon`.
@@ -296,6 +311,18 @@ impl DeltaRead {
             self.parts.push(DeltaPart::Rows(DeltaRows { chunk, ranges, horizon, lsns }));
         }
     }
+}
+
+/// Makes the rows of chunks dead that changes of partitions have lost.
+pub(super) fn divide(chunks: &[Arc<Chunk>], divisions: &[(Lsn, Arc<Division>)]) {
+    for (lsn, division) in divisions {
+        chunks.iter().for_each(|chunk| chunk.divide(*lsn, division));
+    }
+}
+
+/// Whether the partition of a file of a large load at `lsn` is gone.
+pub(super) fn is_lost(divisions: &[(Lsn, Arc<Division>)], lsn: Lsn, rowset: &Rowset) -> bool {
+    divisions.iter().any(|(at, division)| *at > lsn && division.loses(rowset.meta().tablet))
 }
 
 impl Bounds {

@@ -1,5 +1,6 @@
 //! The second step of applying an event: files and definitions.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use freshet_base::budget::Budget;
@@ -59,7 +60,9 @@ impl Event<'_> {
     pub(crate) fn frees_rows(&self) -> bool {
         match self {
             Self::Publish { .. } => true,
-            Self::Barrier { barrier, .. } => !matches!(barrier, Barrier::Alter(_)),
+            Self::Barrier { barrier, .. } => {
+                !matches!(barrier, Barrier::Alter(_) | Barrier::Divide(_))
+            }
             _ => false,
         }
     }
@@ -115,7 +118,11 @@ impl TableView {
                 self.advance(at, version, kept);
                 self.empty(table, incarnation);
             }
-            Event::Barrier { barrier: Barrier::Alter(_), .. } | Event::Define => {
+            Event::Barrier { barrier: Barrier::Alter(_) | Barrier::Divide(_), .. }
+            | Event::Define => {
+                if let Some(table) = table.filter(|table| table.partition_by.is_some()) {
+                    self.divide(at, table, &mut settled.gone);
+                }
                 self.table = table.map_or_else(|| Arc::clone(&self.table), Arc::clone);
             }
         }
@@ -205,6 +212,29 @@ impl TableView {
         settled.gone.extend(rowsets.splice(range, added));
         let ended = swap.map(|swap| swap.end(&self.tablets, flushed, self.delta.first_row()));
         settled.swaps.extend(ended);
+    }
+
+    /// Takes the tablets of the partitions that a table has from `at` on, with their files.
+    fn divide(&mut self, at: Lsn, table: &Table, gone: &mut Vec<Arc<Rowset>>) {
+        if table.tablets().eq(self.tablets.iter().map(|files| files.id)) {
+            return;
+        }
+        let known = self.tablets.iter().map(|files| (files.id, &files.rowsets));
+        let mut known = known.collect::<HashMap<_, _>>();
+        let mut tablets = Self::empty_tablets(table);
+        for tablet in &mut tablets {
+            if let Some(rowsets) = known.remove(&tablet.id) {
+                tablet.rowsets.clone_from(rowsets);
+            }
+        }
+        gone.extend(known.into_values().flatten().cloned());
+        let kept = table.tablets().collect::<HashSet<_>>();
+        let loaded = self.delta.rowsets(&self.head).into_iter().filter(|rowset| {
+            let lsn = rowset.lsns().1;
+            self.flushed < lsn && lsn < at && !kept.contains(&rowset.meta().tablet)
+        });
+        gone.extend(loaded);
+        self.tablets = Arc::new(tablets);
     }
 
     /// Takes the definition of a truncated table. Metadata may contain later changes of it, but no

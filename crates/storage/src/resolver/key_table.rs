@@ -93,6 +93,13 @@ impl KeyTable {
         kept
     }
 
+    /// Removes some keys, and gives their memory back.
+    pub fn forget(&mut self, is_gone: impl Fn(&[u8]) -> bool) {
+        let before = std::mem::take(self);
+        let kept = before.entries.iter().map(|entry| (entry.key(&before.arena), entry.version));
+        kept.filter(|(key, _)| !is_gone(key)).for_each(|(key, version)| self.enter(key, version));
+    }
+
     /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         (self.entries.allocation_size() + self.arena.capacity()) as u64
@@ -133,6 +140,10 @@ mod tests {
                 match step {
                     0 => {
                         table.remove(&key(number));
+                        model.remove(&number);
+                    }
+                    2 => {
+                        table.forget(|other| other == key(number));
                         model.remove(&number);
                     }
                     1 => {

@@ -37,7 +37,7 @@ impl KeyedRows {
     pub fn of_encoded(bytes: &[u8], rows: u32, table: &Table, schema: &TableSchema) -> Self {
         let keys = KeyCodec::of_sort_key(schema).of_rows(bytes);
         assert_eq!(keys.len(), rows as usize, "each row has a key");
-        let count = table.partition().tablets.len() as u32;
+        let count = table.buckets();
         let buckets = if count == 1 {
             vec![0; rows as usize]
         } else {

@@ -188,7 +188,8 @@ impl Latch {
     /// Marks what a record has replaced that was appended at `lsn` under this latch: its rows are
     /// the last ones of the delta, the first `removals` of them only remove their key, and each key
     /// is there once. `places` are those of the same keys, found under this latch; they do not
-    /// exist any more behind a TRUNCATE at `cut`. `values` are those of the unique indexes.
+    /// exist any more behind a TRUNCATE at `cut`. `values` are those of the unique indexes. What
+    /// partitions have lost since is dead as well, and may be marked once more.
     pub fn appended(
         mut self,
         lsn: Lsn,
@@ -203,6 +204,9 @@ impl Latch {
         let delta = Arc::clone(&state.delta);
         if cut > state.resolved {
             state.cut(cut);
+        }
+        for (at, division) in delta.divisions(&state.node, state.resolved) {
+            state.divide(at, &division);
         }
         delta.make_known(&state.node, &mut state.marks);
         if cut <= state.resolved {

@@ -1,6 +1,6 @@
 //! Sorted runs: the segments of a table that are searched by key (keys.md K16).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::tablet::TabletFiles;
 pub struct Run {
     /// The bucket of its rows; `None` if its tablet is not known yet.
     bucket: Option<usize>,
+    tablet: TabletId,
     /// The last LSN of its rowset.
     last: Lsn,
     segment: Arc<Segment>,
@@ -86,15 +87,20 @@ impl RunMarks {
 /// The sorted runs of a table; of those in one tablet, the oldest first.
 pub struct Runs {
     runs: Vec<Run>,
-    /// Of the buckets, in their order.
+    /// In the order of partitions and buckets.
     tablets: Vec<TabletId>,
+    /// The number of buckets of each partition.
+    buckets: usize,
+    /// Tablets of partitions that are gone, which a view may still have.
+    lost: HashSet<TabletId>,
     /// For filters.
     memory: Budget,
 }
 
 impl Runs {
-    pub fn new(tablets: &[TabletFiles], memory: Budget) -> Self {
-        let mut runs = Self { runs: Vec::new(), tablets: Vec::new(), memory };
+    pub fn new(tablets: &[TabletFiles], buckets: usize, memory: Budget) -> Self {
+        let (lost, tablets_known) = (HashSet::new(), Vec::new());
+        let mut runs = Self { runs: Vec::new(), tablets: tablets_known, buckets, lost, memory };
         runs.renew(tablets, Lsn::ZERO);
         runs
     }
@@ -102,6 +108,8 @@ impl Runs {
     /// Takes over the files of a view up to `flushed`; large loads above it stay.
     pub fn renew(&mut self, tablets: &[TabletFiles], flushed: Lsn) {
         self.tablets = tablets.iter().map(|tablet| tablet.id).collect();
+        let tablets_of_view = self.tablets.iter().copied().collect::<HashSet<_>>();
+        self.lost.retain(|tablet| tablets_of_view.contains(tablet));
         let (mut loads, mut known) = (Vec::new(), HashMap::new());
         for run in self.runs.drain(..) {
             match run.last > flushed {
@@ -120,10 +128,16 @@ impl Runs {
 
     /// Adds the newest rowset of its tablet.
     pub fn add(&mut self, rowset: &Rowset) {
-        let bucket = self.tablets.iter().position(|tablet| *tablet == rowset.meta().tablet);
+        let tablet = rowset.meta().tablet;
+        if self.lost.contains(&tablet) {
+            return;
+        }
+        let bucket = self.tablets.iter().position(|known| *known == tablet);
+        let bucket = bucket.map(|at| at % self.buckets);
         let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
         let runs = rowset.segments().iter().zip(marks).map(|(segment, marks)| Run {
             bucket,
+            tablet,
             last: rowset.lsns().1,
             segment: Arc::clone(segment),
             marks: Arc::clone(marks),
@@ -140,6 +154,12 @@ impl Runs {
     /// Forgets the files of a view up to `flushed`.
     pub fn forget_to(&mut self, flushed: Lsn) {
         self.runs.retain(|run| run.last > flushed);
+    }
+
+    /// Forgets the runs of tablets that are gone, now and when a view still has them.
+    pub fn lose(&mut self, tablets: impl Iterator<Item = TabletId>) {
+        self.lost.extend(tablets);
+        self.runs.retain(|run| !self.lost.contains(&run.tablet));
     }
 
     /// Forgets the runs behind the first `len`.

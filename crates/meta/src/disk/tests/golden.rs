@@ -11,8 +11,9 @@ use freshet_base::{
 };
 use freshet_schema::{
     Aggregate, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
-    Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties,
-    SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema,
+    Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionFunction,
+    PartitionMethod, PartitionValues, Placement, Properties, SchemaHistory, Sequence, SequenceKind,
+    Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use prost::Message;
@@ -22,8 +23,8 @@ use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
     GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
     LeftOpen, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote,
-    Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement,
-    Truncate, User, View,
+    Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode,
+    TlsRequirement, Truncate, User, View,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -142,11 +143,13 @@ pub(super) fn sample_table() -> Table {
         }],
         history: SchemaHistory::of(vec![Arc::new(first), Arc::new(second)]).unwrap(),
         next_column: ColumnId(3),
+        partition_by: None,
         partitions: vec![Partition {
             id: PartitionId(8),
             name: "p".to_owned(),
             incarnation: Incarnation(1),
             tablets: vec![TabletId(10), TabletId(11)],
+            values: None,
         }],
         distribution: Distribution::Hash(vec![ColumnId(1)]),
         buckets_auto: true,
@@ -312,6 +315,46 @@ fn mark_files() {
     has_bytes(
         &MetaEvent::Publish(publish),
         "01 0a20 0807 1064 18c801 2004 2802 3a11 0815106418c80120632d0500000030ac02 4001",
+    );
+}
+
+#[test]
+fn partitions() {
+    let define = |change| MetaEvent::Define { table: TableId(7), change };
+    let upper = PartitionValues::Range { lower: Some(vec![vec![1, 0x80]]), upper: Vec::new() };
+    let partition = Partition {
+        id: PartitionId(8),
+        name: "p".to_owned(),
+        incarnation: Incarnation(1),
+        tablets: vec![TabletId(10)],
+        values: Some(upper),
+    };
+    let partitions = vec![partition];
+    has_bytes(
+        &define(Definition::Partitions(partitions.clone())),
+        "01 221a 0807 4216 0a14 0808 120170 1801 22010a 2a08 0a040a020180 1200",
+    );
+    let by = PartitionBy {
+        method: PartitionMethod::Range,
+        columns: vec![ColumnId(1)],
+        function: Some(PartitionFunction::Year),
+        has_columns_word: true,
+    };
+    has_bytes(
+        &Repartition { by, removed: partitions.clone(), partitions },
+        "01 0a09 0801 120101 1801 2001 1214 0808 120170 1801 22010a 2a08 0a040a020180 1200 1a14 \
+         0808 120170 1801 22010a 2a08 0a040a020180 1200",
+    );
+    let list = PartitionValues::List(vec![vec![vec![0]], vec![vec![1, 0x81]]]);
+    has_bytes(
+        &define(Definition::Partitions(vec![Partition {
+            id: PartitionId(8),
+            name: "p".to_owned(),
+            incarnation: Incarnation(1),
+            tablets: vec![TabletId(10)],
+            values: Some(list),
+        }])),
+        "01 221d 0807 4219 0a17 0808 120170 1801 22010a 2a0b 1a030a0100 1a040a020181",
     );
 }
 

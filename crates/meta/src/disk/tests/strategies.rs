@@ -9,8 +9,9 @@ use freshet_base::{
 };
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, Placement, Properties, SchemaHistory,
-    Sequence, SequenceKind, Table, TableForm, TableSchema,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionMethod,
+    PartitionValues, Placement, Properties, SchemaHistory, Sequence, SequenceKind, Table,
+    TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use proptest::collection::vec;
@@ -126,8 +127,19 @@ fn partition() -> impl Strategy<Value = Partition> {
             name,
             incarnation: Incarnation(incarnation),
             tablets: tablets.into_iter().map(TabletId).collect(),
+            values: None,
         },
     )
+}
+
+/// A partition with values.
+fn divided_partition() -> impl Strategy<Value = Partition> {
+    let key = || vec(vec(any::<u8>(), 0..4), 0..3);
+    let range = (proptest::option::of(key()), key())
+        .prop_map(|(lower, upper)| PartitionValues::Range { lower, upper });
+    let list = vec(key(), 0..3).prop_map(PartitionValues::List);
+    (partition(), prop_oneof![range, list])
+        .prop_map(|(partition, values)| Partition { values: Some(values), ..partition })
 }
 
 fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Distribution)> {
@@ -164,6 +176,19 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             true => KeyModel::Unique,
             false => KeyModel::Duplicate,
         };
+        // Divided, for some, by the first column.
+        let divides = created_micros % 5 == 0;
+        let first = history.current().columns.first().map(|column| column.id);
+        let partition_by = first.filter(|_| divides).map(|first| PartitionBy {
+            method: PartitionMethod::Range,
+            columns: vec![first],
+            function: None,
+            has_columns_word: created_micros % 2 == 0,
+        });
+        let values = partition_by
+            .as_ref()
+            .map(|_| PartitionValues::Range { lower: None, upper: vec![vec![1, 2]] });
+        let partition = Partition { values, ..partition };
         Table {
             id: TableId(id),
             db: DbId(db),
@@ -174,6 +199,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             declared_keys,
             history,
             next_column: ColumnId(next_column),
+            partition_by,
             partitions: vec![partition],
             distribution,
             buckets_auto,
@@ -288,6 +314,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),
+        vec(divided_partition(), 0..3).prop_map(Definition::Partitions),
     ];
     let truncate = (any::<u64>(), any::<u64>(), any::<u32>(), ids());
     let truncate = truncate.prop_map(|(table, version, incarnation, tablets)| Truncate {

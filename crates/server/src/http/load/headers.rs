@@ -52,6 +52,8 @@ pub struct LoadHeaders {
     pub compression: Option<Compression>,
     /// `load_to_single_tablet`.
     pub to_one_tablet: bool,
+    /// `partitions`: those that take rows; others are rejected.
+    pub partitions: Option<String>,
 }
 
 /// What the rows of a load do.
@@ -134,6 +136,7 @@ impl LoadHeaders {
             condition: headers.text("where")?.map(str::to_owned),
             format: format(&headers)?,
             compression: compression(&headers)?,
+            partitions: headers.text("partitions")?.map(str::to_owned),
             to_one_tablet: headers.flag("load_to_single_tablet")?,
         })
     }
@@ -192,8 +195,7 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
     }
-    const REFUSED: [&str; 3] =
-        ["partitions", "temporary_partitions", "function_column.sequence_col"];
+    const REFUSED: [&str; 2] = ["temporary_partitions", "function_column.sequence_col"];
     for name in REFUSED {
         if let Some(value) = headers.text(name)? {
             return Err(not_supported(name, value));

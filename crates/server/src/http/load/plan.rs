@@ -80,6 +80,7 @@ impl Planner<'_> {
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
         let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
         plan.plan = plan.plan.generating(self.target.counter(), IdRules::default());
+        plan.plan = self.divide(plan.plan)?;
         let deletes = self.deletes();
         if deletes == Deletes::All {
             plan.plan = plan.plan.of_keys();
@@ -263,6 +264,15 @@ impl Planner<'_> {
         Ok(Arc::new(TableSchema::new(schema.version, fields, Vec::new())))
     }
 
+    /// With the partitions that take rows.
+    fn divide(&self, plan: InsertPlan) -> Result<InsertPlan> {
+        let mut plan = plan.dividing(self.target.table(), false);
+        if let Some(names) = &self.request.headers.partitions {
+            plan.only(self.target.table(), &partition_names(names))?;
+        }
+        Ok(plan)
+    }
+
     fn deletes(&self) -> Deletes {
         match &self.request.headers.merge {
             MergeType::Append if self.request.headers.has_sign => Deletes::Marked,
@@ -298,7 +308,8 @@ impl Planner<'_> {
             bail!(ColumnCount, "Column count doesn't match value count at row 1");
         }
         let into = InsertPlan::partial(self.target.schema(), Some(&targets), now, rules)?;
-        let mut into = into.generating(self.target.counter(), IdRules::default());
+        let into = into.generating(self.target.counter(), IdRules::default());
+        let mut into = self.divide(into)?;
         if deletes == Deletes::All {
             into = into.of_keys();
         }
@@ -321,6 +332,11 @@ impl Planner<'_> {
             partial,
         })
     }
+}
+
+/// A list of partition names.
+fn partition_names(text: &str) -> Vec<String> {
+    text.split(',').map(|name| name.trim().trim_matches('`').to_owned()).collect()
 }
 
 /// A list of column names, each optionally in backquotes; these may be any text.

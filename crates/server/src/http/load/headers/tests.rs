@@ -116,7 +116,7 @@ fn bodies_are_compressed_as_either_header_says() {
 #[test]
 fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
-        ("partitions", "p1"),
+        ("temporary_partitions", "p1"),
         ("compress_type", "lz4_block"),
         ("hidden_columns", "__DORIS_SEQUENCE_COL__"),
         ("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"),

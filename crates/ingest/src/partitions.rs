@@ -1,0 +1,73 @@
+//! Partitions of a table at the end of the log: which rows and files may be appended (RFC 0019).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use freshet_base::{Error, Result, TabletId, bail, err};
+use freshet_meta::{Repartition, RowsetMeta};
+use freshet_schema::{Router, RowCells, Table, TableSchema, Unrouted};
+use freshet_storage::division::Division;
+
+/// The partitions of a table as of the log's end.
+pub(crate) struct Layout {
+    router: Router,
+    tablets: HashSet<TabletId>,
+}
+
+impl Layout {
+    /// Those of a table; `None` without PARTITION BY.
+    pub fn of(table: &Table) -> Option<Arc<Self>> {
+        let router = table.router()?;
+        Some(Arc::new(Self { router, tablets: table.tablets().collect() }))
+    }
+
+    /// Those behind a change.
+    pub fn behind(change: &Repartition) -> Arc<Self> {
+        let partitions = change.partitions.iter();
+        let router = Router::new(&change.by, partitions.clone().filter_map(|p| p.values.as_ref()));
+        let tablets = partitions.flat_map(|partition| partition.tablets.iter().copied()).collect();
+        Arc::new(Self { router, tablets })
+    }
+
+    /// Checks encoded rows; the first `removals` only remove their key.
+    ///
+    /// # Errors
+    /// 1526 for the first row that no partition takes.
+    pub fn check(&self, schema: &TableSchema, mut rows: &[u8], removals: u32) -> Result<()> {
+        let cells = RowCells::new(schema);
+        for _ in 0..removals {
+            rows = &rows[cells.row_bytes(rows)..];
+        }
+        self.router.check(schema, rows).map_err(|unrouted| no_partition(&unrouted))
+    }
+
+    /// Checks that the partitions of files are there.
+    pub fn check_files(&self, table: &str, files: &[RowsetMeta]) -> Result<()> {
+        if files.iter().all(|file| self.tablets.contains(&file.tablet)) {
+            return Ok(());
+        }
+        bail!(
+            SnapshotTooOld,
+            "a partition of table '{table}' was dropped or truncated while the load ran; nothing \
+             was loaded, send it again"
+        );
+    }
+}
+
+/// 1526 in MySQL's words; rows are counted from 1.
+pub(crate) fn no_partition(Unrouted { row, values }: &Unrouted) -> Error {
+    err!(NoPartition, "Table has no partition for value {values}: row {}", row + 1)
+}
+
+/// What a change of partitions means for a table.
+pub(crate) struct Divided {
+    pub division: Arc<Division>,
+    pub layout: Arc<Layout>,
+}
+
+impl Divided {
+    pub fn new(change: &Repartition, schema: &TableSchema) -> Self {
+        let division = Arc::new(Division::new(&change.by, schema, &change.removed));
+        Self { division, layout: Layout::behind(change) }
+    }
+}

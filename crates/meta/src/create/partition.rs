@@ -1,0 +1,368 @@
+//! PARTITION BY of a CREATE TABLE, and the partitions that ADD PARTITION adds: from what was
+//! written to bounds as keys.
+
+use freshet_base::{Result, bail, err};
+use freshet_schema::key::KEY_BYTES_MAX;
+use freshet_schema::partition::{value_key, value_text};
+use freshet_schema::value::temporal::{date_of, parse};
+use freshet_schema::{
+    Column, ColumnType, KeyModel, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
+    PartitionMethod, PartitionValues, TableForm,
+};
+
+use super::{key_bytes, position};
+use crate::names;
+use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
+
+/// 1970-01-01 as TO_DAYS counts.
+pub(crate) const TO_DAYS_OF_1970: i64 = 719_528;
+
+/// A partition without ids.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewPartition {
+    pub name: String,
+    /// `None` without PARTITION BY.
+    pub values: Option<PartitionValues>,
+}
+
+/// The PARTITION BY clause, and its partitions.
+pub(super) fn divided(
+    spec: &TableSpec,
+    columns: &[Column],
+    key_model: KeyModel,
+    sort_key: &[usize],
+) -> Result<(Option<PartitionBy>, Vec<NewPartition>)> {
+    let Some(written) = &spec.partition_by else { return Ok((None, Vec::new())) };
+    let by = clause(written, columns, spec.form)?;
+    if key_model != KeyModel::Duplicate {
+        let is_key = |id| sort_key.iter().any(|&at| columns[at].id == id);
+        if let Some(id) = by.columns.iter().find(|id| !is_key(**id)) {
+            let name = columns.iter().find(|column| column.id == *id).map_or("", |c| &c.name);
+            let key = match key_model {
+                KeyModel::Primary => "A PRIMARY KEY",
+                KeyModel::Aggregate => "An AGGREGATE KEY",
+                KeyModel::Unique | KeyModel::Duplicate => "A UNIQUE KEY",
+            };
+            bail!(
+                PartitionKey,
+                "{key} must include all columns in the table's partitioning function: Only key \
+                 column can be partition column, and '{name}' is none"
+            );
+        }
+    }
+    if written.partitions.is_empty() {
+        let method = method_name(by.method);
+        bail!(PartitionsMissing, "For {method} partitions each partition must be defined");
+    }
+    let mut partitions = Vec::with_capacity(written.partitions.len());
+    for one in &written.partitions {
+        let one = one_more(&by, columns, spec.form, &partitions, one)?;
+        partitions.push(one);
+    }
+    Ok((Some(by), partitions))
+}
+
+fn method_name(method: PartitionMethod) -> &'static str {
+    match method {
+        PartitionMethod::Range => "RANGE",
+        PartitionMethod::List => "LIST",
+    }
+}
+
+fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Result<PartitionBy> {
+    let mut ids = Vec::with_capacity(written.columns.len());
+    let mut bytes = 0u64;
+    for name in &written.columns {
+        let at = position(columns, name)
+            .ok_or_else(|| err!(UnknownColumn, "Unknown column '{name}' in 'PARTITION BY'"))?;
+        let column = &columns[at];
+        if !divides(column.ty) {
+            bail!(
+                PartitionFieldType,
+                "Field '{name}' is of a not allowed type for this type of partitioning: {} is \
+                 none of integers, DATE, DATETIME, CHAR and VARCHAR",
+                column.ty
+            );
+        }
+        if ids.contains(&column.id) {
+            bail!(DuplicateColumn, "Duplicate partition field name '{name}'");
+        }
+        // A character may take four bytes.
+        let is_text = matches!(column.ty, ColumnType::Char { .. } | ColumnType::VarChar { .. });
+        let widest = if is_text && form == TableForm::MySql { 4 } else { 1 };
+        bytes += u64::from(key_bytes(column.ty)) * widest;
+        ids.push(column.id);
+    }
+    if bytes > KEY_BYTES_MAX as u64 {
+        bail!(
+            KeyTooLong,
+            "The columns of PARTITION BY may have {bytes} bytes, limit {KEY_BYTES_MAX}"
+        );
+    }
+    let of_time = |name: &String| {
+        let column = position(columns, name).map(|at| columns[at].ty);
+        matches!(column, Some(ColumnType::Date | ColumnType::DateTime { .. }))
+    };
+    if let Some(function) = written.function
+        && (written.columns.len() != 1 || !of_time(&written.columns[0]))
+    {
+        bail!(
+            PartitionFieldType,
+            "PARTITION BY {}({}) is of one column of type DATE or DATETIME",
+            function.name(),
+            written.columns.join(", ")
+        );
+    }
+    let PartitionBySpec { method, function, has_columns_word, .. } = *written;
+    Ok(PartitionBy { method, columns: ids, function, has_columns_word })
+}
+
+/// Whether values of this type can divide a table.
+fn divides(ty: ColumnType) -> bool {
+    ty.is_integer()
+        || matches!(
+            ty,
+            ColumnType::Date
+                | ColumnType::DateTime { .. }
+                | ColumnType::Char { .. }
+                | ColumnType::VarChar { .. }
+        )
+}
+
+/// A further partition beside those that there are.
+///
+/// # Errors
+/// What MySQL says of names that are taken, of values that do not fit, and of ranges that overlap.
+pub(crate) fn one_more(
+    by: &PartitionBy,
+    columns: &[Column],
+    form: TableForm,
+    known: &[NewPartition],
+    spec: &PartitionSpec,
+) -> Result<NewPartition> {
+    let name = &spec.name;
+    names::check_partition(name)?;
+    if known.iter().any(|one| one.name.eq_ignore_ascii_case(name)) {
+        bail!(PartitionExists, "Duplicate partition name {name}");
+    }
+    if known.len() >= PARTITIONS_MAX {
+        bail!(
+            TooManyPartitions,
+            "Too many partitions (including subpartitions) were defined: limit {PARTITIONS_MAX}"
+        );
+    }
+    let of = by.columns.iter().filter_map(|id| columns.iter().find(|column| column.id == *id));
+    let new = Bounds { by, columns: of.collect(), form, known };
+    let values = match (by.method, &spec.values) {
+        (PartitionMethod::Range, ValuesSpec::LessThan(upper)) => new.less_than(upper)?,
+        (PartitionMethod::Range, ValuesSpec::Range(lower, upper)) => {
+            let (lower, upper) = (Some(new.bound(lower)?), new.bound(upper)?);
+            PartitionValues::Range { lower, upper }
+        }
+        (PartitionMethod::List, ValuesSpec::In(lists)) => new.list(lists)?,
+        (_, ValuesSpec::In(_)) => bail!(
+            PartitionValues,
+            "Only LIST PARTITIONING can use VALUES IN in partition definition"
+        ),
+        (_, ValuesSpec::LessThan(_) | ValuesSpec::Range(..)) => bail!(
+            PartitionValues,
+            "Only RANGE PARTITIONING can use VALUES LESS THAN in partition definition"
+        ),
+    };
+    new.check(name, &values)?;
+    Ok(NewPartition { name: name.clone(), values: Some(values) })
+}
+
+/// The partitions beside which another one is made.
+struct Bounds<'a> {
+    by: &'a PartitionBy,
+    /// Those of PARTITION BY.
+    columns: Vec<&'a Column>,
+    form: TableForm,
+    known: &'a [NewPartition],
+}
+
+impl Bounds<'_> {
+    fn ranges(&self) -> impl Iterator<Item = (&PartitionKey, Option<Vec<u8>>)> {
+        let count = self.columns.len();
+        self.known.iter().filter_map(move |one| match &one.values {
+            Some(values @ PartitionValues::Range { upper, .. }) => {
+                values.range(count).map(|(_, end)| (upper, end))
+            }
+            _ => None,
+        })
+    }
+
+    /// It begins where the next lower one ends.
+    fn less_than(&self, upper: &[ValueSpec]) -> Result<PartitionValues> {
+        let upper = self.bound(upper)?;
+        let whole = PartitionValues::Range { lower: None, upper: upper.clone() };
+        let end = whole.range(self.columns.len()).and_then(|(_, end)| end);
+        if self.form == TableForm::MySql {
+            if self.ranges().any(|(_, known)| known.is_none()) {
+                bail!(MaxValueNotLast, "MAXVALUE can only be used in last partition definition");
+            }
+            if self.ranges().any(|(_, known)| end.is_some() && known >= end) {
+                bail!(
+                    RangeNotIncreasing,
+                    "VALUES LESS THAN value must be strictly increasing for each partition"
+                );
+            }
+        }
+        let below = self.ranges().filter(|(_, known)| {
+            known.as_ref().is_some_and(|known| end.as_ref().is_none_or(|end| known < end))
+        });
+        let lower = below.max_by(|(_, a), (_, b)| a.cmp(b)).map(|(lower, _)| lower.clone());
+        Ok(PartitionValues::Range { lower, upper })
+    }
+
+    fn list(&self, lists: &[Vec<ValueSpec>]) -> Result<PartitionValues> {
+        let mut keys = Vec::<PartitionKey>::with_capacity(lists.len());
+        for values in lists {
+            self.check_count(values)?;
+            let key = values.iter().zip(&self.columns).map(|(value, column)| match value {
+                ValueSpec::MaxValue => {
+                    bail!(Syntax, "MAXVALUE is a bound of RANGE, and no value of LIST")
+                }
+                value => self.key(column, value),
+            });
+            let key = key.collect::<Result<PartitionKey>>()?;
+            if keys.contains(&key) {
+                return Err(twice());
+            }
+            keys.push(key);
+        }
+        Ok(PartitionValues::List(keys))
+    }
+
+    /// A bound of a range; from MAXVALUE on it is empty.
+    fn bound(&self, values: &[ValueSpec]) -> Result<PartitionKey> {
+        if matches!(values, [ValueSpec::MaxValue]) {
+            return Ok(Vec::new());
+        }
+        self.check_count(values)?;
+        let mut bound = Vec::with_capacity(values.len());
+        for (value, column) in values.iter().zip(&self.columns) {
+            match value {
+                ValueSpec::MaxValue => break,
+                ValueSpec::Null => {
+                    bail!(NullInRange, "Not allowed to use NULL value in VALUES LESS THAN")
+                }
+                value => bound.push(self.key(column, value)?),
+            }
+        }
+        Ok(bound)
+    }
+
+    fn check_count(&self, values: &[ValueSpec]) -> Result<()> {
+        let (given, columns) = (values.len(), self.columns.len());
+        if given != columns {
+            bail!(
+                PartitionValueType,
+                "Inconsistency in usage of column lists for partitioning: {given} values for \
+                 {columns} columns"
+            );
+        }
+        Ok(())
+    }
+
+    fn key(&self, column: &Column, value: &ValueSpec) -> Result<Vec<u8>> {
+        let incorrect = |text: &str| {
+            err!(
+                PartitionValueType,
+                "Partition column values of incorrect type: '{text}' for column '{}' of type {}",
+                column.name,
+                column.ty
+            )
+        };
+        let (text, shown) = match (value, self.by.function) {
+            (ValueSpec::Null, _) => (None, "NULL"),
+            (ValueSpec::Literal(text), None) => (Some(text.clone()), text.as_str()),
+            (ValueSpec::Literal(number), Some(function)) => {
+                let date = number.parse().ok().and_then(|number| first_with(function, number));
+                (Some(date.ok_or_else(|| incorrect(number))?), number.as_str())
+            }
+            (ValueSpec::Call(written, text), Some(function)) if *written == function => {
+                let date = parse(text.as_bytes()).ok_or_else(|| incorrect(text))?;
+                let (year, month, day) = date_of(date.days);
+                let date = match function {
+                    PartitionFunction::Year => format!("{year:04}-01-01"),
+                    PartitionFunction::ToDays => format!("{year:04}-{month:02}-{day:02}"),
+                };
+                (Some(date), text.as_str())
+            }
+            (ValueSpec::Call(_, text), _) => return Err(incorrect(text)),
+            (ValueSpec::MaxValue, _) => unreachable!("a bound ends before MAXVALUE"),
+        };
+        value_key(column, text.as_deref()).ok_or_else(|| incorrect(shown))
+    }
+
+    /// That no row could be of two partitions.
+    fn check(&self, name: &str, values: &PartitionValues) -> Result<()> {
+        let count = self.columns.len();
+        if values.is_empty(count) {
+            bail!(
+                RangeNotIncreasing,
+                "VALUES LESS THAN value must be strictly increasing for each partition: '{name}' \
+                 would take no row"
+            );
+        }
+        let overlaps = |one: &&NewPartition| {
+            one.values.as_ref().is_some_and(|known| known.overlaps(values, count))
+        };
+        match (self.known.iter().find(overlaps), self.by.method) {
+            (None, _) => Ok(()),
+            (Some(_), PartitionMethod::List) => Err(twice()),
+            (Some(other), PartitionMethod::Range) => {
+                let range = |values: Option<&PartitionValues>| {
+                    values.map(|values| range_text(&self.columns, values)).unwrap_or_default()
+                };
+                bail!(
+                    RangeNotIncreasing,
+                    "Range {} of '{name}' is intersected with range {} of '{}'",
+                    range(Some(values)),
+                    range(other.values.as_ref()),
+                    other.name
+                )
+            }
+        }
+    }
+}
+
+fn twice() -> freshet_base::Error {
+    err!(ListTwice, "Multiple definition of same constant in list partitioning")
+}
+
+/// A range as `[lower, upper)`.
+pub(crate) fn range_text(columns: &[&Column], values: &PartitionValues) -> String {
+    let bound = |key: &PartitionKey| {
+        let values = columns.iter().enumerate().map(|(at, column)| match key.get(at) {
+            Some(key) => value_text(column, key).unwrap_or_else(|| "NULL".to_owned()),
+            None => "MAXVALUE".to_owned(),
+        });
+        format!("({})", values.collect::<Vec<_>>().join(", "))
+    };
+    match values {
+        PartitionValues::Range { lower, upper } => {
+            let lower = lower.as_ref().map_or_else(|| "(MINVALUE)".to_owned(), bound);
+            format!("[{lower}, {})", bound(upper))
+        }
+        PartitionValues::List(keys) => {
+            format!("({})", keys.iter().map(bound).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The first date for which the function has at least this value.
+fn first_with(function: PartitionFunction, number: i64) -> Option<String> {
+    match function {
+        PartitionFunction::Year => {
+            (0..=9999).contains(&number).then(|| format!("{number:04}-01-01"))
+        }
+        PartitionFunction::ToDays => {
+            let days = i32::try_from(number.max(0) - TO_DAYS_OF_1970).ok()?;
+            let (year, month, day) = date_of(days);
+            (0..=9999).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
+        }
+    }
+}

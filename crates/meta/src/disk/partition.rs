@@ -1,0 +1,210 @@
+//! Partitions, and the clause that divides a table.
+
+use freshet_base::{ColumnId, Incarnation, PartitionId, TabletId};
+use freshet_schema::{
+    Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod, PartitionValues,
+};
+use prost::Message;
+
+use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
+use crate::partition::Repartition;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PartitionForm {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(uint32, tag = "3")]
+    incarnation: u32,
+    #[prost(uint64, repeated, tag = "4")]
+    tablets: Vec<u64>,
+    #[prost(message, optional, tag = "5")]
+    values: Option<ValuesForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PartitionByForm {
+    #[prost(uint32, tag = "1")]
+    method: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    columns: Vec<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    function: Option<u32>,
+    #[prost(bool, tag = "4")]
+    has_columns_word: bool,
+}
+
+/// A range if it has an upper bound, else a list.
+#[derive(Clone, PartialEq, Message)]
+pub struct ValuesForm {
+    #[prost(message, optional, tag = "1")]
+    lower: Option<KeyForm>,
+    #[prost(message, optional, tag = "2")]
+    upper: Option<KeyForm>,
+    #[prost(message, repeated, tag = "3")]
+    list: Vec<KeyForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct KeyForm {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    columns: Vec<Vec<u8>>,
+}
+
+/// The partitions that a table has from a place in the log on.
+#[derive(Clone, PartialEq, Message)]
+pub struct PartitionsForm {
+    #[prost(message, repeated, tag = "1")]
+    partitions: Vec<PartitionForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RepartitionForm {
+    #[prost(message, optional, tag = "1")]
+    by: Option<PartitionByForm>,
+    #[prost(message, repeated, tag = "2")]
+    partitions: Vec<PartitionForm>,
+    #[prost(message, repeated, tag = "3")]
+    removed: Vec<PartitionForm>,
+}
+
+numbered!(PartitionMethod { Range = 1, List = 2 });
+numbered!(PartitionFunction { Year = 1, ToDays = 2 });
+
+impl OnDisk for Partition {
+    type Form = PartitionForm;
+
+    fn form(&self) -> PartitionForm {
+        PartitionForm {
+            id: self.id.get(),
+            name: self.name.clone(),
+            incarnation: self.incarnation.get(),
+            tablets: self.tablets.iter().map(|tablet| tablet.get()).collect(),
+            values: self.values.as_ref().map(PartitionValues::form),
+        }
+    }
+
+    fn from_form(form: PartitionForm) -> Result<Self, Unreadable> {
+        ensure(!form.tablets.is_empty(), "a partition has no tablets")?;
+        Ok(Self {
+            id: PartitionId(form.id),
+            name: form.name,
+            incarnation: Incarnation(form.incarnation),
+            tablets: form.tablets.into_iter().map(TabletId).collect(),
+            values: form.values.map(PartitionValues::from_form).transpose()?,
+        })
+    }
+}
+
+impl OnDisk for PartitionBy {
+    type Form = PartitionByForm;
+
+    fn form(&self) -> PartitionByForm {
+        PartitionByForm {
+            method: self.method.form(),
+            columns: self.columns.iter().map(|column| column.get()).collect(),
+            function: self.function.map(|function| function.form()),
+            has_columns_word: self.has_columns_word,
+        }
+    }
+
+    fn from_form(form: PartitionByForm) -> Result<Self, Unreadable> {
+        ensure(!form.columns.is_empty(), "it is divided by no column")?;
+        Ok(Self {
+            method: PartitionMethod::from_form(form.method)?,
+            columns: form.columns.into_iter().map(ColumnId).collect(),
+            function: form.function.map(PartitionFunction::from_form).transpose()?,
+            has_columns_word: form.has_columns_word,
+        })
+    }
+}
+
+impl OnDisk for PartitionValues {
+    type Form = ValuesForm;
+
+    fn form(&self) -> ValuesForm {
+        let key = |key: &PartitionKey| KeyForm { columns: key.clone() };
+        match self {
+            Self::Range { lower, upper } => ValuesForm {
+                lower: lower.as_ref().map(key),
+                upper: Some(key(upper)),
+                list: Vec::new(),
+            },
+            Self::List(keys) => {
+                ValuesForm { lower: None, upper: None, list: keys.iter().map(key).collect() }
+            }
+        }
+    }
+
+    fn from_form(form: ValuesForm) -> Result<Self, Unreadable> {
+        let key = |form: KeyForm| form.columns;
+        match form.upper {
+            Some(upper) => {
+                ensure(form.list.is_empty(), "a partition is a range and a list")?;
+                Ok(Self::Range { lower: form.lower.map(key), upper: key(upper) })
+            }
+            None => {
+                ensure(form.lower.is_none(), "a range has no upper bound")?;
+                Ok(Self::List(form.list.into_iter().map(key).collect()))
+            }
+        }
+    }
+}
+
+impl OnDisk for Repartition {
+    type Form = RepartitionForm;
+
+    fn form(&self) -> RepartitionForm {
+        RepartitionForm {
+            by: Some(self.by.form()),
+            partitions: forms(&self.partitions),
+            removed: forms(&self.removed),
+        }
+    }
+
+    fn from_form(form: RepartitionForm) -> Result<Self, Unreadable> {
+        let by = required::<PartitionBy>(form.by, "clause")?;
+        let partitions = from_forms::<Partition>(form.partitions)?;
+        check_partitions(Some(&by), &partitions)?;
+        Ok(Self { by, partitions, removed: from_forms(form.removed)? })
+    }
+}
+
+/// The partitions of a table, as a definition of their own.
+pub(super) fn partitions_form(partitions: &[Partition]) -> PartitionsForm {
+    PartitionsForm { partitions: forms(partitions) }
+}
+
+pub(super) fn from_partitions_form(form: PartitionsForm) -> Result<Vec<Partition>, Unreadable> {
+    from_forms(form.partitions)
+}
+
+/// Checks what partitions say of each other.
+pub(super) fn check_partitions(
+    by: Option<&PartitionBy>,
+    partitions: &[Partition],
+) -> Result<(), Unreadable> {
+    let Some(first) = partitions.first() else {
+        return ensure(false, "it has no partition");
+    };
+    let alike = |one: &Partition| {
+        (one.tablets.len(), one.incarnation) == (first.tablets.len(), first.incarnation)
+    };
+    ensure(partitions.iter().all(alike), "its partitions differ in buckets or incarnation")?;
+    let Some(by) = by else {
+        let is_whole = partitions.len() == 1 && first.values.is_none();
+        return ensure(is_whole, "it has partitions that nothing divides");
+    };
+    let columns = by.columns.len();
+    let fits = |one: &Partition| match (by.method, &one.values) {
+        (PartitionMethod::Range, Some(PartitionValues::Range { lower, upper })) => {
+            upper.len() <= columns && lower.as_ref().is_none_or(|lower| lower.len() <= columns)
+        }
+        (PartitionMethod::List, Some(PartitionValues::List(keys))) => {
+            keys.iter().all(|key| key.len() == columns)
+        }
+        _ => false,
+    };
+    ensure(partitions.iter().all(fits), "its partitions are not what divides it")
+}

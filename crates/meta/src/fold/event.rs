@@ -1,0 +1,113 @@
+//! What records of the log change in metadata.
+
+use std::sync::Arc;
+
+use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
+use freshet_schema::{DeclaredKey, Partition, Properties, Sequence, Table, TableSchema};
+
+use crate::ids::IdEnds;
+use crate::rowset::{MarkFileMeta, RowsetMeta};
+use crate::term::TermRecord;
+
+/// The result of a flush: its rowsets become part of the table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Publish {
+    pub table: TableId,
+    /// The flushed LSN before it.
+    pub from: Lsn,
+    /// The flushed LSN after it.
+    pub to: Lsn,
+    /// The table's version at `to`.
+    pub version: Version,
+    /// The schema version at `to`.
+    pub schema_version: SchemaVersion,
+    /// The new rowsets; empty if the range contains no rows.
+    pub rowsets: Vec<RowsetMeta>,
+    /// The rows of earlier rowsets that died in the range; `None` if none did.
+    pub marks: Option<NewMarks>,
+}
+
+/// The mark file of a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewMarks {
+    pub file: MarkFileMeta,
+    /// Whether it has all marks of the table, so that earlier files of marks are not needed.
+    pub is_whole: bool,
+}
+
+/// The result of a merge: the new rowset replaces the merged ones.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replacement {
+    pub table: TableId,
+    pub tablet: TabletId,
+    /// The merged rowsets: adjacent ones, in LSN order.
+    pub removed: Vec<RowsetId>,
+    /// The new rowset.
+    pub added: RowsetMeta,
+    /// Its rows that died while the merge ran; `None` if none did.
+    pub marks: Option<MarkFileMeta>,
+}
+
+/// A TRUNCATE of one table: new, empty tablets from its record on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Truncate {
+    pub table: TableId,
+    /// The table's version there.
+    pub version: Version,
+    /// The incarnation of its partitions from there on.
+    pub incarnation: Incarnation,
+    /// The new tablets of all partitions, in the order of the old ones.
+    pub tablets: Vec<TabletId>,
+    /// Whether generated ids go on: it is a DELETE of all rows.
+    pub keeps_counter: bool,
+}
+
+/// A change of a table's definition that leaves its rows alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Definition {
+    /// RENAME inside its database.
+    Name(String),
+    /// A table created by CREATE TABLE AS SELECT appears under its name.
+    Listed,
+    /// SET.
+    Properties(Properties),
+    /// ALTER of columns: the next schema version.
+    Schema(Arc<TableSchema>),
+    /// ALTER SEQUENCE.
+    Sequence(Sequence),
+    /// CREATE and DROP INDEX: all keys that the table has behind it.
+    Keys(Vec<DeclaredKey>),
+    /// The partitions that it has from there on: those with ids that it had keep their rows.
+    Partitions(Vec<Partition>),
+}
+
+/// The effect of a record of the log on metadata.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MetaEvent {
+    /// A flush.
+    Publish(Publish),
+    /// A merge.
+    Replace(Replacement),
+    /// CREATE TABLE.
+    Create(Arc<Table>),
+    Define {
+        table: TableId,
+        change: Definition,
+    },
+    /// RENAME of tables inside their databases: the names that they have behind all of it.
+    Rename(Vec<(TableId, String)>),
+    /// TRUNCATE of several tables at one position.
+    Truncate(Vec<Truncate>),
+    /// DROP TABLE.
+    Drop(Vec<TableId>),
+    DropDatabase(DbId),
+    /// Ids below these ends are reserved.
+    Reserve(IdEnds),
+    /// A term begins.
+    Term(TermRecord),
+    /// Generated ids of a table below `end` may have been given from here on.
+    Counter {
+        table: TableId,
+        end: u64,
+    },
+}

@@ -1,0 +1,142 @@
+//! The text of PARTITION BY and of partitions.
+
+use freshet_schema::partition::value_text;
+use freshet_schema::value::temporal::parse;
+use freshet_schema::{
+    Column, ColumnType, Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
+    PartitionValues, Table, TableForm,
+};
+
+use super::{quoted, text};
+use crate::create::{TO_DAYS_OF_1970, range_text};
+
+/// What the tables of the system say of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionText {
+    /// `RANGE`, `RANGE COLUMNS`, `LIST` or `LIST COLUMNS`.
+    pub method: &'static str,
+    /// What PARTITION BY divides by.
+    pub expression: String,
+    /// Its upper bound, or its values.
+    pub description: String,
+    /// Its lower and upper bound, or its values.
+    pub range: String,
+    /// The names of the columns of PARTITION BY.
+    pub columns: String,
+}
+
+/// The text of a partition; `None` without PARTITION BY.
+pub fn partition_text(table: &Table, partition: &Partition) -> Option<PartitionText> {
+    let by = table.partition_by.as_ref()?;
+    let values = partition.values.as_ref()?;
+    let columns = columns(table, by);
+    let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
+    Some(PartitionText {
+        method: match (by.method, by.has_columns_word) {
+            (PartitionMethod::Range, false) => "RANGE",
+            (PartitionMethod::Range, true) => "RANGE COLUMNS",
+            (PartitionMethod::List, false) => "LIST",
+            (PartitionMethod::List, true) => "LIST COLUMNS",
+        },
+        expression: expression(by, &columns),
+        description: match values {
+            PartitionValues::Range { upper, .. } => bound(table, by, &columns, upper),
+            PartitionValues::List(keys) => list(table, by, &columns, keys),
+        },
+        range: range_text(&columns, values),
+        columns: names.join(", "),
+    })
+}
+
+fn columns<'t>(table: &'t Table, by: &PartitionBy) -> Vec<&'t Column> {
+    let schema = table.schema();
+    let column = |&id| {
+        let at = schema.position_of(id).expect("a column of PARTITION BY is never dropped");
+        &schema.columns[at]
+    };
+    by.columns.iter().map(column).collect()
+}
+
+fn expression(by: &PartitionBy, columns: &[&Column]) -> String {
+    let names = columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(",");
+    match by.function {
+        Some(function) => format!("{}({names})", function.name()),
+        None => names,
+    }
+}
+
+/// The values of a bound, without parentheses.
+fn bound(table: &Table, by: &PartitionBy, columns: &[&Column], key: &PartitionKey) -> String {
+    if key.is_empty() && columns.len() == 1 {
+        return "MAXVALUE".to_owned();
+    }
+    let value = |(at, column): (usize, &&Column)| match key.get(at) {
+        Some(key) => value(table, by, column, key),
+        None => "MAXVALUE".to_owned(),
+    };
+    columns.iter().enumerate().map(value).collect::<Vec<_>>().join(",")
+}
+
+fn list(table: &Table, by: &PartitionBy, columns: &[&Column], keys: &[PartitionKey]) -> String {
+    let one = |key: &PartitionKey| match columns.len() {
+        1 => bound(table, by, columns, key),
+        _ => format!("({})", bound(table, by, columns, key)),
+    };
+    keys.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// A value as a literal.
+fn value(table: &Table, by: &PartitionBy, column: &Column, key: &[u8]) -> String {
+    let Some(shown) = value_text(column, key) else { return "NULL".to_owned() };
+    match (by.function, table.form) {
+        (Some(PartitionFunction::Year), _) => {
+            shown.get(..4).unwrap_or(&shown).trim_start_matches('0').to_owned()
+        }
+        (Some(PartitionFunction::ToDays), _) => {
+            let days = parse(shown.as_bytes()).map(|date| i64::from(date.days) + TO_DAYS_OF_1970);
+            days.map_or(shown, |days| days.to_string())
+        }
+        (None, TableForm::MySql) if column.ty.is_integer() => shown,
+        (None, TableForm::MySql) => text(&shown),
+        (None, TableForm::Olap) if column.ty == ColumnType::Boolean => shown,
+        (None, TableForm::Olap) => {
+            format!("\"{}\"", shown.replace('\\', "\\\\").replace('"', "\\\""))
+        }
+    }
+}
+
+/// The PARTITION BY clause with its partitions.
+pub(super) fn clause(table: &Table, by: &PartitionBy) -> String {
+    let columns = columns(table, by);
+    let method = match (by.method, by.has_columns_word) {
+        (PartitionMethod::Range, false) => "RANGE ",
+        (PartitionMethod::Range, true) => "RANGE  COLUMNS",
+        (PartitionMethod::List, false) => "LIST ",
+        (PartitionMethod::List, true) => "LIST  COLUMNS",
+    };
+    let one = |partition: &Partition| {
+        let values = match &partition.values {
+            Some(PartitionValues::List(keys)) => {
+                format!("VALUES IN ({})", list(table, by, &columns, keys))
+            }
+            Some(PartitionValues::Range { lower: Some(lower), upper })
+                if table.form == TableForm::Olap =>
+            {
+                let bound = |key| bound(table, by, &columns, key);
+                format!("VALUES [({}), ({}))", bound(lower), bound(upper))
+            }
+            Some(PartitionValues::Range { upper, .. })
+                if upper.is_empty() && columns.len() == 1 =>
+            {
+                "VALUES LESS THAN MAXVALUE".to_owned()
+            }
+            Some(PartitionValues::Range { upper, .. }) => {
+                format!("VALUES LESS THAN ({})", bound(table, by, &columns, upper))
+            }
+            None => String::new(),
+        };
+        format!("PARTITION {} {values}", quoted(&partition.name))
+    };
+    let partitions = table.partitions.iter().map(one).collect::<Vec<_>>().join(",\n ");
+    format!("PARTITION BY {method}({})\n({partitions})", expression(by, &columns))
+}

@@ -1,0 +1,45 @@
+//! A change of a table's partitions at its place in the log (RFC 0019, keys.md K37).
+
+use std::collections::HashSet;
+use std::fmt;
+
+use freshet_base::TabletId;
+use freshet_schema::{LostKeys, Partition, PartitionBy, Router, TableSchema};
+
+/// What a table loses where its partitions change: rows before that place which stand in the ranges
+/// of partitions that are gone, and the files of these. What comes behind is of other partitions.
+pub struct Division {
+    tablets: HashSet<TabletId>,
+    lost: Option<LostKeys>,
+}
+
+impl Division {
+    /// The loss of these partitions of a table with the columns `schema`.
+    pub fn new(by: &PartitionBy, schema: &TableSchema, removed: &[Partition]) -> Self {
+        let router = Router::new(by, removed.iter().filter_map(|one| one.values.as_ref()));
+        Self {
+            tablets: removed.iter().flat_map(|one| one.tablets.iter().copied()).collect(),
+            lost: (!removed.is_empty()).then(|| LostKeys::new(router, schema)),
+        }
+    }
+
+    /// Which rows are lost; `None` if none are.
+    pub fn lost(&self) -> Option<&LostKeys> {
+        self.lost.as_ref()
+    }
+
+    /// Whether the files of this tablet are lost.
+    pub fn loses(&self, tablet: TabletId) -> bool {
+        self.tablets.contains(&tablet)
+    }
+
+    pub fn tablets(&self) -> impl Iterator<Item = TabletId> {
+        self.tablets.iter().copied()
+    }
+}
+
+impl fmt::Debug for Division {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Division").field("tablets", &self.tablets).finish_non_exhaustive()
+    }
+}
