@@ -1,4 +1,4 @@
-//! The HTTP interface: stream loads, and endpoints for tools and monitoring.
+//! The HTTP interface: stream loads, statements, and endpoints for tools and monitoring.
 //!
 //! A connection stays on one I/O thread; its requests are decoded, appended and answered there,
 //! without spawning tasks. Read in this order: `connection`, `route`, `load`.
@@ -9,12 +9,12 @@ mod auth;
 mod client;
 mod connection;
 mod load;
+mod query;
 mod route;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::ByteSize;
 use freshet_base::clock::ClockRef;
 use freshet_ingest::Engine;
 use freshet_meta::{Account, ActiveRoles, Actor};
@@ -25,54 +25,15 @@ pub use connection::serve;
 
 use crate::accounts::Accounts;
 use crate::auth::Passwords;
-use crate::error_log::ErrorLogLimits;
 use crate::load_book::LoadBook;
+use crate::load_limits::LoadLimits;
+use crate::shared::{Draw, Shared};
 use crate::slots::{ConnectionSlots, SlotLimits, share_of};
 use crate::tls::Tls;
 use crate::variables::Globals;
 
 /// The approximate memory that a large load holds until its rows are in files.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
-
-/// Limits of stream loads.
-#[derive(Clone, Debug)]
-pub struct LoadLimits {
-    /// The largest body, in MiB.
-    pub streaming_load_max_mb: u64,
-    /// The largest JSON body that is not read by line, in MiB.
-    pub streaming_load_json_max_mb: u64,
-    /// After which time a prepared load is aborted, unless its headers say it.
-    pub precommit_timeout: Duration,
-    /// How long error logs are kept.
-    pub error_log_keep: Duration,
-    /// The total size of error logs.
-    pub error_log_bytes_max: ByteSize,
-    /// Concurrent loads.
-    pub loads_max: usize,
-    /// Concurrent loads of one account; `None`: half of all.
-    pub account_loads_max: Option<usize>,
-}
-
-impl Default for LoadLimits {
-    fn default() -> Self {
-        Self {
-            streaming_load_max_mb: 10_240,
-            streaming_load_json_max_mb: 100,
-            precommit_timeout: Duration::from_secs(3600),
-            error_log_keep: Duration::from_secs(48 * 3600),
-            error_log_bytes_max: ByteSize::mib(200),
-            loads_max: 1024,
-            account_loads_max: None,
-        }
-    }
-}
-
-impl LoadLimits {
-    /// The limits of error logs.
-    pub fn error_logs(&self) -> ErrorLogLimits {
-        ErrorLogLimits { keep: self.error_log_keep, bytes_max: self.error_log_bytes_max.bytes() }
-    }
-}
 
 /// Limits and timeouts of the HTTP interface.
 #[derive(Clone, Debug)]
@@ -114,6 +75,8 @@ impl Default for HttpConfig {
 
 /// State shared by all HTTP connections.
 pub struct Http {
+    /// What sessions share, for statements.
+    sessions: Arc<Shared>,
     engine: Arc<Engine>,
     /// Computes the expressions of loads.
     query: Arc<QueryEngine>,
@@ -122,7 +85,7 @@ pub struct Http {
     passwords: Arc<Passwords>,
     accounts: Arc<Accounts>,
     config: HttpConfig,
-    draw: Arc<dyn Fn() -> u64 + Send + Sync>,
+    draw: Draw,
     book: Arc<LoadBook>,
     slots: Arc<ConnectionSlots>,
     /// Limits concurrent loads.
@@ -132,26 +95,20 @@ pub struct Http {
 }
 
 impl Http {
-    pub fn new(
-        (engine, query): (Arc<Engine>, Arc<QueryEngine>),
-        passwords: Arc<Passwords>,
-        accounts: Arc<Accounts>,
-        book: Arc<LoadBook>,
-        config: HttpConfig,
-        draw: Arc<dyn Fn() -> u64 + Send + Sync>,
-    ) -> Arc<Self> {
-        let half = engine.memory().limit_bytes() / 2;
+    pub fn new(sessions: Arc<Shared>, config: HttpConfig, draw: Draw) -> Arc<Self> {
+        let half = sessions.engine.memory().limit_bytes() / 2;
         let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(2, 64);
         Arc::new(Self {
-            book,
             slots: Arc::default(),
             loads: Semaphore::new(config.loads.loads_max),
             large: Semaphore::new(large),
-            engine,
-            query,
-            globals: Arc::clone(passwords.globals()),
-            passwords,
-            accounts,
+            engine: Arc::clone(&sessions.engine),
+            query: Arc::clone(&sessions.query),
+            globals: Arc::clone(&sessions.globals),
+            passwords: Arc::clone(&sessions.passwords),
+            accounts: Arc::clone(&sessions.accounts),
+            book: Arc::clone(&sessions.book),
+            sessions,
             config,
             draw,
         })

@@ -26,6 +26,7 @@ pub mod http;
 pub mod insert;
 pub mod io;
 pub mod load_book;
+mod load_limits;
 pub mod locks;
 pub mod mysql;
 mod point;
@@ -45,7 +46,7 @@ pub mod variables;
 mod watched;
 
 pub use accounts::MemoryLimits;
-pub use http::LoadLimits;
+pub use load_limits::LoadLimits;
 pub use server::Server;
 pub use shared::{Settings, Shared};
 pub use tls::TlsSettings;

@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Arc<Http> {
+fn http_of(shared: &Arc<Shared>, mysql: SocketAddr, draw: Draw) -> Arc<Http> {
     let config = HttpConfig {
         mysql_port: mysql.port(),
         version: shared.settings.version.clone(),
@@ -141,9 +141,7 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Arc<Http> {
         tls: shared.tls.clone(),
         ..HttpConfig::default()
     };
-    let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));
-    let engines = (Arc::clone(&shared.engine), Arc::clone(&shared.query));
-    Http::new(engines, passwords, accounts, Arc::clone(&shared.book), config, draw)
+    Http::new(Arc::clone(shared), config, draw)
 }
 
 fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {

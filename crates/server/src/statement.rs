@@ -3,6 +3,7 @@
 
 mod act;
 pub mod admin;
+pub mod alone;
 mod assign;
 mod assigned;
 pub mod cells;

@@ -19,6 +19,8 @@ mod load;
 mod mapped;
 #[path = "http/partial.rs"]
 mod partial;
+#[path = "http/query.rs"]
+mod query;
 #[path = "http/rough.rs"]
 mod rough;
 #[path = "http/site.rs"]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::answer::{Answer, envelope, metrics_reply, refusal, refused, text_reply};
 use super::auth::authenticate;
 use super::client::Client;
-use super::{Http, admin, load};
+use super::{Http, admin, load, query};
 
 /// The longest database or table name in a path, in bytes before percent-decoding.
 const NAME_BYTES_MAX: usize = 1024;
@@ -52,6 +52,10 @@ enum Route {
     Login,
     /// The nodes, as connectors ask for them.
     Nodes(NodeList),
+    /// A statement.
+    Query {
+        database: String,
+    },
     /// What is answered by the MySQL protocol alone.
     Refused(&'static str),
     /// The path exists, for another method.
@@ -80,6 +84,7 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
         Route::TwoPhase { database } => {
             load::two_phase::put(http, client, &database, request.headers()).await
         }
+        Route::Query { database } => query::post(http, client, &database, request).await,
         Route::Health => admin::health(),
         Route::Metrics => metrics_reply(admin::metrics(http)),
         Route::ErrorLog => match error_log(http, client, &request).await {
@@ -186,7 +191,11 @@ fn route(method: &Method, path: &str) -> Route {
         ["rest", "v2", "manager", "node", "frontends"] => {
             of(get, Route::Nodes(NodeList::Frontends))
         }
-        ["api", "query", ..] | ["api", "query_detail", ..] => Route::Refused("a statement"),
+        ["api", "query", _, database] => named(database, "")
+            .map_or(Route::Nothing, |(database, _)| {
+                of(method == Method::POST, Route::Query { database })
+            }),
+        ["api", "query_detail", ..] => Route::Refused("the profile of a statement"),
         ["api", _, _, "_query_plan"] => Route::Refused("a plan of a query"),
         ["api", "enable_light_schema_change", database, table] => named(database, table)
             .map_or(Route::Nothing, |(database, table)| {

@@ -94,7 +94,7 @@ fn connectors_find_nodes_and_are_told_what_is_not_served() {
     let light = site.get("/api/enable_light_schema_change/d/t", &[ROOT]).json();
     assert_eq!(light["code"], 0);
     assert_eq!(site.get("/api/enable_light_schema_change/d/none", &[ROOT]).status, 404);
-    for path in ["/api/d/t/_query_plan", "/api/query/default_cluster/d"] {
+    for path in ["/api/d/t/_query_plan", "/api/query_detail/1"] {
         let refused = site.client().request("POST", path, &[ROOT], b"{}");
         assert!(refused.body.contains("MySQL protocol to port 9030"), "{}", refused.body);
     }

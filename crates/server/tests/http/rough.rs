@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use freshet_server::http::{HttpConfig, LoadLimits, fuzz_headers};
+use freshet_server::LoadLimits;
+use freshet_server::http::{HttpConfig, fuzz_headers};
 use serde_json::json;
 
 use crate::client::ROOT;

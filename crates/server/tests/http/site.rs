@@ -13,13 +13,10 @@ use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::{BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec};
 use freshet_query::engine::{QueryConfig, QueryEngine};
 use freshet_schema::{ColumnType, TableForm};
-use freshet_server::Settings;
-use freshet_server::accounts::Accounts;
-use freshet_server::auth::Passwords;
 use freshet_server::http::{Http, HttpConfig, serve};
 use freshet_server::io::IoThreads;
 use freshet_server::load_book::LoadBook;
-use freshet_server::variables::Globals;
+use freshet_server::{Settings, Shared};
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
 use futures::executor::block_on;
@@ -78,18 +75,20 @@ impl Site {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.unwrap();
-        let passwords = runtime.block_on(async { Passwords::new(Arc::new(Globals::new(&[]))) });
-        let accounts = Accounts::new(&Settings::local().memory, 256 << 20);
         let query = QueryConfig {
             memory_bytes: 64 << 20,
             spill_dir: dir.path().join("spill"),
             threads: 2,
             plan_threads: 1,
         };
-        let engines = (Arc::clone(&engine), Arc::new(QueryEngine::new(&query).unwrap()));
+        let query = Arc::new(QueryEngine::new(&query).unwrap());
         let draw: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(draw);
         let book = LoadBook::open(&engine, config.loads.error_logs(), Arc::clone(&draw)).unwrap();
-        let http = Http::new(engines, passwords, accounts, book, config, draw);
+        let shared = runtime.block_on(async {
+            let (engine, settings) = (Arc::clone(&engine), Settings::local());
+            Shared::new(engine, query, book, settings, None, Arc::clone(&draw))
+        });
+        let http = Http::new(shared, config, draw);
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
