@@ -437,7 +437,7 @@ impl Appender {
 
 /// Refuses rows that were computed from others which a TRUNCATE has removed since.
 fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
-    let cut = table.delta.truncated().max(table.delta.divided());
+    let cut = table.delta.truncated().max(table.delta.lost());
     match looked_up {
         Some(LookedUp { end, is_derived: true, .. }) if cut > end => Err(err!(
             Deadlock,

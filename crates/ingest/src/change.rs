@@ -309,6 +309,7 @@ impl<'a> Change<'a> {
     ) -> Result<Written> {
         let (engine, target) = (self.engine, self.target);
         let deadline = self.rules.deadline(engine);
+        self.make_partitions(new).await?;
         loop {
             let mut buffer = self.encoded(new, removed)?;
             let rows = keys_of(target, &buffer);
@@ -346,6 +347,7 @@ impl<'a> Change<'a> {
 
     async fn append(&mut self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
         let (engine, target) = (self.engine, self.target);
+        self.make_partitions(new).await?;
         let mut buffer = self.encoded(new, removed)?;
         let label = self.label.take();
         let load = self.load(label, None);
@@ -355,6 +357,10 @@ impl<'a> Change<'a> {
         let mut loaded = keyed.commit(load, &mut buffer, None).await?;
         loaded.lsn = loaded.lsn.max(self.seen);
         Ok(loaded)
+    }
+
+    async fn make_partitions(&self, new: &LoadBuffer) -> Result<()> {
+        self.engine.ddl.make_partitions(self.target, new.row_bytes(), new.removals()).await
     }
 
     /// Locks keys that new rows bring, and checks that no row has them.

@@ -132,6 +132,11 @@ impl Merges {
 }
 
 impl Compactor {
+    pub fn new(store: &Arc<Store>, settler: &Arc<Settler>, sweeper: &Arc<Sweeper>) -> Self {
+        let (store, settler) = (Arc::clone(store), Arc::clone(settler));
+        Self { store, settler, sweeper: Arc::clone(sweeper), merges: Merges::default() }
+    }
+
     /// Whether any merge is running.
     pub fn is_busy(&self) -> bool {
         !self.merges.running.lock().is_empty()

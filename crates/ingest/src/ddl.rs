@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Created, Database, DatabaseMode, Definition, KeyChange, Meta, MetaEvent, PartitionChange,
-    Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
+    Created, Database, DatabaseMode, Definition, Dynamic, KeyChange, Meta, MetaEvent,
+    PartitionChange, Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
@@ -26,6 +26,7 @@ use crate::partitions::Divided;
 use crate::record::{self, BarrierBody, BarrierStamp, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::store::Store;
+use crate::target::LoadTarget;
 use crate::term::Term;
 
 /// Bytes of one table in the stamp of a barrier.
@@ -84,6 +85,7 @@ impl Ddl {
         if !created.existed {
             let table = &created.object;
             self.settler.create(Arc::clone(table), room).await?;
+            self.follow_clock(table.id).await;
         }
         Ok(created)
     }
@@ -202,6 +204,27 @@ impl Ddl {
         Ok(changed.notes)
     }
 
+    /// Makes the partitions that rows need, in a table with AUTO PARTITION: they are there before
+    /// the record of the rows. Of `rows`, which have the columns of the target, the first
+    /// `removals` only remove their key. What others make meanwhile is there as well.
+    ///
+    /// # Errors
+    /// `TooManyPartitions`, and those of [`Self::change_partitions`].
+    pub(crate) async fn make_partitions(
+        &self,
+        target: &LoadTarget,
+        rows: &[u8],
+        removals: u32,
+    ) -> Result<()> {
+        let Some(layout) = target.state.layout() else { return Ok(()) };
+        let wanted = layout.wanted(target.schema(), rows, removals);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        drop(layout);
+        self.change_partitions(target.id(), PartitionChange::Make(wanted)).await.map(drop)
+    }
+
     /// Sets table properties. Returns warnings.
     ///
     /// # Errors
@@ -213,13 +236,28 @@ impl Ddl {
     ) -> Result<Vec<String>> {
         let room = self.room_of_definition().await?;
         let state = self.states_of(&[id])?.remove(0);
-        let _one = state.altering.lock().await;
+        let one = state.altering.lock().await;
         self.settler.events_settled(&state).await;
         let (properties, warnings) = self.store.meta().catalog().properties_with(id, &pairs)?;
         let change = Definition::Properties(properties);
         let event = MetaEvent::Define { table: id, change };
         self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
+        drop(one);
+        self.follow_clock(id).await;
         Ok(warnings)
+    }
+
+    /// Makes and drops the partitions of a table with properties `dynamic_partition.*` that the
+    /// clock says. Where that fails it is tried again later.
+    pub(crate) async fn follow_clock(&self, id: TableId) {
+        let has_clock = |table: &Arc<Table>| Dynamic::is_named(&table.properties);
+        if !self.store.tables.catalog().require(id).is_ok_and(has_clock) {
+            return;
+        }
+        let followed = self.change_partitions(id, PartitionChange::Follow).await;
+        if let Some(state) = self.store.tables.state(id) {
+            state.note_clock(self.store.clock().wall_micros(), followed.err());
+        }
     }
 
     /// Adds, drops or renames keys that are shown only. Returns warnings.

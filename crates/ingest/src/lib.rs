@@ -38,6 +38,7 @@ mod drop;
 mod engine;
 mod event_files;
 mod flush;
+mod follow;
 mod group;
 mod history;
 mod job;

@@ -169,6 +169,7 @@ impl Load<'_> {
             }
         };
         assert!(self.files.is_none(), "a load that has written files is a large one");
+        engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
         let bytes = buffer.payload_bytes();
         let (table, schema_version) = (&target.state, target.schema().version);
         let load = SmallLoad { table, schema_version, mode, label, looked_up: None };
@@ -195,6 +196,7 @@ impl Load<'_> {
         }
         let files = self.files.as_mut().expect("just made");
         for (rows, count, memory) in self.pieces.drain(..) {
+            self.engine.ddl.make_partitions(self.target, &rows, 0).await?;
             files.push(rows, count, memory).await?;
         }
         Ok(())

@@ -20,12 +20,13 @@ use crate::admit::Admission;
 use crate::append::Appender;
 use crate::begin::begin;
 use crate::check::unreadable;
-use crate::compact::{Compactor, Merges};
+use crate::compact::Compactor;
 use crate::config::EngineConfig;
 use crate::ddl::Ddl;
 use crate::disk::Disk;
 use crate::engine::Engine;
 use crate::flush::Flusher;
+use crate::follow::Follower;
 use crate::history::History;
 use crate::job::LogJobs;
 use crate::keeper::Keeper;
@@ -101,12 +102,7 @@ impl Engine {
         let history = Arc::new(History::new(Arc::clone(&store.world.metrics)));
         let settler = Arc::new(Settler::new(Arc::clone(&store)));
         let sweeper = Arc::new(Sweeper::new(Arc::clone(&store)));
-        let compactor = Arc::new(Compactor {
-            store: Arc::clone(&store),
-            settler: Arc::clone(&settler),
-            sweeper: Arc::clone(&sweeper),
-            merges: Merges::default(),
-        });
+        let compactor = Arc::new(Compactor::new(&store, &settler, &sweeper));
         let term = Arc::new(Term::new(Arc::clone(&store), Arc::clone(&settler)));
         let appender = Arc::new(Appender {
             store: Arc::clone(&store),
@@ -152,6 +148,7 @@ impl Engine {
             flusher: Arc::clone(&flusher),
             recycler,
             prepared: Arc::clone(&prepared),
+            follower: Follower::new(Arc::clone(&store), Arc::clone(&ddl)),
         });
         Ok(Self {
             store,

@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Result, TabletId, bail, err};
 use freshet_meta::{Repartition, RowsetMeta};
-use freshet_schema::{Router, RowCells, Table, TableSchema, Unrouted};
+use freshet_schema::{PartitionBy, PartitionKey, Router, RowCells, Table, TableSchema, Unrouted};
 use freshet_storage::division::Division;
 
 /// The partitions of a table as of the log's end.
 pub(crate) struct Layout {
     router: Router,
     tablets: HashSet<TabletId>,
+    /// Of a table whose partitions are made when rows need them.
+    auto: Option<PartitionBy>,
 }
 
 impl Layout {
     /// Those of a table; `None` without PARTITION BY.
     pub fn of(table: &Table) -> Option<Arc<Self>> {
-        let router = table.router()?;
-        Some(Arc::new(Self { router, tablets: table.tablets().collect() }))
+        let by = table.partition_by.as_ref()?;
+        let (router, auto) = (table.router()?, by.auto.map(|_| by.clone()));
+        Some(Arc::new(Self { router, tablets: table.tablets().collect(), auto }))
     }
 
     /// Those behind a change.
@@ -26,19 +29,23 @@ impl Layout {
         let partitions = change.partitions.iter();
         let router = Router::new(&change.by, partitions.clone().filter_map(|p| p.values.as_ref()));
         let tablets = partitions.flat_map(|partition| partition.tablets.iter().copied()).collect();
-        Arc::new(Self { router, tablets })
+        let auto = change.by.auto.map(|_| change.by.clone());
+        Arc::new(Self { router, tablets, auto })
+    }
+
+    /// The values of rows that need a partition which AUTO PARTITION makes.
+    pub fn wanted(&self, schema: &TableSchema, rows: &[u8], removals: u32) -> Vec<PartitionKey> {
+        let Some(by) = &self.auto else { return Vec::new() };
+        self.router.wanted(by, schema, behind(schema, rows, removals))
     }
 
     /// Checks encoded rows; the first `removals` only remove their key.
     ///
     /// # Errors
     /// 1526 for the first row that no partition takes.
-    pub fn check(&self, schema: &TableSchema, mut rows: &[u8], removals: u32) -> Result<()> {
-        let cells = RowCells::new(schema);
-        for _ in 0..removals {
-            rows = &rows[cells.row_bytes(rows)..];
-        }
-        self.router.check(schema, rows).map_err(|unrouted| no_partition(&unrouted))
+    pub fn check(&self, schema: &TableSchema, rows: &[u8], removals: u32) -> Result<()> {
+        let checked = self.router.check(schema, behind(schema, rows, removals));
+        checked.map_err(|unrouted| no_partition(&unrouted))
     }
 
     /// Checks that the partitions of files are there.
@@ -52,6 +59,15 @@ impl Layout {
              was loaded, send it again"
         );
     }
+}
+
+/// The rows behind those that only remove their key.
+fn behind<'r>(schema: &TableSchema, mut rows: &'r [u8], removals: u32) -> &'r [u8] {
+    let cells = RowCells::new(schema);
+    for _ in 0..removals {
+        rows = &rows[cells.row_bytes(rows)..];
+    }
+    rows
 }
 
 /// 1526 in MySQL's words; rows are counted from 1.

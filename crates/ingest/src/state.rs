@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::{ByteSize, DbId, Incarnation, Lsn, Result, Retry, SchemaVersion};
+use freshet_base::{ByteSize, DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion};
 use freshet_base::{TableId, TxnId, Version, err};
 use freshet_schema::{Table, TableSchema};
 use freshet_storage::delta::Delta;
@@ -46,6 +46,9 @@ pub struct TableState {
     pub altering: futures::lock::Mutex<()>,
     /// Its partitions at the end of the log; only changed under the append lock.
     layout: Mutex<Option<Arc<Layout>>>,
+    /// When its partitions last followed the clock, in microseconds since 1970 UTC, and what went
+    /// wrong.
+    followed: Mutex<Option<(i64, Option<String>)>>,
     name: Mutex<String>,
     interval_ms: AtomicU64,
     data_bytes: AtomicU64,
@@ -94,6 +97,7 @@ impl TableState {
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
             layout: Mutex::new(Layout::of(table)),
+            followed: Mutex::default(),
             name: Mutex::new(String::new()),
             interval_ms: AtomicU64::new(0),
             data_bytes: AtomicU64::new(0),
@@ -130,6 +134,18 @@ impl TableState {
     /// Changes its partitions; called under the append lock.
     pub(crate) fn set_layout(&self, layout: &Arc<Layout>) {
         *self.layout.lock() = Some(Arc::clone(layout));
+    }
+
+    /// Notes that its partitions have followed the clock, or why they could not.
+    pub(crate) fn note_clock(&self, now_micros: i64, error: Option<Error>) {
+        let message = error.map(|error| error.message().to_owned());
+        *self.followed.lock() = Some((now_micros, message));
+    }
+
+    /// When its partitions last followed the clock, in microseconds since 1970 UTC, and what went
+    /// wrong; `None` if they have not since the start of the server.
+    pub fn followed_clock(&self) -> Option<(i64, Option<String>)> {
+        self.followed.lock().clone()
     }
 
     /// Checks rows that are to be appended. Returns the partitions that they were checked against,

@@ -187,6 +187,7 @@ impl OwnRows {
     ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
         let (state, version) = (&target.state, target.schema().version);
+        engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
         state.check_rows(version, buffer.row_bytes(), buffer.removals())?;
         // Ids are given out once the term has begun; nobody waits for that while holding memory.
         engine.begun().await?;
@@ -264,6 +265,10 @@ impl OwnRows {
         let (outcome, seen) = (step.outcome.clone(), step.seen);
         if target.table().partition_by.is_some() {
             let version = target.schema().version;
+            if target.table().makes_partitions() {
+                let rows = step.rows().flatten().copied().collect::<Vec<_>>();
+                engine.ddl.make_partitions(target, &rows, 0).await?;
+            }
             step.rows().try_for_each(|row| target.state.check_rows(version, row, 0).map(drop))?;
         }
         self.check_keyed_room(engine, step.bytes)?;

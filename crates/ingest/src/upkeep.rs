@@ -19,6 +19,7 @@ use crate::admit::Admission;
 use crate::append::Appender;
 use crate::compact::Compactor;
 use crate::flush::Flusher;
+use crate::follow::Follower;
 use crate::group;
 use crate::prepared::PreparedLoads;
 use crate::record::GroupEndReason;
@@ -53,6 +54,7 @@ pub(crate) struct Upkeep {
     pub flusher: Arc<Flusher>,
     pub recycler: Arc<Recycler>,
     pub prepared: Arc<PreparedLoads>,
+    pub follower: Follower,
 }
 
 impl Upkeep {
@@ -67,6 +69,7 @@ impl Upkeep {
                 self.plan_flushes();
                 self.compactor.plan();
                 self.prepared.abort_expired();
+                self.follower.plan();
             }
             self.resolve();
             self.sweeper.plan();
@@ -91,7 +94,7 @@ impl Upkeep {
         let resolves = self.store.tables.states().iter().any(|state| state.resolving.is_running());
         let kept =
             self.recycler.jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
-        let kept = kept || self.prepared.is_busy();
+        let kept = kept || self.prepared.is_busy() || self.follower.is_busy();
         kept || resolves || self.store.disk.is_busy() || appends
     }
 

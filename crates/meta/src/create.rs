@@ -8,6 +8,7 @@ use freshet_schema::{
     TableSchema,
 };
 
+use crate::dynamic::Dynamic;
 use crate::spec::{
     BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec, KeyModelSpec,
     KeySpec, PlacementSpec, TableSpec,
@@ -16,10 +17,14 @@ use crate::{names, properties};
 
 mod aggregate;
 mod column;
+mod known;
 mod partition;
+mod steps;
 
 pub(crate) use column::column;
-pub(crate) use partition::{NewPartition, TO_DAYS_OF_1970, one_more, range_text};
+pub(crate) use known::{Known, NewPartition};
+pub(crate) use partition::{TO_DAYS_OF_1970, columns_of, one_more, range_text};
+pub(crate) use steps::one_by_one;
 
 use aggregate::check_aggregates;
 
@@ -89,7 +94,12 @@ impl Planned {
             None => None,
         };
         let written = spec.distribution.as_ref().or(by_clause.as_ref());
-        let (partition_by, partitions) = partition::divided(spec, &columns, key_model, &sort_key)?;
+        let (partition_by, partitions) =
+            partition::divided(spec, &columns, (key_model, &sort_key), &declared_keys)?;
+        if let Some(dynamic) = Dynamic::of(&properties)? {
+            let of = partition_by.as_ref().map(|by| columns_of(by, &columns)).unwrap_or_default();
+            dynamic.check(partition_by.as_ref(), &of)?;
+        }
         Ok(Self {
             distribution: match key_model {
                 KeyModel::Duplicate => distribution(written, &columns)?,

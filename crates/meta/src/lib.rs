@@ -23,6 +23,7 @@ mod checkpoint;
 mod create;
 mod ddl;
 pub mod disk;
+mod dynamic;
 mod fold;
 mod format;
 mod ids;
@@ -64,6 +65,7 @@ pub use catalog::{
 };
 pub use create::Planned;
 pub use ddl::{Created, Renaming};
+pub use dynamic::Dynamic;
 pub use fold::{
     Definition, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, StoredTable, Truncate,
 };
@@ -83,8 +85,8 @@ pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::{NOT_ENFORCED, PartitionText, partition_text, show_create_table};
 pub use spec::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec,
-    KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec, TableSpec, ValueSpec,
-    ValuesSpec,
+    KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec, StepsSpec, TableSpec,
+    ValueSpec, ValuesSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

@@ -1,19 +1,30 @@
 //! ALTER TABLE of partitions: the partitions that a table has behind it, and those that it loses.
 
 use freshet_base::{Error, Result, TableId, bail, err};
+use freshet_schema::partition::{all_digits, value_text};
+use freshet_schema::value::temporal::parse;
 use freshet_schema::{
-    Partition, PartitionBy, PartitionMethod, PartitionValues, TABLETS_MAX, Table, TableForm,
+    AutoPartition, Column, Partition, PartitionBy, PartitionKey, PartitionMethod, PartitionValues,
+    TABLETS_MAX, Table, TableForm,
 };
 
-use crate::create::{NewPartition, one_more};
+use crate::create::{Known, NewPartition, columns_of, one_by_one, one_more};
+use crate::dynamic::Dynamic;
 use crate::meta::Meta;
 use crate::names;
 use crate::spec::PartitionSpec;
+
+/// The maximum length of a name that follows from values.
+const AUTO_NAME_CHARS_MAX: usize = 60;
 
 /// A change of the partitions of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PartitionChange {
     Add(Vec<PartitionSpec>),
+    /// Those that AUTO PARTITION makes for rows with these values of the columns of PARTITION BY.
+    Make(Vec<PartitionKey>),
+    /// What the clock says, see [`Dynamic`].
+    Follow,
     Drop {
         names: Vec<String>,
         if_exists: bool,
@@ -76,6 +87,8 @@ impl Meta {
         let mut changed = Changing { partitions, removed, notes };
         match change {
             PartitionChange::Add(specs) => self.add_partitions(table, specs, &mut changed)?,
+            PartitionChange::Make(keys) => self.make_partitions(table, keys, &mut changed)?,
+            PartitionChange::Follow => self.follow_clock(table, &mut changed)?,
             PartitionChange::Drop { names, if_exists } => {
                 drop_partitions(table, names, *if_exists, &mut changed)?;
             }
@@ -102,32 +115,96 @@ impl Meta {
         to: &mut Changing,
     ) -> Result<()> {
         let by = table.partition_by.as_ref().expect("it is divided");
-        let of =
-            |one: &Partition| NewPartition { name: one.name.clone(), values: one.values.clone() };
-        let mut known = table.partitions.iter().map(of).collect::<Vec<_>>();
-        for spec in specs {
-            if spec.if_not_exists && known.iter().any(|one| is_named(&one.name, &spec.name)) {
+        let columns = &table.schema().columns;
+        let mut known = Known::of(&table.partitions, by.columns.len());
+        for spec in &one_by_one(specs, &columns_of(by, columns))? {
+            if spec.if_not_exists && known.has_name(&spec.name) {
                 to.notes.push(format!("Duplicate partition name {}", spec.name));
                 continue;
             }
-            let columns = &table.schema().columns;
             let new = one_more(by, columns, table.form, &known, spec)?;
-            known.push(new.clone());
-            if known.len() * table.buckets() as usize > TABLETS_MAX {
-                bail!(
-                    TooManyPartitions,
-                    "Too many partitions (including subpartitions) were defined: {} of {} buckets \
-                     each, limit {TABLETS_MAX} in a table",
-                    known.len(),
-                    table.buckets()
-                );
+            self.add_partition(table, &mut known, new, to)?;
+        }
+        sort(by, &mut to.partitions);
+        Ok(())
+    }
+
+    fn add_partition(
+        &self,
+        table: &Table,
+        known: &mut Known,
+        new: NewPartition,
+        to: &mut Changing,
+    ) -> Result<()> {
+        known.check(&new.name)?;
+        known.push(new.clone());
+        if known.len() * table.buckets() as usize > TABLETS_MAX {
+            bail!(
+                TooManyPartitions,
+                "Too many partitions (including subpartitions) were defined: {} of {} buckets \
+                 each, limit {TABLETS_MAX} in a table",
+                known.len(),
+                table.buckets()
+            );
+        }
+        to.partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
+        Ok(())
+    }
+
+    /// Those that others have made meanwhile are there.
+    fn make_partitions(
+        &self,
+        table: &Table,
+        keys: &[PartitionKey],
+        to: &mut Changing,
+    ) -> Result<()> {
+        let by = table.partition_by.as_ref().expect("it is divided");
+        let columns = columns_of(by, &table.schema().columns);
+        let mut known = Known::of(&table.partitions, by.columns.len());
+        for key in keys {
+            if known.takes(key) {
+                continue;
             }
-            to.partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
+            let Some(whole) = by.made_for(&columns, key) else { continue };
+            let values = known.free_part(whole, &key.concat());
+            let name = auto_name(by, &columns, key, &values);
+            let taken = known.has_name(&name);
+            let name = match taken {
+                true => names::similar(&name).find(|name| !known.has_name(name)),
+                false => None,
+            }
+            .unwrap_or(name);
+            let new = NewPartition { name, values: Some(values) };
+            self.add_partition(table, &mut known, new, to)?;
         }
-        if by.method == PartitionMethod::Range {
-            let columns = by.columns.len();
-            to.partitions.sort_by_key(|one| one.values.as_ref()?.range(columns));
+        sort(by, &mut to.partitions);
+        Ok(())
+    }
+
+    /// Makes partitions of the periods to come, and drops old ones.
+    fn follow_clock(&self, table: &Table, to: &mut Changing) -> Result<()> {
+        let by = table.partition_by.as_ref().expect("it is divided");
+        let Some(dynamic) = Dynamic::of(&table.properties)? else { return Ok(()) };
+        let columns = columns_of(by, &table.schema().columns);
+        let [column] = &*columns else { return Ok(()) };
+        let now_micros = self.clock.0.wall_micros();
+        let plan = dynamic.plan(column, &table.partitions, now_micros);
+        let mut known = Known::of(&table.partitions, 1);
+        for (name, values) in plan.wanted {
+            let is_there = known.has_name(&name) || known.overlapped(&values).is_some();
+            if !is_there {
+                let new = NewPartition { name, values: Some(values) };
+                self.add_partition(table, &mut known, new, to)?;
+            }
         }
+        for name in plan.expired {
+            // One always stays.
+            if to.partitions.len() > 1 {
+                let at = to.partitions.iter().position(|one| one.name == name);
+                to.removed.extend(at.map(|at| to.partitions.remove(at)));
+            }
+        }
+        sort(by, &mut to.partitions);
         Ok(())
     }
 
@@ -145,6 +222,46 @@ impl Meta {
         }
         Ok(())
     }
+}
+
+/// Ranges stand in their order.
+fn sort(by: &PartitionBy, partitions: &mut [Partition]) {
+    if by.method == PartitionMethod::Range {
+        let columns = by.columns.len();
+        partitions.sort_by_cached_key(|one| one.values.as_ref()?.range(columns));
+    }
+}
+
+/// The name that Doris gives to a partition which it makes for a row with this key: all digits of
+/// the time at which its period begins, or its values with their lengths.
+fn auto_name(
+    by: &PartitionBy,
+    columns: &[&Column],
+    key: &PartitionKey,
+    values: &PartitionValues,
+) -> String {
+    let (AutoPartition::Period(_), PartitionValues::Range { lower: Some(lower), .. }) =
+        (by.auto.unwrap_or(AutoPartition::Value), values)
+    else {
+        let texts = key.iter().zip(columns).map(|(key, column)| value_text(column, key));
+        return format!("p{}", texts.map(value_name).collect::<String>())
+            .chars()
+            .take(AUTO_NAME_CHARS_MAX)
+            .collect();
+    };
+    let begin = value_text(columns[0], &lower[0]).and_then(|text| parse(text.as_bytes()));
+    format!("p{}", begin.map(all_digits).unwrap_or_default())
+}
+
+/// A value in a name: its letters and digits, the code of any other character, and its length.
+fn value_name(text: Option<String>) -> String {
+    let Some(text) = text else { return "X".to_owned() };
+    let sign = if text.starts_with('-') { "_" } else { "" };
+    let characters = text.chars().map(|one| match one.is_ascii_alphanumeric() {
+        true => one.to_string(),
+        false => format!("{:x}", u32::from(one)),
+    });
+    format!("{sign}{}{}", characters.collect::<String>(), text.chars().count())
 }
 
 fn is_named(name: &str, other: &str) -> bool {
@@ -191,7 +308,7 @@ fn drop_partitions(
 /// In MySQL a range begins where the one before it ends.
 fn close_gaps(partitions: &mut [Partition]) {
     let mut before = None;
-    for one in partitions {
+    for one in partitions.iter_mut().filter(|one| !one.is_hidden()) {
         if let Some(PartitionValues::Range { lower, upper }) = &mut one.values {
             *lower = before.replace(upper.clone());
         }

@@ -3,6 +3,8 @@
 use freshet_base::{Result, bail, err};
 use freshet_schema::{GroupCommitMode, KeyModel, Properties};
 
+use crate::dynamic;
+
 /// Maximum number of replicas that a table may request, although there is only one server.
 const REPLICAS_MAX: u32 = 3;
 /// Maximum value of `group_commit_data_bytes`.
@@ -113,6 +115,7 @@ pub(crate) fn effective(properties: &Properties) -> Vec<(String, String)> {
 fn is_known(key: &str) -> bool {
     matches!(key, INTERVAL | DATA_BYTES | MODE | REPLICATION_NUM | REPLICATION_ALLOCATION)
         || KEPT.contains(&key)
+        || dynamic::is_known(key)
         || UNIQUE_ONLY.contains(&key)
 }
 

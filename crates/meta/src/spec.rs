@@ -1,8 +1,8 @@
 //! Specifications of tables from the SQL layer, independent of syntax.
 
 use freshet_schema::{
-    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, PartitionFunction, PartitionMethod,
-    TableForm,
+    Aggregate, AutoPartition, ColumnType, DeclaredKeyKind, DefaultValue, PartitionFunction,
+    PartitionMethod, TableForm, TimeUnit,
 };
 
 /// The DEFAULT clause.
@@ -118,6 +118,18 @@ pub enum ValuesSpec {
     /// From the first bound on, and below the second.
     Range(Vec<ValueSpec>, Vec<ValueSpec>),
     In(Vec<Vec<ValueSpec>>),
+    /// Several partitions, which have no name yet.
+    Steps(StepsSpec),
+}
+
+/// `FROM (from) TO (to) INTERVAL count unit`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StepsSpec {
+    pub from: ValueSpec,
+    pub to: ValueSpec,
+    pub count: u64,
+    /// Of dates.
+    pub unit: Option<TimeUnit>,
 }
 
 /// A partition of PARTITION BY or ADD PARTITION.
@@ -135,6 +147,7 @@ pub struct PartitionBySpec {
     pub columns: Vec<String>,
     pub function: Option<PartitionFunction>,
     pub has_columns_word: bool,
+    pub auto: Option<AutoPartition>,
     pub partitions: Vec<PartitionSpec>,
 }
 

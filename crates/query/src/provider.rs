@@ -133,16 +133,17 @@ impl StoredTable {
         let rowsets = tablets.flat_map(|tablet| &tablet.rowsets);
         let loaded = snapshot.loaded.iter().filter(may_hold);
         let mut rowsets = rowsets.chain(loaded).cloned().collect::<Vec<_>>();
-        let partitions = table.partitions.iter();
+        let partitions = table.shown_partitions().map(|(_, partition)| partition);
         let kept = partitions
+            .clone()
             .map(|partition| partition.tablets.iter().filter(|tablet| is_kept(**tablet)).count());
-        let named = table.partitions.iter().zip(kept.clone()).filter(|(_, kept)| *kept > 0);
+        let named = partitions.clone().zip(kept.clone()).filter(|(_, kept)| *kept > 0);
         let names = table.partition_by.as_ref().map(|_| {
             named.map(|(partition, _)| &*partition.name).collect::<Vec<_>>().join(",").into()
         });
         let mut left = PruningCounts {
             names,
-            partitions: [kept.clone().filter(|kept| *kept > 0).count(), table.partitions.len()],
+            partitions: [kept.clone().filter(|kept| *kept > 0).count(), partitions.count()],
             tablets: [kept.sum(), table.tablets().count()],
             rowsets: [0, snapshot.rowsets().count()],
             segments: [0, snapshot.rowsets().map(|rowset| rowset.segments().len()).sum()],

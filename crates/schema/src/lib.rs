@@ -33,8 +33,8 @@ pub use columns::ColumnsBuilder;
 pub use encode::encode;
 pub use fields::FieldFormat;
 pub use partition::{
-    LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
-    PartitionValues, Router, TABLETS_MAX, Unrouted,
+    AutoPartition, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
+    PartitionMethod, PartitionValues, Router, TABLETS_MAX, TimeUnit, Unrouted,
 };
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};

@@ -4,13 +4,16 @@
 //! of byte strings, or a list of them. The definition of a table has these bytes; their text
 //! follows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, SchemaVersion};
 
+pub use self::period::{FirstDay, TimeUnit, all_digits};
 use crate::key::{KeyCodec, Keys};
-use crate::{Column, Literal, RowCells, RowWriter, Rules, TableSchema, value};
+use crate::value::temporal::{LocalDateTime, parse};
+use crate::{Column, ColumnType, Literal, RowCells, RowWriter, Rules, TableSchema, value};
 
 /// The maximum number of partitions of a table.
 pub const PARTITIONS_MAX: usize = 4096;
@@ -47,6 +50,15 @@ impl PartitionFunction {
     }
 }
 
+/// AUTO PARTITION BY: which partition is made for a row that none takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AutoPartition {
+    /// LIST: one of its values alone.
+    Value,
+    /// RANGE: the period of its only column, `date_trunc(c, unit)`.
+    Period(TimeUnit),
+}
+
 /// The PARTITION BY clause of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionBy {
@@ -56,6 +68,39 @@ pub struct PartitionBy {
     pub function: Option<PartitionFunction>,
     /// Whether COLUMNS was written, which MySQL wants for columns that are no integers.
     pub has_columns_word: bool,
+    pub auto: Option<AutoPartition>,
+}
+
+impl PartitionBy {
+    /// The partition that is made for a row with these values; `None` if none is, without AUTO, and
+    /// for NULL in a column of periods. `columns` are those of the clause.
+    pub fn made_for(&self, columns: &[&Column], key: &PartitionKey) -> Option<PartitionValues> {
+        match self.auto? {
+            AutoPartition::Value => Some(PartitionValues::List(vec![key.clone()])),
+            AutoPartition::Period(unit) => {
+                let (column, text) = (columns[0], value_text(columns[0], &key[0])?);
+                let begin = unit.floor(parse(text.as_bytes())?, FirstDay::default());
+                // Behind the last period there is nothing.
+                let upper = match unit.plus(begin, 1) {
+                    Some(end) => vec![moment_key(column, end)?],
+                    None => Vec::new(),
+                };
+                let lower = Some(vec![moment_key(column, begin)?]);
+                Some(PartitionValues::Range { lower, upper })
+            }
+        }
+    }
+
+    /// The values of a partition that has no row and is not shown. Tables have it whose partitions
+    /// are made when they are needed, since a table always has one.
+    pub fn nothing(&self) -> PartitionValues {
+        match self.method {
+            PartitionMethod::List => PartitionValues::List(Vec::new()),
+            PartitionMethod::Range => {
+                PartitionValues::Range { lower: Some(Vec::new()), upper: Vec::new() }
+            }
+        }
+    }
 }
 
 /// The key bytes of the values of some columns, one by one. Of a bound that has fewer than there
@@ -88,6 +133,16 @@ fn edge(bound: &PartitionKey, columns: usize) -> Option<Vec<u8>> {
 }
 
 impl PartitionValues {
+    /// Whether they are those of [`PartitionBy::nothing`].
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Self::List(keys) => keys.is_empty(),
+            Self::Range { lower, upper } => {
+                upper.is_empty() && lower.as_ref().is_some_and(Vec::is_empty)
+            }
+        }
+    }
+
     /// The range of keys, as its first and the one behind its last; `None` of lists.
     pub fn range(&self, columns: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let Self::Range { lower, upper } = self else { return None };
@@ -206,6 +261,35 @@ impl Router {
         text_of(&KeyCodec::new(schema, &at), schema, keys.key(0))
     }
 
+    /// The values of encoded rows that no partition takes and for which `by` makes one: of one row
+    /// for each of these, and of not many more than a table has.
+    pub fn wanted(
+        &self,
+        by: &PartitionBy,
+        schema: &TableSchema,
+        mut rows: &[u8],
+    ) -> Vec<PartitionKey> {
+        let at = self.positions(schema);
+        let columns = at.iter().map(|&at| &schema.columns[at]).collect::<Vec<_>>();
+        let (codec, cells) = (KeyCodec::new(schema, &at), RowCells::new(schema));
+        let (mut key, mut wanted, mut made) = (Vec::new(), Vec::new(), Made::default());
+        while !rows.is_empty() && wanted.len() <= PARTITIONS_MAX {
+            key.clear();
+            codec.put(rows, &mut key);
+            rows = &rows[cells.row_bytes(rows)..];
+            if self.route(&key).is_some() || made.has(&key) {
+                continue;
+            }
+            let pieces = codec.pieces(&key).expect("the key of a row is a key");
+            let pieces = pieces.into_iter().map(<[u8]>::to_vec).collect::<PartitionKey>();
+            if let Some(values) = by.made_for(&columns, &pieces) {
+                made.add(&key, &values, columns.len());
+                wanted.push(pieces);
+            }
+        }
+        wanted
+    }
+
     /// Checks encoded rows with the columns of `schema`.
     ///
     /// # Errors
@@ -224,6 +308,28 @@ impl Router {
             row += 1;
         }
         Ok(())
+    }
+}
+
+/// The partitions that AUTO makes, while rows are looked at.
+#[derive(Default)]
+struct Made {
+    /// From the first key of each to the one behind its last.
+    ranges: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl Made {
+    fn has(&self, key: &[u8]) -> bool {
+        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
+        let before = before.last();
+        before.is_some_and(|(_, end)| end.as_ref().is_none_or(|end| key < end.as_slice()))
+    }
+
+    fn add(&mut self, key: &[u8], values: &PartitionValues, columns: usize) {
+        // No key is the beginning of another one.
+        let alone = || (key.to_vec(), Some([key, &[0]].concat()));
+        let (first, end) = values.range(columns).unwrap_or_else(alone);
+        self.ranges.insert(first, end);
     }
 }
 
@@ -247,6 +353,13 @@ pub fn value_key(column: &Column, text: Option<&str>) -> Option<Vec<u8>> {
     writer.end_row();
     KeyCodec::of_sort_key(&alone).put(&row, &mut key);
     Some(key)
+}
+
+/// The key of a moment in a column of dates, or of dates and times.
+pub fn moment_key(column: &Column, moment: LocalDateTime) -> Option<Vec<u8>> {
+    let text = moment.to_string();
+    let whole = if column.ty == ColumnType::Date { &text[..10] } else { text.as_str() };
+    value_key(column, Some(whole))
 }
 
 /// The text of a value of a column; `None` for NULL.
@@ -284,5 +397,6 @@ impl LostKeys {
     }
 }
 
+mod period;
 #[cfg(test)]
 mod tests;

@@ -273,6 +273,13 @@ pub struct Partition {
     pub values: Option<PartitionValues>,
 }
 
+impl Partition {
+    /// Whether it is only there because a table has a partition ([`PartitionBy::nothing`]).
+    pub fn is_hidden(&self) -> bool {
+        self.values.as_ref().is_some_and(PartitionValues::is_nothing)
+    }
+}
+
 /// Table properties. Those without an effect are kept as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
@@ -441,6 +448,16 @@ impl Table {
     pub fn router(&self) -> Option<Router> {
         let by = self.partition_by.as_ref()?;
         Some(Router::new(by, self.partitions.iter().filter_map(|one| one.values.as_ref())))
+    }
+
+    /// Whether a row that no partition takes gets one ([`PartitionBy::auto`]).
+    pub fn makes_partitions(&self) -> bool {
+        self.partition_by.as_ref().is_some_and(|by| by.auto.is_some())
+    }
+
+    /// The partitions that users see, with their indices.
+    pub fn shown_partitions(&self) -> impl Iterator<Item = (usize, &Partition)> + Clone {
+        self.partitions.iter().enumerate().filter(|(_, partition)| !partition.is_hidden())
     }
 
     /// The partition with a name, compared case-insensitively.

@@ -3,6 +3,7 @@
 mod alters;
 mod catalog;
 pub mod config;
+mod dynamic;
 mod listing;
 mod loads;
 mod nodes;
@@ -114,6 +115,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::CreateView(view) => catalog::create_view_of(session, view),
         ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),
         ShowWhat::Partitions(table) => catalog::partitions(session, table),
+        ShowWhat::DynamicPartitions { database } => dynamic::tables(session, database.as_deref()),
         ShowWhat::Tablets(table) => catalog::tablets(session, table),
         ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),
         ShowWhat::Status(_) => Ok(server::status_rows(&session.shared, &session.client)),

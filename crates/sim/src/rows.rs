@@ -12,8 +12,8 @@ use freshet_meta::{
     PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 use freshet_schema::{
-    Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue, PartitionMethod, TableForm,
-    TableSchema,
+    AutoPartition, Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue,
+    PartitionMethod, TableForm, TableSchema,
 };
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
@@ -98,19 +98,31 @@ pub fn partition_spec(at: usize) -> PartitionSpec {
 }
 
 fn divided_by(name: &str) -> Option<PartitionBySpec> {
+    if name.ends_with("auto") {
+        return Some(PartitionBySpec {
+            method: PartitionMethod::List,
+            columns: vec!["id".to_owned()],
+            function: None,
+            has_columns_word: false,
+            auto: Some(AutoPartition::Value),
+            partitions: Vec::new(),
+        });
+    }
     let is_keyed = name.starts_with(['k', 'p']);
     is_divided(name).then(|| PartitionBySpec {
         method: PartitionMethod::Range,
         columns: vec![if is_keyed { "id" } else { "amount" }.to_owned()],
         function: None,
         has_columns_word: false,
+        auto: None,
         partitions: (0..PARTITIONS.len()).map(partition_spec).collect(),
     })
 }
 
 /// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE KEY(id)` if
 /// the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p; some are
-/// [divided](is_divided), which then have no UNIQUE.
+/// [divided](is_divided), by a column that UNIQUE then has; those whose names end with `auto` have
+/// a partition for each id that a row has had.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
@@ -128,11 +140,9 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         };
         // Amounts are numbers of versions: no two rows have the same one.
         let (primary, unique) = (DeclaredKeyKind::Primary, DeclaredKeyKind::Unique);
+        let value = if divided_by(name).is_some() { "id" } else { "amount" };
         return TableSpec {
-            declared_keys: match is_divided(name) {
-                true => vec![key(primary, "id")],
-                false => vec![key(primary, "id"), key(unique, "amount")],
-            },
+            declared_keys: vec![key(primary, "id"), key(unique, value)],
             partition_by: divided_by(name),
             buckets: BucketsSpec::Count(2),
             properties: properties.iter().map(pair).collect(),

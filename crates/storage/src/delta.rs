@@ -105,6 +105,8 @@ pub struct Delta {
     loaded: AtomicU64,
     /// The last change of partitions.
     divided: AtomicU64,
+    /// The last one that lost some.
+    lost: AtomicU64,
 }
 
 #[derive(Default)]
@@ -143,6 +145,7 @@ impl Delta {
             truncated: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
             divided: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
         }
     }
 
@@ -173,6 +176,11 @@ impl Delta {
     /// The LSN of the last change of partitions that entered; zero if there was none.
     pub fn divided(&self) -> Lsn {
         Lsn(self.divided.load(Ordering::Acquire))
+    }
+
+    /// The LSN of the last one that lost a partition; zero if there was none.
+    pub fn lost(&self) -> Lsn {
+        Lsn(self.lost.load(Ordering::Acquire))
     }
 
     /// The input of the flush policy.
@@ -226,6 +234,9 @@ impl Delta {
     /// that are gone.
     pub(crate) fn push_division(&self, lsn: Lsn, division: Arc<Division>) {
         // Before anybody can find it, as in `push_rowsets`.
+        if division.lost().is_some() {
+            self.lost.store(lsn.get(), Ordering::Release);
+        }
         self.divided.store(lsn.get(), Ordering::Release);
         self.push_event(lsn, Event::Divide(division));
     }

@@ -83,7 +83,7 @@ async fn attempt(
     let versions = resolver.versions(keys);
     // In this order: a swap shows its view first, and forgets keys second (K2).
     let Some(view) = views.table(table) else { return Ok(Found::Unfit) };
-    let truncated = view.delta.truncated().max(view.delta.divided());
+    let truncated = view.delta.truncated().max(view.delta.lost());
     let end = view.flushed.max(view.delta.loaded()).max(truncated);
     if end > at {
         return Ok(Found::Later(end));

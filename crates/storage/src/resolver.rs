@@ -5,6 +5,7 @@
 //! or a reader, flush or merge that needs marks up to some LSN. Look-ups come first and may fail or
 //! be given up; marks, and what is known of keys, change together afterwards.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -257,11 +258,18 @@ impl State {
         self.advance(lsn);
     }
 
-    /// The keys of partitions that are gone do not exist behind `lsn`; their marks stay, as in
-    /// [`Self::cut`].
+    /// The keys of partitions that are gone do not exist behind `lsn`, nor what their rows have of
+    /// unique values; their marks stay, as in [`Self::cut`].
     fn divide(&mut self, lsn: Lsn, division: &Division) {
         if let Some(lost) = division.lost() {
-            self.keys.write().forget(|key| lost.has(key));
+            // A row of the delta that lives is the last one of its key.
+            let mut gone = HashSet::new();
+            self.keys.write().forget(|key, version| {
+                let is_gone = lost.has(key);
+                gone.extend(is_gone.then_some(version.row));
+                is_gone
+            });
+            self.values.iter_mut().for_each(|index| index.forget(&gone));
         }
         self.runs.lose(division.tablets());
         self.advance(lsn);

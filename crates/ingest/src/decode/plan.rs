@@ -9,7 +9,8 @@ use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{
-    BadValue, Column, DefaultValue, OnBad, Partition, Router, Rules, Table, TableSchema,
+    BadValue, Column, DefaultValue, OnBad, Partition, PartitionBy, Router, Rules, Table,
+    TableSchema,
 };
 
 use super::ids::{IdPlan, IdRules};
@@ -60,6 +61,8 @@ pub(super) struct Divider {
     codec: KeyCodec,
     /// The indices of the partitions that may take it; `None` for all.
     only: Option<Vec<u32>>,
+    /// With AUTO, and the columns that divide.
+    auto: Option<(PartitionBy, Vec<Column>)>,
 }
 
 /// A row that is not taken.
@@ -83,7 +86,19 @@ impl Divider {
         // Ids are generated when all rows are known; who appends looks at them.
         let is_generated = |at: &usize| schema.columns[*at].auto_increment.is_some();
         let codec = KeyCodec::new(schema, &columns);
-        (!columns.iter().any(is_generated)).then_some(Self { router, codec, only: None })
+        let auto =
+            table.partition_by.as_ref().filter(|by| by.auto.is_some()).map(|by| {
+                (by.clone(), columns.iter().map(|&at| schema.columns[at].clone()).collect())
+            });
+        (!columns.iter().any(is_generated)).then_some(Self { router, codec, only: None, auto })
+    }
+
+    /// Whether a partition will be made for a row with this key.
+    fn is_made(&self, key: &[u8]) -> bool {
+        let Some((by, columns)) = &self.auto else { return false };
+        let pieces = self.codec.pieces(key).expect("the key of a row is a key");
+        let key = pieces.into_iter().map(<[u8]>::to_vec).collect();
+        by.made_for(&columns.iter().collect::<Vec<_>>(), &key).is_some()
     }
 
     /// Why a row is not taken, using `key` as a buffer.
@@ -100,8 +115,12 @@ impl Divider {
         if partition.is_some_and(is_taken) {
             return None;
         }
+        let is_made = partition.is_none() && self.is_made(key);
+        if is_made && self.only.is_none() {
+            return None;
+        }
         let values = self.codec.text(schema, key).unwrap_or_default();
-        Some(Undivided { values, is_elsewhere: partition.is_some() })
+        Some(Undivided { values, is_elsewhere: is_made || partition.is_some() })
     }
 }
 

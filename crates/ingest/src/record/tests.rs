@@ -76,6 +76,7 @@ fn ends_and_barriers_come_back() {
         columns: vec![ColumnId(1)],
         function: None,
         has_columns_word: false,
+        auto: None,
     };
     let partition = Partition {
         id: PartitionId(3),

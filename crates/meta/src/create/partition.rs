@@ -6,31 +6,25 @@ use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::partition::{value_key, value_text};
 use freshet_schema::value::temporal::{date_of, parse};
 use freshet_schema::{
-    Column, ColumnType, KeyModel, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
-    PartitionMethod, PartitionValues, TableForm,
+    AutoPartition, Column, ColumnType, DeclaredKey, KeyModel, PartitionBy, PartitionFunction,
+    PartitionKey, PartitionMethod, PartitionValues, TableForm, TimeUnit,
 };
 
+use super::known::{Known, NewPartition};
+use super::steps::one_by_one;
 use super::{key_bytes, position};
-use crate::names;
+use crate::dynamic;
 use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
 
 /// 1970-01-01 as TO_DAYS counts.
 pub(crate) const TO_DAYS_OF_1970: i64 = 719_528;
 
-/// A partition without ids.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NewPartition {
-    pub name: String,
-    /// `None` without PARTITION BY.
-    pub values: Option<PartitionValues>,
-}
-
 /// The PARTITION BY clause, and its partitions.
 pub(super) fn divided(
     spec: &TableSpec,
     columns: &[Column],
-    key_model: KeyModel,
-    sort_key: &[usize],
+    (key_model, sort_key): (KeyModel, &[usize]),
+    declared_keys: &[DeclaredKey],
 ) -> Result<(Option<PartitionBy>, Vec<NewPartition>)> {
     let Some(written) = &spec.partition_by else { return Ok((None, Vec::new())) };
     let by = clause(written, columns, spec.form)?;
@@ -50,16 +44,43 @@ pub(super) fn divided(
             );
         }
     }
-    if written.partitions.is_empty() {
+    check_unique(&by, columns, declared_keys)?;
+    let mut known = Known::new(by.columns.len());
+    let made_later = by.auto.is_some() || dynamic::is_written(&spec.properties);
+    if written.partitions.is_empty() && made_later {
+        let values = Some(by.nothing());
+        known.push(NewPartition { name: String::new(), values });
+    } else if written.partitions.is_empty() {
         let method = method_name(by.method);
         bail!(PartitionsMissing, "For {method} partitions each partition must be defined");
     }
-    let mut partitions = Vec::with_capacity(written.partitions.len());
-    for one in &written.partitions {
-        let one = one_more(&by, columns, spec.form, &partitions, one)?;
-        partitions.push(one);
+    for one in &one_by_one(&written.partitions, &columns_of(&by, columns))? {
+        let one = one_more(&by, columns, spec.form, &known, one)?;
+        known.push(one);
     }
-    Ok((Some(by), partitions))
+    Ok((Some(by), known.into_all()))
+}
+
+/// As in MySQL, each unique key says which partition a row is in.
+fn check_unique(by: &PartitionBy, columns: &[Column], keys: &[DeclaredKey]) -> Result<()> {
+    for key in keys.iter().filter(|key| key.kind.is_unique()) {
+        if let Some(id) = by.columns.iter().find(|id| !key.columns.contains(id)) {
+            let name = columns.iter().find(|column| column.id == *id).map_or("", |c| &c.name);
+            bail!(
+                PartitionKey,
+                "A UNIQUE INDEX must include all columns in the table's partitioning function: key \
+                 '{}' lacks column '{name}'",
+                key.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The columns of PARTITION BY.
+pub(crate) fn columns_of<'c>(by: &PartitionBy, columns: &'c [Column]) -> Vec<&'c Column> {
+    let of = by.columns.iter().filter_map(|id| columns.iter().find(|column| column.id == *id));
+    of.collect()
 }
 
 fn method_name(method: PartitionMethod) -> &'static str {
@@ -113,8 +134,30 @@ fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Res
             written.columns.join(", ")
         );
     }
-    let PartitionBySpec { method, function, has_columns_word, .. } = *written;
-    Ok(PartitionBy { method, columns: ids, function, has_columns_word })
+    if let Some(AutoPartition::Period(unit)) = written.auto {
+        check_period(written, columns, unit)?;
+    }
+    let PartitionBySpec { method, function, has_columns_word, auto, .. } = *written;
+    Ok(PartitionBy { method, columns: ids, function, has_columns_word, auto })
+}
+
+/// Checks `AUTO PARTITION BY RANGE(date_trunc(c, unit))`.
+fn check_period(written: &PartitionBySpec, columns: &[Column], unit: TimeUnit) -> Result<()> {
+    let ty = match &*written.columns {
+        [name] => position(columns, name).map(|at| columns[at].ty),
+        _ => None,
+    };
+    match ty {
+        Some(ColumnType::DateTime { .. }) => Ok(()),
+        Some(ColumnType::Date) if unit != TimeUnit::Hour => Ok(()),
+        _ => bail!(
+            PartitionFieldType,
+            "AUTO PARTITION BY RANGE is of date_trunc of one column, which is a DATETIME, or for \
+             units from day on a DATE: date_trunc({}, '{}')",
+            written.columns.join(", "),
+            unit.name()
+        ),
+    }
 }
 
 /// Whether values of this type can divide a table.
@@ -137,22 +180,12 @@ pub(crate) fn one_more(
     by: &PartitionBy,
     columns: &[Column],
     form: TableForm,
-    known: &[NewPartition],
+    known: &Known,
     spec: &PartitionSpec,
 ) -> Result<NewPartition> {
     let name = &spec.name;
-    names::check_partition(name)?;
-    if known.iter().any(|one| one.name.eq_ignore_ascii_case(name)) {
-        bail!(PartitionExists, "Duplicate partition name {name}");
-    }
-    if known.len() >= PARTITIONS_MAX {
-        bail!(
-            TooManyPartitions,
-            "Too many partitions (including subpartitions) were defined: limit {PARTITIONS_MAX}"
-        );
-    }
-    let of = by.columns.iter().filter_map(|id| columns.iter().find(|column| column.id == *id));
-    let new = Bounds { by, columns: of.collect(), form, known };
+    known.check(name)?;
+    let new = Bounds { by, columns: columns_of(by, columns), form, known };
     let values = match (by.method, &spec.values) {
         (PartitionMethod::Range, ValuesSpec::LessThan(upper)) => new.less_than(upper)?,
         (PartitionMethod::Range, ValuesSpec::Range(lower, upper)) => {
@@ -164,7 +197,7 @@ pub(crate) fn one_more(
             PartitionValues,
             "Only LIST PARTITIONING can use VALUES IN in partition definition"
         ),
-        (_, ValuesSpec::LessThan(_) | ValuesSpec::Range(..)) => bail!(
+        (_, ValuesSpec::LessThan(_) | ValuesSpec::Range(..) | ValuesSpec::Steps(_)) => bail!(
             PartitionValues,
             "Only RANGE PARTITIONING can use VALUES LESS THAN in partition definition"
         ),
@@ -179,40 +212,31 @@ struct Bounds<'a> {
     /// Those of PARTITION BY.
     columns: Vec<&'a Column>,
     form: TableForm,
-    known: &'a [NewPartition],
+    known: &'a Known,
 }
 
 impl Bounds<'_> {
-    fn ranges(&self) -> impl Iterator<Item = (&PartitionKey, Option<Vec<u8>>)> {
-        let count = self.columns.len();
-        self.known.iter().filter_map(move |one| match &one.values {
-            Some(values @ PartitionValues::Range { upper, .. }) => {
-                values.range(count).map(|(_, end)| (upper, end))
-            }
-            _ => None,
-        })
-    }
-
     /// It begins where the next lower one ends.
     fn less_than(&self, upper: &[ValueSpec]) -> Result<PartitionValues> {
         let upper = self.bound(upper)?;
         let whole = PartitionValues::Range { lower: None, upper: upper.clone() };
         let end = whole.range(self.columns.len()).and_then(|(_, end)| end);
         if self.form == TableForm::MySql {
-            if self.ranges().any(|(_, known)| known.is_none()) {
-                bail!(MaxValueNotLast, "MAXVALUE can only be used in last partition definition");
-            }
-            if self.ranges().any(|(_, known)| end.is_some() && known >= end) {
-                bail!(
+            match self.known.highest() {
+                Some(None) => {
+                    bail!(
+                        MaxValueNotLast,
+                        "MAXVALUE can only be used in last partition definition"
+                    );
+                }
+                Some(known) if end.is_some() && *known >= end => bail!(
                     RangeNotIncreasing,
                     "VALUES LESS THAN value must be strictly increasing for each partition"
-                );
+                ),
+                _ => {}
             }
         }
-        let below = self.ranges().filter(|(_, known)| {
-            known.as_ref().is_some_and(|known| end.as_ref().is_none_or(|end| known < end))
-        });
-        let lower = below.max_by(|(_, a), (_, b)| a.cmp(b)).map(|(lower, _)| lower.clone());
+        let lower = self.known.below(end.as_deref()).cloned();
         Ok(PartitionValues::Range { lower, upper })
     }
 
@@ -307,25 +331,20 @@ impl Bounds<'_> {
                  would take no row"
             );
         }
-        let overlaps = |one: &&NewPartition| {
-            one.values.as_ref().is_some_and(|known| known.overlaps(values, count))
-        };
-        match (self.known.iter().find(overlaps), self.by.method) {
-            (None, _) => Ok(()),
-            (Some(_), PartitionMethod::List) => Err(twice()),
-            (Some(other), PartitionMethod::Range) => {
-                let range = |values: Option<&PartitionValues>| {
-                    values.map(|values| range_text(&self.columns, values)).unwrap_or_default()
-                };
-                bail!(
-                    RangeNotIncreasing,
-                    "Range {} of '{name}' is intersected with range {} of '{}'",
-                    range(Some(values)),
-                    range(other.values.as_ref()),
-                    other.name
-                )
-            }
+        if let PartitionValues::List(keys) = values {
+            return if self.known.has_value(keys) { Err(twice()) } else { Ok(()) };
         }
+        let Some(other) = self.known.overlapped(values) else { return Ok(()) };
+        let range = |values: Option<&PartitionValues>| {
+            values.map(|values| range_text(&self.columns, values)).unwrap_or_default()
+        };
+        bail!(
+            RangeNotIncreasing,
+            "Range {} of '{name}' is intersected with range {} of '{}'",
+            range(Some(values)),
+            range(other.values.as_ref()),
+            other.name
+        )
     }
 }
 

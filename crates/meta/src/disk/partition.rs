@@ -2,9 +2,10 @@
 
 use freshet_base::{ColumnId, Incarnation, PartitionId, TabletId};
 use freshet_schema::{
-    Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod, PartitionValues,
+    AutoPartition, Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
+    PartitionValues, TimeUnit,
 };
-use prost::Message;
+use prost::{Message, Oneof};
 
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 use crate::partition::Repartition;
@@ -33,6 +34,16 @@ pub struct PartitionByForm {
     function: Option<u32>,
     #[prost(bool, tag = "4")]
     has_columns_word: bool,
+    #[prost(oneof = "AutoForm", tags = "5, 6")]
+    auto: Option<AutoForm>,
+}
+
+#[derive(Clone, Copy, PartialEq, Oneof)]
+pub enum AutoForm {
+    #[prost(message, tag = "5")]
+    Value(()),
+    #[prost(uint32, tag = "6")]
+    Period(u32),
 }
 
 /// A range if it has an upper bound, else a list.
@@ -71,6 +82,7 @@ pub struct RepartitionForm {
 
 numbered!(PartitionMethod { Range = 1, List = 2 });
 numbered!(PartitionFunction { Year = 1, ToDays = 2 });
+numbered!(TimeUnit { Hour = 1, Day = 2, Week = 3, Month = 4, Quarter = 5, Year = 6 });
 
 impl OnDisk for Partition {
     type Form = PartitionForm;
@@ -106,13 +118,32 @@ impl OnDisk for PartitionBy {
             columns: self.columns.iter().map(|column| column.get()).collect(),
             function: self.function.map(|function| function.form()),
             has_columns_word: self.has_columns_word,
+            auto: self.auto.map(|auto| match auto {
+                AutoPartition::Value => AutoForm::Value(()),
+                AutoPartition::Period(unit) => AutoForm::Period(unit.form()),
+            }),
         }
     }
 
     fn from_form(form: PartitionByForm) -> Result<Self, Unreadable> {
         ensure(!form.columns.is_empty(), "it is divided by no column")?;
+        let method = PartitionMethod::from_form(form.method)?;
+        let auto = match form.auto {
+            None => None,
+            Some(AutoForm::Value(())) => Some(AutoPartition::Value),
+            Some(AutoForm::Period(unit)) => Some(AutoPartition::Period(TimeUnit::from_form(unit)?)),
+        };
+        let makes = match auto {
+            None => true,
+            Some(AutoPartition::Value) => method == PartitionMethod::List,
+            Some(AutoPartition::Period(_)) => {
+                method == PartitionMethod::Range && form.columns.len() == 1
+            }
+        };
+        ensure(makes, "its partitions are not what is made for its rows")?;
         Ok(Self {
-            method: PartitionMethod::from_form(form.method)?,
+            method,
+            auto,
             columns: form.columns.into_iter().map(ColumnId).collect(),
             function: form.function.map(PartitionFunction::from_form).transpose()?,
             has_columns_word: form.has_columns_word,

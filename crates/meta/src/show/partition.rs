@@ -3,8 +3,8 @@
 use freshet_schema::partition::value_text;
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{
-    Column, ColumnType, Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
-    PartitionValues, Table, TableForm,
+    AutoPartition, Column, ColumnType, Partition, PartitionBy, PartitionFunction, PartitionKey,
+    PartitionMethod, PartitionValues, Table, TableForm,
 };
 
 use super::{quoted, text};
@@ -59,9 +59,12 @@ fn columns<'t>(table: &'t Table, by: &PartitionBy) -> Vec<&'t Column> {
 
 fn expression(by: &PartitionBy, columns: &[&Column]) -> String {
     let names = columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(",");
-    match by.function {
-        Some(function) => format!("{}({names})", function.name()),
-        None => names,
+    match (by.function, by.auto) {
+        (Some(function), _) => format!("{}({names})", function.name()),
+        (None, Some(AutoPartition::Period(unit))) => {
+            format!("date_trunc({names}, '{}')", unit.name())
+        }
+        (None, _) => names,
     }
 }
 
@@ -137,6 +140,8 @@ pub(super) fn clause(table: &Table, by: &PartitionBy) -> String {
         };
         format!("PARTITION {} {values}", quoted(&partition.name))
     };
-    let partitions = table.partitions.iter().map(one).collect::<Vec<_>>().join(",\n ");
-    format!("PARTITION BY {method}({})\n({partitions})", expression(by, &columns))
+    let partitions = table.shown_partitions().map(|(_, partition)| one(partition));
+    let partitions = partitions.collect::<Vec<_>>().join(",\n ");
+    let auto = if by.auto.is_some() { "AUTO " } else { "" };
+    format!("{auto}PARTITION BY {method}({})\n({partitions})", expression(by, &columns))
 }

@@ -1,10 +1,10 @@
 //! PARTITION BY RANGE and LIST, in the words of Doris and MySQL, and ALTER TABLE of partitions.
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    PartitionBySpec, PartitionChange, PartitionSpec, TableSpec, ValueSpec, ValuesSpec,
+    PartitionBySpec, PartitionChange, PartitionSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
 };
-use freshet_schema::{PartitionFunction, PartitionMethod, TableForm};
+use freshet_schema::{AutoPartition, PartitionFunction, PartitionMethod, TableForm, TimeUnit};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -23,35 +23,109 @@ pub fn partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<boo
         bail!(Syntax, "A table has one clause PARTITION BY");
     }
     let has_columns_word = cursor.words("COLUMNS");
-    let (columns, function) = divided_by(cursor)?;
+    let Divisor { columns, function, period } = divided_by(cursor)?;
+    if period.is_some() {
+        bail!(Syntax, "date_trunc is for AUTO PARTITION BY RANGE(date_trunc(c, 'day'))");
+    }
+    partitions(
+        cursor,
+        spec,
+        PartitionBySpec {
+            method,
+            columns,
+            function,
+            has_columns_word,
+            auto: None,
+            partitions: Vec::new(),
+        },
+    )?;
+    Ok(true)
+}
+
+/// Parses the part after AUTO PARTITION BY.
+pub fn auto_partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
+    let method = match cursor.one_of(&["RANGE", "LIST"]) {
+        Some("RANGE") => PartitionMethod::Range,
+        Some(_) => PartitionMethod::List,
+        None => return Err(cursor.error()),
+    };
+    if spec.partition_by.is_some() || spec.placement.is_some() {
+        bail!(Syntax, "A table has one clause PARTITION BY");
+    }
+    let Divisor { columns, function, period } = divided_by(cursor)?;
+    let auto = match (method, period, function) {
+        (PartitionMethod::List, None, None) => AutoPartition::Value,
+        (PartitionMethod::Range, Some(unit), None) => AutoPartition::Period(unit),
+        _ => bail!(
+            Syntax,
+            "AUTO PARTITION BY is RANGE(date_trunc(c, 'day')), with hour, day, week, month, \
+             quarter or year, or LIST(c)"
+        ),
+    };
+    spec.form = TableForm::Olap;
+    partitions(
+        cursor,
+        spec,
+        PartitionBySpec {
+            method,
+            columns,
+            function: None,
+            has_columns_word: false,
+            auto: Some(auto),
+            partitions: Vec::new(),
+        },
+    )
+}
+
+/// Parses the partitions of a clause, which may be none.
+fn partitions(
+    cursor: &mut Cursor<'_>,
+    spec: &mut TableSpec,
+    mut by: PartitionBySpec,
+) -> Result<()> {
     if cursor.words("PARTITIONS") {
         cursor.number()?;
     }
     if cursor.words("SUBPARTITION") {
         return Err(refuse("SUBPARTITION BY"));
     }
-    let mut partitions = Vec::new();
     if cursor.token(&Token::LParen) && !cursor.token(&Token::RParen) {
-        partitions = cursor.list(partition)?;
+        by.partitions = cursor.list(partition)?;
         cursor.expect(&Token::RParen)?;
     }
-    let in_brackets = |one: &PartitionSpec| matches!(one.values, ValuesSpec::Range(..));
-    if partitions.iter().any(in_brackets) {
+    let is_of_doris =
+        |one: &PartitionSpec| matches!(one.values, ValuesSpec::Range(..) | ValuesSpec::Steps(_));
+    if by.partitions.iter().any(is_of_doris) {
         spec.form = TableForm::Olap;
     }
-    spec.partition_by =
-        Some(PartitionBySpec { method, columns, function, has_columns_word, partitions });
-    Ok(true)
+    spec.partition_by = Some(by);
+    Ok(())
 }
 
-/// Parses `(a, b)`, or `(function(a))`.
-fn divided_by(cursor: &mut Cursor<'_>) -> Result<(Vec<String>, Option<PartitionFunction>)> {
+/// What stands in the parentheses of PARTITION BY.
+struct Divisor {
+    columns: Vec<String>,
+    function: Option<PartitionFunction>,
+    /// Of date_trunc.
+    period: Option<TimeUnit>,
+}
+
+/// Parses `(a, b)`, `(function(a))` or `(date_trunc(a, 'day'))`.
+fn divided_by(cursor: &mut Cursor<'_>) -> Result<Divisor> {
     cursor.expect(&Token::LParen)?;
-    let mut function = None;
+    let (mut function, mut period) = (None, None);
     let columns = cursor.list(|cursor| {
         let name = cursor.name()?;
         if !matches!(cursor.peek().token, Token::LParen) {
             return Ok(vec![name]);
+        }
+        if name.eq_ignore_ascii_case("date_trunc") {
+            cursor.expect(&Token::LParen)?;
+            let column = cursor.name()?;
+            cursor.expect(&Token::Comma)?;
+            period = Some(unit_of(&cursor.text()?)?);
+            cursor.expect(&Token::RParen)?;
+            return Ok(vec![column]);
         }
         function = PartitionFunction::parse(&name);
         if function.is_none() {
@@ -60,16 +134,46 @@ fn divided_by(cursor: &mut Cursor<'_>) -> Result<(Vec<String>, Option<PartitionF
         cursor.in_parens(Cursor::name)
     })?;
     cursor.expect(&Token::RParen)?;
-    Ok((columns.concat(), function))
+    Ok(Divisor { columns: columns.concat(), function, period })
+}
+
+fn unit_of(name: &str) -> Result<TimeUnit> {
+    TimeUnit::parse(name).ok_or_else(|| {
+        err!(
+            WrongArguments,
+            "'{name}' is no unit of partitions: hour, day, week, month, quarter or year"
+        )
+    })
 }
 
 /// Parses `PARTITION p VALUES ..`.
 fn partition(cursor: &mut Cursor<'_>) -> Result<PartitionSpec> {
     if matches!(cursor.peek_word(0).as_deref(), Some("FROM")) {
-        return Err(refuse("PARTITION BY RANGE (FROM .. TO .. INTERVAL ..)"));
+        return steps(cursor);
     }
     cursor.expect_words("PARTITION")?;
     named(cursor)
+}
+
+/// Parses `FROM (a) TO (b) INTERVAL n unit`.
+fn steps(cursor: &mut Cursor<'_>) -> Result<PartitionSpec> {
+    let one = |cursor: &mut Cursor<'_>| -> Result<ValueSpec> {
+        cursor.expect(&Token::LParen)?;
+        let value = value(cursor)?;
+        cursor.expect(&Token::RParen)?;
+        Ok(value)
+    };
+    cursor.expect_words("FROM")?;
+    let from = one(cursor)?;
+    cursor.expect_words("TO")?;
+    let to = one(cursor)?;
+    cursor.expect_words("INTERVAL")?;
+    let count = cursor.number()?;
+    let units = ["HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"];
+    let unit = cursor.one_of(&units).map(unit_of).transpose()?;
+    let values = ValuesSpec::Steps(StepsSpec { from, to, count, unit });
+    options(cursor)?;
+    Ok(PartitionSpec { name: String::new(), if_not_exists: false, values })
 }
 
 /// Parses the part after PARTITION.
@@ -184,6 +288,9 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
 
 /// Parses an action of ALTER TABLE on partitions, if one comes next.
 pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
+    if cursor.words("ADD PARTITIONS") {
+        return Ok(Some(PartitionChange::Add(cursor.list(partition)?)));
+    }
     if cursor.words("ADD PARTITION") {
         let specs = match cursor.token(&Token::LParen) {
             true => {
@@ -220,7 +327,6 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
     }
     let refused = [
         "ADD TEMPORARY PARTITION",
-        "ADD PARTITIONS",
         "DROP TEMPORARY PARTITION",
         "MODIFY PARTITION",
         "REPLACE PARTITION",

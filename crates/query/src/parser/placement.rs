@@ -13,6 +13,9 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
     let word = cursor.peek().token.to_string();
     let (columns, buckets) = if cursor.one_of(&["SINGLE", "BROADCAST"]).is_some() {
         (Vec::new(), BucketsSpec::Count(1))
+    } else if cursor.words("AUTO PARTITION BY") {
+        partition::auto_partition_by(cursor, spec)?;
+        return Ok(true);
     } else if cursor.words("PARTITION BY") {
         if partition::partition_by(cursor, spec)? {
             return Ok(true);

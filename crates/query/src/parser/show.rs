@@ -61,6 +61,11 @@ pub enum ShowWhat {
     /// CREATE USER; `None` for the session's own account.
     CreateUser(Option<Account>),
     Partitions(TableName),
+    /// DYNAMIC PARTITION TABLES.
+    DynamicPartitions {
+        /// FROM.
+        database: Option<String>,
+    },
     Tablets(TableName),
     Transaction {
         /// FROM.
@@ -280,11 +285,19 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
 
 /// What Doris shows of loads, jobs and nodes.
 fn of_loads(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
-    const KINDS: [&str; 6] =
-        ["ALTER TABLE COLUMN", "LOAD WARNINGS", "STREAM LOAD", "LOAD", "DATA", "PROC"];
+    const KINDS: [&str; 7] = [
+        "ALTER TABLE COLUMN",
+        "DYNAMIC PARTITION TABLES",
+        "LOAD WARNINGS",
+        "STREAM LOAD",
+        "LOAD",
+        "DATA",
+        "PROC",
+    ];
     let Some(kind) = cursor.one_of(&KINDS) else { return Ok(None) };
     Ok(Some(match kind {
         "ALTER TABLE COLUMN" => ShowWhat::AlterTableColumn { database: from(cursor)? },
+        "DYNAMIC PARTITION TABLES" => ShowWhat::DynamicPartitions { database: from(cursor)? },
         "LOAD WARNINGS" => {
             let database = from(cursor)?;
             let url = cursor.words("ON").then(|| cursor.text()).transpose()?;

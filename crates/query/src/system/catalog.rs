@@ -291,13 +291,13 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
         let counts = partition_sizes(system, table);
-        for (at, partition) in table.partitions.iter().enumerate() {
+        for (place, (at, partition)) in (1_u64..).zip(table.shown_partitions()) {
             let mut row = vec![Cell::Null; 25];
             row[0] = CATALOG.into();
             row[1] = database.name.as_str().into();
             row[2] = table.name.as_str().into();
             row[3] = partition.name.as_str().into();
-            row[5] = (at as u64 + 1).into();
+            row[5] = place.into();
             if let Some(text) = partition_text(table, partition) {
                 row[7] = text.method.into();
                 row[9] = text.expression.into();

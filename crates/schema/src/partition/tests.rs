@@ -40,7 +40,7 @@ fn key(column: usize, value: Option<i32>) -> Vec<u8> {
 
 fn by(method: PartitionMethod, columns: &[u32]) -> PartitionBy {
     let columns = columns.iter().map(|&id| ColumnId(id)).collect();
-    PartitionBy { method, columns, function: None, has_columns_word: false }
+    PartitionBy { method, columns, function: None, has_columns_word: false, auto: None }
 }
 
 fn below(lower: Option<i32>, upper: Option<i32>) -> PartitionValues {
@@ -102,4 +102,44 @@ fn keys_of_lost_partitions_are_told_by_their_columns() {
     let lost = LostKeys::new(router, &schema);
     let keys = KeyCodec::of_sort_key(&schema).of_rows(&rows(&[(Some(9), 4), (None, 5)]));
     assert_eq!([lost.has(keys.key(0)), lost.has(keys.key(1))], [true, false]);
+}
+
+fn auto(auto: AutoPartition, method: PartitionMethod) -> PartitionBy {
+    PartitionBy { auto: Some(auto), ..by(method, &[1]) }
+}
+
+#[test]
+fn a_row_that_no_list_has_wants_one_of_its_value() {
+    let by = auto(AutoPartition::Value, PartitionMethod::List);
+    let router = Router::new(&by, &[by.nothing(), PartitionValues::List(vec![vec![key(0, None)]])]);
+    let asked = rows(&[(Some(2), 0), (None, 0), (Some(2), 1), (Some(3), 0)]);
+    let wanted = router.wanted(&by, &schema(), &asked);
+    assert_eq!(wanted, [vec![key(0, Some(2))], vec![key(0, Some(3))]]);
+}
+
+#[test]
+fn a_row_that_no_range_has_wants_its_period() {
+    let by = auto(AutoPartition::Period(TimeUnit::Month), PartitionMethod::Range);
+    let column = Column::new(ColumnId(1), "d", ColumnType::Date);
+    let schema = TableSchema::new(Default::default(), vec![column.clone()], vec![0]);
+    let key = |text| value_key(&column, Some(text)).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = RowWriter::new(1, &mut bytes);
+    for text in [Some("2024-02-29"), None, Some("2024-02-01"), Some("9999-12-31")] {
+        writer.begin_row();
+        let literal = text.map_or(Literal::Null, |text| Literal::Text(text.as_bytes()));
+        let put = |out: &mut Vec<u8>| value::put(&column, literal, &Rules::default(), out);
+        assert!(writer.cell(put).is_ok());
+        writer.end_row();
+    }
+    let router = Router::new(&by, &[by.nothing()]);
+    let wanted = router.wanted(&by, &schema, &bytes);
+    assert_eq!(wanted, [vec![key("2024-02-29")], vec![key("9999-12-31")]]);
+    let made = by.made_for(&[&column], &wanted[0]).unwrap();
+    let (lower, upper) = (vec![key("2024-02-01")], vec![key("2024-03-01")]);
+    assert_eq!(made, PartitionValues::Range { lower: Some(lower), upper });
+    let last = by.made_for(&[&column], &wanted[1]).unwrap();
+    let lower = Some(vec![key("9999-12-01")]);
+    assert_eq!(last, PartitionValues::Range { lower, upper: Vec::new() });
+    assert!(by.nothing().is_nothing() && !last.is_nothing());
 }

@@ -474,7 +474,7 @@ pub fn partitions(session: &Session, name: &TableName) -> Result<Listing> {
     let counts = read.map(|read| read.by_partition()).transpose()?.unwrap_or_default();
     let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
     let replicas = table.properties.replication_num;
-    for (at, partition) in table.partitions.iter().enumerate() {
+    for (at, partition) in table.shown_partitions() {
         let (rows, bytes) = counts.get(at).copied().unwrap_or_default();
         let text = partition_text(&table, partition);
         let (key, range) = text.map(|text| (text.columns, text.range)).unwrap_or_default();

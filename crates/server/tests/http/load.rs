@@ -165,6 +165,7 @@ fn divide(site: &Site) {
         columns: vec!["a".to_owned()],
         function: None,
         has_columns_word: false,
+        auto: None,
         partitions: vec![below("low", "10"), below("high", "20")],
     };
     let int = ColumnType::Int { unsigned: false };

@@ -165,3 +165,61 @@ fn truncates_and_changes_of_partitions_come_one_after_the_other() {
         sim.flush_and_check_leaks();
     }
 }
+
+/// AUTO PARTITION: without a key, with the one of Doris, and with that of MySQL.
+const AUTO: [&str; 3] = ["auto", "kauto", "pauto"];
+
+fn prepare_auto(sim: &mut Sim) {
+    act(sim, |client| async move {
+        for table in AUTO {
+            client.create(table, &[]).await;
+            client.load(table, 2, Off, None).await;
+        }
+    });
+}
+
+/// The record of the partition stands before that of the rows.
+#[test]
+fn partitions_are_made_before_the_rows_that_need_them() {
+    let calls = die_in_every_call(prepare_auto, |client| async move {
+        client.load("auto", 2, Async, None).await;
+        client.load_large("auto", 2, 1).await;
+        client.flush("auto").await;
+        client.load("kauto", 2, Off, None).await;
+        client.change("pauto", 3).await;
+        client.flush("pauto").await;
+    });
+    assert!(calls > 10, "{calls}");
+}
+
+#[test]
+fn loads_that_need_the_same_partition_at_once_get_one() {
+    for seed in 0..6 {
+        let mut sim = store(seed);
+        prepare_auto(&mut sim);
+        act(&sim, |client| async move {
+            for table in AUTO {
+                let loads = (0..4).map(|_| client.load(table, 4, Async, None));
+                let large = client.load_large(table, 6, 2);
+                let loads = futures::future::join_all(loads);
+                let (loads, large, ()) = futures::join!(loads, large, async {
+                    client.flush(table).await;
+                });
+                for outcome in loads.into_iter().chain([large]) {
+                    assert!(matches!(outcome, Outcome::Acknowledged(_)), "{table}: {outcome:?}");
+                }
+            }
+        });
+        sim.check();
+        sim.crash(if seed % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+        sim.replay_again();
+        act(&sim, |client| async move {
+            for table in AUTO {
+                client.load(table, 3, Off, None).await;
+                client.flush(table).await;
+            }
+        });
+        sim.check();
+        sim.flush_and_check_leaks();
+    }
+}

@@ -94,10 +94,11 @@ impl KeyTable {
     }
 
     /// Removes some keys, and gives their memory back.
-    pub fn forget(&mut self, is_gone: impl Fn(&[u8]) -> bool) {
+    pub fn forget(&mut self, mut is_gone: impl FnMut(&[u8], Version) -> bool) {
         let before = std::mem::take(self);
         let kept = before.entries.iter().map(|entry| (entry.key(&before.arena), entry.version));
-        kept.filter(|(key, _)| !is_gone(key)).for_each(|(key, version)| self.enter(key, version));
+        kept.filter(|(key, version)| !is_gone(key, *version))
+            .for_each(|(key, version)| self.enter(key, version));
     }
 
     /// Approximate memory in bytes.
@@ -143,7 +144,7 @@ mod tests {
                         model.remove(&number);
                     }
                     2 => {
-                        table.forget(|other| other == key(number));
+                        table.forget(|other, _| other == key(number));
                         model.remove(&number);
                     }
                     1 => {

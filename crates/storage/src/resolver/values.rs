@@ -84,6 +84,11 @@ impl ValueTable {
         self.rows = self.rows.from(row);
     }
 
+    /// Forgets the values of rows that do not live any more.
+    pub fn forget(&mut self, gone: &HashSet<u64>) {
+        self.rows.forget(|_, version| gone.contains(&version.row));
+    }
+
     pub fn clear(&mut self) {
         self.rows = KeyTable::default();
     }

@@ -10,10 +10,10 @@ use freshet_base::{
     SchemaVersion, SegmentId, TableId, TabletId, Term, TxnId, Version,
 };
 use freshet_schema::{
-    Aggregate, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
-    Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionFunction,
-    PartitionMethod, PartitionValues, Placement, Properties, SchemaHistory, Sequence, SequenceKind,
-    Table, TableForm, TableSchema,
+    Aggregate, AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
+    DefaultValue, Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy,
+    PartitionFunction, PartitionMethod, PartitionValues, Placement, Properties, SchemaHistory,
+    Sequence, SequenceKind, Table, TableForm, TableSchema, TimeUnit,
 };
 use imbl::OrdMap;
 use prost::Message;
@@ -339,11 +339,23 @@ fn partitions() {
         columns: vec![ColumnId(1)],
         function: Some(PartitionFunction::Year),
         has_columns_word: true,
+        auto: None,
     };
     has_bytes(
-        &Repartition { by, removed: partitions.clone(), partitions },
+        &Repartition { by, removed: partitions.clone(), partitions: partitions.clone() },
         "01 0a09 0801 120101 1801 2001 1214 0808 120170 1801 22010a 2a08 0a040a020180 1200 1a14 \
          0808 120170 1801 22010a 2a08 0a040a020180 1200",
+    );
+    let by = PartitionBy {
+        method: PartitionMethod::Range,
+        columns: vec![ColumnId(1)],
+        function: None,
+        has_columns_word: false,
+        auto: Some(AutoPartition::Period(TimeUnit::Day)),
+    };
+    has_bytes(
+        &Repartition { by, removed: Vec::new(), partitions },
+        "01 0a07 0801 120101 3002 1214 0808 120170 1801 22010a 2a08 0a040a020180 1200",
     );
     let list = PartitionValues::List(vec![vec![vec![0]], vec![vec![1, 0x81]]]);
     has_bytes(

@@ -8,8 +8,8 @@ use freshet_base::{
     SchemaVersion, SegmentId, TableId, TabletId, Term, TxnId, Version,
 };
 use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionMethod,
+    AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
+    Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionMethod,
     PartitionValues, Placement, Properties, SchemaHistory, Sequence, SequenceKind, Table,
     TableForm, TableSchema,
 };
@@ -184,6 +184,8 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             columns: vec![first],
             function: None,
             has_columns_word: created_micros % 2 == 0,
+            auto: (created_micros % 3 == 0)
+                .then_some(AutoPartition::Period(freshet_schema::TimeUnit::Week)),
         });
         let values = partition_by
             .as_ref()
