@@ -35,6 +35,11 @@ pub enum PartitionChange {
         from: String,
         to: String,
     },
+    /// Properties of these, or of all, none of which has an effect.
+    Modify {
+        names: Option<Vec<String>>,
+        pairs: Vec<(String, String)>,
+    },
 }
 
 /// What the record of a change says.
@@ -98,6 +103,9 @@ impl Meta {
                 self.empty_partitions(table, &names, &mut changed)?;
             }
             PartitionChange::Rename { from, to } => rename(table, from, to, &mut changed)?,
+            PartitionChange::Modify { names, pairs } => {
+                check_properties(table, names.as_deref(), pairs)?;
+            }
         }
         let Changing { partitions, removed, notes } = changed;
         let by = by.clone();
@@ -324,5 +332,41 @@ fn rename(table: &Table, from: &str, to: &str, changed: &mut Changing) -> Result
         bail!(PartitionExists, "Duplicate partition name {to}");
     }
     to.clone_into(&mut changed.partitions[at].name);
+    Ok(())
+}
+
+/// Properties of a partition in Doris.
+const PROPERTIES: [&str; 7] = [
+    "replication_num",
+    "replication_allocation",
+    "storage_medium",
+    "storage_cooldown_time",
+    "storage_policy",
+    "in_memory",
+    "mutable",
+];
+
+fn check_properties(
+    table: &Table,
+    names: Option<&[String]>,
+    pairs: &[(String, String)],
+) -> Result<()> {
+    for name in names.unwrap_or_default() {
+        if !table.partitions.iter().any(|one| is_named(&one.name, name)) {
+            return Err(unknown_partition(table, name));
+        }
+    }
+    for (key, value) in pairs {
+        if !PROPERTIES.contains(&key.as_str()) {
+            bail!(
+                Unknown,
+                "Invalid partition properties: {{{key}={value}}}; there are {}",
+                PROPERTIES.join(", ")
+            );
+        }
+        if key == "mutable" && !value.eq_ignore_ascii_case("true") {
+            bail!(NotSupported, "a partition that takes no rows ('mutable' = '{value}')");
+        }
+    }
     Ok(())
 }

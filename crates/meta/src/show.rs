@@ -152,7 +152,9 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
     if let Some(by) = &table.partition_by {
         tail += &format!("\n {}", partition::clause(table, by));
     }
-    if table.placement.is_some() || !is_default || !table.buckets_auto {
+    // What divides partitions stands in their clause.
+    let has_sub = table.partition_by.is_some() && table.placement.is_some();
+    if !has_sub && (table.placement.is_some() || !is_default || !table.buckets_auto) {
         tail += &format!("\n{}", placement(table));
     }
     if table.properties != Properties::default() {

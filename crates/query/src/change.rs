@@ -143,7 +143,7 @@ impl Change {
     pub fn is_whole(&self) -> bool {
         let Rows { from, selection, limit, .. } = &self.rows;
         let is_single = matches!(from.as_slice(), [one] if one.joins.is_empty());
-        is_single && selection.is_none() && limit.is_none()
+        is_single && selection.is_none() && limit.is_none() && !from.iter().any(has_partitions)
     }
 
     /// The query of the rows to be changed, for EXPLAIN.
@@ -178,7 +178,11 @@ impl Change {
     pub fn computed(&self, values: &[Scalar]) -> Result<Select> {
         let row = self.column(ROW);
         let values = values.iter().map(|value| value.0.clone());
-        let query = self.query(std::iter::once(row).chain(values).collect());
+        let mut query = self.query(std::iter::once(row).chain(values).collect());
+        // The rows that are given are of the partitions that were named.
+        if let SetExpr::Select(select) = &mut *query.body {
+            select.from.iter_mut().for_each(without_partitions);
+        }
         let mut times = 0;
         let _ = visit_relations(&query, |relation| {
             let last = relation.0.last().and_then(|part| part.as_ident());
@@ -208,6 +212,16 @@ impl Change {
 
     fn column(&self, name: &str) -> Expr {
         Expr::CompoundIdentifier(vec![quoted(&self.name), quoted(name)])
+    }
+}
+
+fn has_partitions(table: &TableWithJoins) -> bool {
+    matches!(&table.relation, TableFactor::Table { partitions, .. } if !partitions.is_empty())
+}
+
+fn without_partitions(table: &mut TableWithJoins) {
+    if let TableFactor::Table { partitions, .. } = &mut table.relation {
+        partitions.clear();
     }
 }
 

@@ -27,6 +27,12 @@ pub(super) fn divided(
     declared_keys: &[DeclaredKey],
 ) -> Result<(Option<PartitionBy>, Vec<NewPartition>)> {
     let Some(written) = &spec.partition_by else { return Ok((None, Vec::new())) };
+    if spec.placement.is_some() && spec.form == TableForm::Olap {
+        bail!(
+            Syntax,
+            "SUBPARTITION BY is for the form of MySQL; write DISTRIBUTED BY HASH(..) BUCKETS n"
+        );
+    }
     let by = clause(written, columns, spec.form)?;
     if key_model != KeyModel::Duplicate {
         let is_key = |id| sort_key.iter().any(|&at| columns[at].id == id);

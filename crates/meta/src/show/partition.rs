@@ -143,5 +143,6 @@ pub(super) fn clause(table: &Table, by: &PartitionBy) -> String {
     let partitions = table.shown_partitions().map(|(_, partition)| one(partition));
     let partitions = partitions.collect::<Vec<_>>().join(",\n ");
     let auto = if by.auto.is_some() { "AUTO " } else { "" };
-    format!("{auto}PARTITION BY {method}({})\n({partitions})", expression(by, &columns))
+    let sub = table.placement.as_ref().map(|sub| format!("\n{}", sub.text)).unwrap_or_default();
+    format!("{auto}PARTITION BY {method}({}){sub}\n({partitions})", expression(by, &columns))
 }

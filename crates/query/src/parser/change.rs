@@ -1,13 +1,14 @@
 //! UPDATE and DELETE.
 
 use freshet_base::{Result, bail};
-use sqlparser::ast::{TableFactor, TableWithJoins};
+use sqlparser::ast::{Ident, ObjectNamePart, TableFactor, TableWithJoins};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
+use super::partition;
 use crate::change::{Change, ChangeKind, Rows, table_of};
-use crate::syntax::{Scalar, TableName};
+use crate::syntax::{Scalar, TableName, table_factor};
 
 /// Parses what follows UPDATE.
 pub fn update(cursor: &mut Cursor<'_>) -> Result<Change> {
@@ -44,7 +45,10 @@ pub fn delete(cursor: &mut Cursor<'_>) -> Result<Change> {
             Some(names)
         }
     };
-    let mut from = tables(cursor)?;
+    let mut from = match of_partitions(cursor)? {
+        Some(table) => vec![table],
+        None => tables(cursor)?,
+    };
     let mut names = named;
     if names.is_none() && cursor.words("USING") {
         let of = |table: &TableWithJoins| of_factor(&table.relation).map(|(table, _)| table);
@@ -58,6 +62,30 @@ pub fn delete(cursor: &mut Cursor<'_>) -> Result<Change> {
     };
     let rows = rows(cursor, from)?;
     Ok(Change { kind: ChangeKind::Delete, target: target.0, name: target.1, ignores, rows })
+}
+
+/// A table with some of its partitions, in the words of Doris too, if it comes next:
+/// `t PARTITION p`, `t PARTITIONS (p, q)`.
+fn of_partitions(cursor: &mut Cursor<'_>) -> Result<Option<TableWithJoins>> {
+    let is_word = |at| matches!(cursor.peek_word(at).as_deref(), Some("PARTITION" | "PARTITIONS"));
+    let has_point = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::Period);
+    if !is_word(if has_point { 3 } else { 1 }) {
+        return Ok(None);
+    }
+    let TableName { database, table } = cursor.table()?;
+    cursor.one_of(&["PARTITIONS", "PARTITION"]);
+    let named = partition::names(cursor)?;
+    let quoted = |name: String| Ident::with_quote('`', name);
+    let name = database.into_iter().chain([table]).map(|part| part_of(quoted(part))).collect();
+    let mut relation = table_factor(name, None);
+    if let TableFactor::Table { partitions, .. } = &mut relation {
+        partitions.extend(named.into_iter().map(quoted));
+    }
+    Ok(Some(TableWithJoins { relation, joins: Vec::new() }))
+}
+
+fn part_of(name: Ident) -> ObjectNamePart {
+    ObjectNamePart::Identifier(name)
 }
 
 /// A table, perhaps with `.*` behind it.

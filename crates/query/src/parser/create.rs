@@ -369,8 +369,6 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
             spec.comment = cursor.text()?;
         } else if placement(cursor, spec)? {
             // The clause is noted.
-        } else if cursor.words("AUTO PARTITION BY") {
-            return Err(refuse("PARTITION BY"));
         } else if cursor.words("ROLLUP") {
             return Err(refuse("ROLLUP"));
         } else if !mysql_option(cursor)? {

@@ -10,14 +10,14 @@ use sqlparser::tokenizer::Token;
 use super::cursor::{Cursor, refuse};
 use super::{AlterAction, Statement};
 
-/// Parses the part after PARTITION BY, if it is RANGE or LIST; whether it was.
-pub fn partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
+/// Parses the part after PARTITION BY up to the [`partitions`], if it is RANGE or LIST.
+pub fn partition_by(cursor: &mut Cursor<'_>, spec: &TableSpec) -> Result<Option<PartitionBySpec>> {
     let method = if cursor.words("RANGE") {
         PartitionMethod::Range
     } else if cursor.words("LIST") {
         PartitionMethod::List
     } else {
-        return Ok(false);
+        return Ok(None);
     };
     if spec.partition_by.is_some() || spec.placement.is_some() {
         bail!(Syntax, "A table has one clause PARTITION BY");
@@ -27,19 +27,17 @@ pub fn partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<boo
     if period.is_some() {
         bail!(Syntax, "date_trunc is for AUTO PARTITION BY RANGE(date_trunc(c, 'day'))");
     }
-    partitions(
-        cursor,
-        spec,
-        PartitionBySpec {
-            method,
-            columns,
-            function,
-            has_columns_word,
-            auto: None,
-            partitions: Vec::new(),
-        },
-    )?;
-    Ok(true)
+    if cursor.words("PARTITIONS") {
+        cursor.number()?;
+    }
+    Ok(Some(PartitionBySpec {
+        method,
+        columns,
+        function,
+        has_columns_word,
+        auto: None,
+        partitions: Vec::new(),
+    }))
 }
 
 /// Parses the part after AUTO PARTITION BY.
@@ -78,17 +76,11 @@ pub fn auto_partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Resul
 }
 
 /// Parses the partitions of a clause, which may be none.
-fn partitions(
+pub fn partitions(
     cursor: &mut Cursor<'_>,
     spec: &mut TableSpec,
     mut by: PartitionBySpec,
 ) -> Result<()> {
-    if cursor.words("PARTITIONS") {
-        cursor.number()?;
-    }
-    if cursor.words("SUBPARTITION") {
-        return Err(refuse("SUBPARTITION BY"));
-    }
     if cursor.token(&Token::LParen) && !cursor.token(&Token::RParen) {
         by.partitions = cursor.list(partition)?;
         cursor.expect(&Token::RParen)?;
@@ -267,6 +259,16 @@ pub fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     }
 }
 
+/// Parses `(*)`, if it comes next.
+fn all_in_parens(cursor: &mut Cursor<'_>) -> bool {
+    let is_all = matches!(cursor.peek().token, Token::LParen)
+        && matches!(cursor.parser.peek_nth_token_ref(1).token, Token::Mul);
+    if is_all {
+        (0..3).for_each(|_| cursor.parser.advance_token());
+    }
+    is_all
+}
+
 /// Parses the part after TRUNCATE.
 pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.words("TABLE");
@@ -288,6 +290,14 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
 
 /// Parses an action of ALTER TABLE on partitions, if one comes next.
 pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
+    if cursor.words("MODIFY PARTITION") {
+        let names = match cursor.words("ALL") || all_in_parens(cursor) {
+            true => None,
+            false => Some(names(cursor)?),
+        };
+        cursor.expect_words("SET")?;
+        return Ok(Some(PartitionChange::Modify { names, pairs: cursor.properties()? }));
+    }
     if cursor.words("ADD PARTITIONS") {
         return Ok(Some(PartitionChange::Add(cursor.list(partition)?)));
     }
@@ -328,7 +338,6 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
     let refused = [
         "ADD TEMPORARY PARTITION",
         "DROP TEMPORARY PARTITION",
-        "MODIFY PARTITION",
         "REPLACE PARTITION",
         "REORGANIZE PARTITION",
         "EXCHANGE PARTITION",

@@ -17,7 +17,9 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
         partition::auto_partition_by(cursor, spec)?;
         return Ok(true);
     } else if cursor.words("PARTITION BY") {
-        if partition::partition_by(cursor, spec)? {
+        if let Some(by) = partition::partition_by(cursor, spec)? {
+            subpartition_by(cursor, spec)?;
+            partition::partitions(cursor, spec, by)?;
             return Ok(true);
         }
         partition_by(cursor)?
@@ -47,6 +49,26 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
     Ok(true)
 }
 
+/// Parses SUBPARTITION BY of a clause that divides by RANGE or LIST, if it comes next: the tablets
+/// of each partition.
+fn subpartition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
+    let (start, first) = (cursor.peek().span.start, cursor.parser.index());
+    if !cursor.words("SUBPARTITION BY") {
+        return Ok(());
+    }
+    if let Some(what) = cursor.one_of(&["RANGE", "LIST"]) {
+        return Err(refuse(&format!("SUBPARTITION BY {what}")));
+    }
+    let columns = hashed(cursor, "SUBPARTITION BY")?;
+    spec.buckets = count(cursor, "SUBPARTITIONS")?;
+    let text = match cursor.text_since(start) {
+        text if text.starts_with("SUBPARTITION") || text.starts_with("subpartition") => text,
+        _ => tokens_since(cursor, first),
+    };
+    spec.placement = Some(PlacementSpec { text, columns });
+    Ok(())
+}
+
 /// The text of the tokens from this one on to the last that was parsed.
 fn tokens_since(cursor: &Cursor<'_>, first: usize) -> String {
     let tokens = (first..cursor.parser.index()).map(|at| cursor.parser.token_at(at));
@@ -56,19 +78,24 @@ fn tokens_since(cursor: &Cursor<'_>, first: usize) -> String {
 
 /// Parses the part after PARTITION BY.
 fn partition_by(cursor: &mut Cursor<'_>) -> Result<(Vec<String>, BucketsSpec)> {
+    let columns = hashed(cursor, "PARTITION BY")?;
+    Ok((columns, count(cursor, "PARTITIONS")?))
+}
+
+/// Parses the columns of HASH or KEY.
+fn hashed(cursor: &mut Cursor<'_>, clause: &str) -> Result<Vec<String>> {
     cursor.words("LINEAR");
-    let columns = if cursor.words("KEY") {
+    if cursor.words("KEY") {
         if cursor.words("ALGORITHM") {
             cursor.expect(&Token::Eq)?;
             cursor.number()?;
         }
-        arguments(cursor)?
+        arguments(cursor)
     } else if cursor.peek_word(0).as_deref() == Some("HASH") {
-        function(cursor)?
+        function(cursor)
     } else {
-        return Err(refuse("PARTITION BY"));
-    };
-    Ok((columns, count(cursor, "PARTITIONS")?))
+        Err(refuse(clause))
+    }
 }
 
 fn count(cursor: &mut Cursor<'_>, word: &str) -> Result<BucketsSpec> {
