@@ -268,6 +268,7 @@ impl Compactor {
             id: self.store.meta().ids().rowset()?,
             segment_bytes_max: self.store.config.segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
+            is_keyed: work.is_keyed,
             stores_rows: work.stores_rows,
             indexes: work.indexes.clone(),
         };
@@ -396,6 +397,7 @@ struct MergePlan {
     table: TableId,
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
+    is_keyed: bool,
     stores_rows: bool,
     /// The columns of each index of the table.
     indexes: Vec<Vec<ColumnId>>,
@@ -411,9 +413,10 @@ impl MergePlan {
         pace: Option<BackgroundShare>,
     ) -> Self {
         let (table, tablet, rowsets) = (view.table.id, tablet.id, rowsets.to_vec());
-        let stores_rows = view.table.key_model.stores_rows();
-        let indexes = view.table.indexed();
-        Self { table, tablet, rowsets, stores_rows, indexes, pace }
+        let model = view.table.key_model;
+        let (is_keyed, stores_rows) = (model.is_keyed(), model.stores_rows());
+        let indexes = view.table.file_indexes();
+        Self { table, tablet, rowsets, is_keyed, stores_rows, indexes, pace }
     }
 
     /// The newest schema among the input rowsets.

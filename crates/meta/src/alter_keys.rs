@@ -1,8 +1,7 @@
 //! CREATE INDEX, DROP INDEX, and the clauses of ALTER TABLE for keys.
 //!
-//! A key other than an enforced one is shown, and nothing is stored for it: every column of a file
-//! has its smallest and largest values in any case. So adding or dropping one is a change of the
-//! catalog alone.
+//! Adding or dropping a key is a change of the catalog alone: files that are written from then on
+//! have an index by it or not (RFC 0020), and those that are there stay as they are.
 
 use freshet_base::{Result, TableId, bail, err};
 use freshet_schema::{DeclaredKey, DeclaredKeyKind, Table, TableForm};

@@ -66,12 +66,19 @@ impl Operator {
     pub fn json(&self) -> String {
         let tables = self.scanned().into_iter().map(|scanned| {
             let name = scanned.table.rsplit_once('.').map_or(&*scanned.table, |(_, name)| name);
-            json!({
+            let mut table = json!({
                 "table_name": name,
-                "access_type": "ALL",
+                "access_type": scanned.access(),
                 "rows_examined_per_scan": scanned.rows,
                 "filtered": "100.00",
-            })
+            });
+            if let Some(possible) = &scanned.index.possible {
+                table["possible_keys"] = possible.split(',').collect();
+            }
+            if let Some(used) = &scanned.index.used {
+                table["key"] = json!(used);
+            }
+            table
         });
         let mut tables = tables.collect::<Vec<_>>();
         let mut block = Map::new();
@@ -103,11 +110,17 @@ impl Operator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::indexes::IndexUse;
 
     fn plan() -> Operator {
         let scan = |table: &str, rows| Operator {
             text: format!("Scan {table}"),
-            scanned: Some(Scanned { partitions: None, table: table.to_owned(), rows }),
+            scanned: Some(Scanned {
+                partitions: None,
+                index: IndexUse::default(),
+                table: table.to_owned(),
+                rows,
+            }),
             inputs: Vec::new(),
         };
         let inputs = vec![scan("d.t", 3), scan("d.u", 0)];

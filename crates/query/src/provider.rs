@@ -24,12 +24,12 @@ use futures::future::join_all;
 
 use crate::error::external;
 use crate::functions::meaning;
+use crate::indexes::{AskedIndexes, IndexUse};
 use crate::origin::ColumnOrigin;
 use crate::partitions;
 use crate::prune::{Condition, tablets, without_zone};
-use crate::scan::{
-    BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, PruningCounts, ScanExec, is_instant, spread,
-};
+use crate::pruned::PruningCounts;
+use crate::scan::{BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, ScanExec, is_instant, spread};
 use freshet_schema::Zone;
 
 /// Approximate number of rows in a slice of a file, so that threads share a table evenly.
@@ -147,6 +147,7 @@ impl StoredTable {
             tablets: [kept.sum(), table.tablets().count()],
             rowsets: [0, snapshot.rowsets().count()],
             segments: [0, snapshot.rowsets().map(|rowset| rowset.segments().len()).sum()],
+            index: IndexUse::default(),
         };
         rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
         let mut files =
@@ -197,7 +198,8 @@ impl StoredTable {
                 None => of_these,
             });
         }
-        Ok(ScanPruning { prune, tablets })
+        let indexes = AskedIndexes::new(&expr, table, columns, zone);
+        Ok(ScanPruning { prune, tablets, indexes })
     }
 }
 
@@ -206,6 +208,7 @@ impl StoredTable {
 struct ScanPruning {
     prune: Option<Arc<dyn Prune>>,
     tablets: Option<HashSet<TabletId>>,
+    indexes: Option<AskedIndexes>,
 }
 
 /// A table without a snapshot, for cached plans: it only has columns, is bound to a snapshot before
@@ -320,7 +323,11 @@ impl TableProvider for StoredTable {
         let hides = self.snapshot.hidden().is_some();
         let limit = limit.filter(|_| filters.is_empty() && !hides);
         let asked = self.asked(state, filters)?;
-        let (files, left) = self.files(&asked, limit);
+        let (mut files, mut left) = self.files(&asked, limit);
+        if let Some(indexes) = &asked.indexes {
+            let found = indexes.find(files).await;
+            (files, left.index) = found.map_err(|error| external(error.into()))?;
+        }
         let memory = self.snapshot.delta_parts().map_err(|error| external(error.into()))?;
         let of_table = self.columns().columns.len();
         let stored = projection.iter().copied().filter(|at| *at < of_table).collect::<Vec<_>>();
@@ -333,7 +340,7 @@ impl TableProvider for StoredTable {
             let inexact = |column: &mut ColumnStatistics| *column = mem::take(column).to_inexact();
             statistics.column_statistics.iter_mut().for_each(inexact);
         }
-        if files.len() < left.segments[1] || hides {
+        if files.len() < left.segments[1] || hides || left.index.used.is_some() {
             statistics = statistics.to_inexact();
         }
         let slices = files.into_iter().flat_map(|file| file.divide(SLICE_ROWS)).map(Morsel::File);

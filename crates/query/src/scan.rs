@@ -39,6 +39,8 @@ use futures::StreamExt;
 
 use crate::dynamic_filters::DynamicFilters;
 use crate::error::external;
+use crate::indexes::IndexUse;
+use crate::pruned::PruningCounts;
 use freshet_schema::Zone;
 
 /// Rows per batch.
@@ -88,17 +90,6 @@ pub fn spread(mut morsels: Vec<Morsel>, count: usize) -> Vec<Vec<Morsel>> {
     }
     threads.retain(|(_, morsels)| !morsels.is_empty());
     threads.into_iter().map(|(_, morsels)| morsels).collect()
-}
-
-/// What pruning by metadata left: remaining and total numbers.
-#[derive(Clone, Debug)]
-pub struct PruningCounts {
-    /// Of the partitions that are left, where PARTITION BY divides the table.
-    pub names: Option<Arc<str>>,
-    pub partitions: [usize; 2],
-    pub tablets: [usize; 2],
-    pub rowsets: [usize; 2],
-    pub segments: [usize; 2],
 }
 
 /// Where a row stands in the log: what decides which of several values of a key is the last one.
@@ -215,17 +206,30 @@ impl fmt::Debug for ScanExec {
 pub struct Scanned {
     /// The names of those that are read, where PARTITION BY divides the table.
     pub partitions: Option<Arc<str>>,
+    pub index: IndexUse,
     /// Its name with that of its database.
     pub table: String,
     /// The rows that may have to be read, after pruning.
     pub rows: u64,
 }
 
+impl Scanned {
+    /// How rows are found, in the words of MySQL.
+    pub fn access(&self) -> &'static str {
+        match &self.index {
+            IndexUse { used: Some(_), by_values: true, .. } => "ref",
+            IndexUse { used: Some(_), by_values: false, .. } => "range",
+            _ => "ALL",
+        }
+    }
+}
+
 impl ScanExec {
     /// What it scans, for EXPLAIN.
     pub fn scanned(&self) -> Scanned {
         let rows = self.partitions.iter().flatten().map(Morsel::rows).sum::<u64>();
-        Scanned { table: self.table.clone(), partitions: self.left.names.clone(), rows }
+        let PruningCounts { names, index, .. } = self.left.clone();
+        Scanned { table: self.table.clone(), partitions: names, index, rows }
     }
 }
 
@@ -235,25 +239,14 @@ impl DisplayAs for ScanExec {
         let memory = morsels.clone().filter(|morsel| matches!(morsel, Morsel::Memory(_))).count();
         let rows = self.scanned().rows;
         let slices = morsels.count() - memory;
-        let PruningCounts { partitions, tablets, rowsets, segments, .. } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
             f,
             "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory, \
-             {} of {} partitions, {} of {} tablets, {} of {} rowsets, {} of {} segments{pruned}",
-            self.table,
-            partitions[0],
-            partitions[1],
-            tablets[0],
-            tablets[1],
-            rowsets[0],
-            rowsets[1],
-            segments[0],
-            segments[1],
+             {}{pruned}{}",
+            self.table, self.left, self.left.index,
         )?;
-        if let (Some(names), true) = (&self.left.names, partitions[0] < partitions[1]) {
-            write!(f, ", partitions: {names}")?;
-        }
+        self.left.write_names(f)?;
         match &self.learned {
             Some(learned) => write!(f, ", learns {learned}"),
             None => Ok(()),

@@ -485,6 +485,11 @@ impl Table {
         }
     }
 
+    /// What SHOW INDEX says of a key.
+    pub fn key_comment(&self, key: &DeclaredKey) -> &'static str {
+        if key.kind.is_unique() && !self.enforces(key) { "not enforced" } else { "" }
+    }
+
     /// The enforced unique keys beside the primary key.
     pub fn unique_keys(&self) -> impl Iterator<Item = &DeclaredKey> {
         self.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Unique)
@@ -496,9 +501,25 @@ impl Table {
         words.max_by_key(|word| ["MUL", "UNI", "PRI"].iter().position(|other| other == word))
     }
 
-    /// The columns of each index that its files have.
+    /// The columns of each enforced unique key, by which its files have indexes.
     pub fn indexed(&self) -> Vec<Vec<ColumnId>> {
         self.unique_keys().map(|key| key.columns.clone()).collect()
+    }
+
+    /// The keys by which new files have an index: all but the primary one, which sorts the rows.
+    pub fn index_keys(&self) -> impl Iterator<Item = &DeclaredKey> {
+        self.declared_keys.iter().filter(|key| key.kind != DeclaredKeyKind::Primary)
+    }
+
+    /// The columns of each index that new files have.
+    pub fn file_indexes(&self) -> Vec<Vec<ColumnId>> {
+        let mut indexes = Vec::new();
+        for key in self.index_keys() {
+            if !indexes.contains(&key.columns) {
+                indexes.push(key.columns.clone());
+            }
+        }
+        indexes
     }
 
     /// All tablets, partition by partition.

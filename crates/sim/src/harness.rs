@@ -345,12 +345,23 @@ impl Sim {
         // apart.
         self.pass(self.config.orphan_grace * 4 + Duration::from_secs(10));
         self.check();
+        self.check_contents();
         let used = self.engine().memory().used_bytes();
         assert_eq!(used, 0, "memory of writes that nobody gave back");
         let pins = self.engine().views().pins();
         assert_eq!(pins.count(), 0, "snapshots that nobody closed");
         assert_eq!(pins.memory().used_bytes(), 0, "memory of snapshots that nobody gave back");
         self.check_files();
+    }
+
+    /// Keys and indexes of files have what their rows have.
+    fn check_contents(&self) {
+        let snapshot = self.engine().snapshot(Freshness::Committed);
+        for state in self.engine().table_states() {
+            let Ok(Some(table)) = snapshot.table(state.id) else { continue };
+            let findings = freshet_storage::check::check(&table.tablets);
+            assert!(findings.is_empty(), "{findings:?}");
+        }
     }
 
     fn check_files(&self) {

@@ -119,10 +119,10 @@ fn divided_by(name: &str) -> Option<PartitionBySpec> {
     })
 }
 
-/// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE KEY(id)` if
-/// the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p; some are
-/// [divided](is_divided), by a column that UNIQUE then has; those whose names end with `auto` have
-/// a partition for each id that a row has had.
+/// `name (id BIGINT, amount BIGINT, c0 INT, KEY(amount)) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE
+/// KEY(id)` if the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p;
+/// some are [divided](is_divided), by a column that UNIQUE then has; those whose names end with
+/// `auto` have a partition for each id that a row has had.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
@@ -132,17 +132,15 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         true => KeyModelSpec::Unique,
         false => KeyModelSpec::Duplicate,
     };
+    let key =
+        |kind, column: &str| DeclaredKeySpec { kind, name: None, columns: vec![column.to_owned()] };
+    let index = key(DeclaredKeyKind::Index, "amount");
     if name.starts_with('p') {
-        let key = |kind, column: &str| DeclaredKeySpec {
-            kind,
-            name: None,
-            columns: vec![column.to_owned()],
-        };
         // Amounts are numbers of versions: no two rows have the same one.
         let (primary, unique) = (DeclaredKeyKind::Primary, DeclaredKeyKind::Unique);
         let value = if divided_by(name).is_some() { "id" } else { "amount" };
         return TableSpec {
-            declared_keys: vec![key(primary, "id"), key(unique, value)],
+            declared_keys: vec![key(primary, "id"), key(unique, value), index],
             partition_by: divided_by(name),
             buckets: BucketsSpec::Count(2),
             properties: properties.iter().map(pair).collect(),
@@ -150,6 +148,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         };
     }
     TableSpec {
+        declared_keys: vec![index],
         key: Some(KeySpec { model, columns: vec!["id".to_owned()] }),
         partition_by: divided_by(name),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),

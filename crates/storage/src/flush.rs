@@ -237,7 +237,7 @@ impl Job {
             tier: Tier::Fresh,
             has_keys: input.has_keys(),
             stores_rows: input.table.key_model.stores_rows(),
-            indexes: &input.table.indexed(),
+            indexes: &input.table.file_indexes(),
         };
         let mut parts = self.sorted.rows[self.part.clone()].chunks(GATHER_ROWS);
         let first = self.rows.gather(parts.next().expect("a segment has rows"))?;

@@ -107,6 +107,15 @@ impl DeadRows {
         Self { bits: Some(bits.finish()), count }
     }
 
+    /// All rows of a segment of `rows` rows but these ascending ones.
+    ///
+    /// # Panics
+    /// When a row is named twice, or the segment does not have it.
+    pub fn all_but(rows: u32, kept: &[u32]) -> Self {
+        let gaps = std::iter::once(0).chain(kept.iter().map(|row| row + 1));
+        Self::new(rows, gaps.zip(kept.iter().copied().chain([rows])).flat_map(|(a, b)| a..b))
+    }
+
     /// A set bit is a dead row; `None` if no row is dead.
     pub fn bits(&self) -> Option<&BooleanBuffer> {
         self.bits.as_ref()

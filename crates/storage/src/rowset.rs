@@ -36,6 +36,8 @@ pub struct Slice {
     pub dead: DeadRows,
     /// Approximate number of rows; the shares of a segment add up to the rows that are alive.
     pub rows: u64,
+    /// The only rows to be read, ascending and alive, where an index has found them.
+    pub found: Option<Arc<[u32]>>,
 }
 
 impl Rowset {
@@ -167,6 +169,7 @@ impl Rowset {
                 share: Share::WHOLE,
                 rows: segment.meta().rows - u64::from(dead.count()),
                 dead,
+                found: None,
             }
         })
     }
@@ -208,6 +211,14 @@ pub fn known_ranges<'a>(
 }
 
 impl Slice {
+    /// The rows of a whole segment that are alive among these, which an index has found.
+    #[must_use]
+    pub fn with_found(self, mut rows: Vec<u32>) -> Self {
+        assert_eq!(self.share, Share::WHOLE, "an index finds rows of a whole segment");
+        rows.retain(|row| !self.dead.contains(*row));
+        Self { rows: rows.len() as u64, found: Some(rows.into()), ..self }
+    }
+
     /// Divides a whole segment into slices of about `rows` rows, using only metadata.
     pub fn divide(self, rows: u64) -> impl Iterator<Item = Self> {
         assert_eq!(self.share, Share::WHOLE, "a segment is divided once");
@@ -230,7 +241,13 @@ impl Slice {
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Corruption`]; also from the scan.
     pub async fn scan(&self, request: &ScanRequest) -> Result<Scan> {
-        self.segment.scan_awaiting(request, self.share, &self.dead).await
+        let Some(found) = &self.found else {
+            return self.segment.scan_awaiting(request, self.share, &self.dead).await;
+        };
+        let rows = u32::try_from(self.segment.meta().rows);
+        let rows = rows.expect("the rows of a segment have numbers of 32 bits");
+        let others = DeadRows::all_but(rows, found);
+        self.segment.scan_awaiting(request, self.share, &others).await
     }
 }
 

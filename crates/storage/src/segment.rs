@@ -16,7 +16,8 @@ mod writer;
 
 pub use footers::WaitMode;
 pub use index::{ColumnBounds, ColumnRange, Containers, Prune};
-pub use reader::{Pruned, Scan, ScanRequest, Segment, Share, at_once};
+pub use key_part::ValueRange;
+pub use reader::{Probe, Pruned, Scan, ScanRequest, Segment, Share, at_once};
 pub use store::{FileStore, SegmentAccess, SegmentStore};
 pub use writer::{SegmentSpec, SegmentWriter, Tier, Unsynced};
 

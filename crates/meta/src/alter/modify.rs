@@ -4,7 +4,9 @@
 //! only to one that holds every value of the old one.
 
 use freshet_base::{ColumnId, Result, bail, err};
-use freshet_schema::{Column, ColumnType, DefaultValue, Distribution, Table, holds_all_of};
+use freshet_schema::{
+    Column, ColumnType, DeclaredKey, DefaultValue, Distribution, Table, holds_all_of,
+};
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
 use crate::create::column;
@@ -88,7 +90,9 @@ fn is_key_column(table: &Table, id: ColumnId) -> bool {
     let is_sorted_by = schema.sort_key.iter().any(|&at| schema.columns[at].id == id);
     let is_hashed =
         matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id));
-    let is_declared = table.declared_keys.iter().any(|key| key.columns.contains(&id));
+    // Files with another type than the current one are not looked up by an index.
+    let is_found_by = |key: &DeclaredKey| key.kind.is_unique() && key.columns.contains(&id);
+    let is_declared = table.declared_keys.iter().any(is_found_by);
     let is_divided_by = table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&id));
     is_sorted_by || is_hashed || is_declared || is_divided_by
 }

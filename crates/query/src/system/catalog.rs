@@ -345,7 +345,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
                     "BTREE".into(),
-                    (if table.enforces(key) { "" } else { "not enforced" }).into(),
+                    table.key_comment(key).into(),
                     "".into(),
                     "YES".into(),
                     Cell::Null,

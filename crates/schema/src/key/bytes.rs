@@ -27,6 +27,8 @@ const SIGN: u8 = 0x80;
 pub struct KeyCodec {
     columns: Vec<KeyColumn>,
     cells: RowCells,
+    /// Whether what is beyond [`KEY_BYTES_MAX`] is cut off.
+    clips: bool,
 }
 
 struct KeyColumn {
@@ -49,6 +51,9 @@ enum Order {
 }
 
 impl KeyCodec {
+    /// The byte in front of a value of a nullable column.
+    pub const VALUE: u8 = VALUE;
+
     /// The codec of keys of these columns, which are indices in the schema.
     pub fn new(schema: &TableSchema, columns: &[usize]) -> Self {
         let of = |&at: &usize| {
@@ -56,14 +61,18 @@ impl KeyCodec {
             let (layout, order) = (column.ty.layout(), Order::of(column.ty));
             KeyColumn { at, nullable: column.nullable, layout, order }
         };
-        Self { columns: columns.iter().map(of).collect(), cells: RowCells::new(schema) }
+        let cells = RowCells::new(schema);
+        Self { columns: columns.iter().map(of).collect(), cells, clips: false }
     }
 
     /// The codec of the values of an index of these columns, of which equal ones have equal bytes;
-    /// `None` if the schema lacks one of them.
+    /// `None` if the schema lacks one of them. Of strings that go beyond [`KEY_BYTES_MAX`], which
+    /// DDL refuses in unique keys alone, the rest is cut off: these values are still in order, and
+    /// unequal ones may have equal bytes.
     pub fn of_index(schema: &TableSchema, columns: &[ColumnId]) -> Option<Self> {
         let places = columns.iter().map(|id| schema.position_of(*id));
         let mut codec = Self::new(schema, &places.collect::<Option<Vec<_>>>()?);
+        codec.clips = true;
         for column in &mut codec.columns {
             if matches!(column.order, Order::Float) {
                 column.order = Order::FoldedFloat;
@@ -124,7 +133,10 @@ impl KeyCodec {
             if column.nullable {
                 out.push(if cell.is_some() { VALUE } else { NULL });
             }
-            let Some(cell) = cell else { continue };
+            let Some(mut cell) = cell else { continue };
+            if self.clips && column.layout == Layout::Bytes {
+                cell = &cell[..cell.len().min(KEY_BYTES_MAX.saturating_sub(length))];
+            }
             length += cell.len();
             match column.layout {
                 Layout::Bytes => put_string(cell, out),
@@ -135,7 +147,8 @@ impl KeyCodec {
                 Layout::Fixed(_) => put_fixed::<16>(cell, column.order, out),
             }
         }
-        assert!(length <= KEY_BYTES_MAX, "a key of {length} bytes is longer than DDL allows");
+        let fits = self.clips || length <= KEY_BYTES_MAX;
+        assert!(fits, "a key of {length} bytes is longer than DDL allows");
     }
 
     /// The keys of encoded rows that follow each other.

@@ -406,7 +406,7 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 some(if column.nullable { "YES" } else { "" }),
                 some("BTREE"),
                 some(""),
-                some(if table.enforces(key) { "" } else { "not enforced" }),
+                some(table.key_comment(key)),
             ]);
         }
     }

@@ -157,10 +157,11 @@ fn traditional(plan: &Operator) -> Reply {
     for scanned in &scanned {
         let name = scanned.table.rsplit_once('.').map_or(&*scanned.table, |(_, name)| name);
         let partitions = scanned.partitions.as_deref().map(str::to_owned);
-        let before = [text("1"), text("SIMPLE"), text(name), partitions, text("ALL")];
-        let after = None;
-        let counts = [Some(scanned.rows.to_string()), text("100.00"), after.clone()];
-        let keys = [const { None }; 4];
+        let before = [text("1"), text("SIMPLE"), text(name), partitions, text(scanned.access())];
+        let counts = [Some(scanned.rows.to_string()), text("100.00"), None];
+        let [possible, used] = [&scanned.index.possible, &scanned.index.used];
+        let keys = [possible.as_deref().map(text), used.as_deref().map(text)].map(Option::flatten);
+        let keys = keys.into_iter().chain([None, None]);
         rows.push(before.into_iter().chain(keys).chain(counts).collect());
     }
     if rows.is_empty() {

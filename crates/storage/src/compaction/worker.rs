@@ -38,6 +38,8 @@ pub struct MergeJob {
     pub segment_bytes_max: u64,
     /// A result of at least this size is compressed for long storage.
     pub cold_bytes_min: u64,
+    /// Whether rows of the table can be looked up by their key.
+    pub is_keyed: bool,
     /// Whether the table stores rows beside their keys.
     pub stores_rows: bool,
     /// The columns of each index of the table.
@@ -257,15 +259,18 @@ fn create(
     sample: &RecordBatch,
 ) -> Result<SegmentWriter> {
     let bytes = job.rowsets.iter().map(|rowset| rowset.bytes()).sum::<u64>();
+    let has_key_part = |segment: &Segment| segment.meta().key_part.is_some();
+    let has_keys = job.is_keyed && inputs(job).all(|(segment, _)| has_key_part(segment));
     let spec = SegmentSpec {
         schema: &job.schema,
         table: job.table,
         tablet: job.tablet,
         lsns: lsns(job),
         tier: if bytes >= job.cold_bytes_min { Tier::Cold } else { Tier::Fresh },
-        has_keys: inputs(job).all(|(segment, _)| segment.meta().key_part.is_some()),
+        has_keys,
         stores_rows: job.stores_rows,
-        indexes: &job.indexes,
+        // Indexes stand beside keys, or alone in tables that have none.
+        indexes: if has_keys || !job.is_keyed { &job.indexes } else { &[] },
     };
     SegmentWriter::create(files.fs.as_ref(), path, &spec, sample)
 }

@@ -268,6 +268,7 @@ impl Store {
             id: RowsetId(self.ids),
             segment_bytes_max: 5000,
             cold_bytes_min: u64::MAX,
+            is_keyed: true,
             stores_rows: true,
             indexes: Vec::new(),
         };

@@ -9,6 +9,8 @@
 //! directory  what the blocks are, the separators between them, and where the indexes are
 //! ```
 //!
+//! Segments of tables without keys have the indexes and the directory alone.
+//!
 //! Rows that are stored beside their keys stand in front of all that, among the data, each behind
 //! its CRC-32C.
 //!
@@ -23,11 +25,13 @@ mod index;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod within;
 mod writer;
 
 pub use index::IndexWriter;
 pub use reader::{Found, FoundValue, KeyPart, StoredRow};
-pub use writer::KeyPartWriter;
+pub use within::ValueRange;
+pub use writer::{KeyPartWriter, indexes_alone};
 
 /// The hash that filters are made of. It is on disk, so it never changes: from the length of the
 /// key on, each word of eight bytes, the last one padded with zeros, turns the hash into

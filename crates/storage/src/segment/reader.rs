@@ -18,7 +18,10 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 
+mod indexed;
 mod keys;
+
+pub use indexed::Probe;
 
 use super::footers::{CachedFooter, WaitMode};
 use super::index::{self, ColumnRange, Prune, Wanted};
@@ -91,6 +94,9 @@ pub struct Pruned {
     pub pages_left: usize,
 }
 
+/// The columns of an index, and its part of the file if there is one.
+type OpenedIndex = (Vec<ColumnId>, Option<Arc<KeyPart>>);
+
 /// A file of a rowset. Its footer is read when first needed, and cached.
 pub struct Segment {
     access: Arc<SegmentAccess>,
@@ -103,6 +109,8 @@ pub struct Segment {
     keys: OnceLock<Arc<KeyPart>>,
     /// Held by who reads them.
     opening: Mutex<()>,
+    /// Its indexes, once somebody has asked for them; `None` for columns that it has none by.
+    indexes: parking_lot::Mutex<Vec<OpenedIndex>>,
 }
 
 impl Segment {
@@ -115,7 +123,8 @@ impl Segment {
     ) -> Self {
         let number = access.footers.number();
         let (access, keys, opening) = (Arc::clone(access), OnceLock::new(), Mutex::new(()));
-        Self { access, number, path, meta, schema, keys, opening }
+        let indexes = parking_lot::Mutex::default();
+        Self { access, number, path, meta, schema, keys, opening, indexes }
     }
 
     /// The segment's metadata.
@@ -209,9 +218,7 @@ impl Segment {
         wait_mode: WaitMode,
     ) -> Result<Vec<RecordBatch>> {
         let all = u32::try_from(self.meta.rows).expect("rows of a segment have numbers of 32 bits");
-        let gaps = std::iter::once(0).chain(rows.iter().map(|row| row + 1));
-        let gaps = gaps.zip(rows.iter().copied().chain([all])).flat_map(|(from, to)| from..to);
-        let others = DeadRows::new(all, gaps);
+        let others = DeadRows::all_but(all, rows);
         let request = ScanRequest::all(schema);
         let mut scan = self.scan_with(&request, Share::WHOLE, &others, wait_mode).await?;
         let mut batches = Vec::new();

@@ -19,7 +19,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::ColumnPath;
 
 use super::checksum::{Blocks, Summer, crc32c};
-use super::key_part::{IndexWriter, KeyPartWriter};
+use super::key_part::{IndexWriter, KeyPartWriter, indexes_alone};
 use super::{FORMAT_VERSION, bounds, dictionary, keys};
 use crate::error::{Error, Result};
 
@@ -57,7 +57,7 @@ pub struct SegmentSpec<'a> {
     pub has_keys: bool,
     /// Whether encoded rows are stored beside these keys, for who reads one of them.
     pub stores_rows: bool,
-    /// The columns of each index that they can be looked up by as well.
+    /// The columns of each index, by which its rows can be found as well.
     pub indexes: &'a [Vec<ColumnId>],
 }
 
@@ -101,7 +101,7 @@ impl SegmentWriter {
         let is_there = |id: &ColumnId| spec.schema.position_of(*id).is_some();
         // Rows from before a column of an index was added are not in that index.
         let indexes = spec.indexes.iter().filter(|columns| columns.iter().all(is_there));
-        let indexes = indexes.filter(|_| spec.has_keys).cloned().map(IndexWriter::new).collect();
+        let indexes = indexes.cloned().map(IndexWriter::new).collect();
         Ok(Self { path, table_schema, schema, writer, rows, keys, key_part, stores_rows, indexes })
     }
 
@@ -196,14 +196,17 @@ impl SegmentWriter {
         file.flush().map_err(cannot_write)?;
         let (data_bytes, blocks) = file.inner_mut().end_data();
         let key_part = match self.key_part {
-            None => None,
+            None if self.indexes.is_empty() => None,
+            None => Some(indexes_alone(data_bytes, self.indexes)),
             Some(keys) => {
                 assert_eq!(u64::from(keys.rows()), self.rows, "each row of a segment has a key");
-                let (bytes, meta) = keys.finish(data_bytes, self.indexes);
-                file.write_all(&bytes).map_err(cannot_write)?;
-                Some(meta)
+                Some(keys.finish(data_bytes, self.indexes))
             }
         };
+        if let Some((bytes, _)) = &key_part {
+            file.write_all(bytes).map_err(cannot_write)?;
+        }
+        let key_part = key_part.map(|(_, meta)| meta);
         file.flush().map_err(cannot_write)?;
         file.inner_mut().begin_footer();
         file.append_key_value_metadata(KeyValue::new(keys::BLOCKS.to_owned(), blocks.encode()));

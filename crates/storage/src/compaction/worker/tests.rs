@@ -31,6 +31,7 @@ fn rowsets(files: &Files, loads: &[(u32, Vec<i64>)]) -> Vec<Arc<Rowset>> {
 }
 
 fn job(rowsets: Vec<Arc<Rowset>>, segment_bytes_max: u64) -> MergeJob {
+    let is_keyed = rowsets.iter().all(|rowset| rowset.marks().is_some());
     MergeJob {
         table: crate::testing::TABLE,
         tablet: rowsets[0].meta().tablet,
@@ -39,6 +40,7 @@ fn job(rowsets: Vec<Arc<Rowset>>, segment_bytes_max: u64) -> MergeJob {
         id: RowsetId(1000),
         segment_bytes_max,
         cold_bytes_min: 1,
+        is_keyed,
         stores_rows: false,
         indexes: Vec::new(),
     }

@@ -241,6 +241,17 @@ impl<'a> Block<'a> {
         ((from..self.key_ends.len()).take_while(begins).map(rest), goes_on)
     }
 
+    /// Its keys from `from` on, in their order.
+    pub fn keys_from(&self, from: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let key = |at: usize| self.beginning.iter().chain(self.rest(at));
+        let (mut start, mut end) = (0, self.key_ends.len());
+        while start < end {
+            let middle = usize::midpoint(start, end);
+            if key(middle).lt(from) { start = middle + 1 } else { end = middle }
+        }
+        (start..self.key_ends.len()).map(|at| [self.beginning, self.rest(at)].concat())
+    }
+
     /// Its keys in their order, with the rows that have them from its first row on.
     pub fn keys(&self) -> impl Iterator<Item = (Vec<u8>, Range<u32>)> + '_ {
         (0..self.key_ends.len()).map(|at| {

@@ -18,6 +18,9 @@
 //!   u64 u64      where its part begins, from the start of this one on, and its length
 //!   u32 u32      the length of its directory, and the CRC-32C of that
 //! ```
+//!
+//! A segment of a table without keys has a part of indexes alone: the version 5, the number of rows
+//! (u32), and what is above from the number of the indexes on.
 
 use std::ops::Range;
 
@@ -31,6 +34,8 @@ const VERSION: u8 = 1;
 const WITH_ROWS: u8 = 1;
 /// More where there are indexes.
 const WITH_INDEXES: u8 = 2;
+/// Of a part that has indexes and no keys.
+const INDEXES_ALONE: u8 = 5;
 
 /// A directory in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,9 +55,16 @@ pub(super) struct Directory {
     pub stored_starts: Vec<u64>,
     /// The columns of each index, and where its part is in this one.
     pub indexes: Vec<(Vec<ColumnId>, KeyPartMeta)>,
+    /// Of a part without keys: the rows of its indexes.
+    pub rows_alone: Option<u32>,
 }
 
 impl Directory {
+    /// The directory of a part of indexes alone, of a segment of so many rows.
+    pub fn of_indexes(rows: u32) -> Self {
+        Self { rows_alone: Some(rows), ..Self::default() }
+    }
+
     /// Appends a block.
     pub fn push(&mut self, bytes: u32, rows: u32, separator: &[u8]) -> Option<()> {
         self.ends.push(self.ends.last().unwrap_or(&0).checked_add(bytes.into())?);
@@ -63,7 +75,7 @@ impl Directory {
     }
 
     pub fn rows(&self) -> u32 {
-        self.row_ends.last().copied().unwrap_or(0)
+        self.rows_alone.or(self.row_ends.last().copied()).unwrap_or(0)
     }
 
     pub fn blocks(&self) -> usize {
@@ -100,6 +112,19 @@ impl Directory {
         from.saturating_sub(1)
     }
 
+    /// The blocks from the first on up to the last that may have keys below `to`, or keys that
+    /// begin with it.
+    pub fn blocks_up_to(&self, to: &[u8]) -> usize {
+        let (mut from, mut end) = (0, self.blocks());
+        while from < end {
+            let middle = usize::midpoint(from, end);
+            let separator = self.separator(middle);
+            let may_have = separator < to || separator.starts_with(to);
+            if may_have { from = middle + 1 } else { end = middle }
+        }
+        from
+    }
+
     fn separator(&self, at: usize) -> &[u8] {
         let end = |at: usize| self.separator_ends[at] as usize;
         &self.separators[at.checked_sub(1).map_or(0, end)..end(at)]
@@ -112,6 +137,11 @@ impl Directory {
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(rows) = self.rows_alone {
+            out.push(INDEXES_ALONE);
+            out.extend_from_slice(&rows.to_le_bytes());
+            return self.encode_indexes(out);
+        }
         let has_indexes = !self.indexes.is_empty();
         let more = u8::from(self.stores_rows()) * WITH_ROWS + u8::from(has_indexes) * WITH_INDEXES;
         out.push(VERSION + more);
@@ -168,13 +198,16 @@ impl Directory {
     /// What is wrong with it.
     pub fn decode(bytes: &[u8], part_bytes: u64) -> Result<Self, String> {
         let mut parts = Parts(bytes);
-        let more = match parts.bytes(1) {
-            Some([version @ VERSION..=4]) => version - VERSION,
-            Some(other) => return Err(format!("keys of version {} are newer", other[0])),
-            None => return Err("the directory of keys is empty".to_owned()),
+        let version = parts.bytes(1).ok_or("the directory of keys is empty")?[0];
+        let directory = match version {
+            INDEXES_ALONE => Self::take_alone(&mut parts),
+            VERSION..=4 => {
+                let more = version - VERSION;
+                Self::take(&mut parts, (more & WITH_ROWS != 0, more & WITH_INDEXES != 0))
+            }
+            newer => return Err(format!("keys of version {newer} are newer")),
         };
-        let has = (more & WITH_ROWS != 0, more & WITH_INDEXES != 0);
-        let directory = Self::take(&mut parts, has).filter(|_| parts.0.is_empty());
+        let directory = directory.filter(|_| parts.0.is_empty());
         let directory = directory.ok_or("the directory of keys is not what it says")?;
         let filter_bytes = u64::from(directory.filter_pages) * filter::PAGE_BYTES as u64;
         let filter_end = directory.filter_start.checked_add(filter_bytes);
@@ -184,12 +217,20 @@ impl Directory {
             false => None,
         });
         let directory_start = part_bytes.checked_sub(bytes.len() as u64);
+        let has_content = match directory.rows_alone {
+            Some(rows) => rows > 0 && !directory.indexes.is_empty(),
+            None => directory.filter_pages > 0 && directory.blocks() > 0,
+        };
         let in_order = directory.blocks_end() <= directory.filter_start
-            && directory.filter_pages > 0
-            && directory.blocks() > 0
+            && has_content
             && indexes_end.is_some()
             && indexes_end == directory_start;
         in_order.then_some(directory).ok_or_else(|| "keys are not where they must be".to_owned())
+    }
+
+    fn take_alone(parts: &mut Parts<'_>) -> Option<Self> {
+        let rows_alone = Some(parts.u32()?);
+        Some(Self { rows_alone, indexes: Self::take_indexes(parts)?, ..Self::default() })
     }
 
     fn take(parts: &mut Parts<'_>, (stores_rows, has_indexes): (bool, bool)) -> Option<Self> {

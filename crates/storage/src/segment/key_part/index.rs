@@ -41,6 +41,14 @@ impl IndexWriter {
         (self.values.len() + self.ends.len() * (size_of::<u64>() + ROW_BYTES)) as u64
     }
 
+    /// The number of rows.
+    ///
+    /// # Panics
+    /// When there are more than a segment may have.
+    pub fn rows(&self) -> u32 {
+        u32::try_from(self.ends.len()).expect("rows of a segment have 32 bits")
+    }
+
     pub fn columns(&self) -> &[ColumnId] {
         &self.columns
     }
@@ -52,8 +60,7 @@ impl IndexWriter {
 
     /// The rows in the order of their values; with equal ones they stay in theirs.
     fn order(&self) -> Vec<u32> {
-        let rows = u32::try_from(self.ends.len());
-        let mut order = (0..rows.expect("rows of a segment have 32 bits")).collect::<Vec<_>>();
+        let mut order = (0..self.rows()).collect::<Vec<_>>();
         order.sort_by(|&a, &b| self.value(a).cmp(self.value(b)));
         order
     }

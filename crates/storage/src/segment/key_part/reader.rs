@@ -20,7 +20,7 @@ use crate::segment::store::SegmentAccess;
 /// Those in front of a stored row.
 const CHECKSUM_BYTES: usize = 4;
 /// Blocks or pages that are read at once.
-const READS_MAX: usize = 64;
+pub(super) const READS_MAX: usize = 64;
 
 /// A key that rows of the segment have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ pub struct KeyPart {
     access: Arc<SegmentAccess>,
     path: PathBuf,
     meta: KeyPartMeta,
-    directory: Directory,
+    pub(super) directory: Directory,
     /// The pages of the filter; `None` to read each when it is needed.
     filter: Option<Bytes>,
     /// The memory of the filter.
@@ -347,6 +347,11 @@ impl KeyPart {
         Ok(())
     }
 
+    /// Whether there are keys, and not indexes alone.
+    pub fn has_keys(&self) -> bool {
+        self.directory.rows_alone.is_none()
+    }
+
     /// The number of blocks of keys.
     pub fn blocks(&self) -> usize {
         self.directory.blocks()
@@ -396,7 +401,7 @@ impl KeyPart {
         self.directory.stores_rows()
     }
 
-    fn open_block<'a>(&self, at: usize, bytes: &'a [u8]) -> Result<Block<'a>> {
+    pub(super) fn open_block<'a>(&self, at: usize, bytes: &'a [u8]) -> Result<Block<'a>> {
         let rows = self.directory.rows_of(at);
         Block::open(bytes, rows.end - rows.start, self.directory.stores_rows())
             .map_err(|what| self.damaged(self.directory.block(at).start, what))
@@ -437,7 +442,11 @@ impl KeyPart {
     }
 
     /// Reads ranges of the part.
-    async fn read(&self, ranges: Vec<Range<u64>>, wait_mode: WaitMode) -> Result<Vec<Bytes>> {
+    pub(super) async fn read(
+        &self,
+        ranges: Vec<Range<u64>>,
+        wait_mode: WaitMode,
+    ) -> Result<Vec<Bytes>> {
         let at = ranges.first().map_or(0, |range| range.start);
         let in_file = |range: Range<u64>| {
             let start = self.meta.start.checked_add(range.start)?;
@@ -460,7 +469,7 @@ impl KeyPart {
     }
 
     /// Damage at so many bytes from the start of the part.
-    fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
+    pub(super) fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
         Error::corruption(&self.path, self.meta.start.saturating_add(at), what)
     }
 }

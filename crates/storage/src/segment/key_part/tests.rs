@@ -63,6 +63,10 @@ impl Written {
 
     fn finished(writer: KeyPartWriter, before: Vec<u8>, indexes: Vec<IndexWriter>) -> Self {
         let (bytes, meta) = writer.finish(before.len() as u64, indexes);
+        Self::placed(before, bytes, meta)
+    }
+
+    fn placed(before: Vec<u8>, bytes: Vec<u8>, meta: KeyPartMeta) -> Self {
         assert_eq!(bytes.len() as u64, meta.bytes);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
@@ -281,8 +285,8 @@ fn a_key_that_begins_otherwise_than_all_before_it_begins_a_block() {
     }
 }
 
-/// A part with one row for each of these numbers, and an index by them.
-fn with_index(numbers: &[Option<i32>]) -> (Written, Vec<ColumnId>) {
+/// An index by these numbers, and its columns.
+fn index_of(numbers: &[Option<i32>]) -> (IndexWriter, Vec<ColumnId>) {
     let columns = vec![ColumnId(7)];
     let int = ColumnType::Int { unsigned: false };
     let schema =
@@ -291,6 +295,12 @@ fn with_index(numbers: &[Option<i32>]) -> (Written, Vec<ColumnId>) {
     let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), vec![values]).unwrap();
     let mut index = IndexWriter::new(columns.clone());
     index.push(&batch, &schema);
+    (index, columns)
+}
+
+/// A part with one row for each of these numbers, and an index by them.
+fn with_index(numbers: &[Option<i32>]) -> (Written, Vec<ColumnId>) {
+    let (index, columns) = index_of(numbers);
     let keys = (0..numbers.len() as u32).map(|row| row.to_be_bytes()).collect::<Vec<_>>();
     let keys = keys.iter().map(<[u8; 4]>::as_slice);
     (Written::with_indexes(keys, vec![index]), columns)
@@ -341,6 +351,77 @@ proptest! {
         let other = block_on(part.index(&[ColumnId(8)], WaitMode::Blocking)).unwrap();
         prop_assert!(other.is_none());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// With keys beside it, or alone.
+    #[test]
+    fn an_index_finds_the_rows_of_ranges(
+        few in prop::collection::vec(prop::option::of(-40..40), 1..40),
+        scale in prop_oneof![Just(1), Just(3), Just(500)],
+        bounds in prop::collection::vec(
+            (prop::option::of(-45..45), prop::option::of(-45..45)),
+            1..5,
+        ),
+        is_alone in any::<bool>(),
+    ) {
+        let numbers = few.iter().flat_map(|number| vec![*number; scale]).collect::<Vec<_>>();
+        let (written, columns) = match is_alone {
+            true => alone(&numbers),
+            false => with_index(&numbers),
+        };
+        let part = written.open(false).unwrap();
+        prop_assert_eq!(part.has_keys(), !is_alone);
+        prop_assert_eq!(part.rows() as usize, numbers.len());
+        block_on(part.verify()).unwrap();
+        let index = block_on(part.index(&columns, WaitMode::Blocking)).unwrap().unwrap();
+        // None stands for NULL below, and for no end above.
+        let range = |(from, to): &(Option<i32>, Option<i32>)| ValueRange {
+            from: value_of(*from),
+            to: if to.is_some() { value_of(*to) } else { Vec::new() },
+        };
+        let ranges = bounds.iter().map(range).collect::<Vec<_>>();
+        let is_within = |number: &Option<i32>| {
+            let is_in = |(from, to): &(Option<i32>, Option<i32>)| {
+                number >= from && (to.is_none() || number <= to)
+            };
+            bounds.iter().any(is_in)
+        };
+        let expected = (0..).zip(&numbers).filter(|(_, number)| is_within(number));
+        let expected = expected.map(|(row, _)| row).collect::<Vec<u32>>();
+        let find = |rows_max| block_on(index.rows_within(&ranges, rows_max, WaitMode::Blocking));
+        prop_assert!(index.rows_within_at_most(&ranges) >= expected.len() as u64);
+        if let Some(fewer) = expected.len().checked_sub(1) {
+            prop_assert_eq!(find(fewer).unwrap().filter(|rows| rows.len() > fewer), None);
+        }
+        prop_assert_eq!(find(numbers.len() * bounds.len()).unwrap(), Some(expected));
+    }
+}
+
+/// A part of a segment without keys, with an index by these numbers.
+fn alone(numbers: &[Option<i32>]) -> (Written, Vec<ColumnId>) {
+    let (index, columns) = index_of(numbers);
+    let (bytes, meta) = indexes_alone(START, vec![index]);
+    (Written::placed(vec![7; START as usize], bytes, meta), columns)
+}
+
+/// These bytes are on disk: they change only with the version of the part.
+#[test]
+fn a_part_of_indexes_alone_stays_what_it_is() {
+    let (written, _) = alone(&[Some(2), None, Some(1)]);
+    let bytes = RealFs.read(&written.path).unwrap().split_off(START as usize);
+    let (part, directory) = bytes.split_at(bytes.len() - written.meta.directory_bytes as usize);
+    let block =
+        "6745b40d030000000300000005000e0017000000000001018000000100000002018000000200000000";
+    assert_eq!(hex(&part[..41]), block);
+    let expected = "0503000000010001000700000000000000000000005b1b0000000000002d00000043b86096";
+    assert_eq!(hex(directory), expected);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]

@@ -140,19 +140,7 @@ impl KeyPartWriter {
         directory.filter_pages = pages.expect("a segment has as many keys as 32 bits number");
         directory.max = last;
         filter::write(&hashes, &mut out);
-        for index in indexes {
-            let at = out.len() as u64;
-            let (columns, part, meta) = write_index(&index, start + at);
-            out.extend_from_slice(&part);
-            directory.indexes.push((columns, KeyPartMeta { start: at, ..meta }));
-        }
-        let directory_start = out.len();
-        directory.encode(&mut out);
-        let encoded = &out[directory_start..];
-        let directory_bytes = u32::try_from(encoded.len()).expect("it is a thousandth of its keys");
-        let directory_checksum = crc32c(encoded);
-        let bytes = out.len() as u64;
-        (out, KeyPartMeta { start, bytes, directory_bytes, directory_checksum })
+        end_part(out, directory, start, indexes)
     }
 
     fn end_block(&mut self) {
@@ -167,6 +155,39 @@ impl KeyPartWriter {
         let pushed = self.directory.push(bytes, rows, &self.separator);
         pushed.expect("the rows of a segment have numbers of 32 bits");
     }
+}
+
+/// The part of a segment of a table without keys: its indexes alone, if it begins at `start` in the
+/// file.
+///
+/// # Panics
+/// When there are no indexes.
+pub fn indexes_alone(start: u64, indexes: Vec<IndexWriter>) -> (Vec<u8>, KeyPartMeta) {
+    let rows = indexes.first().expect("there are indexes").rows();
+    end_part(Vec::new(), Directory::of_indexes(rows), start, indexes)
+}
+
+/// Appends the indexes and the directory to the rest of a part.
+fn end_part(
+    mut out: Vec<u8>,
+    mut directory: Directory,
+    start: u64,
+    indexes: Vec<IndexWriter>,
+) -> (Vec<u8>, KeyPartMeta) {
+    for index in indexes {
+        assert_eq!(index.rows(), directory.rows(), "each row of a segment is in its indexes");
+        let at = out.len() as u64;
+        let (columns, part, meta) = write_index(&index, start + at);
+        out.extend_from_slice(&part);
+        directory.indexes.push((columns, KeyPartMeta { start: at, ..meta }));
+    }
+    let directory_start = out.len();
+    directory.encode(&mut out);
+    let encoded = &out[directory_start..];
+    let directory_bytes = u32::try_from(encoded.len()).expect("it is a thousandth of its keys");
+    let directory_checksum = crc32c(encoded);
+    let bytes = out.len() as u64;
+    (out, KeyPartMeta { start, bytes, directory_bytes, directory_checksum })
 }
 
 /// The columns of an index, and the part of the file that it is if that begins at `start`.

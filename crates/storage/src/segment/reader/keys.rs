@@ -43,6 +43,7 @@ impl Segment {
         }
         let keys = self.keys(wait_mode).await?;
         let what = "a segment of a keyed table has no keys";
+        let keys = keys.filter(KeyPart::has_keys);
         let mut keys = keys.ok_or_else(|| Error::corruption(&self.path, 0, what))?;
         keys.load_filter_within(memory, wait_mode).await?;
         Ok(Arc::clone(self.keys.get_or_init(|| Arc::new(keys))))

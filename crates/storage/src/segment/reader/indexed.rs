@@ -1,0 +1,85 @@
+//! The rows of a segment that an index finds.
+
+use std::sync::Arc;
+
+use freshet_base::ColumnId;
+
+use super::Segment;
+use crate::error::Result;
+use crate::segment::footers::WaitMode;
+use crate::segment::key_part::{KeyPart, ValueRange};
+
+/// When an index finds so few rows, no other one is asked.
+const FEW_ROWS: usize = 16;
+
+/// What is asked of one index: ranges of its values, in bytes as this segment has them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// All columns of the index.
+    pub columns: Vec<ColumnId>,
+    pub ranges: Vec<ValueRange>,
+}
+
+impl Segment {
+    /// Its index by these columns, which is opened at the first call and kept: what it takes in
+    /// memory is about a thousandth of what it takes in the file.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys`].
+    pub async fn index(
+        &self,
+        columns: &[ColumnId],
+        wait_mode: WaitMode,
+    ) -> Result<Option<Arc<KeyPart>>> {
+        let known = || {
+            let opened = self.indexes.lock();
+            let of_these = opened.iter().find(|(of, _)| of == columns);
+            of_these.map(|(_, index)| index.clone())
+        };
+        if let Some(index) = known() {
+            return Ok(index);
+        }
+        let index = match self.keys(wait_mode).await? {
+            Some(part) => part.index(columns, wait_mode).await?.map(Arc::new),
+            None => None,
+        };
+        let mut opened = self.indexes.lock();
+        // Two may have read it at once.
+        if !opened.iter().any(|(of, _)| of == columns) {
+            opened.push((columns.to_vec(), index.clone()));
+        }
+        Ok(index)
+    }
+
+    /// The rows that one of these probes finds, ascending, dead ones too, and the place of the
+    /// probe: of the one that finds fewest. `None` if the segment has none of these indexes, or if
+    /// more than `rows_max` rows are found.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys`].
+    pub async fn rows_by_index(
+        &self,
+        probes: &[Probe],
+        rows_max: usize,
+        wait_mode: WaitMode,
+    ) -> Result<Option<(usize, Vec<u32>)>> {
+        let mut indexes = Vec::new();
+        for (at, probe) in probes.iter().enumerate() {
+            if let Some(index) = self.index(&probe.columns, wait_mode).await? {
+                indexes.push((index.rows_within_at_most(&probe.ranges), at, index));
+            }
+        }
+        indexes.sort_by_key(|(rows, ..)| *rows);
+        let mut best: Option<(usize, Vec<u32>)> = None;
+        for (_, at, index) in indexes {
+            let fewer = match &best {
+                None => rows_max,
+                Some((_, rows)) if rows.len() <= FEW_ROWS => break,
+                Some((_, rows)) => rows.len() - 1,
+            };
+            let rows = index.rows_within(&probes[at].ranges, fewer, wait_mode).await?;
+            best = rows.map(|rows| (at, rows)).or(best);
+        }
+        Ok(best)
+    }
+}
