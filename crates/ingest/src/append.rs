@@ -25,6 +25,7 @@ use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
 use crate::metadata::Settler;
+use crate::overtaken::{LookedUp, check_columns, check_cut, check_last};
 use crate::partitions::Layout;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
@@ -63,18 +64,6 @@ pub struct Appended {
     pub lsn: Lsn,
     /// The transaction id reported to the client.
     pub txn: TxnId,
-}
-
-/// What a load of a keyed table has looked at before its append, under the latch of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct LookedUp {
-    /// The end of the table's log when it first looked.
-    pub end: Lsn,
-    /// Whether rows were computed, left out or counted because of stored ones. A TRUNCATE since
-    /// then makes them void (keys.md K8).
-    pub is_derived: bool,
-    /// Whether nothing at all may have entered the table since, of whatever key.
-    pub is_last: bool,
 }
 
 /// A small load: rows of one table, encoded in a [`LoadBuffer`].
@@ -204,6 +193,8 @@ impl Appender {
                 );
                 let mut group = load.table.lock();
                 check_cut(load.table, load.looked_up)?;
+                let version = load.schema_version;
+                check_columns(load.table, load.looked_up, (version, group.log().schema_version()))?;
                 check_last(load.table, load.looked_up)?;
                 let schema = || group.log().schema(load.schema_version);
                 load.table.check_rows_again(layout.as_ref(), schema, encoded.bytes(), removals)?;
@@ -435,33 +426,6 @@ impl Appender {
     }
 }
 
-/// Refuses rows that were computed from others which a TRUNCATE has removed since.
-fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
-    let cut = table.delta.truncated().max(table.delta.lost());
-    match looked_up {
-        Some(LookedUp { end, is_derived: true, .. }) if cut > end => Err(err!(
-            Deadlock,
-            "table '{}' was truncated, or its partitions changed, while the statement changed its \
-             rows; try restarting transaction",
-            table.name()
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Called under the lock of the table.
-fn check_last(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
-    match looked_up {
-        Some(LookedUp { end, is_last: true, .. }) if table.delta.last() > end => Err(err!(
-            Deadlock,
-            "rows were written to table '{}' all the time while the statement changed its rows; \
-             try restarting transaction",
-            table.name()
-        )),
-        _ => Ok(()),
-    }
-}
-
 /// Writes the stamp of one table's part and applies it to the table. Both happen under one lock, so
 /// that deltas are in log order.
 fn enter_part(
@@ -493,7 +457,7 @@ pub(crate) fn loaded_rowsets(
     let open = |mut meta: RowsetMeta| {
         (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
         let rowset = files.rowset(table.id, meta, schema);
-        Arc::new(if table.resolver.is_some() { rowset.with_new_marks() } else { rowset })
+        Arc::new(rowset.with_new_marks())
     };
     metas.into_iter().map(open).collect()
 }

@@ -12,7 +12,7 @@ use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, LookedUp, SmallLoad};
+use crate::append::{Appended, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
@@ -22,6 +22,7 @@ use crate::keyed_own::OwnKeys;
 use crate::keyed_own::Step;
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
+use crate::overtaken::LookedUp;
 use crate::target::{LoadTarget, Loaded};
 use crate::transaction::OwnRows;
 use crate::uniques::{Found, duplicate_entry, duplicate_row, values_of};

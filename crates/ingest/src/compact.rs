@@ -310,26 +310,24 @@ impl Compactor {
         let MergePlan { table, tablet, rowsets: removed, .. } = work;
         let Merged { rowset: meta, rows } = merged;
         check_merged(&removed, &meta, schema);
-        // A merge in a keyed table is shown between flushes, which move marks to files (K28).
+        // A merge that moves marks is shown between flushes, which move marks to files (K28).
         let _between_flushes = match &rows {
             Some(_) => Some(state.flushing.lock().await),
             None => None,
         };
-        let (swap, marks) = match rows {
-            Some(rows) => {
-                self.settler.events_settled(state).await;
-                let Some(inputs) = self.shown(table, &removed) else { return Ok(()) };
-                let (flushed, inputs) = inputs;
-                let resolver = state.resolver.as_ref().expect("rows of keyed tables are mapped");
-                let swap = marks::begin_swap(&self.store, resolver).await?;
-                let swap = MergeSwap { swap, rows };
-                let (from, sections) = swap.stored(&removed, &inputs, &meta, flushed);
-                let lsns = (from, flushed);
-                let file = marks::write(&self.store, table, lsns, sections, &mut in_flight).await?;
-                (Some(Box::new(swap)), file)
-            }
-            None => (None, None),
-        };
+        self.settler.events_settled(state).await;
+        let resolver = state.resolver.as_ref().expect("an engine makes the marks of its tables");
+        let swap = marks::begin_swap(&self.store, resolver).await?;
+        let Some((flushed, inputs)) = self.shown(table, &removed) else { return Ok(()) };
+        if rows.is_none() && !MergeSwap::has_all_deaths(&removed, &inputs) {
+            // Rows were removed meanwhile that the merge cannot tell. It is done again.
+            return Ok(());
+        }
+        let swap = MergeSwap { swap, rows };
+        let (from, sections) = swap.stored(&removed, &inputs, &meta, flushed);
+        let lsns = (from, flushed);
+        let marks = marks::write(&self.store, table, lsns, sections, &mut in_flight).await?;
+        let swap = Some(Box::new(swap));
         let bytes = meta.bytes();
         let replacement = Replacement {
             table,

@@ -12,11 +12,12 @@ use freshet_schema::row::RowCells;
 use freshet_storage::resolver::{KeyedRows, Latch, Place, Values};
 
 use crate::admit::{Admitted, WaitLimit};
-use crate::append::{Appended, LookedUp, SmallLoad};
+use crate::append::{Appended, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::key_rules::{Conflict, Decided, KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
+use crate::overtaken::LookedUp;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::uniques::{Holders, decide_by_all, duplicate_row, values_of};
 

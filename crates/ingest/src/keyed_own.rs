@@ -14,11 +14,12 @@ use freshet_schema::{TableSchema, history};
 use freshet_storage::resolver::{KeyedRows, Place, Values};
 
 use crate::admit::HeldMemory;
-use crate::append::{LookedUp, PartBody, PartLoad};
+use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting};
 use crate::keyed::{decide, outcome, put_removals};
+use crate::overtaken::LookedUp;
 use crate::target::{KeyOutcome, LoadTarget};
 use crate::uniques::{Holders, duplicate_row};
 

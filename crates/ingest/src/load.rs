@@ -24,6 +24,7 @@ use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::transaction::OwnRows;
+use crate::unkeyed::{self, Affected, Copies, RowChange};
 
 /// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
 const MEMORY_STEP_BYTES: u64 = 64 << 10;
@@ -303,5 +304,20 @@ impl Engine {
         patience: WaitLimit,
     ) -> Change<'a> {
         Change::new(self, target, own, rules, patience)
+    }
+
+    /// Changes rows of a table without a unique key. Nobody else removes rows of the table from the
+    /// look at them until the record is in the log; loads go on.
+    ///
+    /// # Errors
+    /// Those of admission and appending, and files that cannot be read. Nothing was changed then.
+    pub async fn change_rows(
+        &self,
+        target: &LoadTarget,
+        changes: &[RowChange],
+        copies: Copies,
+        patience: WaitLimit,
+    ) -> Result<Affected> {
+        unkeyed::change_rows(self, target, changes, copies, patience).await
     }
 }

@@ -260,12 +260,8 @@ fn stored_tables(
 fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
     let table = Arc::clone(&stored.table);
     let mut tablets = TableView::empty_tablets(&table);
-    let marks = table
-        .key_model
-        .is_keyed()
-        .then(|| StoredMarks::read(&*files.fs, &files.dir, table.id, &stored.marks))
-        .transpose()
-        .map_err(damaged)?;
+    let marks = StoredMarks::read(&*files.fs, &files.dir, table.id, &stored.marks);
+    let marks = marks.map_err(damaged)?;
     for meta in &stored.rowsets {
         let schema = table.history.at(meta.schema_version).ok_or_else(|| {
             err!(
@@ -279,10 +275,8 @@ fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {
             bail!(Corruption, "files of '{}' are of unknown tablet {}", table.name, meta.tablet);
         };
         let rowset = files.rowset(table.id, meta.clone(), schema);
-        tablet.rowsets.push(Arc::new(match &marks {
-            Some(marks) => marks.of(&rowset, stored.flushed.lsn).map_err(damaged)?,
-            None => rowset,
-        }));
+        let marked = marks.of(&rowset, stored.flushed.lsn).map_err(damaged)?;
+        tablet.rowsets.push(Arc::new(marked));
     }
     Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }

@@ -33,8 +33,10 @@ pub struct TableState {
     pub delta: Arc<Delta>,
     /// Its state according to the log; only changed under the append lock.
     log: Mutex<GroupCommit>,
-    /// Of keyed tables: finds what each version of a key has replaced.
+    /// Finds what each version of a key has replaced, and what is removed.
     pub resolver: Option<Arc<Resolver>>,
+    /// Whether it has a unique key.
+    pub(crate) is_keyed: bool,
     /// Its run in the background.
     pub(crate) resolving: Job,
     /// The ids of its AUTO_INCREMENT column.
@@ -84,7 +86,7 @@ impl TableState {
             flushed: view.flushed,
             counted,
         };
-        let is_keyed = view.resolver.is_some();
+        let is_keyed = table.key_model.is_keyed();
         let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base), is_keyed);
         let state = Self {
             id: table.id,
@@ -92,6 +94,7 @@ impl TableState {
             delta,
             log: Mutex::new(log),
             resolver: view.resolver.clone(),
+            is_keyed,
             resolving: Job::default(),
             counter: next_id.map(|next| Arc::new(counter(table, next))),
             flushing: futures::lock::Mutex::new(()),

@@ -10,7 +10,7 @@ use freshet_base::{Result, bail};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
-    TableWithJoins, Value, visit_expressions_mut, visit_relations,
+    TableWithJoins, Value, visit_expressions, visit_expressions_mut, visit_relations,
 };
 
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
@@ -144,6 +144,35 @@ impl Change {
         let Rows { from, selection, limit, .. } = &self.rows;
         let is_single = matches!(from.as_slice(), [one] if one.joins.is_empty());
         is_single && selection.is_none() && limit.is_none() && !from.iter().any(has_partitions)
+    }
+
+    /// Whether its rows are found by joining tables.
+    pub fn is_joined(&self) -> bool {
+        single(&self.rows.from).is_none()
+    }
+
+    /// Whether ORDER BY or LIMIT choose among its rows.
+    pub fn is_limited(&self) -> bool {
+        self.rows.limit.is_some()
+    }
+
+    /// The columns in its WHERE; `None` with a subquery.
+    pub fn condition_columns(&self) -> Option<Vec<String>> {
+        let mut columns = Vec::new();
+        let looked = visit_expressions(&self.rows.selection, |expr| {
+            match expr {
+                Expr::Identifier(name) => columns.push(name.value.clone()),
+                Expr::CompoundIdentifier(parts) => {
+                    columns.extend(parts.last().map(|part| part.value.clone()));
+                }
+                Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => {
+                    return ControlFlow::Break(());
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        looked.is_continue().then_some(columns)
     }
 
     /// The query of the rows to be changed, for EXPLAIN.

@@ -336,7 +336,7 @@ impl TableProvider for StoredTable {
         let unknown = ColumnStatistics::new_unknown();
         statistics.column_statistics.resize(projection.len(), unknown);
         // Dead rows may have given the bounds of a column.
-        if self.snapshot.is_keyed() {
+        if self.snapshot.loses_rows() {
             let inexact = |column: &mut ColumnStatistics| *column = mem::take(column).to_inexact();
             statistics.column_statistics.iter_mut().for_each(inexact);
         }

@@ -8,6 +8,7 @@ mod assign;
 mod assigned;
 pub mod cells;
 mod change;
+mod changed;
 mod ddl;
 mod duplicate;
 mod explain;
@@ -21,6 +22,7 @@ mod roles;
 mod sequence;
 mod set;
 mod transact;
+mod unkeyed;
 mod users;
 mod views;
 

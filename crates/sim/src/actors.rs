@@ -264,6 +264,8 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     start(|actor| Box::pin(transfer(actor)));
     start(|actor| Box::pin(change(actor)));
     start(|actor| Box::pin(change(actor)));
+    start(|actor| Box::pin(remove(actor)));
+    start(|actor| Box::pin(remove(actor)));
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(alter(actor)));
@@ -373,6 +375,20 @@ async fn change(mut actor: Actor) {
             2 => actor.client.change("k0", rows).await,
             _ => actor.client.change(tables[0], rows).await,
         };
+    }
+}
+
+/// Changes and removes rows of tables without a unique key, beside another one that does.
+async fn remove(mut actor: Actor) {
+    for _ in 0..actor.statements {
+        actor.rest(60).await;
+        let table = *["t0", "t1", "t2", "t3"].choose(&mut actor.chance).expect("some");
+        let rows = match actor.chance.random_range(0..8) {
+            0 => 200,
+            _ => actor.chance.random_range(1..8),
+        };
+        let from = actor.chance.random();
+        actor.client.remove_rows(table, from, rows).await;
     }
 }
 

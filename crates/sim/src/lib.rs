@@ -27,3 +27,4 @@ pub mod loads;
 pub mod model;
 pub mod points;
 pub mod rows;
+mod unkeyed;

@@ -199,6 +199,21 @@ impl Model {
         }
     }
 
+    /// Checks that a table without a unique key had all of these rows, also those that are there
+    /// more than once, before the record at `lsn`, which has removed them.
+    ///
+    /// # Panics
+    /// When it had not.
+    pub fn check_there(&self, table: TableId, schema: &TableSchema, removed: &[Row], lsn: Lsn) {
+        let before = Expected::at(&self.events, Lsn(lsn.get() - 1));
+        let mut rows = before.tables[&table].rows(schema, |_, _| true);
+        for row in removed {
+            let at = rows.binary_search(row);
+            let at = at.unwrap_or_else(|_| panic!("{row:?} of {table} is removed twice by {lsn}"));
+            rows.remove(at);
+        }
+    }
+
     /// Notes that the record at `lsn` was acknowledged to its client.
     pub fn acknowledged(&mut self, lsn: Lsn) {
         self.acknowledged_to = self.acknowledged_to.max(lsn);
@@ -379,7 +394,10 @@ impl Model {
                 self.check_groups(expected, &seen, horizon);
                 // A change of partitions ends the group before it.
                 let is_whole = |lsn| expected.cuts.last().is_some_and(|(_, cut, _)| lsn < *cut);
-                let shown = |lsn, part: &Part| is_whole(lsn) || seen.contains(&part.ids.start);
+                let shown = |lsn, part: &Part| {
+                    let is_gone = part.kind == RowKind::Gone;
+                    is_gone || is_whole(lsn) || part.ids.clone().any(|id| seen.contains(&id))
+                };
                 expected.rows(&read.schema, shown)
             }
         };
@@ -421,11 +439,17 @@ impl Model {
     fn check_groups(&self, expected: &ExpectedTable, seen: &BTreeSet<i64>, horizon: Lsn) {
         let term = self.terms.range(..=horizon).next_back();
         let mut shown = BTreeMap::new();
+        let gone = expected.parts.iter().filter(|(_, part)| part.kind == RowKind::Gone);
+        let gone = gone.flat_map(|(_, part)| part.ids.clone()).collect::<BTreeSet<_>>();
         for (lsn, part) in &expected.parts {
+            // Of what was removed nothing can be told.
+            if part.kind == RowKind::Gone || part.ids.clone().all(|id| gone.contains(&id)) {
+                continue;
+            }
             if expected.cuts.last().is_some_and(|(_, cut, _)| lsn < cut) {
                 continue;
             }
-            let is_seen = seen.contains(&part.ids.start);
+            let is_seen = part.ids.clone().any(|id| seen.contains(&id));
             if !part.grouped || term.is_some_and(|term| lsn < term) {
                 assert!(is_seen, "the group of {lsn} has ended, and is not published");
             } else {
@@ -518,6 +542,10 @@ impl ExpectedTable {
                 }
                 RowKind::Removal => {
                     part.ids.clone().for_each(|id| drop(last.remove(&rows::key_of(id))));
+                }
+                RowKind::Gone => {
+                    let at = rows.iter().position(|row: &Row| row.id == part.ids.start);
+                    at.into_iter().for_each(|at| drop(rows.swap_remove(at)));
                 }
                 RowKind::Plain | RowKind::Debit => {
                     rows::expect(of_part, &part.schema, schema, &mut rows);

@@ -42,6 +42,8 @@ pub enum RowKind {
     Version,
     /// Their keys have no row any more.
     Removal,
+    /// Of a table without a unique key: one row with the number is removed.
+    Gone,
 }
 
 /// The number of keys in keyed tables.
@@ -51,7 +53,7 @@ impl Row {
     /// What decides about its partition, where its table is divided.
     pub fn divider(&self, kind: RowKind) -> i64 {
         match kind {
-            RowKind::Plain | RowKind::Debit => self.amount,
+            RowKind::Plain | RowKind::Debit | RowKind::Gone => self.amount,
             RowKind::Version | RowKind::Removal => self.id,
         }
     }
@@ -62,7 +64,7 @@ impl RowKind {
     fn head(self, number: i64) -> (i64, i64) {
         let amount = number * 31 % 1009;
         match self {
-            Self::Plain => (number, amount),
+            Self::Plain | Self::Gone => (number, amount),
             Self::Debit => (number, -amount),
             Self::Version | Self::Removal => (number * 7919 % KEYS, number),
         }
@@ -200,6 +202,25 @@ pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, ou
     freshet_schema::encode(&batch, schema, out);
 }
 
+/// Encodes a row as a reader has seen it, with the schema that it was read with.
+pub fn encode_row(row: &Row, schema: &TableSchema) -> Vec<u8> {
+    let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
+        match at {
+            0 => Arc::new(Int64Array::from(vec![row.id])),
+            1 => Arc::new(Int64Array::from(vec![row.amount])),
+            _ => {
+                let cell = Int32Array::from(vec![row.others[at - 2].1]);
+                cast(&cell, &column.ty.arrow()).expect("cells are taken by every type")
+            }
+        }
+    });
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns.collect());
+    let mut encoded = Vec::new();
+    let batch = batch.expect("the columns are those of the schema");
+    freshet_schema::encode(&batch, schema, &mut encoded);
+    encoded
+}
+
 /// Appends rows written with the schema `written` as a reader with `schema` must see them.
 pub fn expect(
     (ids, kind): (std::ops::Range<i64>, RowKind),
@@ -252,7 +273,7 @@ pub fn read_with(
 ) -> Result<Vec<Row>, freshet_storage::Error> {
     let request = ScanRequest::all(&snapshot.schema);
     let mut rows = Vec::new();
-    if snapshot.is_keyed() {
+    if snapshot.loses_rows() {
         // What is dead differs from snapshot to snapshot.
         for slice in snapshot.rowsets().flat_map(|rowset| rowset.slices(snapshot.horizon)) {
             for batch in slice.segment.scan(&request, slice.share, &slice.dead)? {
@@ -260,7 +281,7 @@ pub fn read_with(
             }
         }
     }
-    for rowset in snapshot.rowsets().filter(|_| !snapshot.is_keyed()) {
+    for rowset in snapshot.rowsets().filter(|_| !snapshot.loses_rows()) {
         let key = (rowset.meta().id, snapshot.schema.version);
         if let Some(known) = known.get(&key) {
             rows.extend_from_slice(known);

@@ -29,7 +29,7 @@ pub(crate) use marks::DeltaMarks;
 use node::{Arena, Event};
 pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
-pub(crate) use read::{EntryRows, Step};
+pub(crate) use read::{EntryRows, Step, divide};
 
 use crate::division::Division;
 use crate::rowset::Rowset;
@@ -107,6 +107,8 @@ pub struct Delta {
     divided: AtomicU64,
     /// The last one that lost some.
     lost: AtomicU64,
+    /// The last record that removes rows.
+    removed: AtomicU64,
 }
 
 #[derive(Default)]
@@ -146,6 +148,7 @@ impl Delta {
             loaded: AtomicU64::new(0),
             divided: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            removed: AtomicU64::new(0),
         }
     }
 
@@ -183,6 +186,11 @@ impl Delta {
         Lsn(self.lost.load(Ordering::Acquire))
     }
 
+    /// The LSN of the last record that removes rows; zero if there was none.
+    pub fn removed(&self) -> Lsn {
+        Lsn(self.removed.load(Ordering::Acquire))
+    }
+
     /// The input of the flush policy.
     pub fn stats(&self) -> DeltaStats {
         let oldest = self.stats.oldest.load(Ordering::Relaxed);
@@ -208,6 +216,9 @@ impl Delta {
     pub(crate) fn push_rows(&self, entry: DeltaEntry<'_>, permit: Permit) -> Option<Arc<Chunk>> {
         let mut tail = self.tail.lock();
         self.advance(entry.lsn);
+        if entry.removals > 0 {
+            self.removed.store(entry.lsn.get(), Ordering::Release);
+        }
         let bytes = tail.push(&entry, permit);
         self.stats.rows.fetch_add(u64::from(entry.rows), Ordering::Relaxed);
         self.stats.bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -75,9 +75,8 @@ impl FlushInput {
 pub struct Written {
     pub rowset: RowsetMeta,
     /// The index in the input of each of its rows, segment by segment: marks that are made on rows
-    /// in memory until the files are shown follow them (keys.md K25). `None` in tables whose rows
-    /// do not die.
-    pub rows: Option<Vec<u32>>,
+    /// in memory until the files are shown follow them (keys.md K25).
+    pub rows: Vec<u32>,
 }
 
 /// The sorted rows of one tablet, and the rowset they become.
@@ -316,7 +315,7 @@ fn rowsets(
             rows,
             segments,
         };
-        Written { rowset, rows: input.has_keys().then(|| tablet.rows.clone()) }
+        Written { rowset, rows: tablet.rows.clone() }
     };
     tablets.iter().map(rowset).collect()
 }

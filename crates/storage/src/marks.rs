@@ -166,6 +166,11 @@ impl SegmentMarks {
         recent.marks.extend_from_slice(marks);
     }
 
+    /// Whether any row has a mark.
+    pub fn has_any(&self) -> bool {
+        self.flushed_dead.count > 0 || !self.recent.lock().marks.is_empty()
+    }
+
     /// Whether a row has any mark.
     pub fn is_dead(&self, row: u32) -> bool {
         self.flushed_dead.contains(row) || self.recent.lock().contains(row)

@@ -16,6 +16,7 @@ use freshet_schema::{Distribution, Table};
 use futures::lock::Mutex;
 use parking_lot::RwLock;
 
+mod equal;
 mod key_table;
 mod keyed_rows;
 mod latch;
@@ -26,6 +27,8 @@ mod swap;
 mod tests;
 mod values;
 
+use equal::Unkeyed;
+pub use equal::{Equal, EqualRows};
 use key_table::KeyTable;
 pub(crate) use key_table::Version;
 pub use keyed_rows::KeyedRows;
@@ -65,7 +68,7 @@ impl KeyMemory {
 /// Keys that are entered or looked up at once, before others have their turn.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Makes the marks of one keyed table.
+/// Makes the marks of one table.
 pub struct Resolver {
     delta: Arc<Delta>,
     /// Held by whoever resolves, and while files are replaced: the latch of keys.md.
@@ -75,6 +78,7 @@ pub struct Resolver {
     keys: Arc<RwLock<KeyTable>>,
     /// For filters of files.
     filters: Budget,
+    is_unkeyed: bool,
 }
 
 /// What the resolver knows, as of `resolved`.
@@ -98,6 +102,8 @@ pub(crate) struct State {
     made: Vec<DeltaMark>,
     /// The memory of keys and marks.
     permit: Permit,
+    /// In tables without a unique key.
+    unkeyed: Option<Unkeyed>,
 }
 
 impl Resolver {
@@ -111,6 +117,8 @@ impl Resolver {
     ) -> Self {
         let resolved = Arc::new(AtomicU64::new(flushed.get()));
         let (keys, filters) = (Arc::default(), memory.filters.clone());
+        let is_unkeyed = !table.key_model.is_keyed();
+        let unkeyed = is_unkeyed.then(|| Unkeyed::new(delta));
         let state = State {
             delta: Arc::clone(delta),
             node: delta.head(),
@@ -125,9 +133,10 @@ impl Resolver {
             marks: DeltaMarks::default(),
             made: Vec::new(),
             permit: memory.writes.acquire_over(0),
+            unkeyed,
         };
         let (delta, state) = (Arc::clone(delta), Arc::new(Mutex::new(state)));
-        Self { delta, state, resolved, keys, filters }
+        Self { delta, state, resolved, keys, filters, is_unkeyed }
     }
 
     /// All marks up to here are made.
@@ -138,7 +147,10 @@ impl Resolver {
     /// Whether all marks up to `lsn` are made.
     pub fn is_resolved(&self, lsn: Lsn) -> bool {
         // In this order: what comes later is above both.
-        let last = self.delta.last();
+        let last = match self.is_unkeyed {
+            true => self.delta.removed().max(self.delta.truncated()),
+            false => self.delta.last(),
+        };
         let resolved = self.resolved();
         resolved >= lsn || resolved >= last
     }
@@ -211,6 +223,14 @@ impl State {
                 chunk.make_known(&mut self.marks);
                 for step in chunk.steps(self.resolved, to) {
                     match step {
+                        Step::Rows(entries) if self.unkeyed.is_some() => {
+                            self.removals(&chunk, entries, wait_mode).await?;
+                        }
+                        Step::Rowsets(lsn, rowsets) if self.unkeyed.is_some() => {
+                            self.runs.forget_from(lsn);
+                            rowsets.iter().for_each(|rowset| self.runs.add(rowset));
+                            self.advance(lsn);
+                        }
                         Step::Rows(entries) => self.rows(&chunk, entries, wait_mode).await?,
                         Step::Rowsets(lsn, rowsets) => self.load(lsn, &rowsets, wait_mode).await?,
                         Step::Truncate(lsn) => self.cut(lsn),
@@ -256,6 +276,10 @@ impl State {
         self.runs.clear();
         self.cut = lsn;
         self.advance(lsn);
+        self.pass_nodes(lsn);
+        if let Some(unkeyed) = &mut self.unkeyed {
+            unkeyed.begins(Arc::clone(&self.node));
+        }
     }
 
     /// The keys of partitions that are gone do not exist behind `lsn`, nor what their rows have of

@@ -148,6 +148,11 @@ impl Rowset {
         self.meta.rows - dead.sum::<u64>()
     }
 
+    /// Whether any of its rows has a mark.
+    pub fn loses_rows(&self) -> bool {
+        self.marks.iter().flatten().any(|marks| marks.has_any())
+    }
+
     /// Total size of its files.
     pub fn bytes(&self) -> u64 {
         self.meta.bytes()

@@ -101,7 +101,7 @@ impl SnapshotTables {
             true => view.delta.chunks(&view.head),
             false => Vec::new(),
         };
-        if view.resolver.is_some() && self.freshness == Freshness::Published {
+        if view.table.key_model.is_keyed() && self.freshness == Freshness::Published {
             let horizon = DeltaRead::last_end(&chunks, bounds);
             bounds = Bounds { flushed, horizon, freshness: Freshness::Committed };
         }
@@ -125,6 +125,7 @@ impl SnapshotTables {
             hidden: None,
             within: None,
             resolver: view.resolver.clone(),
+            removes: view.delta.removed() > flushed,
             pin: Arc::clone(pin),
         };
         for part in read.parts {
@@ -160,8 +161,9 @@ pub struct TableSnapshot {
     hidden: Option<HiddenKeys>,
     /// Rows of other partitions are not seen.
     within: Option<Arc<Within>>,
-    /// Of keyed tables.
     resolver: Option<Arc<Resolver>>,
+    /// Whether rows in memory remove others.
+    removes: bool,
     pin: Arc<Pin>,
 }
 
@@ -196,7 +198,7 @@ impl TableSnapshot {
     }
 
     /// Waits until the rows that are dead at the horizon are known; to be called before anything is
-    /// read. Without keys there are none.
+    /// read.
     ///
     /// # Errors
     /// Those of [`Resolver::resolve_to`].
@@ -207,10 +209,16 @@ impl TableSnapshot {
         }
     }
 
-    /// Whether rows of it may die, so that counts are too high until [`Self::resolved`], and the
-    /// bounds of columns may be those of dead rows.
+    /// Whether it has a unique key.
     pub fn is_keyed(&self) -> bool {
-        self.resolver.is_some()
+        self.table.key_model.is_keyed()
+    }
+
+    /// Whether some of its rows may be dead, so that counts are too high until [`Self::resolved`],
+    /// and the bounds of columns may be those of dead rows.
+    pub fn loses_rows(&self) -> bool {
+        let has_any = || self.rowsets().any(|rowset| rowset.loses_rows());
+        self.resolver.is_some() && (self.is_keyed() || self.removes || has_any())
     }
 
     /// Adds rows that only this session sees, with the columns of `schema`.

@@ -28,7 +28,7 @@ pub struct TableView {
     pub delta: Arc<Delta>,
     /// The first node of the delta to read.
     pub head: Arc<Node>,
-    /// Makes the marks of a keyed table.
+    /// Makes its marks.
     pub resolver: Option<Arc<Resolver>>,
 }
 
@@ -47,14 +47,12 @@ impl TableView {
         Self { table, schema, flushed, version, tablets, delta, head, resolver: None }
     }
 
-    /// With what keyed tables need.
+    /// With what makes the marks of its rows.
     #[must_use]
     pub fn with_resolver(mut self, memory: &KeyMemory) -> Self {
-        if self.table.key_model.is_keyed() {
-            let table = &self.table;
-            let new = Resolver::new(table, &self.delta, self.flushed, &self.tablets, memory);
-            self.resolver = Some(Arc::new(new));
-        }
+        let table = &self.table;
+        let new = Resolver::new(table, &self.delta, self.flushed, &self.tablets, memory);
+        self.resolver = Some(Arc::new(new));
         self
     }
 

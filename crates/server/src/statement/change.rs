@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
-use freshet_ingest::{LoadBuffer, LoadTarget, Loaded, OnExisting, OwnRows, WaitLimit, Written};
+use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
@@ -15,18 +15,15 @@ use freshet_query::result::Cells;
 use freshet_query::syntax::Select;
 use freshet_schema::{KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
-use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
-use super::{query, shield};
+use super::changed::{TRIES_MAX, overtaken, report};
+use super::{query, shield, unkeyed};
 use crate::insert::key_rules;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
-
-/// How often a statement begins again where nobody locks rows, and others write them meanwhile.
-const TRIES_MAX: u32 = 100;
 
 /// Runs UPDATE or DELETE.
 ///
@@ -42,6 +39,9 @@ pub async fn change(
     let own = session.transactions.writable(&engine, settings)?.cloned();
     if is_whole_delete(change) && own.is_none() {
         return delete_all(session, &target).await;
+    }
+    if !target.table().key_model.is_keyed() && own.is_none() {
+        return unkeyed::change(session, change, &target, &parameters).await;
     }
     let is_unlocked = target.table().key_model == KeyModel::Unique && own.is_none();
     if target.table().key_model != KeyModel::Primary && !is_unlocked {
@@ -69,12 +69,7 @@ pub async fn change(
             return Ok(reply);
         }
     }
-    bail!(
-        Deadlock,
-        "others wrote the same rows of table '{}' {TRIES_MAX} times while they were changed; try \
-         restarting transaction",
-        target.table().name
-    )
+    Err(overtaken(&target))
 }
 
 /// The target, which the session may change.
@@ -97,14 +92,9 @@ fn is_whole_delete(change: &Change) -> bool {
 
 /// Why rows of a table cannot be changed or locked.
 pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
-    let is_unique = target.table().key_model == KeyModel::Unique;
     let (word, instead) = match &change.kind {
-        ChangeKind::Update { .. } if is_unique => ("UPDATE in a transaction", "INSERT"),
-        ChangeKind::Update { .. } => ("UPDATE", "INSERT"),
-        ChangeKind::Delete if is_unique || change.is_whole() => {
-            ("DELETE in a transaction", "TRUNCATE")
-        }
-        ChangeKind::Delete => ("DELETE with WHERE or LIMIT", "TRUNCATE"),
+        ChangeKind::Update { .. } => ("UPDATE in a transaction", "INSERT"),
+        ChangeKind::Delete => ("DELETE in a transaction", "TRUNCATE"),
         ChangeKind::Lock(_) => ("FOR UPDATE", "a SELECT without it"),
     };
     let name = &target.table().name;
@@ -113,11 +103,11 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
             "has a UNIQUE KEY, whose rows nobody locks",
             "do it outside of a transaction, or load the rows that replace others",
         ),
-        KeyModel::Aggregate => (
-            "has an AGGREGATE KEY",
-            "load rows that change its values by their functions, or TRUNCATE it",
+        KeyModel::Aggregate => ("has an AGGREGATE KEY", "do it outside of a transaction"),
+        _ => (
+            "has no PRIMARY KEY",
+            "do it outside of a transaction, create the table with one, or use the other statement",
         ),
-        _ => ("has no PRIMARY KEY", "create it with one, or use the other statement"),
     };
     freshet_base::err!(
         NotSupported,
@@ -268,25 +258,4 @@ impl Found<'_> {
         }
         Ok(rows.into_iter().map(|at| (at, None)).collect())
     }
-}
-
-fn report(
-    session: &mut Session,
-    kind: &ChangeKind,
-    loaded: &Loaded,
-    matched: u64,
-    changed: u64,
-) -> Reply {
-    session.acked = session.acked.max(loaded.lsn);
-    if kind == &ChangeKind::Delete {
-        return Reply::Done { affected: changed };
-    }
-    let warnings = session.diagnostics.count;
-    session.info.set(format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"));
-    let affected = if session.client.capabilities.contains(Capabilities::FOUND_ROWS) {
-        matched
-    } else {
-        changed
-    };
-    Reply::Done { affected }
 }

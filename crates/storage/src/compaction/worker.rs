@@ -67,7 +67,8 @@ impl Digest {
 pub struct Merged {
     /// The new rowset; without segments if all rows were dead.
     pub rowset: RowsetMeta,
-    /// Where its rows come from; `None` in tables whose rows do not die.
+    /// Where its rows come from; `None` where none had died in a table without a unique key, and in
+    /// tables with an AGGREGATE KEY.
     pub rows: Option<RowMap>,
 }
 
@@ -94,8 +95,11 @@ pub fn merge(
     let are_own = job.rowsets.iter().all(|rowset| rowset.meta().tablet == job.tablet);
     assert!(are_own, "the inputs of a merge are of one tablet");
     let dir = files.dir.tablet(job.table, job.tablet);
-    let has_marks = job.rowsets.iter().any(|rowset| rowset.marks().is_some());
-    let origins = has_marks.then(Vec::new);
+    let has_keys = inputs(job).any(|(segment, _)| segment.meta().key_part.is_some());
+    let loses_rows = job.rowsets.iter().any(|rowset| rowset.loses_rows());
+    // Rows that become one have no place that a mark could follow.
+    let is_mapped = (has_keys || loses_rows) && !job.schema.is_combined();
+    let origins = is_mapped.then(Vec::new);
     let mut output = Output { files, job, dir, open: None, segments: Vec::new(), origins };
     let merged = write(&mut output, job, pace);
     let finished = match merged {
@@ -135,7 +139,7 @@ fn write(
     let (mut read, mut before) = (0, Digest::default());
     let mut merge = Merge::new(runs, &job.schema, BATCH_ROWS)?;
     let mut combiner = Combiner::new(&job.schema);
-    assert!(combiner.is_none() || output.origins.is_none(), "rows that are combined never die");
+    assert!(combiner.is_none() || output.origins.is_none(), "rows that are combined have no map");
     while let Some(batch) = merge.next() {
         if pace().is_break() {
             return Ok(None);

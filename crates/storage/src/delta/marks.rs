@@ -62,6 +62,10 @@ impl ChunkMarks {
         [&dead.from, &dead.cut_from].iter().any(|lsns| lsns.get(row).is_some_and(|lsn| *lsn != 0))
     }
 
+    fn is_dead_at(&self, row: usize, horizon: Lsn) -> bool {
+        self.dead.lock().is_dead(row, horizon)
+    }
+
     /// Whether the rows are known that were lost with their partitions at `lsn`.
     pub fn is_cut(&self, lsn: Lsn) -> bool {
         self.dead.lock().cuts.contains(&lsn)
@@ -154,6 +158,15 @@ impl DeltaMarks {
     pub fn is_dead(&self, row: u64) -> bool {
         let (at, chunk) = self.place(row);
         chunk.is_dead(at)
+    }
+
+    /// Whether a row is dead at `horizon`.
+    ///
+    /// # Panics
+    /// When it is not of a known chunk.
+    pub fn is_dead_at(&self, row: u64, horizon: Lsn) -> bool {
+        let (at, chunk) = self.place(row);
+        chunk.is_dead_at(at, horizon)
     }
 
     fn place(&self, row: u64) -> (usize, &ChunkMarks) {

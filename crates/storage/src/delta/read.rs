@@ -171,6 +171,37 @@ impl Chunk {
     }
 }
 
+impl Chunk {
+    /// The rows that only remove others in these entries, by record.
+    ///
+    /// # Errors
+    /// Those of [`Self::rows_of`].
+    pub(crate) fn removed(
+        &self,
+        entries: Range<usize>,
+    ) -> Result<Vec<(Lsn, Arc<TableSchema>, RecordBatch)>> {
+        let mut removed = Vec::new();
+        for at in entries.filter(|at| self.entries[*at].removals > 0) {
+            let first = self.rows_before(at) as usize;
+            let rows = first..first + self.entries[at].removals as usize;
+            let mut batches = Vec::new();
+            self.columns().select(std::slice::from_ref(&rows), &mut batches)?;
+            let lsn = self.entries[at].lsn;
+            removed.extend(batches.into_iter().map(|(schema, batch)| (lsn, schema, batch)));
+        }
+        Ok(removed)
+    }
+
+    /// The rows of all entries above `lsn`.
+    ///
+    /// # Errors
+    /// Those of [`Self::rows_of`].
+    pub(crate) fn rows_above(&self, lsn: Lsn) -> Result<EntryRows> {
+        let from = self.entries.partition_point(|entry| entry.lsn <= lsn);
+        self.rows_of(from..self.entries.len())
+    }
+}
+
 impl DeltaRows {
     /// The numbers of the rows that are alive, in the order of [`Self::batches`].
     pub fn numbers(&self) -> Vec<Range<u64>> {
@@ -314,7 +345,7 @@ impl DeltaRead {
 }
 
 /// Makes the rows of chunks dead that changes of partitions have lost.
-pub(super) fn divide(chunks: &[Arc<Chunk>], divisions: &[(Lsn, Arc<Division>)]) {
+pub(crate) fn divide(chunks: &[Arc<Chunk>], divisions: &[(Lsn, Arc<Division>)]) {
     for (lsn, division) in divisions {
         chunks.iter().for_each(|chunk| chunk.divide(*lsn, division));
     }

@@ -48,10 +48,8 @@ proptest! {
             rowset.check();
             let keys = read(&files, &table, rowset);
             prop_assert!(keys.is_sorted());
-            let come_from = rows.as_ref().map(|rows| {
-                rows.iter().map(|&row| expected[row as usize]).collect::<Vec<_>>()
-            });
-            prop_assert_eq!(come_from, is_unique.then(|| keys.clone()));
+            let come_from = rows.iter().map(|&row| expected[row as usize]).collect::<Vec<_>>();
+            prop_assert_eq!(&come_from, &keys);
             let has_keys = |segment: &SegmentMeta| segment.key_part.is_some() == is_unique;
             prop_assert!(rowset.segments.iter().all(has_keys));
             found.extend(keys);

@@ -232,7 +232,7 @@ impl Latch {
 }
 
 impl State {
-    fn kill(&mut self, place: &Place, lsn: Lsn) {
+    pub(super) fn kill(&mut self, place: &Place, lsn: Lsn) {
         match place {
             Place::Delta(row) => {
                 let mark = DeltaMark { row: *row, lsn };

@@ -328,6 +328,11 @@ impl Run {
         &self.marks
     }
 
+    /// The last LSN of its rowset.
+    pub fn last(&self) -> Lsn {
+        self.last
+    }
+
     /// The bucket of its rows; `None` if its tablet is not known yet.
     pub fn bucket(&self) -> Option<usize> {
         self.bucket

@@ -66,6 +66,10 @@ impl Swap {
         state.marks.forget_before(first_row);
         state.made.retain(|mark| mark.row >= first_row);
         state.made.shrink_to_fit();
+        let head = state.delta.head();
+        if let Some(unkeyed) = &mut state.unkeyed {
+            unkeyed.begins(head);
+        }
         EndedSwap { state: self.state, first_row }
     }
 }
@@ -114,8 +118,7 @@ impl FlushedRows {
         assert!(numbers.is_sorted_by(|a, b| a.0.end <= b.0.start), "numbers of rows ascend");
         let mut places = vec![(u32::MAX, 0); rows as usize];
         for (written, rowset) in written.iter().zip(0..) {
-            let order = written.rows.as_ref().expect("rows of a keyed table are numbered");
-            for (&row, place) in order.iter().zip(0..) {
+            for (&row, place) in written.rows.iter().zip(0..) {
                 places[row as usize] = (rowset, place);
             }
         }
@@ -228,24 +231,33 @@ fn sections<'a>(
 /// The swap of a merge.
 pub struct MergeSwap {
     pub swap: Swap,
-    /// Where the rows of the result come from.
-    pub rows: RowMap,
+    /// Where the rows of the result come from; `None` if no row of an input has died since it was
+    /// read ([`Self::has_all_deaths`]).
+    pub rows: Option<RowMap>,
 }
 
 impl MergeSwap {
+    /// Whether all marks of these inputs were known when they were read as `read`.
+    pub fn has_all_deaths(read: &[Arc<Rowset>], inputs: &[Arc<Rowset>]) -> bool {
+        let known = read.iter().map(|rowset| rowset.rows() - rowset.flushed_rows());
+        let all = inputs.iter().map(|rowset| rowset.rows() - rowset.rows_at(Lsn(u64::MAX)));
+        known.eq(all)
+    }
+
     /// The marks of the result, by segment and in the order of LSNs, for the inputs as they are in
     /// the view now. What is stored in files has the flushed LSN.
-    pub fn carried(&self, inputs: &[Arc<Rowset>]) -> Vec<(SegmentId, Vec<Mark>)> {
+    fn carried(&self, inputs: &[Arc<Rowset>]) -> Vec<(SegmentId, Vec<Mark>)> {
+        let Some(rows) = &self.rows else { return Vec::new() };
         let marks = inputs
             .iter()
             .flat_map(|rowset| rowset.marks().expect("the rowsets of a keyed table have marks"));
-        let since = marks.zip(self.rows.dead()).map(|(marks, before)| {
+        let since = marks.zip(rows.dead()).map(|(marks, before)| {
             let is_new = |row: &u32| !before.contains(*row);
             let stored = marks.flushed_dead().rows().filter(is_new);
             let stored = stored.map(|row| Mark { row, lsn: marks.flushed() });
             stored.chain(marks.above(marks.flushed())).collect::<Vec<_>>()
         });
-        self.rows.carry(&since.collect::<Vec<_>>())
+        rows.carry(&since.collect::<Vec<_>>())
     }
 
     /// The marks of the result that belong in files, since they are up to the flushed LSN, and the
@@ -272,9 +284,10 @@ impl MergeSwap {
 
     /// The result with the marks of its inputs.
     pub(crate) fn with_marks(&self, added: &Rowset, inputs: &[Arc<Rowset>], at: Lsn) -> Rowset {
-        let carried = self.carried(inputs);
-        let segments = added.segments().iter().zip(carried);
-        let marks = segments.map(|(segment, (id, carried))| {
+        let mut carried = self.carried(inputs).into_iter();
+        let marks = added.segments().iter().map(|segment| {
+            let own = carried.next().unwrap_or((segment.meta().id, Vec::new()));
+            let (id, carried) = own;
             assert_eq!(segment.meta().id, id, "marks are carried by segment");
             let stored = carried.partition_point(|mark| mark.lsn <= at);
             let rows = rows_of(segment.meta().rows);

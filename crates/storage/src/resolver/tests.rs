@@ -279,7 +279,7 @@ impl Store {
     fn show_merge(&mut self, merging: Merging, keys: &[i64]) -> Snapshot {
         let Merging { removed, merged: Merged { rowset, rows } } = merging;
         let (swap, before) = self.swap(keys);
-        let swap = Some(Box::new(MergeSwap { swap, rows: rows.unwrap() }));
+        let swap = Some(Box::new(MergeSwap { swap, rows }));
         let tablet = rowset.tablet;
         let added = Arc::new(self.files.rowset(TABLE, rowset, &self.schema));
         let event = Event::Replace { tablet, removed, added, swap };

@@ -165,7 +165,11 @@ impl Segment {
         self.scan_with(request, share, dead, WaitMode::Awaiting).await
     }
 
-    async fn scan_with(
+    /// Like [`Self::scan`], waiting as is said; the batches wait so as well.
+    ///
+    /// # Errors
+    /// Those of [`Self::scan`].
+    pub async fn scan_with(
         &self,
         request: &ScanRequest,
         share: Share,

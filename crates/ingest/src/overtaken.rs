@@ -1,0 +1,63 @@
+//! Refusals under the append lock: what a statement has looked at is not so any more (keys.md K8).
+
+use freshet_base::{Lsn, Result, SchemaVersion, err};
+
+use crate::state::TableState;
+
+/// What a load of a keyed table has looked at before its append, under the latch of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct LookedUp {
+    /// The end of the table's log when it first looked.
+    pub end: Lsn,
+    /// Whether rows were computed, left out or counted because of stored ones. A TRUNCATE since
+    /// then makes them void (keys.md K8).
+    pub is_derived: bool,
+    /// Whether nothing at all may have entered the table since, of whatever key.
+    pub is_last: bool,
+}
+
+/// Refuses rows that were computed from others which a TRUNCATE has removed since.
+pub(crate) fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
+    let cut = table.delta.truncated().max(table.delta.lost());
+    match looked_up {
+        Some(LookedUp { end, is_derived: true, .. }) if cut > end => Err(err!(
+            Deadlock,
+            "table '{}' was truncated, or its partitions changed, while the statement changed its \
+             rows; try restarting transaction",
+            table.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses rows of a table without a unique key that name others by their values, if its columns
+/// have changed since.
+pub(crate) fn check_columns(
+    table: &TableState,
+    looked_up: Option<LookedUp>,
+    (of_rows, current): (SchemaVersion, SchemaVersion),
+) -> Result<()> {
+    let is_derived = looked_up.is_some_and(|looked_up| looked_up.is_derived);
+    if table.is_keyed || !is_derived || of_rows == current {
+        return Ok(());
+    }
+    Err(err!(
+        Deadlock,
+        "columns of table '{}' changed while the statement changed its rows; try restarting \
+         transaction",
+        table.name()
+    ))
+}
+
+/// Called under the lock of the table.
+pub(crate) fn check_last(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
+    match looked_up {
+        Some(LookedUp { end, is_last: true, .. }) if table.delta.last() > end => Err(err!(
+            Deadlock,
+            "rows were written to table '{}' all the time while the statement changed its rows; \
+             try restarting transaction",
+            table.name()
+        )),
+        _ => Ok(()),
+    }
+}

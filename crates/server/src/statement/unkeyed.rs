@@ -1,0 +1,218 @@
+//! UPDATE and DELETE of tables without a unique key (RFC 0022): the planner finds whole rows, and a
+//! record removes rows with the same values and adds what they become.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::compute::cast;
+use freshet_base::{Result, bail, err};
+use freshet_ingest::{Affected, Copies, LoadTarget, RowChange, WaitLimit};
+use freshet_query::change::{Change, ChangeKind};
+use freshet_query::syntax::Select;
+use freshet_query::{Parameter, RecordBatch};
+use freshet_schema::key::{KeyCodec, Keys};
+use freshet_schema::row::RowCells;
+use freshet_schema::{KeyModel, TableSchema, encode};
+
+use super::assigned::{Assigned, given, note, rules};
+use super::changed::{TRIES_MAX, overtaken, report};
+use super::query;
+use crate::accounts::SessionMemory;
+use crate::reply::{Reply, bounded};
+use crate::session::Session;
+
+/// Runs UPDATE or DELETE outside of a transaction.
+///
+/// # Errors
+/// Names, expressions, values; what an AGGREGATE KEY does not allow.
+pub async fn change(
+    session: &mut Session,
+    change: &Change,
+    target: &LoadTarget,
+    parameters: &[Parameter],
+) -> Result<Reply> {
+    if target.table().key_model == KeyModel::Aggregate {
+        check_aggregate(change, target)?;
+    }
+    let plan = match &change.kind {
+        ChangeKind::Delete | ChangeKind::Lock(_) => None,
+        ChangeKind::Update { set } => {
+            let plan = Assigned::new(session, target, set, change.ignores)?;
+            let computed = change.computed(&plan.exprs())?;
+            Some((plan, computed))
+        }
+    };
+    if plan.is_none() {
+        // The statement reads no other rows of the table than those that it removes.
+        change.computed(&[])?;
+    }
+    for _ in 0..TRIES_MAX {
+        let (rows, _memory) = candidates(session, change, target, parameters).await?;
+        let (changes, matched) = match &plan {
+            None => {
+                let removed = rows.into_iter().map(|old| RowChange { old, new: None });
+                (removed.collect::<Vec<_>>(), 0)
+            }
+            Some((plan, computed)) => {
+                updates(session, target, (plan, computed), rows, parameters).await?
+            }
+        };
+        let copies = if change.is_joined() { Copies::All } else { Copies::One };
+        let engine = Arc::clone(&session.shared.engine);
+        let patience = WaitLimit::For(session.settings.insert_timeout.time());
+        let changed = engine.change_rows(target, &changes, copies, patience);
+        match bounded(session, changed).await? {
+            Affected::Rows(rows, loaded) => {
+                return Ok(report(session, &change.kind, &loaded, matched.max(rows), rows));
+            }
+            Affected::Overtaken => {}
+        }
+    }
+    Err(overtaken(target))
+}
+
+/// What rows with an AGGREGATE KEY, which are stored in parts, allow: DELETE of whole keys.
+fn check_aggregate(change: &Change, target: &LoadTarget) -> Result<()> {
+    let (name, schema) = (&target.table().name, target.schema());
+    if change.kind != ChangeKind::Delete {
+        bail!(
+            NotSupported,
+            "UPDATE is not supported for table '{name}', which has an AGGREGATE KEY: load rows \
+             that change its values by their functions"
+        );
+    }
+    if change.is_joined() || change.is_limited() {
+        bail!(
+            NotSupported,
+            "DELETE with LIMIT or of joined tables is not supported for table '{name}', which has \
+             an AGGREGATE KEY"
+        );
+    }
+    let of_key = |column: &String| {
+        let key = schema.sort_key.iter().map(|&at| &schema.columns[at].name);
+        key.clone().any(|name| name.eq_ignore_ascii_case(column))
+    };
+    let Some(columns) = change.condition_columns() else {
+        bail!(
+            NotSupported,
+            "DELETE with a subquery is not supported for table '{name}', which has an AGGREGATE KEY"
+        );
+    };
+    match columns.iter().find(|column| schema.position(column).is_some() && !of_key(column)) {
+        None => Ok(()),
+        Some(column) => Err(err!(
+            NotSupported,
+            "DELETE from table '{name}', which has an AGGREGATE KEY, may name columns of the key \
+             alone in its WHERE, and not '{column}'"
+        )),
+    }
+}
+
+/// The rows that the statement would change if it ran now, encoded with the columns of the table;
+/// of a table with an AGGREGATE KEY rows with their key alone. Where tables are joined, each once.
+async fn candidates(
+    session: &mut Session,
+    change: &Change,
+    target: &LoadTarget,
+    parameters: &[Parameter],
+) -> Result<(Vec<Vec<u8>>, SessionMemory)> {
+    let schema = target.schema();
+    let is_combined = schema.is_combined();
+    let read = match is_combined {
+        false => Arc::clone(schema),
+        true => {
+            let key = schema.sort_key.iter().map(|&at| schema.columns[at].clone());
+            let count = schema.sort_key.len();
+            Arc::new(TableSchema::new(schema.version, key.collect(), (0..count).collect()))
+        }
+    };
+    let names = read.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
+    let select = change.candidates(&names);
+    let losses = session.settings.losses(target.table().form);
+    let (_, mut found) = query::run(session, &select, parameters.to_vec(), losses).await?;
+    let mut memory = SessionMemory::new(&session.usage);
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while let Some(batch) = bounded(session, found.next()).await? {
+        let before = rows.len();
+        let batch = of_types(&batch, &read)?;
+        match is_combined {
+            false => put_rows(&batch, &read, &mut rows),
+            true => put_keys(&batch, &read, schema, &mut rows)?,
+        }
+        bytes += rows[before..].iter().map(|row| row.len() as u64 + 64).sum::<u64>();
+        memory.resize(2 * bytes)?;
+    }
+    note(session, &rules(session, target, change.ignores), found.warnings())?;
+    if change.is_joined() {
+        let mut known = BTreeSet::new();
+        rows.retain(|row| known.insert(row.clone()));
+    }
+    Ok((rows, memory))
+}
+
+/// The columns of a query in the types in which the table has them.
+fn of_types(batch: &RecordBatch, schema: &TableSchema) -> Result<RecordBatch> {
+    let fields = schema.arrow().fields().iter().zip(batch.columns());
+    let columns = fields.map(|(field, column)| match column.data_type() == field.data_type() {
+        true => Ok(Arc::clone(column)),
+        false => cast(column, field.data_type()),
+    });
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
+    let batch =
+        columns.and_then(|columns| RecordBatch::try_new(Arc::clone(schema.arrow()), columns));
+    batch.map_err(|error| err!(Internal, "rows of a table do not have its columns: {error}"))
+}
+
+fn put_rows(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Vec<u8>>) {
+    let mut encoded = Vec::new();
+    encode(batch, schema, &mut encoded);
+    let (cells, mut rest) = (RowCells::new(schema), encoded.as_slice());
+    for _ in 0..batch.num_rows() {
+        let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        rows.push(row.to_vec());
+        rest = behind;
+    }
+}
+
+fn put_keys(
+    batch: &RecordBatch,
+    alone: &TableSchema,
+    schema: &TableSchema,
+    rows: &mut Vec<Vec<u8>>,
+) -> Result<()> {
+    let (keys, codec) = (Keys::of_batch(batch, alone), KeyCodec::of_sort_key(schema));
+    for at in 0..keys.len() {
+        let mut row = Vec::new();
+        let put = codec.put_row(schema, keys.key(at), &mut row);
+        put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
+        rows.push(row);
+    }
+    Ok(())
+}
+
+/// What an UPDATE makes of rows, without those that stay as they are, and how many it is of.
+async fn updates(
+    session: &mut Session,
+    target: &LoadTarget,
+    (plan, computed): (&Assigned, &Select),
+    rows: Vec<Vec<u8>>,
+    parameters: &[Parameter],
+) -> Result<(Vec<RowChange>, u64)> {
+    if rows.is_empty() {
+        return Ok((Vec::new(), 0));
+    }
+    let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
+    let given = (given(target, &old, None)?, old.len());
+    let new = plan.compute(session, computed, given, parameters.to_vec()).await?;
+    let (mut changes, mut matched) = (Vec::new(), 0);
+    for (at, old) in rows.into_iter().enumerate() {
+        let Some(values) = new.of(at) else { continue };
+        matched += 1;
+        let mut row = Vec::new();
+        if plan.apply(&old, values, &mut row) {
+            changes.push(RowChange { old, new: Some(row) });
+        }
+    }
+    crate::insert::told(session, new.warnings);
+    Ok((changes, matched))
+}
