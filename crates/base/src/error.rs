@@ -144,6 +144,8 @@ codes! {
     WrongUsage = 1221 "HY000" 400;
     /// The two sides of a UNION differ in columns.
     SetColumns = 1222 "21000" 400;
+    /// The account has used up what it may do in an hour, or has as many connections as it may.
+    UserLimit = 1226 "42000" 429;
     /// The user lacks a server-wide privilege.
     PrivilegeMissing = 1227 "42000" 403;
     /// The variable exists in another scope only.
@@ -277,6 +279,10 @@ codes! {
     InvalidYear = 1818 "HY000" 400;
     /// A password hash that is not in its plugin's format.
     PasswordFormat = 1827 "HY000" 400;
+    /// The password has expired, and the session must change it first.
+    MustChangePassword = 1820 "HY000" 403;
+    /// The password has expired, and the client cannot change it.
+    PasswordExpired = 1862 "HY000" 403;
     ConnectionKilled = 1927 "70100" 499;
     /// A logarithm of zero or of a negative number.
     NoLogarithm = 3020 "2201E" 400;
@@ -286,6 +292,8 @@ codes! {
     AggregateOrder = 3028 "HY000" 400;
     /// A lock name that is empty or too long.
     LockName = 3057 "42000" 400;
+    /// ACCOUNT LOCK.
+    AccountLocked = 3118 "HY000" 403;
     InvalidJson = 3140 "22032" 400;
     InvalidJsonPath = 3143 "42000" 400;
     /// A key of a JSON column.
@@ -318,6 +326,8 @@ codes! {
     PartitionColumn = 3855 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
+    /// The password of the account was wrong too often in a row.
+    AccountBlocked = 3955 "HY000" 403;
     /// Options of a sequence that do not go together.
     SequenceInvalid = 4082 "HY000" 400;
     /// A sequence has no further value.

@@ -21,6 +21,7 @@ mod sequence;
 mod table;
 mod term;
 mod user;
+mod user_options;
 mod view;
 
 use prost::Message;

@@ -51,6 +51,7 @@ mod term;
 mod test;
 mod user;
 mod user_admin;
+mod user_options;
 mod view;
 mod view_admin;
 
@@ -92,4 +93,5 @@ pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
 pub use user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
 pub use user_admin::UserAdmin;
+pub use user_options::{FailedLogins, LockTime, UserLimits, UserOption, UserOptions};
 pub use view::{TextMode, View};

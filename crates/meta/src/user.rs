@@ -1,6 +1,7 @@
 //! Accounts, authentication data and grants.
 
 use crate::privilege::Privileges;
+use crate::user_options::UserOptions;
 
 /// An account with a host pattern, such as `'app'@'10.%'`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -93,6 +94,8 @@ pub struct AuthData {
     /// digest.
     pub sha2_slow: Option<String>,
     pub tls: TlsRequirement,
+    /// When the password was set, in seconds since 1970; 0 where that is not known.
+    pub changed_seconds: u64,
 }
 
 impl AuthData {
@@ -160,13 +163,22 @@ pub struct User {
     pub roles: Vec<GrantedRole>,
     /// The roles that are active behind a login, ordered; some may not be granted any more.
     pub default_roles: Vec<Account>,
+    pub options: UserOptions,
 }
 
 impl User {
     /// A user without privileges.
     pub fn new(account: Account, auth: AuthData) -> Self {
         let (grants, roles, default_roles) = (Vec::new(), Vec::new(), Vec::new());
-        Self { account, auth, locked: false, grants, roles, default_roles }
+        let options = UserOptions::default();
+        Self { account, auth, locked: false, grants, roles, default_roles, options }
+    }
+
+    /// Whether its password must be changed before anything else.
+    pub fn is_expired(&self, now_seconds: u64) -> bool {
+        let lifetime = u64::from(self.options.lifetime_days) * 24 * 3600;
+        let is_old = self.auth.changed_seconds.saturating_add(lifetime) <= now_seconds;
+        self.options.is_expired || lifetime > 0 && is_old
     }
 
     /// The privileges granted on exactly this object.

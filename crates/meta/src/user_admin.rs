@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::privilege::{Privilege, Privileges};
 use crate::user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
+use crate::user_options::UserOption;
 
 /// Maximum number of accounts on a server.
 const USERS_MAX: usize = 10_000;
@@ -41,6 +42,19 @@ impl UserAdmin<'_> {
         if_not_exists: bool,
     ) -> Result<bool> {
         let user = User::new(account.clone(), auth);
+        self.create_with_options(by, user, if_not_exists)
+    }
+
+    /// CREATE USER by `by`, of an account with options; returns whether it existed.
+    ///
+    /// # Errors
+    /// As [`Self::create_user`].
+    pub fn create_with_options<'a>(
+        &self,
+        by: impl Into<Actor<'a>>,
+        user: User,
+        if_not_exists: bool,
+    ) -> Result<bool> {
         self.create(by.into(), user, if_not_exists, "CREATE USER")
     }
 
@@ -90,6 +104,31 @@ impl UserAdmin<'_> {
                 authorize_over(catalog, by, account)?;
             }
             user.auth = AuthData { tls: user.auth.tls, ..auth };
+            user.options.is_expired = false;
+            Ok(user)
+        })
+    }
+
+    /// ALTER USER by `by` with options.
+    ///
+    /// # Errors
+    /// 1227 if `by` may not change it; 1396 if it does not exist, and to lock `root`.
+    pub fn set_options<'a>(
+        &self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        options: &[UserOption],
+    ) -> Result<()> {
+        let by = by.into();
+        self.change_user(account, "ALTER USER", |catalog, mut user| {
+            authorize_over(catalog, by, account)?;
+            if *account == Account::root() && options.contains(&UserOption::Locked(true)) {
+                bail!(
+                    CannotUser,
+                    "Operation ALTER USER failed for {account}: somebody must be able to unlock it"
+                );
+            }
+            user.options = options.iter().fold(user.options, |all, option| all.with(*option));
             Ok(user)
         })
     }

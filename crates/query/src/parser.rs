@@ -26,6 +26,7 @@ mod set;
 mod show;
 mod size;
 mod types;
+mod user_options;
 mod users;
 mod view;
 
@@ -33,7 +34,7 @@ mod view;
 mod tests;
 
 use freshet_base::{Result, err};
-use freshet_meta::{DatabaseMode, TlsRequirement};
+use freshet_meta::{DatabaseMode, TlsRequirement, UserOption};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -146,12 +147,14 @@ pub enum Statement {
         users: Vec<(freshet_meta::Account, Authentication)>,
         /// REQUIRE.
         tls: Option<TlsRequirement>,
+        options: Vec<UserOption>,
         if_not_exists: bool,
     },
     AlterUser {
         users: Vec<(freshet_meta::Account, Authentication)>,
         /// REQUIRE.
         tls: Option<TlsRequirement>,
+        options: Vec<UserOption>,
     },
     DropUser {
         users: Vec<freshet_meta::Account>,
@@ -430,11 +433,11 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("USER") {
         let if_not_exists = cursor.words("IF NOT EXISTS");
-        let (users, tls) = users::identified_accounts(cursor)?;
+        let (users, tls, options) = users::identified_accounts(cursor)?;
         if cursor.words("DEFAULT ROLE") {
             return Err(refuse("DEFAULT ROLE in CREATE USER"));
         }
-        return Ok(Statement::CreateUser { users, tls, if_not_exists });
+        return Ok(Statement::CreateUser { users, tls, options, if_not_exists });
     }
     if cursor.words("ROLE") {
         return roles::create(cursor).map(role_statement);
@@ -514,13 +517,13 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("USER") {
         cursor.words("IF EXISTS");
-        let (users, tls) = users::identified_accounts(cursor)?;
+        let (users, tls, options) = users::identified_accounts(cursor)?;
         if cursor.words("DEFAULT ROLE") {
             let accounts = users.into_iter().map(|(account, _)| account).collect();
             let roles = roles::default_roles(cursor)?;
             return Ok(role_statement(RoleStatement::SetDefault { roles, accounts }));
         }
-        return Ok(Statement::AlterUser { users, tls });
+        return Ok(Statement::AlterUser { users, tls, options });
     }
     if cursor.words("SEQUENCE") {
         return sequence::alter(cursor).map(sequence_statement);

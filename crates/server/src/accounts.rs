@@ -13,11 +13,12 @@ use freshet_base::budget::{Budget, Permit};
 use freshet_base::clock::Deadline;
 use freshet_base::{ByteSize, Error, Result, Retry, bail, err};
 use freshet_ingest::Engine;
-use freshet_meta::Account;
+use freshet_meta::{Account, UserLimits};
 use parking_lot::Mutex;
 
 /// Above this number of accounts, unused entries are removed.
 const FORGOTTEN_FROM: usize = 1024;
+const HOUR: Duration = Duration::from_secs(3600);
 /// The retry time in errors that pass when other requests of the account finish.
 const RETRY_AFTER: Duration = Duration::from_millis(400);
 
@@ -50,12 +51,66 @@ pub struct AccountUsage {
     receiving: Budget,
     /// Stream loads that run.
     loads: AtomicUsize,
+    /// What was done in the hour that began with the first of it.
+    hour: Mutex<Hour>,
+}
+
+/// What is counted by the hour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hourly {
+    Queries,
+    Updates,
+    Connections,
+}
+
+#[derive(Default)]
+struct Hour {
+    began: Duration,
+    queries: u32,
+    updates: u32,
+    connections: u32,
 }
 
 /// The right to run one stream load; released on drop.
 pub struct LoadSlot(Arc<AccountUsage>);
 
 impl AccountUsage {
+    /// Counts one more, unless there is no limit of it.
+    ///
+    /// # Errors
+    /// 1226 at the limit.
+    pub fn count(&self, limits: &UserLimits, what: Hourly, now: Duration) -> Result<()> {
+        let (max, resource) = match what {
+            Hourly::Queries => (limits.queries_per_hour, "max_questions"),
+            Hourly::Updates => (limits.updates_per_hour, "max_updates"),
+            Hourly::Connections => (limits.connections_per_hour, "max_connections_per_hour"),
+        };
+        if max == 0 {
+            return Ok(());
+        }
+        let mut hour = self.hour.lock();
+        if now.saturating_sub(hour.began) >= HOUR {
+            *hour = Hour { began: now, ..Hour::default() };
+        }
+        let counted = match what {
+            Hourly::Queries => &mut hour.queries,
+            Hourly::Updates => &mut hour.updates,
+            Hourly::Connections => &mut hour.connections,
+        };
+        if *counted >= max {
+            let left = HOUR.saturating_sub(now.saturating_sub(hour.began));
+            bail!(
+                UserLimit,
+                "User '{}' has exceeded the '{resource}' resource (current value: {max}); it \
+                 begins anew in {} minutes",
+                self.account.name,
+                left.as_secs() / 60 + 1
+            );
+        }
+        *counted += 1;
+        Ok(())
+    }
+
     /// A slot for one more stream load of the account, which may have `loads_max`.
     ///
     /// # Errors
@@ -108,6 +163,7 @@ impl Accounts {
             kept_of_all: self.kept.clone(),
             receiving: Budget::new("account_receive_memory", self.receiving_bytes_max),
             loads: AtomicUsize::new(0),
+            hour: Mutex::default(),
         });
         all.insert(account.clone(), Arc::clone(&usage));
         usage

@@ -1,5 +1,6 @@
 //! Checking passwords: accounts of the catalog and the authentication plugins of the protocol.
 
+mod attempts;
 mod guard;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use tokio::runtime::Handle;
 
 use crate::tls::Transport;
 use crate::variables::Globals;
+use attempts::Attempts;
 use guard::{Delays, Guard};
 
 /// Characters per line of PEM.
@@ -91,6 +93,7 @@ pub struct Passwords {
     /// hash differs and the entry is invalid.
     fast_hashes: Mutex<HashMap<Account, (SlowHash, [u8; 32])>>,
     guard: Guard,
+    attempts: Attempts,
     /// Seeds the decoy credentials of unknown users, so that they stay the same for a name.
     decoys: RandomState,
     globals: Arc<Globals>,
@@ -110,6 +113,7 @@ impl Passwords {
             key: ServerKey::default(),
             fast_hashes: Mutex::default(),
             guard: Guard::default(),
+            attempts: Attempts::default(),
             decoys: RandomState::new(),
             globals,
             threads: Handle::current(),
@@ -269,13 +273,70 @@ impl Passwords {
             }
         };
         self.record_attempt(clock, user, peer, accepted && account.is_some());
-        let Some(account) = account.filter(|_| accepted) else {
-            return Err(denied(user, peer, !password.is_empty()));
+        let given = !password.is_empty();
+        let account = match (accepted, account) {
+            (true, Some(account)) => account,
+            (_, tried) => return Err(self.refused(engine, tried.as_ref(), user, peer, given)),
         };
         self.cache_fast_hash(&account, &credential, Credential::sha2_fast(password.as_bytes()));
-        check_required(engine, &account, transport, peer, !password.is_empty())?;
+        self.admit(engine, &account, transport, peer, given)?;
         refuse_open_root(&account, &credential, peer)?;
         Ok(account)
+    }
+
+    /// Whether an account whose password was right may come in.
+    ///
+    /// # Errors
+    /// 3955 after too many failures, 1045 on a connection that is not encrypted as the account
+    /// asks for, 3118 for one that is locked.
+    pub fn admit(
+        &self,
+        engine: &Engine,
+        account: &Account,
+        transport: Transport,
+        peer: IpAddr,
+        password_given: bool,
+    ) -> Result<()> {
+        let catalog = engine.catalog();
+        let Some(user) = catalog.user(account) else {
+            return Err(denied(&account.name, peer, password_given));
+        };
+        self.attempts.note(user, true, engine.clock().wall_micros())?;
+        let met = match user.auth.tls {
+            TlsRequirement::None => true,
+            TlsRequirement::Ssl => transport.encrypted,
+            TlsRequirement::X509 => transport.certified,
+        };
+        if !met {
+            return Err(denied(&account.name, peer, password_given));
+        }
+        if user.options.is_locked {
+            bail!(AccountLocked, "Access denied for user {account}. Account is locked.");
+        }
+        Ok(())
+    }
+
+    /// The error of a wrong password for the account that was tried, if there is one.
+    pub fn refused(
+        &self,
+        engine: &Engine,
+        tried: Option<&Account>,
+        user: &str,
+        peer: IpAddr,
+        password_given: bool,
+    ) -> Error {
+        let catalog = engine.catalog();
+        let tried = tried.and_then(|account| catalog.user(account));
+        let noted = tried.map(|user| self.attempts.note(user, false, engine.clock().wall_micros()));
+        match noted {
+            Some(Err(blocked)) => blocked,
+            _ => denied(user, peer, password_given),
+        }
+    }
+
+    /// Forgets the failures of an account, which is not locked by them any more.
+    pub fn forget_failures(&self, account: &Account) {
+        self.attempts.forget(account);
     }
 
     /// Runs slow computations outside of the I/O threads.
@@ -386,27 +447,6 @@ pub fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr
         ));
     }
     Ok(())
-}
-
-/// Refuses an account whose connection is not encrypted as the account asks for.
-///
-/// # Errors
-/// 1045.
-pub fn check_required(
-    engine: &Engine,
-    account: &Account,
-    transport: Transport,
-    peer: IpAddr,
-    password_given: bool,
-) -> Result<()> {
-    let catalog = engine.catalog();
-    let required = catalog.user(account).map_or(TlsRequirement::None, |user| user.auth.tls);
-    let met = match required {
-        TlsRequirement::None => true,
-        TlsRequirement::Ssl => transport.encrypted,
-        TlsRequirement::X509 => transport.certified,
-    };
-    if met { Ok(()) } else { Err(denied(&account.name, peer, password_given)) }
 }
 
 /// The error of a failed login.

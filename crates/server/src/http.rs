@@ -124,7 +124,8 @@ impl Http {
         let all = self.config.connections_max;
         let share = share_of(all);
         let of_address = self.config.address_connections_max.unwrap_or(share);
-        SlotLimits { all, of_address, of_account: Some(share), unauthenticated: 0, admins: 0 }
+        let (own, of_account) = (None, Some(share));
+        SlotLimits { all, of_address, of_account, own, unauthenticated: 0, admins: 0 }
     }
 
     /// The maximum number of concurrent loads of one account.

@@ -2,6 +2,7 @@
 
 mod currents;
 mod hinted;
+mod options;
 mod temporary;
 mod transact;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, TxnId, err};
 use freshet_ingest::{LoadBuffer, Loaded, UsedIds, names};
 use freshet_meta::{
-    Account, ActiveRoles, Actor, Object, Privilege, authorize, is_reserved_database,
+    Account, ActiveRoles, Actor, Object, Privilege, UserLimits, authorize, is_reserved_database,
     require_visible,
 };
 use freshet_query::parser::Parsed;
@@ -23,6 +24,7 @@ use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 pub use currents::Currents;
 pub use hinted::Hinted;
+pub use options::seconds;
 pub use temporary::{TemporaryName, TemporaryTables};
 
 use crate::Shared;
@@ -193,6 +195,10 @@ pub struct Session {
     /// Its entry in the process list.
     pub process: Arc<Process>,
     pub client: Client,
+    /// What its account may do in an hour.
+    limits: UserLimits,
+    /// Whether its password has expired: nothing else is done before it is changed.
+    pub must_change_password: bool,
     /// Memory and loads of its account.
     pub usage: Arc<AccountUsage>,
     pub database: Option<Arc<str>>,
@@ -260,6 +266,8 @@ impl Session {
             shared,
             process,
             client,
+            limits: UserLimits::default(),
+            must_change_password: false,
             database: None,
             variables,
             sets_group_commit: false,
@@ -285,6 +293,7 @@ impl Session {
         };
         session.adopt_client();
         session.adopt_roles();
+        session.adopt_options();
         session
     }
 
@@ -362,6 +371,7 @@ impl Session {
         self.client.account = account;
         self.database = None;
         self.reset();
+        self.adopt_options();
     }
 
     /// `SET @name = value`.

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::ByteSize;
 use freshet_base::metrics::Metrics;
+use freshet_base::{ByteSize, Result};
 use freshet_ingest::Engine;
-use freshet_meta::{Account, Object, Privilege, authorize};
+use freshet_meta::{Account, Object, Privilege, UserLimits, authorize};
 use freshet_query::engine::QueryEngine;
 use freshet_query::session::Value;
 use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
 use tokio::runtime::Handle;
 
-use crate::accounts::{Accounts, MemoryLimits};
+use crate::accounts::{Accounts, Hourly, MemoryLimits};
 use crate::alter_jobs::AlterJobs;
 use crate::auth::Passwords;
 use crate::load_book::LoadBook;
@@ -22,7 +22,10 @@ use crate::load_limits::LoadLimits;
 use crate::locks::Locks;
 use crate::point::PointPlans;
 use crate::process::Processes;
-use crate::slots::{ADMIN_SLOTS, ConnectionSlots, SlotLimits, UNAUTHENTICATED_SLOTS, share_of};
+use crate::slots::{
+    ADMIN_SLOTS, ConnectionSlot, ConnectionSlots, SlotLimits, UNAUTHENTICATED_SLOTS,
+    own_connections, share_of,
+};
 use crate::tls::{Tls, TlsSettings};
 use crate::variables::Globals;
 
@@ -190,9 +193,28 @@ impl Shared {
             all: self.globals.number("max_connections"),
             of_address: self.globals.number("max_address_connections"),
             of_account: Some(self.globals.number("max_user_connections")).filter(|max| *max > 0),
+            own: None,
             unauthenticated: UNAUTHENTICATED_SLOTS,
             admins: ADMIN_SLOTS,
         }
+    }
+
+    /// Gives the slot of a connection to the account that has logged in.
+    ///
+    /// # Errors
+    /// 1040, 1203 and 1226 at the limits of the server and of the account.
+    pub fn seat(&self, slot: &mut ConnectionSlot, account: &Account) -> Result<()> {
+        let limits = self.user_limits(account);
+        let now = self.engine.clock().now();
+        self.accounts.of(account).count(&limits, Hourly::Connections, now)?;
+        let slots = SlotLimits { own: own_connections(&limits), ..self.slot_limits() };
+        slot.assign(account, &slots, self.is_admin(account))
+    }
+
+    /// The limits of an account.
+    pub fn user_limits(&self, account: &Account) -> UserLimits {
+        let catalog = self.engine.catalog();
+        catalog.user(account).map(|user| user.options.limits).unwrap_or_default()
     }
 
     /// The login timeout, as SET GLOBAL last set it.

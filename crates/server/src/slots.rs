@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use freshet_base::{Error, Result, bail, err};
-use freshet_meta::Account;
+use freshet_meta::{Account, UserLimits};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -30,10 +30,17 @@ pub struct SlotLimits {
     pub of_address: usize,
     /// Per account; `None`: no separate limit.
     pub of_account: Option<usize>,
+    /// What MAX_USER_CONNECTIONS says of this account, and of administrators, too.
+    pub own: Option<usize>,
     /// Additional unauthenticated connections.
     pub unauthenticated: usize,
     /// Additional connections of administrators.
     pub admins: usize,
+}
+
+/// The connections that an account may have by its own limits.
+pub fn own_connections(limits: &UserLimits) -> Option<usize> {
+    Some(limits.connections as usize).filter(|max| *max > 0)
 }
 
 /// The default limit of one address or account: three quarters of all, so that others always have
@@ -140,6 +147,18 @@ impl UsedSlots {
         Some(left)
     }
 
+    fn check_own(&self, account: &Account, limits: &SlotLimits) -> Result<()> {
+        let used = count(&self.logged_in_by_account, account);
+        match limits.own.filter(|max| used >= *max) {
+            Some(max) => bail!(
+                UserLimit,
+                "User '{}' has exceeded the 'max_user_connections' resource (current value: {max})",
+                account.name
+            ),
+            None => Ok(()),
+        }
+    }
+
     fn check_limits(
         &self,
         address: IpAddr,
@@ -151,6 +170,7 @@ impl UsedSlots {
         if self.logged_in >= limits.all + admins {
             return Err(full());
         }
+        self.check_own(account, limits)?;
         if is_admin {
             return Ok(());
         }

@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;
+#[path = "rights/options.rs"]
+mod options;
 #[path = "rights/temporary.rs"]
 mod temporary;
 

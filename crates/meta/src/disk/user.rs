@@ -2,9 +2,11 @@
 
 use prost::{Message, Oneof};
 
+use super::user_options::UserOptionsForm;
 use super::{OnDisk, Unreadable, forms, from_forms, numbered, required};
 use crate::privilege::Privilege;
 use crate::user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
+use crate::user_options::UserOptions;
 
 /// It has no `Debug`, to keep hashes out of logs.
 #[derive(Clone, PartialEq, Message)]
@@ -28,6 +30,10 @@ pub struct UserForm {
     roles: Vec<GrantedRoleForm>,
     #[prost(message, repeated, tag = "9")]
     default_roles: Vec<AccountForm>,
+    #[prost(message, optional, tag = "10")]
+    options: Option<UserOptionsForm>,
+    #[prost(uint64, optional, tag = "11")]
+    changed_seconds: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -116,6 +122,11 @@ impl OnDisk for User {
             locked: Some(self.locked).filter(|locked| *locked),
             roles: forms(&self.roles),
             default_roles: forms(&self.default_roles),
+            // Absent where there are none, as in accounts from before there were options.
+            options: Some(self.options)
+                .filter(|options| *options != UserOptions::default())
+                .map(|options| options.form()),
+            changed_seconds: Some(self.auth.changed_seconds).filter(|seconds| *seconds > 0),
         }
     }
 
@@ -125,11 +136,17 @@ impl OnDisk for User {
         let tls = form.tls.map(TlsRequirement::from_form).transpose()?.unwrap_or_default();
         Ok(Self {
             account: Account { name: form.name, host: form.host },
-            auth: AuthData { native, sha2_slow: form.sha2_slow, tls },
+            auth: AuthData {
+                native,
+                sha2_slow: form.sha2_slow,
+                tls,
+                changed_seconds: form.changed_seconds.unwrap_or_default(),
+            },
             locked: form.locked.unwrap_or_default(),
             grants: from_forms(form.grants)?,
             roles: from_forms(form.roles)?,
             default_roles: from_forms(form.default_roles)?,
+            options: form.options.map(UserOptions::from_form).transpose()?.unwrap_or_default(),
         })
     }
 }

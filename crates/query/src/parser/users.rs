@@ -2,10 +2,11 @@
 
 use freshet_base::{Result, err};
 pub use freshet_meta::Account;
-use freshet_meta::{GrantObject, Privilege, Privileges, TlsRequirement};
+use freshet_meta::{GrantObject, Privilege, Privileges, TlsRequirement, UserOption};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
+use super::user_options;
 
 /// How an account authenticates.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -123,26 +124,14 @@ fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Accounts with their authentication, and what REQUIRE asks of all of them.
-type Identified = (Vec<(Account, Authentication)>, Option<TlsRequirement>);
+/// Accounts with their authentication, what REQUIRE asks of all of them, and their options.
+type Identified = (Vec<(Account, Authentication)>, Option<TlsRequirement>, Vec<UserOption>);
 
-/// Parses accounts with their authentication and REQUIRE; other options have no effect.
+/// Parses accounts with their authentication, REQUIRE and options.
 pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Identified> {
     let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
     let required = cursor.words("REQUIRE").then(|| requirement(cursor)).transpose()?;
-    const OPTIONS: [&str; 7] = [
-        "WITH",
-        "PASSWORD",
-        "ACCOUNT",
-        "COMMENT",
-        "ATTRIBUTE",
-        "FAILED_LOGIN_ATTEMPTS",
-        "PASSWORD_LOCK_TIME",
-    ];
-    if cursor.one_of(&OPTIONS).is_some() {
-        cursor.skip();
-    }
-    Ok((all, required))
+    Ok((all, required, user_options::options(cursor)?))
 }
 
 /// Parses what follows REQUIRE.

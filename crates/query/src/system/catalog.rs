@@ -454,6 +454,10 @@ pub fn default_roles(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         .collect()
 }
 
+fn yes_or_no(yes: bool) -> Cell {
+    (if yes { "Y" } else { "N" }).into()
+}
+
 pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let users = system.snapshot.catalog.users();
     users
@@ -464,7 +468,16 @@ pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 "caching_sha2_password".into(),
                 // Password hashes are never displayed.
                 "".into(),
-                (if user.locked { "Y" } else { "N" }).into(),
+                yes_or_no(user.locked || user.options.is_locked),
+                yes_or_no(user.options.is_expired),
+                match user.options.lifetime_days {
+                    0 => Cell::Null,
+                    days => Cell::Int(days.into()),
+                },
+                Cell::Int(user.options.limits.queries_per_hour.into()),
+                Cell::Int(user.options.limits.updates_per_hour.into()),
+                Cell::Int(user.options.limits.connections_per_hour.into()),
+                Cell::Int(user.options.limits.connections.into()),
             ]
         })
         .collect()

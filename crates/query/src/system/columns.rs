@@ -277,7 +277,13 @@ pub const TABLES: &[SystemTable] = &[
         User,
         plugin,
         authentication_string,
-        account_locked
+        account_locked,
+        password_expired,
+        #password_lifetime,
+        #max_questions,
+        #max_updates,
+        #max_connections,
+        #max_user_connections
     ),
     table!("mysql", "db", Rows::None, Host, Db, User),
     table!(

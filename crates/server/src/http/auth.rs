@@ -2,13 +2,14 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use freshet_base::{Result, err};
+use freshet_base::{Result, bail, err};
 use freshet_meta::Account;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
 use super::Http;
 use super::client::Client;
+use crate::accounts::Hourly;
 
 /// The account that sends a request.
 ///
@@ -25,7 +26,27 @@ pub(super) async fn authenticate(
     let (user, password) =
         value.and_then(basic).ok_or_else(|| err!(AccessDenied, "no valid Basic authorization"))?;
     let (peer, transport) = (client.address.ip(), client.transport());
-    http.passwords.check(&http.engine, &user, &password, peer, transport).await
+    let account = http.passwords.check(&http.engine, &user, &password, peer, transport).await?;
+    check_options(http, &account)?;
+    Ok(account)
+}
+
+/// Refuses a request that the options of its account do not allow.
+fn check_options(http: &Http, account: &Account) -> Result<()> {
+    let catalog = http.engine.catalog();
+    let Some(user) = catalog.user(account) else { return Ok(()) };
+    if user.is_expired(crate::session::seconds(&**http.clock())) {
+        bail!(
+            MustChangePassword,
+            "You must reset your password using ALTER USER statement before executing this \
+             statement; connect by the MySQL protocol for it"
+        );
+    }
+    let limits = &user.options.limits;
+    match limits.is_hourly() {
+        true => http.accounts.of(account).count(limits, Hourly::Queries, http.clock().now()),
+        false => Ok(()),
+    }
 }
 
 /// The user name and password of `Basic <base64 of user:password>`.

@@ -11,8 +11,9 @@ use freshet_meta::Account;
 use parking_lot::Mutex;
 
 use super::Http;
+use crate::accounts::Hourly;
 use crate::io::Acks;
-use crate::slots::ConnectionSlot;
+use crate::slots::{ConnectionSlot, SlotLimits, own_connections};
 use crate::tls::Transport;
 
 /// The client of a connection.
@@ -43,10 +44,13 @@ impl Client {
     /// Assigns the connection slot to an authenticated account.
     ///
     /// # Errors
-    /// 1040 and 1203 at the limits.
+    /// 1040, 1203 and 1226 at the limits.
     pub(super) fn assign_slot(&self, http: &Http, account: &Account) -> Result<()> {
         if !self.activity.authenticated.load(Ordering::Relaxed) {
-            self.slot.lock().assign(account, &http.slot_limits(), false)?;
+            let limits = http.sessions.user_limits(account);
+            http.accounts.of(account).count(&limits, Hourly::Connections, http.clock().now())?;
+            let slots = SlotLimits { own: own_connections(&limits), ..http.slot_limits() };
+            self.slot.lock().assign(account, &slots, false)?;
             self.activity.authenticated.store(true, Ordering::Relaxed);
         }
         Ok(())

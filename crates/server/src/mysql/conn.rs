@@ -425,8 +425,7 @@ impl Connection {
             () = shared.engine.clock().sleep(shared.connect_timeout()) => return Err(End::Closed),
         };
         let admitted = proven.and_then(|account| {
-            let is_admin = shared.is_admin(&account);
-            self.slot.assign(&account, &shared.slot_limits(), is_admin)?;
+            shared.seat(&mut self.slot, &account)?;
             Ok(account)
         });
         let account = match admitted {

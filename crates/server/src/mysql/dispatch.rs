@@ -41,6 +41,12 @@ pub struct Dispatcher<'a> {
 impl Dispatcher<'_> {
     /// Answers a command, or returns what is left to do.
     pub async fn answer(&mut self, command: Command<'_>) -> Next {
+        if self.session.is_restricted()
+            && let Err(error) = self.check_options(&command)
+        {
+            self.failed(&error);
+            return Next::Answered;
+        }
         match command {
             Command::Execute(execute) => return self.execute(&execute).await,
             Command::Query(sql) => return self.query(sql).await,
@@ -94,6 +100,30 @@ impl Dispatcher<'_> {
             Command::Fetch { statement_id, rows } => self.fetch(statement_id, rows),
         }
         Next::Answered
+    }
+
+    /// Refuses what the options of the account do not allow; commands without an answer pass.
+    fn check_options(&mut self, command: &Command<'_>) -> Result<()> {
+        match command {
+            Command::Query(sql) | Command::Prepare(sql) => self.session.check_options(sql),
+            Command::Execute(execute) => {
+                let statement = self.statements.get(execute.statement_id, "mysqld_stmt_execute")?;
+                self.session.check_options(statement.sql.as_bytes())
+            }
+            Command::InitDb(_)
+            | Command::FieldList { .. }
+            | Command::ProcessKill(_)
+            | Command::Fetch { .. } => self.session.check_options(b""),
+            Command::Quit
+            | Command::Ping
+            | Command::ChangeUser(_)
+            | Command::CloseStatement(_)
+            | Command::SendLongData { .. }
+            | Command::ResetStatement(_)
+            | Command::ResetConnection
+            | Command::SetMultiStatements(_)
+            | Command::Statistics => Ok(()),
+        }
     }
 
     async fn execute(&mut self, execute: &Execute<'_>) -> Next {

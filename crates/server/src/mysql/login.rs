@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Error, ErrorCode, Result, err};
+use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::Account;
 use freshet_wire::auth::{AuthPlugin, Credential, Scramble};
 use freshet_wire::handshake::{Greeting, HandshakeResponse, LoginRequest};
@@ -24,7 +24,8 @@ use crate::tls::Stream;
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What clients may ask for, besides TLS.
-const OFFERED: Capabilities = Capabilities::SERVER.with(Capabilities::COMPRESS);
+const OFFERED: Capabilities =
+    Capabilities::SERVER.with(Capabilities::COMPRESS).with(Capabilities::EXPIRED_PASSWORDS);
 
 /// A connection without a session yet.
 pub struct Channel<'a> {
@@ -136,7 +137,7 @@ pub async fn greet(
     let claim = LoginClaim { user: request.user, peer, plugin: request.plugin };
     let account =
         authenticate(&mut channel, shared, &claim, scramble, Some(request.auth_response)).await?;
-    slot.assign(&account, &shared.slot_limits(), shared.is_admin(&account))?;
+    shared.seat(slot, &account)?;
     open_session(&channel, shared, registration, peer, account, &request)
 }
 
@@ -164,10 +165,27 @@ fn open_session(
         details.attributes = request.attributes.iter().collect();
     });
     let mut session = Box::new(Session::new(Arc::clone(shared), process, client));
+    check_expired(&session)?;
     if let Some(database) = request.database {
         session.use_database(database)?;
     }
     Ok(session)
+}
+
+/// Lets a client with an expired password in only if it can change it.
+///
+/// # Errors
+/// 1862.
+pub fn check_expired(session: &Session) -> Result<()> {
+    let changes = session.client.capabilities.contains(Capabilities::EXPIRED_PASSWORDS);
+    if session.must_change_password && !changes {
+        bail!(
+            PasswordExpired,
+            "Your password has expired. To log in you must change it using a client that supports \
+             expired passwords."
+        );
+    }
+    Ok(())
 }
 
 /// Whom a client claims to be.
@@ -217,7 +235,9 @@ async fn authenticate(
             AuthStep::Accepted { fast_hash } => break fast_hash,
             AuthStep::Rejected { password_given } => {
                 passwords.record_attempt(clock, claim.user, claim.peer, false);
-                return Err(auth::denied(claim.user, claim.peer, password_given).into());
+                let (tried, given) = (account.as_ref(), password_given);
+                let (engine, user) = (&shared.engine, claim.user);
+                return Err(passwords.refused(engine, tried, user, claim.peer, given).into());
             }
             AuthStep::Continue => {
                 channel.flush().await?;
@@ -237,7 +257,7 @@ async fn authenticate(
         passwords.cache_fast_hash(&account, &credential, fast);
     }
     let password_given = !matches!(credential, Credential::Empty(_));
-    auth::check_required(&shared.engine, &account, transport, claim.peer, password_given)?;
+    passwords.admit(&shared.engine, &account, transport, claim.peer, password_given)?;
     auth::refuse_open_root(&account, &credential, claim.peer)?;
     Ok(account)
 }

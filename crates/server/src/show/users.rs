@@ -1,7 +1,9 @@
 //! SHOW GRANTS and SHOW CREATE USER.
 
 use freshet_base::{Result, err};
-use freshet_meta::{Account, Object, Privilege, TlsRequirement};
+use freshet_meta::{
+    Account, FailedLogins, LockTime, Object, Privilege, TlsRequirement, UserOptions,
+};
 
 use super::listing::Listing;
 use crate::auth;
@@ -46,15 +48,48 @@ pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listi
         TlsRequirement::Ssl => "SSL",
         TlsRequirement::X509 => "X509",
     };
+    let options = options_text(&user.options);
     let quoted = |text: &str| text.replace('`', "``");
     let mut listing = Listing::new(&[&format!("CREATE USER for {name}@{host}")]);
     listing.add([&format!(
-        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash} REQUIRE {required}",
+        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash} REQUIRE {required}{options}",
         quoted(name),
         quoted(host),
         plugin.name()
     )]);
     Ok(listing)
+}
+
+/// What stands behind REQUIRE, as MySQL writes it.
+fn options_text(options: &UserOptions) -> String {
+    let UserOptions { limits, failed_logins, .. } = options;
+    let mut text = String::new();
+    let counts = [
+        ("MAX_QUERIES_PER_HOUR", limits.queries_per_hour),
+        ("MAX_UPDATES_PER_HOUR", limits.updates_per_hour),
+        ("MAX_CONNECTIONS_PER_HOUR", limits.connections_per_hour),
+        ("MAX_USER_CONNECTIONS", limits.connections),
+    ];
+    for (name, max) in counts.iter().filter(|(_, max)| *max > 0) {
+        text += if text.is_empty() { " WITH" } else { "" };
+        text += &format!(" {name} {max}");
+    }
+    text += &match (options.is_expired, options.lifetime_days) {
+        (true, _) => " PASSWORD EXPIRE".to_owned(),
+        (false, 0) => " PASSWORD EXPIRE DEFAULT".to_owned(),
+        (false, days) => format!(" PASSWORD EXPIRE INTERVAL {days} DAY"),
+    };
+    text += if options.is_locked { " ACCOUNT LOCK" } else { " ACCOUNT UNLOCK" };
+    text += " PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT \
+             DEFAULT";
+    if *failed_logins != FailedLogins::default() {
+        let lock = match failed_logins.lock {
+            LockTime::Days(days) => days.to_string(),
+            LockTime::Unbounded => "UNBOUNDED".to_owned(),
+        };
+        text += &format!(" FAILED_LOGIN_ATTEMPTS {} PASSWORD_LOCK_TIME {lock}", failed_logins.max);
+    }
+    text
 }
 
 /// The requested account; for another account than the own one CREATE USER is required.

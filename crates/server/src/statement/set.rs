@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
-use freshet_meta::{Account, Object, Privilege};
+use freshet_meta::{Account, AuthData, Object, Privilege};
 use freshet_query::parser::{Assignment, SetTarget};
 use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
@@ -12,7 +12,7 @@ use super::act::id_of;
 use super::query;
 use crate::auth;
 use crate::reply::Reply;
-use crate::session::Session;
+use crate::session::{Session, seconds};
 use crate::settings::keeps_snapshot;
 use crate::variables;
 
@@ -206,19 +206,31 @@ fn charset_only(session: &mut Session, charset: Option<&str>) -> Result<()> {
     put_text(session, "character_set_results", charset)
 }
 
-async fn set_password(session: &Session, account: Option<&Account>, password: &str) -> Result<()> {
+async fn set_password(
+    session: &mut Session,
+    account: Option<&Account>,
+    password: &str,
+) -> Result<()> {
     let own = session.client.clone();
     let account = account.cloned().unwrap_or_else(|| own.account.clone());
+    if account != own.account && session.must_change_password {
+        session.check_options(b"")?;
+    }
     if account != own.account {
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
+    let is_own = account == own.account;
+    let changed_seconds = seconds(&**session.shared.engine.clock());
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
+    let data = AuthData { changed_seconds, ..data };
     let engine = Arc::clone(&session.shared.engine);
     let change = async move {
         engine.ddl().change_users(move |admin| admin.set_auth(own.actor(), &account, data)).await
     };
-    super::shield(session, change).await
+    super::shield(session, change).await?;
+    session.must_change_password &= !is_own;
+    Ok(())
 }
 
 fn set_transaction(

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
-use freshet_meta::{Account, AuthData, GrantObject, Object, Privilege, Privileges, UserAdmin};
+use freshet_meta::{
+    Account, AuthData, GrantObject, Object, Privilege, Privileges, TlsRequirement, User, UserAdmin,
+    UserOption, UserOptions,
+};
 use freshet_query::parser::{Authentication, GrantStatement, GrantTarget, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
 
 use crate::auth;
 use crate::reply::Reply;
-use crate::session::Session;
+use crate::session::{Session, seconds};
 
 /// Runs a statement about users or privileges.
 ///
@@ -18,15 +21,17 @@ use crate::session::Session;
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let by = session.client.clone();
     match statement {
-        Statement::CreateUser { users, tls, if_not_exists } => {
+        Statement::CreateUser { users, tls, options, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
             let (users, if_not_exists) = (identified(session, users)?, *if_not_exists);
             let tls = tls.unwrap_or_default();
+            let options = options.iter().fold(UserOptions::default(), |all, one| all.with(*one));
             let existed = run(session, move |admin| {
                 let mut existed = Vec::new();
                 for (account, auth) in users {
                     let auth = AuthData { tls, ..auth };
-                    if admin.create_user(by.actor(), &account, auth, if_not_exists)? {
+                    let user = User { options, ..User::new(account.clone(), auth) };
+                    if admin.create_with_options(by.actor(), user, if_not_exists)? {
                         existed.push(account);
                     }
                 }
@@ -38,30 +43,8 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
                 session.diagnostics.push("Note", 3163, note);
             }
         }
-        Statement::AlterUser { users, tls } => {
-            let own = &session.client.account;
-            if tls.is_some() || users.iter().any(|(account, _)| account != own) {
-                session.authorize(Privilege::CreateUser, Object::Server)?;
-            }
-            if let Some(tls) = *tls {
-                let accounts = users.iter().map(|(account, _)| account.clone());
-                let (accounts, by) = (accounts.collect::<Vec<_>>(), by.clone());
-                run(session, move |admin| {
-                    accounts
-                        .iter()
-                        .try_for_each(|account| admin.require_tls(by.actor(), account, tls))
-                })
-                .await?;
-            }
-            // Without IDENTIFIED it only sets options, which have no effect.
-            let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
-            let users = identified(session, changed)?;
-            run(session, move |admin| {
-                users
-                    .into_iter()
-                    .try_for_each(|(account, auth)| admin.set_auth(by.actor(), &account, auth))
-            })
-            .await?;
+        Statement::AlterUser { users, tls, options } => {
+            alter(session, users, *tls, options).await?;
         }
         Statement::DropUser { users, if_exists } => {
             let (users, if_exists) = (users.clone(), *if_exists);
@@ -79,6 +62,63 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     Ok(Reply::done())
 }
 
+/// ALTER USER.
+async fn alter(
+    session: &mut Session,
+    users: &[(Account, Authentication)],
+    tls: Option<TlsRequirement>,
+    options: &[UserOption],
+) -> Result<()> {
+    let by = session.client.clone();
+    let own = &session.client.account;
+    let only_own = users.iter().all(|(account, _)| account == own);
+    if !only_own && session.must_change_password {
+        session.check_options(b"")?;
+    }
+    if tls.is_some() || !options.is_empty() || !only_own {
+        session.authorize(Privilege::CreateUser, Object::Server)?;
+    }
+    if let Some(tls) = tls {
+        let accounts = users.iter().map(|(account, _)| account.clone());
+        let (accounts, by) = (accounts.collect::<Vec<_>>(), by.clone());
+        run(session, move |admin| {
+            accounts.iter().try_for_each(|account| admin.require_tls(by.actor(), account, tls))
+        })
+        .await?;
+    }
+    let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
+    let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
+    let users = identified(session, changed)?;
+    let (changes_password, by) = (!users.is_empty(), by.clone());
+    run(session, move |admin| {
+        users.into_iter().try_for_each(|(account, auth)| admin.set_auth(by.actor(), &account, auth))
+    })
+    .await?;
+    set_options(session, &accounts, options).await?;
+    if only_own && changes_password {
+        session.must_change_password = false;
+    }
+    Ok(())
+}
+
+/// Sets options of accounts. Those that were locked by wrong passwords are not any more.
+async fn set_options(
+    session: &Session,
+    accounts: &[Account],
+    options: &[UserOption],
+) -> Result<()> {
+    if options.is_empty() {
+        return Ok(());
+    }
+    let (of, options, by) = (accounts.to_vec(), options.to_vec(), session.client.clone());
+    run(session, move |admin| {
+        of.iter().try_for_each(|account| admin.set_options(by.actor(), account, &options))
+    })
+    .await?;
+    accounts.iter().for_each(|account| session.shared.passwords.forget_failures(account));
+    Ok(())
+}
+
 pub(super) async fn run<T: Send + 'static>(
     session: &Session,
     change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
@@ -91,8 +131,10 @@ fn identified<'a>(
     session: &Session,
     users: impl IntoIterator<Item = &'a (Account, Authentication)>,
 ) -> Result<Vec<(Account, AuthData)>> {
+    let changed_seconds = seconds(&**session.shared.engine.clock());
     let identified = |(account, how): &(Account, Authentication)| {
-        Ok((account.clone(), auth_data(how, session.shared.scramble())?))
+        let auth = auth_data(how, session.shared.scramble())?;
+        Ok((account.clone(), AuthData { changed_seconds, ..auth }))
     };
     users.into_iter().map(identified).collect()
 }

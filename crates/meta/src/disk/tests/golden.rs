@@ -22,9 +22,9 @@ use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
     GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
-    LeftOpen, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote,
-    Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode,
-    TlsRequirement, Truncate, User, View,
+    LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks,
+    PreparedNote, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta,
+    TermRecord, TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -473,6 +473,23 @@ fn user() {
     let account = Account::anywhere("u");
     let auth = AuthData { tls: TlsRequirement::X509, ..AuthData::default() };
     has_bytes(&User::new(account.clone(), auth), "010a01751201253003");
+    let options = [
+        UserOption::Locked(true),
+        UserOption::QueriesPerHour(2),
+        UserOption::UpdatesPerHour(3),
+        UserOption::ConnectionsPerHour(4),
+        UserOption::Connections(5),
+        UserOption::FailedLogins(6),
+        UserOption::LockTime(LockTime::Days(7)),
+        UserOption::LifetimeDays(8),
+        UserOption::Expired,
+    ];
+    let options = options.into_iter().fold(UserOptions::default(), UserOptions::with);
+    let auth = AuthData { changed_seconds: 9, ..AuthData::default() };
+    has_bytes(
+        &User { options, ..User::new(account.clone(), auth) },
+        "010a0175120125 5212 0801 1002 1803 2004 2805 3006 3807 4801 5008 5809",
+    );
     let role = User {
         locked: true,
         roles: vec![GrantedRole { role: account.clone(), admin: true }],

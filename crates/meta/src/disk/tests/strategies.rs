@@ -20,11 +20,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::{
-    AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
-    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
-    LeftOpen, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks, PreparedNote,
-    Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, TlsRequirement,
-    Truncate, User, View,
+    AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, FailedLogins, Flushed,
+    Grant, GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits,
+    LabelRecord, LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent,
+    NewMarks, PreparedNote, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord,
+    TextMode, TlsRequirement, Truncate, User, UserLimits, UserOptions, View,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -403,18 +403,44 @@ pub(super) fn user() -> impl Strategy<Value = User> {
         privileges: privileges.into_iter().collect(),
     });
     let tls = select(vec![TlsRequirement::None, TlsRequirement::Ssl, TlsRequirement::X509]);
-    let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls);
+    let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls, any::<u64>());
     let account = || (text(), text()).prop_map(|(name, host)| Account { name, host });
     let granted = (account(), any::<bool>()).prop_map(|(role, admin)| GrantedRole { role, admin });
-    let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3));
+    let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3), user_options());
     (account(), auth, vec(grant, 0..4), roles).prop_map(
-        |(account, (native, sha2_slow, tls), grants, (locked, roles, default_roles))| User {
+        |(account, auth, grants, (locked, roles, default_roles, options))| User {
             account,
-            auth: AuthData { native, sha2_slow, tls },
+            auth: AuthData {
+                native: auth.0,
+                sha2_slow: auth.1,
+                tls: auth.2,
+                changed_seconds: auth.3,
+            },
             locked,
             grants,
             roles,
             default_roles,
+            options,
+        },
+    )
+}
+
+fn user_options() -> impl Strategy<Value = UserOptions> {
+    let lock = prop_oneof![any::<u16>().prop_map(LockTime::Days), Just(LockTime::Unbounded)];
+    (any::<[bool; 2]>(), any::<[u32; 4]>(), any::<[u16; 2]>(), lock).prop_map(
+        |([is_locked, is_expired], [queries, updates, logins, connections], [max, days], lock)| {
+            UserOptions {
+                is_locked,
+                limits: UserLimits {
+                    queries_per_hour: queries,
+                    updates_per_hour: updates,
+                    connections_per_hour: logins,
+                    connections,
+                },
+                failed_logins: FailedLogins { max, lock },
+                is_expired,
+                lifetime_days: days,
+            }
         },
     )
 }

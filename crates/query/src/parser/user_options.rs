@@ -1,0 +1,96 @@
+//! Parses the options of CREATE USER and ALTER USER behind REQUIRE.
+
+use freshet_base::Result;
+use freshet_meta::{LockTime, UserOption};
+
+use super::cursor::{Cursor, refuse};
+
+/// Parses them, in any order. What an account has only for people is read and forgotten.
+pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
+    let mut options = Vec::new();
+    if cursor.words("WITH") {
+        let mut count = 0;
+        while let Some(limit) = limit(cursor)? {
+            options.push(limit);
+            count += 1;
+        }
+        if count == 0 {
+            return Err(cursor.error());
+        }
+    }
+    loop {
+        if cursor.words("ACCOUNT") {
+            match cursor.one_of(&["LOCK", "UNLOCK"]) {
+                Some(word) => options.push(UserOption::Locked(word == "LOCK")),
+                None => return Err(cursor.error()),
+            }
+        } else if cursor.words("FAILED_LOGIN_ATTEMPTS") {
+            options.push(UserOption::FailedLogins(small(cursor)?));
+        } else if cursor.words("PASSWORD_LOCK_TIME") {
+            let lock = match cursor.words("UNBOUNDED") {
+                true => LockTime::Unbounded,
+                false => LockTime::Days(small(cursor)?),
+            };
+            options.push(UserOption::LockTime(lock));
+        } else if cursor.words("PASSWORD") {
+            options.extend(password(cursor)?);
+        } else if cursor.one_of(&["COMMENT", "ATTRIBUTE"]).is_some() {
+            cursor.text()?;
+        } else {
+            return Ok(options);
+        }
+    }
+}
+
+fn limit(cursor: &mut Cursor<'_>) -> Result<Option<UserOption>> {
+    const LIMITS: [(&str, fn(u32) -> UserOption); 4] = [
+        ("MAX_QUERIES_PER_HOUR", UserOption::QueriesPerHour),
+        ("MAX_UPDATES_PER_HOUR", UserOption::UpdatesPerHour),
+        ("MAX_CONNECTIONS_PER_HOUR", UserOption::ConnectionsPerHour),
+        ("MAX_USER_CONNECTIONS", UserOption::Connections),
+    ];
+    let found = LIMITS.iter().find(|(name, _)| cursor.words(name));
+    let Some((_, option)) = found else { return Ok(None) };
+    // MySQL takes larger numbers for no limit; so many are never reached.
+    let max = u32::try_from(cursor.number()?).unwrap_or(u32::MAX);
+    Ok(Some(option(max)))
+}
+
+fn small(cursor: &mut Cursor<'_>) -> Result<u16> {
+    let error = cursor.error();
+    const MAX: u16 = 32_767;
+    u16::try_from(cursor.number()?).ok().filter(|number| *number <= MAX).ok_or(error)
+}
+
+/// Parses what follows PASSWORD.
+fn password(cursor: &mut Cursor<'_>) -> Result<Option<UserOption>> {
+    if cursor.words("EXPIRE") {
+        if cursor.words("INTERVAL") {
+            let error = cursor.error();
+            let days = small(cursor)?;
+            cursor.expect_words("DAY")?;
+            return if days > 0 { Ok(Some(UserOption::LifetimeDays(days))) } else { Err(error) };
+        }
+        let is_never = cursor.one_of(&["NEVER", "DEFAULT"]).is_some();
+        return Ok(Some(if is_never { UserOption::LifetimeDays(0) } else { UserOption::Expired }));
+    }
+    let (what, has_days) = match cursor.one_of(&["HISTORY", "REUSE INTERVAL", "REQUIRE CURRENT"]) {
+        Some("HISTORY") => ("PASSWORD HISTORY", false),
+        Some("REUSE INTERVAL") => ("PASSWORD REUSE INTERVAL", true),
+        Some(_) => {
+            return match cursor.one_of(&["DEFAULT", "OPTIONAL"]) {
+                Some(_) => Ok(None),
+                None => Err(refuse("PASSWORD REQUIRE CURRENT")),
+            };
+        }
+        None => return Err(cursor.error()),
+    };
+    if cursor.words("DEFAULT") {
+        return Ok(None);
+    }
+    let kept = cursor.number()?;
+    if has_days {
+        cursor.expect_words("DAY")?;
+    }
+    if kept > 0 { Err(refuse(what)) } else { Ok(None) }
+}

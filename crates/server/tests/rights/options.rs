@@ -1,0 +1,159 @@
+//! Options of accounts: locks, limits, passwords that expire.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use freshet_wire::Capabilities;
+
+use super::common::TestServer;
+use super::{Client, as_user};
+
+fn refused(server: &TestServer, user: &str, password: &str) -> u16 {
+    match Client::connect(server.address, user, password, None) {
+        Ok(_) => 0,
+        Err(failure) => failure.errno,
+    }
+}
+
+/// The status of an HTTP request by an account.
+fn status(server: &TestServer, user: &str, password: &str) -> u16 {
+    let basic = BASE64_STANDARD.encode(format!("{user}:{password}"));
+    let head = format!("Authorization: Basic {basic}\r\nConnection: close\r\nHost: h");
+    let mut socket = TcpStream::connect(server.http_address()).unwrap();
+    write!(socket, "GET /api/bootstrap HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// A client that can change an expired password.
+fn changing(server: &TestServer, user: &str, password: &str) -> Client {
+    let capabilities = Capabilities::SERVER.with(Capabilities::EXPIRED_PASSWORDS);
+    Client::with(server.address, user, password, None, capabilities).unwrap()
+}
+
+#[test]
+fn a_locked_account_is_open_to_nobody() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u identified by 'p' account lock");
+    let locked = Client::connect(server.address, "u", "p", None).err().unwrap();
+    assert_eq!(locked.errno, 3118);
+    assert_eq!(locked.message, "Access denied for user 'u'@'%'. Account is locked.");
+    assert_eq!(refused(&server, "u", "wrong"), 1045, "who has no password learns nothing");
+    assert_eq!(status(&server, "u", "p"), 403);
+    root.run("alter user u account unlock");
+    assert_eq!(refused(&server, "u", "p"), 0);
+    assert_eq!(status(&server, "u", "p"), 200);
+    assert_eq!(root.fails("alter user root account lock").errno, 1396);
+    let mut own = Client::connect(server.address, "u", "p", None).unwrap();
+    assert_eq!(own.fails("alter user u with max_user_connections 9").errno, 1227);
+}
+
+#[test]
+fn wrong_passwords_in_a_row_block_the_account() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("set global connection_control_failed_connections_threshold = 0");
+    root.run(
+        "create user u identified by 'p' failed_login_attempts 2 password_lock_time unbounded",
+    );
+    assert_eq!(refused(&server, "u", "wrong"), 1045);
+    assert_eq!(refused(&server, "u", "p"), 0, "a right one forgets those before");
+    assert_eq!(refused(&server, "u", "wrong"), 1045);
+    assert_eq!(status(&server, "u", "wrong"), 403, "the second in a row");
+    assert_eq!(refused(&server, "u", "p"), 3955);
+    root.run("alter user u account unlock");
+    assert_eq!(refused(&server, "u", "p"), 0);
+}
+
+#[test]
+fn limits_hold_for_connections_and_by_the_hour() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int)");
+    root.run(
+        "create user u with max_queries_per_hour 4 max_updates_per_hour 1 max_user_connections 1",
+    );
+    root.run("grant all on d.* to u");
+    let mut client = as_user(&server, "u");
+    assert_eq!(refused(&server, "u", ""), 1226);
+    client.run("insert into d.t values (1)");
+    let over = client.fails("insert into d.t values (2)");
+    assert_eq!(over.errno, 1226);
+    assert!(over.message.contains("'max_updates' resource (current value: 1)"), "{over:?}");
+    assert_eq!(client.texts("select a from d.t"), [["1"]]);
+    let prepared = client.prepare("select a from d.t").map(drop);
+    assert!(prepared.is_ok());
+    assert_eq!(client.fails("select 1").errno, 1226);
+    drop(client);
+    root.run("create user v with max_connections_per_hour 2");
+    drop(as_user(&server, "v"));
+    drop(as_user(&server, "v"));
+    assert_eq!(refused(&server, "v", ""), 1226);
+    assert_eq!(root.texts("select count(*) from d.t"), [["1"]]);
+}
+
+#[test]
+fn an_expired_password_is_changed_before_anything_else() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u identified by 'p' password expire");
+    root.run("create user other");
+    assert_eq!(refused(&server, "u", "p"), 1862);
+    assert_eq!(status(&server, "u", "p"), 403);
+    let mut client = changing(&server, "u", "p");
+    assert_eq!(client.fails("select 1").errno, 1820);
+    assert_eq!(client.fails("use d").errno, 1820);
+    assert!(client.prepare("select 1").is_err());
+    assert_eq!(client.fails("alter user other identified by 'x'").errno, 1820);
+    assert_eq!(client.fails("set password for other = 'x'").errno, 1820);
+    client.run("alter user u identified by 'q'");
+    assert_eq!(client.texts("select 1"), [["1"]]);
+    assert_eq!(refused(&server, "u", "q"), 0);
+    root.run("alter user u password expire");
+    let mut client = changing(&server, "u", "q");
+    client.run("set password = 'r'");
+    assert_eq!(client.texts("select 1"), [["1"]]);
+    root.run("alter user u password expire interval 1 day");
+    assert_eq!(refused(&server, "u", "r"), 0, "it was changed today");
+    root.run("alter user u password expire never");
+    assert_eq!(refused(&server, "u", "r"), 0);
+}
+
+#[test]
+fn options_are_shown_as_mysql_shows_them() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run(
+        "create user u require ssl with max_user_connections 3 password expire interval 9 day \
+         failed_login_attempts 4 password_lock_time 2 account lock comment 'for nightly loads'",
+    );
+    let shown = root.texts("show create user u")[0][0].clone();
+    assert!(
+        shown.ends_with(
+            " REQUIRE SSL WITH MAX_USER_CONNECTIONS 3 PASSWORD EXPIRE INTERVAL 9 DAY ACCOUNT LOCK \
+             PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT \
+             DEFAULT FAILED_LOGIN_ATTEMPTS 4 PASSWORD_LOCK_TIME 2"
+        ),
+        "{shown}"
+    );
+    root.run("drop user u");
+    root.run(&shown);
+    assert_eq!(root.texts("show create user u")[0][0], shown);
+    let columns = "account_locked, password_expired, password_lifetime, max_user_connections";
+    let read = format!("select {columns} from mysql.user where user = 'u'");
+    assert_eq!(root.texts(&read), [["Y", "N", "9", "3"]]);
+    for (statement, errno) in [
+        ("create user w with max_everything 1", 1064),
+        ("create user w password history 5", 1235),
+        ("create user w password expire interval 0 day", 1064),
+        ("create user w failed_login_attempts 40000", 1064),
+        ("create user w account frozen", 1064),
+        ("create user w with", 1064),
+    ] {
+        assert_eq!(root.fails(statement).errno, errno, "{statement}");
+    }
+}
