@@ -185,6 +185,7 @@ codes! {
     UnknownCollation = 1273 "HY000" 400;
     /// Text that is not a valid date, time or number.
     WrongValue = 1292 "22007" 400;
+    InvalidOnUpdate = 1294 "HY000" 400;
     /// What the settings of the server exclude.
     OptionPrevents = 1290 "HY000" 403;
     CannotPrepare = 1295 "HY000" 400;

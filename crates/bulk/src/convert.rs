@@ -80,7 +80,7 @@ fn line_of(words: &[&str]) -> Option<String> {
             return None;
         } else if is(word, "CHECK") || is(word, "COLLATE") {
             rest.next();
-        } else if is(word, "CHARACTER") || is(word, "ON") {
+        } else if is(word, "CHARACTER") {
             rest.nth(1);
         } else if word.starts_with("/*!") {
             rest.by_ref().find(|word| word.ends_with("*/"));
@@ -123,7 +123,8 @@ mod tests {
             `id` int(11) NOT NULL AUTO_INCREMENT COMMENT 'it''s, CHECK (x) \\' y',\n  \
             `e` varchar(255) DEFAULT 'a b',\n  `y` year(4) DEFAULT NULL,\n  \
             `b` bigint unsigned NOT NULL DEFAULT 5,\n  \
-            `at` timestamp NOT NULL DEFAULT current_timestamp(),\n  `j` longtext DEFAULT NULL,\n  \
+            `at` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),\n  \
+            `j` longtext DEFAULT NULL,\n  \
             `h` int,\n  PRIMARY KEY (`id`),\n  KEY `k` (`e`(2),`y`)\n\
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
         assert_eq!(for_freshet(create), expected);

@@ -51,13 +51,16 @@ fn column(column: &Column, table: &Table) -> String {
         line.push_str(" AUTO_INCREMENT");
     }
     match &column.default {
-        Some(value) => write!(line, " DEFAULT {}", default(value, column.ty)),
+        Some(value) => write!(line, " DEFAULT {}", default(value, column)),
         None if column.nullable && table.form == TableForm::MySql && has_default(column.ty) => {
             write!(line, " DEFAULT NULL")
         }
         None => Ok(()),
     }
     .expect("writing to a string cannot fail");
+    if column.on_update_now {
+        write!(line, " ON UPDATE {}", column.now_text()).expect("writing to a string cannot fail");
+    }
     if !column.comment.is_empty() {
         let comment = text(&column.comment);
         write!(line, " COMMENT {comment}").expect("writing to a string cannot fail");
@@ -78,16 +81,12 @@ fn has_default(ty: ColumnType) -> bool {
     !matches!(ty, ColumnType::Text | ColumnType::Blob | ColumnType::Json)
 }
 
-fn default(value: &DefaultValue, ty: ColumnType) -> String {
-    match (value, ty) {
-        (DefaultValue::Literal(literal), _) => text(literal),
-        (DefaultValue::Bits(digits), _) => format!("0x{digits}"),
-        (DefaultValue::CurrentDate, _) => "CURRENT_DATE".to_owned(),
-        (
-            DefaultValue::CurrentTimestamp,
-            ColumnType::DateTime { fsp: fsp @ 1.. } | ColumnType::Timestamp { fsp: fsp @ 1.. },
-        ) => format!("CURRENT_TIMESTAMP({fsp})"),
-        (DefaultValue::CurrentTimestamp, _) => "CURRENT_TIMESTAMP".to_owned(),
+fn default(value: &DefaultValue, column: &Column) -> String {
+    match value {
+        DefaultValue::Literal(literal) => text(literal),
+        DefaultValue::Bits(digits) => format!("0x{digits}"),
+        DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
+        DefaultValue::CurrentTimestamp => column.now_text(),
     }
 }
 

@@ -37,15 +37,24 @@ pub struct ColumnSpec {
     pub auto_increment: bool,
     /// How values of equal keys become one, if that is written.
     pub aggregate: Option<Aggregate>,
+    /// ON UPDATE CURRENT_TIMESTAMP.
+    pub on_update_now: bool,
 }
 
 impl ColumnSpec {
     /// A column with a name and a type only.
     pub fn new(name: impl Into<String>, ty: ColumnType) -> Self {
-        let (name, comment) = (name.into(), String::new());
-        let default = DefaultSpec::Unset;
-        let (non_negative, nullable, auto_increment, aggregate) = (false, true, false, None);
-        Self { name, ty, non_negative, nullable, default, comment, auto_increment, aggregate }
+        Self {
+            name: name.into(),
+            ty,
+            non_negative: false,
+            nullable: true,
+            default: DefaultSpec::Unset,
+            comment: String::new(),
+            auto_increment: false,
+            aggregate: None,
+            on_update_now: false,
+        }
     }
 }
 

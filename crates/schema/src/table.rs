@@ -85,6 +85,9 @@ pub struct Column {
     /// How the values of equal keys become one: of the columns behind the key of a table with
     /// [`KeyModel::Aggregate`], and of no others.
     pub aggregate: Option<Aggregate>,
+    /// ON UPDATE CURRENT_TIMESTAMP: a statement that changes another column of a row, and gives
+    /// this one no value, sets it to the time of the statement.
+    pub on_update_now: bool,
 }
 
 impl Column {
@@ -103,6 +106,7 @@ impl Column {
             before: None,
             auto_increment: None,
             aggregate: None,
+            on_update_now: false,
         }
     }
 
@@ -110,6 +114,37 @@ impl Column {
     pub fn type_text(&self) -> String {
         let unsigned = if self.non_negative { " unsigned" } else { "" };
         format!("{}{unsigned}", self.ty)
+    }
+
+    /// The clock as a default of this column: `CURRENT_TIMESTAMP(3)`.
+    pub fn now_text(&self) -> String {
+        match self.ty {
+            ColumnType::DateTime { fsp: fsp @ 1.. } | ColumnType::Timestamp { fsp: fsp @ 1.. } => {
+                format!("CURRENT_TIMESTAMP({fsp})")
+            }
+            _ => "CURRENT_TIMESTAMP".to_owned(),
+        }
+    }
+
+    /// The default as SHOW COLUMNS and information_schema have it; `None` for NULL or none.
+    pub fn default_text(&self) -> Option<String> {
+        Some(match self.default.as_ref()? {
+            DefaultValue::Literal(text) => text.clone(),
+            DefaultValue::Bits(digits) => format!("0x{digits}"),
+            DefaultValue::CurrentTimestamp => self.now_text(),
+            DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
+        })
+    }
+
+    /// What MySQL shows as EXTRA: `DEFAULT_GENERATED on update CURRENT_TIMESTAMP`.
+    pub fn extra_text(&self) -> String {
+        let generated = self.default.as_ref().is_some_and(DefaultValue::asks_clock);
+        let words = [
+            self.auto_increment.map(|_| "auto_increment".to_owned()),
+            generated.then(|| "DEFAULT_GENERATED".to_owned()),
+            self.on_update_now.then(|| format!("on update {}", self.now_text())),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
 

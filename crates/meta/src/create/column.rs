@@ -24,9 +24,11 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
         collation,
         length_unit,
         aggregate: written.aggregate,
+        on_update_now: written.on_update_now,
         ..Column::new(id, &written.name, written.ty)
     };
     column.default = default(written, &column)?;
+    check_on_update(&column)?;
     if written.auto_increment {
         check_generated(written)?;
         column.auto_increment = Some(1);
@@ -35,6 +37,26 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
         column.before = Some(before.clone());
     }
     Ok(column)
+}
+
+fn check_on_update(column: &Column) -> Result<()> {
+    let Column { name, ty, on_update_now, aggregate, .. } = column;
+    let is_instant = matches!(ty, ColumnType::DateTime { .. } | ColumnType::Timestamp { .. });
+    if *on_update_now && !is_instant {
+        bail!(
+            InvalidOnUpdate,
+            "Invalid ON UPDATE clause for '{name}' column: it is of DATETIME and TIMESTAMP, and \
+             not of {ty}"
+        );
+    }
+    if *on_update_now && aggregate.is_some() {
+        bail!(
+            InvalidOnUpdate,
+            "Invalid ON UPDATE clause for '{name}' column: nothing updates a table with an \
+             AGGREGATE KEY"
+        );
+    }
+    Ok(())
 }
 
 fn check_generated(written: &ColumnSpec) -> Result<()> {

@@ -33,6 +33,8 @@ pub struct ColumnForm {
     auto_increment: Option<u64>,
     #[prost(uint32, optional, tag = "14")]
     aggregate: Option<u32>,
+    #[prost(bool, tag = "15")]
+    on_update_now: bool,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
@@ -128,6 +130,7 @@ impl OnDisk for Column {
             before: self.before.clone(),
             auto_increment: self.auto_increment,
             aggregate: self.aggregate.map(|function| function.form()),
+            on_update_now: self.on_update_now,
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
@@ -147,6 +150,7 @@ impl OnDisk for Column {
             before: form.before,
             auto_increment: form.auto_increment,
             aggregate: form.aggregate.map(Aggregate::from_form).transpose()?,
+            on_update_now: form.on_update_now,
         })
     }
 }

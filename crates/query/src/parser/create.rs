@@ -212,6 +212,11 @@ pub fn column(
             generated_by(cursor)?;
         } else if cursor.words("DEFAULT") {
             column.default = default(cursor)?;
+        } else if cursor.words("ON UPDATE") {
+            if !is_now(cursor)? {
+                return Err(cursor.error());
+            }
+            column.on_update_now = true;
         } else if cursor.words("COMMENT") {
             column.comment = cursor.text()?;
         } else if cursor.words("COLLATE") || cursor.words("CHARACTER SET") {
@@ -263,7 +268,7 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     if let Some(function) = cursor.one_of(&SKETCHES) {
         return Some(refuse(&format!("column function {function}")));
     }
-    let others = ["ON UPDATE", "GENERATED", "AS", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
+    let others = ["GENERATED", "AS", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
     cursor.one_of(&others).map(refuse)
 }
 
@@ -280,9 +285,7 @@ fn default(cursor: &mut Cursor<'_>) -> Result<DefaultSpec> {
 }
 
 fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
-    let now = ["CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"];
-    if cursor.one_of(&now).is_some() {
-        optional_parens(cursor)?;
+    if is_now(cursor)? {
         return Ok(DefaultValue::CurrentTimestamp);
     }
     if cursor.one_of(&["CURRENT_DATE", "CURDATE"]).is_some() {
@@ -306,6 +309,16 @@ fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
     let literal = format!("{sign}{digits}");
     cursor.parser.advance_token();
     Ok(DefaultValue::Literal(literal))
+}
+
+/// Skips CURRENT_TIMESTAMP or another name of it, with or without a precision, if it is next.
+fn is_now(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let names = ["CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"];
+    if cursor.one_of(&names).is_none() {
+        return Ok(false);
+    }
+    optional_parens(cursor)?;
+    Ok(true)
 }
 
 /// The digits of a hexadecimal or bit literal, if it is the next token. A character set introducer

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES, View, partition_text};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, KeyModel, LengthUnit, Table,
-    TableForm,
+    Collation, Column, ColumnType, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm,
 };
 
 use super::{Cell, SystemTables};
@@ -210,16 +209,6 @@ fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
     }
 }
 
-fn default(column: &Column) -> Cell {
-    match &column.default {
-        None => Cell::Null,
-        Some(DefaultValue::Literal(text)) => text.as_str().into(),
-        Some(DefaultValue::Bits(digits)) => format!("0x{digits}").into(),
-        Some(DefaultValue::CurrentTimestamp) => "CURRENT_TIMESTAMP".into(),
-        Some(DefaultValue::CurrentDate) => "CURRENT_DATE".into(),
-    }
-}
-
 pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
@@ -261,7 +250,7 @@ fn column_row(
         table.into(),
         column.name.as_str().into(),
         (at as u64 + 1).into(),
-        default(column),
+        column.default_text().map_or(Cell::Null, Into::into),
         (if column.nullable { "YES" } else { "NO" }).into(),
         column.ty.data_type_name().into(),
         characters.into(),
@@ -273,7 +262,7 @@ fn column_row(
         text.then_some(collation).into(),
         column.type_text().into(),
         key.into(),
-        (if column.auto_increment.is_some() { "auto_increment" } else { "" }).into(),
+        column.extra_text().into(),
         "select,insert,references".into(),
         column.comment.as_str().into(),
         "".into(),

@@ -13,7 +13,7 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
-use freshet_schema::{Aggregate, Column, DefaultValue, Distribution, Table, TableForm};
+use freshet_schema::{Aggregate, Column, Distribution, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
 use super::system::ServerView;
@@ -241,7 +241,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
     let table = stored(session, name)?;
     for (at, column) in table.schema().columns.iter().enumerate() {
         let (ty, null) = (some(column.type_text()), some(yes_no(&table, column.nullable)));
-        let (key, default) = (some(key_of(&table, at)), default_of(column));
+        let (key, default) = (some(key_of(&table, at)), column.default_text());
         let extra = some(extra_of(&table, at, column));
         let name = some(&column.name);
         match full {
@@ -316,24 +316,12 @@ fn key_of(table: &Table, at: usize) -> &'static str {
 }
 
 /// The `Extra` column, where Doris shows the aggregation.
-fn extra_of(table: &Table, at: usize, column: &Column) -> &'static str {
-    if column.auto_increment.is_some() {
-        return "auto_increment";
-    }
-    match (table.form, &column.default) {
-        (TableForm::Olap, _) if at < table.key_columns => "",
-        (TableForm::Olap, _) => column.aggregate.map_or("NONE", Aggregate::name),
-        (TableForm::MySql, Some(DefaultValue::CurrentTimestamp)) => "DEFAULT_GENERATED",
-        (TableForm::MySql, _) => "",
-    }
-}
-
-fn default_of(column: &Column) -> Option<String> {
-    match column.default.as_ref()? {
-        DefaultValue::Literal(text) => Some(text.clone()),
-        DefaultValue::Bits(digits) => Some(format!("0x{digits}")),
-        DefaultValue::CurrentTimestamp => Some("CURRENT_TIMESTAMP".to_owned()),
-        DefaultValue::CurrentDate => Some("CURRENT_DATE".to_owned()),
+fn extra_of(table: &Table, at: usize, column: &Column) -> String {
+    match table.form {
+        TableForm::MySql => column.extra_text(),
+        _ if column.auto_increment.is_some() || column.on_update_now => column.extra_text(),
+        TableForm::Olap if at < table.key_columns => String::new(),
+        TableForm::Olap => column.aggregate.map_or("NONE", Aggregate::name).to_owned(),
     }
 }
 
@@ -354,7 +342,7 @@ pub fn field_columns(
         shown.table.clone_from(&name.table);
         shown.org_table.clone_from(&name.table);
         shown.database = database.to_owned();
-        (shown, default_of(column))
+        (shown, column.default_text())
     };
     if let Some(view) = view(session, name)? {
         return Ok(view.columns.iter().map(column).collect());

@@ -14,7 +14,7 @@ use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::{RowCells, RowWriter};
-use freshet_schema::{Column, ColumnType, Rules, TableSchema};
+use freshet_schema::{Column, ColumnType, DefaultValue, Rules, TableSchema};
 
 use super::cells::{put_cell, row_numbers};
 use super::query;
@@ -28,6 +28,8 @@ pub struct Assigned {
     columns: Vec<usize>,
     /// What each of them gets; `None` for DEFAULT.
     values: Vec<Option<Scalar>>,
+    /// Those that get the time of the statement where another one changes (ON UPDATE).
+    touched: Vec<usize>,
     /// Encodes rows of these columns alone.
     plan: InsertPlan,
     rules: Rules,
@@ -58,16 +60,30 @@ impl Assigned {
             };
             last[at] = Some(value);
         }
+        let mut touched = Vec::new();
+        for (at, value) in last.iter_mut().enumerate() {
+            if value.is_none() && schema.columns[at].on_update_now {
+                *value = Some(None);
+                touched.push(at);
+            }
+        }
         let given = last.into_iter().enumerate();
         let (columns, values): (Vec<_>, Vec<_>) =
             given.filter_map(|(at, value)| Some((at, value?))).unzip();
-        let alone = columns.iter().map(|&at| schema.columns[at].clone()).collect();
+        let column = |&at: &usize| {
+            let mut column = schema.columns[at].clone();
+            if touched.contains(&at) {
+                column.default = Some(DefaultValue::CurrentTimestamp);
+            }
+            column
+        };
+        let alone = columns.iter().map(column).collect();
         let alone = Arc::new(TableSchema::new(schema.version, alone, Vec::new()));
         let rules = rules(session, target, ignores);
         let now = session.shared.engine.clock().wall_micros();
         let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
 
-        Ok(Self { target: target.clone(), columns, values, plan, rules })
+        Ok(Self { target: target.clone(), columns, values, touched, plan, rules })
     }
 
     /// Whether a column of the key gets a value.
@@ -148,15 +164,28 @@ impl Assigned {
 
     /// Appends the row that `old` becomes by these values; false if it stays as it is.
     pub fn apply(&self, old: &[u8], values: &[u8], out: &mut Vec<u8>) -> bool {
-        let (schema, start) = (self.target.schema(), out.len());
+        let start = out.len();
+        self.write(old, values, false, out);
+        let differs = out[start..] != *old;
+        if differs && !self.touched.is_empty() {
+            out.truncate(start);
+            self.write(old, values, true, out);
+        }
+        differs
+    }
+
+    /// Appends `old` with the assigned values, and with those of touched columns if it `touches`.
+    fn write(&self, old: &[u8], values: &[u8], touches: bool, out: &mut Vec<u8>) {
+        let schema = self.target.schema();
         let (of_row, of_values) = (RowCells::new(schema), RowCells::new(self.plan.schema()));
         let mut writer = RowWriter::new(schema.columns.len(), out);
         writer.begin_row();
         let mut assigned = self.columns.iter().zip(0..).peekable();
         for at in 0..schema.columns.len() {
+            let is_left = !touches && self.touched.contains(&at);
             let cell = match assigned.next_if(|(column, _)| **column == at) {
-                Some((_, position)) => of_values.encoded(values, position),
-                None => of_row.encoded(old, at),
+                Some((_, position)) if !is_left => of_values.encoded(values, position),
+                _ => of_row.encoded(old, at),
             };
             match cell {
                 Some(cell) => writer.put_encoded(cell),
@@ -164,7 +193,6 @@ impl Assigned {
             }
         }
         writer.end_row();
-        out[start..] != *old
     }
 }
 

@@ -122,6 +122,14 @@ fn schema_of_all_types() {
     );
 }
 
+#[test]
+fn column_with_on_update() {
+    let mut column = Column::new(ColumnId(1), "c", ColumnType::Timestamp { fsp: 6 });
+    column.on_update_now = true;
+    let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
+    has_bytes(&schema, "01080112100801120163200130013801 7801 e00106");
+}
+
 pub(super) fn sample_table() -> Table {
     let int = ColumnType::Int { unsigned: false };
     let first =

@@ -68,10 +68,10 @@ fn column() -> impl Strategy<Value = Column> {
     ];
     let collation = select(vec![Collation::Binary, Collation::Utf8mb4Bin]);
     let length_unit = select(vec![LengthUnit::Bytes, LengthUnit::Characters]);
-    let flags = (any::<bool>(), any::<bool>(), collation, length_unit);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), collation, length_unit);
     let texts = (text(), text(), option::of(default), option::of(text()), option::of(any::<u64>()));
     (any::<u32>(), column_type(), flags, texts).prop_map(|(id, ty, flags, texts)| {
-        let (non_negative, nullable, collation, length_unit) = flags;
+        let (non_negative, nullable, on_update_now, collation, length_unit) = flags;
         let (name, comment, default, before, auto_increment) = texts;
         Column {
             nullable,
@@ -82,6 +82,7 @@ fn column() -> impl Strategy<Value = Column> {
             collation,
             length_unit,
             auto_increment,
+            on_update_now,
             ..Column::new(ColumnId(id), name, ty)
         }
     })
