@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{
-    ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, internal_err, plan_datafusion_err,
+    ColumnStatistics, Constraint, Constraints, DFSchema, Result, ScalarValue, Statistics,
+    internal_err, plan_datafusion_err,
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -46,6 +47,7 @@ pub struct StoredTable {
     snapshot: Arc<TableSnapshot>,
     zone: Zone,
     schema: SchemaRef,
+    constraints: Constraints,
 }
 
 impl StoredTable {
@@ -53,7 +55,12 @@ impl StoredTable {
     pub fn new((database, name): (&str, &str), snapshot: TableSnapshot, zone: Zone) -> Self {
         let schema = planned_schema(database, &snapshot);
         let (database, full_name) = (database.to_owned(), name.to_owned());
-        Self { database, full_name, snapshot: Arc::new(snapshot), zone, schema }
+        // Rows that are grouped by it are alike in all columns.
+        let key = (snapshot.table.key_model == KeyModel::Primary)
+            .then(|| Constraint::PrimaryKey(snapshot.schema.sort_key.clone()));
+        let constraints = Constraints::new_unverified(key.into_iter().collect());
+        let snapshot = Arc::new(snapshot);
+        Self { database, full_name, snapshot, zone, schema, constraints }
     }
 
     /// Its database and name.
@@ -293,6 +300,10 @@ impl fmt::Debug for StoredTable {
 impl TableProvider for StoredTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
     }
 
     fn table_type(&self) -> TableType {
