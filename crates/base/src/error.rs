@@ -92,6 +92,7 @@ codes! {
     /// KILL of another user's connection.
     KillDenied = 1095 "HY000" 403;
     CannotRemoveAllColumns = 1090 "42000" 400;
+    TooManyLabels = 1097 "HY000" 400;
     WrongDatabaseName = 1102 "42000" 400;
     WrongTableName = 1103 "42000" 400;
     /// An error without a MySQL number of its own.
@@ -183,6 +184,8 @@ codes! {
     /// Data cut to fit.
     Truncated = 1265 "01000" 400;
     UnknownCollation = 1273 "HY000" 400;
+    /// A text twice in the list of an ENUM or SET.
+    DuplicateLabel = 1291 "HY000" 400;
     /// Text that is not a valid date, time or number.
     WrongValue = 1292 "22007" 400;
     InvalidOnUpdate = 1294 "HY000" 400;
@@ -212,6 +215,8 @@ codes! {
     DivisionByZero = 1365 "22012" 400;
     /// A value of the wrong type for its column.
     WrongFieldValue = 1366 "HY000" 400;
+    /// A member of a SET with a comma.
+    IllegalSet = 1367 "22007" 400;
     /// CREATE, ALTER or DROP USER failed.
     CannotUser = 1396 "HY000" 400;
     TooManyPlaceholders = 1390 "HY000" 400;

@@ -4,9 +4,7 @@
 //! stays as it is; what is left out only checked, computed or found rows, which stay the same.
 
 /// Types that Freshet has not, and those that hold their values as they are dumped.
-const TYPES: [(&str, &str); 6] = [
-    ("enum", "varchar(255)"),
-    ("set", "varchar(255)"),
+const TYPES: [(&str, &str); 4] = [
     ("bit", "bigint unsigned"),
     ("uuid", "varchar(36)"),
     ("inet6", "varchar(45)"),
@@ -121,7 +119,7 @@ mod tests {
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4\n PARTITION BY HASH (`id`)\nPARTITIONS 4";
         let expected = "CREATE TABLE `t` (\n  \
             `id` int(11) NOT NULL AUTO_INCREMENT COMMENT 'it''s, CHECK (x) \\' y',\n  \
-            `e` varchar(255) DEFAULT 'a b',\n  `y` year(4) DEFAULT NULL,\n  \
+            `e` enum('a b','c)') DEFAULT 'a b',\n  `y` year(4) DEFAULT NULL,\n  \
             `b` bigint unsigned NOT NULL DEFAULT 5,\n  \
             `at` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),\n  \
             `j` longtext DEFAULT NULL,\n  \

@@ -18,7 +18,9 @@ use crate::{names, properties};
 mod aggregate;
 mod column;
 mod known;
+pub(crate) mod labels;
 mod partition;
+mod sizes;
 mod steps;
 
 pub(crate) use column::column;
@@ -27,6 +29,7 @@ pub(crate) use partition::{TO_DAYS_OF_1970, columns_of, one_more, range_text};
 pub(crate) use steps::one_by_one;
 
 use aggregate::check_aggregates;
+use sizes::key_bytes;
 
 /// Maximum number of columns in a default sort key.
 const AUTO_KEY_COLUMNS_MAX: usize = 3;
@@ -267,9 +270,10 @@ fn looked_up(key: &DeclaredKey, columns: &[Column], form: TableForm) -> Result<V
     // A character may take four bytes.
     let bytes_per_unit = if form == TableForm::MySql { 4 } else { 1 };
     let bytes = |column: &Column| match column.ty {
-        ColumnType::Char { .. } | ColumnType::VarChar { .. } => {
-            u64::from(key_bytes(column.ty)) * bytes_per_unit
-        }
+        ColumnType::Char { .. }
+        | ColumnType::VarChar { .. }
+        | ColumnType::Enum { .. }
+        | ColumnType::Set { .. } => u64::from(key_bytes(column.ty)) * bytes_per_unit,
         ty => u64::from(key_bytes(ty)),
     };
     check_key_bytes(at.iter().map(|&at| bytes(&columns[at])).sum())?;
@@ -362,24 +366,13 @@ fn auto_key(columns: &[Column]) -> usize {
         if !column.ty.can_be_key() || (at > 0 && bytes > AUTO_KEY_BYTES_MAX) {
             return at;
         }
-        if matches!(column.ty, ColumnType::VarChar { .. } | ColumnType::VarBinary { .. }) {
+        if matches!(column.ty, ColumnType::VarChar { .. } | ColumnType::VarBinary { .. })
+            || column.ty.is_labelled()
+        {
             return at + 1;
         }
     }
     columns.len().min(AUTO_KEY_COLUMNS_MAX)
-}
-
-/// The number of bytes of a column in the sort key.
-fn key_bytes(ty: ColumnType) -> u32 {
-    match ty {
-        ColumnType::Char { len } | ColumnType::VarChar { len } | ColumnType::VarBinary { len } => {
-            len
-        }
-        _ => match ty.layout() {
-            freshet_schema::Layout::Fixed(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
-            freshet_schema::Layout::Bytes => u32::MAX,
-        },
-    }
 }
 
 fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey>> {

@@ -39,6 +39,8 @@ pub struct ColumnSpec {
     pub aggregate: Option<Aggregate>,
     /// ON UPDATE CURRENT_TIMESTAMP.
     pub on_update_now: bool,
+    /// The texts of an ENUM or SET, in their order.
+    pub labels: Vec<String>,
 }
 
 impl ColumnSpec {
@@ -54,6 +56,7 @@ impl ColumnSpec {
             auto_increment: false,
             aggregate: None,
             on_update_now: false,
+            labels: Vec::new(),
         }
     }
 }

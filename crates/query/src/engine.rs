@@ -38,6 +38,7 @@ use crate::explain::Operator;
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt::{self, Cancellation};
+use crate::labels;
 use crate::lateral;
 use crate::limits;
 use crate::losses::Planning;
@@ -313,7 +314,8 @@ impl Planner {
             .sql_statement_to_plan_with_context(Statement::Query(query.0), &mut types)
             .map_err(mapped)?;
         let logical = lateral::unnested(logical).map_err(mapped)?;
-        let logical = grouping::as_shown(logical).and_then(rollup::ordered).map_err(mapped)?;
+        let logical = labels::numbered(logical).and_then(grouping::as_shown);
+        let logical = logical.and_then(rollup::ordered).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let bounds = Bounds::of(&session);

@@ -36,6 +36,7 @@ pub mod hint;
 pub mod indexes;
 mod interrupt;
 mod join_keys;
+mod labels;
 mod lateral;
 pub mod limits;
 pub mod listing;

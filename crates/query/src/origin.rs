@@ -20,7 +20,9 @@ pub mod flags {
     pub const ZEROFILL: u16 = 64;
     /// Binary collation.
     pub const BINARY: u16 = 128;
+    pub const ENUM: u16 = 256;
     pub const AUTO_INCREMENT: u16 = 512;
+    pub const SET: u16 = 2048;
     /// Numeric.
     pub const NUMBER: u16 = 32_768;
 }
@@ -35,6 +37,9 @@ pub struct ColumnOrigin {
     pub ty: ColumnType,
     /// NOT NULL and key [`flags`].
     pub flags: u16,
+    /// The list of an ENUM or SET.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 impl ColumnOrigin {
@@ -61,6 +66,7 @@ impl ColumnOrigin {
             column: column.name.clone(),
             ty: column.ty,
             flags: set,
+            labels: column.labels.to_vec(),
         }
     }
 

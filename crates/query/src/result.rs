@@ -276,6 +276,11 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
         ColumnType::Year => number(name, ResultType::Year, 4, 0),
         ColumnType::Char { len } => plain(name, ResultType::String, len * CHARACTER_BYTES),
         ColumnType::VarChar { len } => plain(name, ResultType::VarString, len * CHARACTER_BYTES),
+        ColumnType::Enum { len } | ColumnType::Set { len } => {
+            let is_set = matches!(ty, ColumnType::Set { .. });
+            let flags = if is_set { flags::SET } else { flags::ENUM };
+            ResultColumn { flags, ..plain(name, ResultType::String, len * CHARACTER_BYTES) }
+        }
         ColumnType::Text => {
             let length = freshet_schema::types::TEXT_BYTES_MAX;
             ResultColumn { flags: flags::BLOB, ..plain(name, ResultType::Blob, length) }

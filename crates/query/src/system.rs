@@ -173,6 +173,7 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
             column: (*name).to_owned(),
             ty,
             flags: 0,
+            labels: Vec::new(),
         };
         let metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
         let field = Field::new(name.to_lowercase(), array.data_type().clone(), true);

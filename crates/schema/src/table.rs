@@ -88,6 +88,8 @@ pub struct Column {
     /// ON UPDATE CURRENT_TIMESTAMP: a statement that changes another column of a row, and gives
     /// this one no value, sets it to the time of the statement.
     pub on_update_now: bool,
+    /// The texts that its values consist of, from number 1 on; empty unless it is an ENUM or SET.
+    pub labels: Arc<[String]>,
 }
 
 impl Column {
@@ -107,11 +109,17 @@ impl Column {
             auto_increment: None,
             aggregate: None,
             on_update_now: false,
+            labels: Arc::default(),
         }
     }
 
-    /// The type as SHOW prints it: `decimal(10,2) unsigned`.
+    /// The type as SHOW prints it: `decimal(10,2) unsigned`, `enum('a','b')`.
     pub fn type_text(&self) -> String {
+        if self.ty.is_labelled() {
+            let label = |label: &String| format!("'{}'", label.replace('\'', "''"));
+            let labels = self.labels.iter().map(label).collect::<Vec<_>>().join(",");
+            return format!("{}({labels})", self.ty);
+        }
         let unsigned = if self.non_negative { " unsigned" } else { "" };
         format!("{}{unsigned}", self.ty)
     }

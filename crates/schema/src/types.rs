@@ -83,6 +83,16 @@ pub enum ColumnType {
     Blob,
     /// Stored as normalised text.
     Json,
+    /// One of the column's [labels](crate::Column::labels), stored as its text.
+    Enum {
+        /// Characters of the longest label.
+        len: u32,
+    },
+    /// Any of the column's [labels](crate::Column::labels), stored as their texts with commas.
+    Set {
+        /// Characters of all labels together.
+        len: u32,
+    },
 }
 
 /// How a cell is encoded (see `row`).
@@ -119,9 +129,12 @@ impl ColumnType {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
             }
             Self::Time { .. } => DataType::Duration(TimeUnit::Microsecond),
-            Self::Char { .. } | Self::VarChar { .. } | Self::Text | Self::Json => {
-                DataType::Utf8View
-            }
+            Self::Char { .. }
+            | Self::VarChar { .. }
+            | Self::Text
+            | Self::Json
+            | Self::Enum { .. }
+            | Self::Set { .. } => DataType::Utf8View,
             Self::VarBinary { .. } | Self::Blob => DataType::BinaryView,
         }
     }
@@ -147,18 +160,26 @@ impl ColumnType {
             | Self::Text
             | Self::VarBinary { .. }
             | Self::Blob
-            | Self::Json => Layout::Bytes,
+            | Self::Json
+            | Self::Enum { .. }
+            | Self::Set { .. } => Layout::Bytes,
         }
     }
 
-    /// CHAR, VARCHAR, TEXT, JSON.
+    /// CHAR, VARCHAR, TEXT, JSON, ENUM, SET.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::Char { .. } | Self::VarChar { .. } | Self::Text | Self::Json)
+            || self.is_labelled()
+    }
+
+    /// Whether values are labels: ENUM, SET.
+    pub const fn is_labelled(self) -> bool {
+        matches!(self, Self::Enum { .. } | Self::Set { .. })
     }
 
     /// Whether the declared length may count characters; that of TEXT and JSON always counts bytes.
     pub const fn counts_characters(self) -> bool {
-        matches!(self, Self::Char { .. } | Self::VarChar { .. })
+        matches!(self, Self::Char { .. } | Self::VarChar { .. }) || self.is_labelled()
     }
 
     /// Whether values are bytes without a character set.
@@ -247,6 +268,8 @@ impl ColumnType {
             Self::VarBinary { .. } => "varbinary",
             Self::Blob => "blob",
             Self::Json => "json",
+            Self::Enum { .. } => "enum",
+            Self::Set { .. } => "set",
         }
     }
 }

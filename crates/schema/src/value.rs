@@ -10,6 +10,7 @@ pub mod temporal;
 pub mod time;
 
 mod json;
+mod labels;
 mod lax;
 mod numeric;
 mod show;
@@ -20,6 +21,7 @@ use crate::row::Put;
 use crate::{Column, ColumnType, DefaultValue, Zone, bytes_of_hex};
 
 pub use bad::BadValue;
+pub use labels::{number_of_label, number_of_set};
 pub use lax::adjust;
 pub use number::ShortNumber;
 use numeric::put_quoted;
@@ -120,6 +122,8 @@ pub fn put_default(
 ) -> Result<Put, BadDefault> {
     let put = match &column.default {
         None if column.nullable => return Ok(Put::Null),
+        // As in MySQL, the first value of an ENUM.
+        None if matches!(column.ty, ColumnType::Enum { .. }) => labels::put_number(column, 1, out),
         None => return Err(BadDefault::Missing),
         Some(DefaultValue::Literal(text)) => {
             put_text(column, text.as_bytes(), Encoding::Utf8, rules, out)

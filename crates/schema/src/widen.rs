@@ -19,6 +19,11 @@ pub fn holds_all_of(to: ColumnType, from: ColumnType) -> bool {
         (T::Char { len: from } | T::VarChar { len: from }, T::VarChar { len: to })
         | (T::Char { len: from }, T::Char { len: to })
         | (T::VarBinary { len: from }, T::VarBinary { len: to }) => from <= to,
+        (T::Enum { .. } | T::Set { .. }, T::Text) => true,
+        // Whether the list begins like the old one is for who knows both.
+        (T::Enum { len: from }, T::Enum { len: to })
+        | (T::Set { len: from }, T::Set { len: to })
+        | (T::Enum { len: from } | T::Set { len: from }, T::VarChar { len: to }) => from <= to,
         (T::Float, T::Double) | (T::Date, T::DateTime { .. }) => true,
         (T::DateTime { fsp: from }, T::DateTime { fsp: to })
         | (T::Timestamp { fsp: from }, T::Timestamp { fsp: to }) => from <= to,

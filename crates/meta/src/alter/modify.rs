@@ -9,7 +9,7 @@ use freshet_schema::{
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
-use crate::create::column;
+use crate::create::{column, labels};
 use crate::names;
 use crate::spec::ColumnSpec;
 
@@ -99,6 +99,7 @@ fn is_key_column(table: &Table, id: ColumnId) -> bool {
 
 fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {
     let (from, to) = (old.ty, new.ty);
+    labels::check_change(old, new)?;
     if from == to && old.non_negative == new.non_negative {
         return Ok(());
     }

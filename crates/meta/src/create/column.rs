@@ -7,7 +7,7 @@ use freshet_schema::{
     TableForm, VARCHAR_LEN_MAX,
 };
 
-use super::{check_comment, text_rules};
+use super::{check_comment, labels, text_rules};
 use crate::names;
 use crate::spec::{ColumnSpec, DefaultSpec};
 
@@ -16,6 +16,7 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
     names::check_column(&written.name)?;
     check_comment(&written.comment, &format!("column '{}'", written.name))?;
     check_type(&written.name, written.ty)?;
+    labels::check(written)?;
     let (collation, length_unit) = text_rules(form);
     let mut column = Column {
         non_negative: written.non_negative,
@@ -25,6 +26,7 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
         length_unit,
         aggregate: written.aggregate,
         on_update_now: written.on_update_now,
+        labels: written.labels.as_slice().into(),
         ..Column::new(id, &written.name, written.ty)
     };
     column.default = default(written, &column)?;
@@ -35,6 +37,10 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
     }
     if let DefaultSpec::Clock { before, .. } = &written.default {
         column.before = Some(before.clone());
+    }
+    if matches!(column.ty, ColumnType::Enum { .. }) && !column.nullable && column.default.is_none()
+    {
+        column.before = column.labels.first().cloned();
     }
     Ok(column)
 }

@@ -35,10 +35,12 @@ pub struct ColumnForm {
     aggregate: Option<u32>,
     #[prost(bool, tag = "15")]
     on_update_now: bool,
+    #[prost(string, repeated, tag = "39")]
+    labels: Vec<String>,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36"
+                36, 37, 38"
     )]
     ty: Option<TypeForm>,
 }
@@ -101,6 +103,10 @@ pub enum TypeForm {
     Time(u32),
     #[prost(message, tag = "36")]
     Year(()),
+    #[prost(uint32, tag = "37")]
+    Enum(u32),
+    #[prost(uint32, tag = "38")]
+    Set(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -131,12 +137,15 @@ impl OnDisk for Column {
             auto_increment: self.auto_increment,
             aggregate: self.aggregate.map(|function| function.form()),
             on_update_now: self.on_update_now,
+            labels: self.labels.to_vec(),
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
     }
 
     fn from_form(form: ColumnForm) -> Result<Self, Unreadable> {
+        let is_labelled = matches!(form.ty, Some(TypeForm::Enum(_) | TypeForm::Set(_)));
+        ensure(is_labelled != form.labels.is_empty(), "a list of texts is missing, or too much")?;
         Ok(Self {
             id: ColumnId(form.id),
             name: form.name,
@@ -151,6 +160,7 @@ impl OnDisk for Column {
             auto_increment: form.auto_increment,
             aggregate: form.aggregate.map(Aggregate::from_form).transpose()?,
             on_update_now: form.on_update_now,
+            labels: form.labels.into(),
         })
     }
 }
@@ -206,6 +216,8 @@ impl OnDisk for ColumnType {
             Self::Json => TypeForm::Json(()),
             Self::Time { fsp } => TypeForm::Time(fsp.into()),
             Self::Year => TypeForm::Year(()),
+            Self::Enum { len } => TypeForm::Enum(len),
+            Self::Set { len } => TypeForm::Set(len),
         }
     }
 
@@ -236,6 +248,8 @@ impl OnDisk for ColumnType {
             TypeForm::Json(()) => Self::Json,
             TypeForm::Time(fsp) => Self::Time { fsp: digits(fsp) },
             TypeForm::Year(()) => Self::Year,
+            TypeForm::Enum(len) => Self::Enum { len },
+            TypeForm::Set(len) => Self::Set { len },
         };
         ensure(is_within_limits(ty), "a column's length or digits are out of range")?;
         Ok(ty)

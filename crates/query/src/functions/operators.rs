@@ -15,7 +15,7 @@ use super::types::{
 use super::whole::with_short_name;
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
-use crate::{interrupt, losses};
+use crate::{interrupt, labels, losses};
 
 /// Plans binary operators with MySQL's semantics.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ impl ExprPlanner for MySqlOperators {
             (false, true) => with_json(expr, false, left.data_type()),
             _ => expr,
         };
-        let RawBinaryExpr { op, mut left, mut right } = expr;
+        let RawBinaryExpr { op, left, right } = expr;
+        let (mut left, mut right) = labels::operands(&op, (left, right), schema)?;
         if is_arithmetic(&op) {
             let number = |expr| as_exact_number(expr, schema, op == BinaryOperator::Divide);
             (left, right) = (number(left)?, number(right)?);

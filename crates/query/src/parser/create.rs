@@ -14,7 +14,7 @@ use super::constraint;
 use super::cursor::{Cursor, refuse};
 use super::placement::placement;
 use super::sequence;
-use super::types::column_type;
+use super::types::{WrittenType, column_type};
 use crate::syntax::{Select, TableName, hex_of_bits};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -192,8 +192,8 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let (ty, non_negative) = column_type(cursor)?;
-    let mut column = ColumnSpec { non_negative, ..ColumnSpec::new(name, ty) };
+    let WrittenType { ty, non_negative, labels } = column_type(cursor)?;
+    let mut column = ColumnSpec { non_negative, labels, ..ColumnSpec::new(name, ty) };
     loop {
         let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
         if cursor.words("NOT NULL") {

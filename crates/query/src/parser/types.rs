@@ -7,27 +7,48 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 
-/// Parses a type with its length, sign and character set. Also returns whether UNSIGNED was given
-/// for a type that does not represent it itself.
-pub fn column_type(cursor: &mut Cursor<'_>) -> Result<(ColumnType, bool)> {
+/// A type as it is written.
+pub struct WrittenType {
+    pub ty: ColumnType,
+    /// UNSIGNED of a type that does not represent it itself.
+    pub non_negative: bool,
+    /// The list of an ENUM or SET.
+    pub labels: Vec<String>,
+}
+
+/// Parses a type with its length, sign and character set.
+pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
     let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     let start = cursor.error();
     cursor.name()?;
     if name == "DOUBLE" || name == "CHARACTER" || name == "CHAR" || name == "LONG" {
         let _ = cursor.words("PRECISION") || cursor.words("VARYING");
     }
-    let arguments = match name.as_str() {
-        "ENUM" | "SET" => {
-            cursor.in_parens(Cursor::text)?;
-            Vec::new()
-        }
-        _ => arguments(cursor)?,
-    };
+    if name == "ENUM" || name == "SET" {
+        return labelled(cursor, name == "SET");
+    }
+    let arguments = arguments(cursor)?;
     let unsigned = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
     let fractional =
         matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
-    Ok((ty, unsigned && fractional))
+    Ok(WrittenType { ty, non_negative: unsigned && fractional, labels: Vec::new() })
+}
+
+/// Parses the list of an ENUM or SET, whose texts lose blanks at their end.
+fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
+    let label = |cursor: &mut Cursor<'_>| Ok(cursor.text()?.trim_end_matches(' ').to_owned());
+    let labels = cursor.in_parens(label)?;
+    attributes(cursor)?;
+    let chars = |label: &String| u32::try_from(label.chars().count()).unwrap_or(u32::MAX);
+    let ty = if is_set {
+        let commas = u32::try_from(labels.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let len = labels.iter().map(chars).fold(commas, u32::saturating_add);
+        ColumnType::Set { len }
+    } else {
+        ColumnType::Enum { len: labels.iter().map(chars).max().unwrap_or(0) }
+    };
+    Ok(WrittenType { ty, non_negative: false, labels })
 }
 
 /// Parses `(10,2)`, or `(*)` as no arguments.
@@ -112,9 +133,9 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
         "JSON" | "JSONB" => ColumnType::Json,
         "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE" | "BIT"
-        | "ENUM" | "SET" | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
+        | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
             let instead = match name {
-                "ENUM" | "SET" | "IPV4" | "IPV6" => "; use VARCHAR",
+                "IPV4" | "IPV6" => "; use VARCHAR",
                 "BIT" => "; use BIGINT UNSIGNED, or BOOLEAN for one bit",
                 "ARRAY" | "MAP" | "STRUCT" | "VARIANT" => "; use JSON",
                 _ => "",

@@ -162,7 +162,10 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 /// Maximum length in characters and in bytes.
 fn lengths(column: &Column) -> (Option<u64>, Option<u64>) {
     let (len, binary) = match column.ty {
-        ColumnType::Char { len } | ColumnType::VarChar { len } => (len, false),
+        ColumnType::Char { len }
+        | ColumnType::VarChar { len }
+        | ColumnType::Enum { len }
+        | ColumnType::Set { len } => (len, false),
         ColumnType::VarBinary { len } => (len, true),
         ColumnType::Text => (TEXT_BYTES_MAX, true),
         ColumnType::Blob => (TEXT_BYTES_MAX, true),

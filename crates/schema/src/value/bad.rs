@@ -8,6 +8,8 @@ use crate::{Column, ColumnType, LengthUnit};
 
 /// The number of characters of a value that a message shows.
 const SHOWN_CHARS_MAX: usize = 32;
+/// The number of labels of a list that a message shows.
+const SHOWN_LABELS_MAX: usize = 8;
 
 /// Why text is not valid JSON.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +42,8 @@ pub enum BadValue {
     NotTemporal,
     NotUtf8,
     NotJson(Box<BadJson>),
+    /// A text or number that is none of those of an ENUM or SET.
+    NotLabel,
     /// A literal that the type does not accept, for example a hex literal of nine bytes for a
     /// number.
     NotStorable,
@@ -57,7 +61,7 @@ impl BadValue {
             Self::Null => ErrorCode::NotNull,
             Self::OutOfRange { .. } => ErrorCode::OutOfRange,
             Self::TooLong { .. } => ErrorCode::TooLong,
-            Self::Trailing => ErrorCode::Truncated,
+            Self::Trailing | Self::NotLabel => ErrorCode::Truncated,
             Self::NotTemporal => ErrorCode::WrongValue,
             Self::NotJson(_) => ErrorCode::InvalidJson,
             Self::NotNumber | Self::NotUtf8 | Self::NotStorable => ErrorCode::WrongFieldValue,
@@ -85,6 +89,11 @@ impl BadValue {
             ),
             Self::Trailing => format!(
                 "Data truncated for column '{name}' at row {row}: '{shown}' is not only a number"
+            ),
+            Self::NotLabel => format!(
+                "Data truncated for column '{name}' at row {row}: '{shown}' is not of its list, \
+                 {}",
+                Listed(&column.labels)
             ),
             Self::NotJson(json) => format!(
                 "Invalid JSON text: \"{}\" at position {} in value for column '{name}' at row \
@@ -135,6 +144,21 @@ fn kind(ty: ColumnType) -> &'static str {
         ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => "datetime",
         ColumnType::Time { .. } => "time",
         _ => "string",
+    }
+}
+
+/// The beginning of a list of labels.
+struct Listed<'a>(&'a [String]);
+
+impl std::fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, label) in self.0.iter().enumerate() {
+            if at == SHOWN_LABELS_MAX {
+                return f.write_str(", ...");
+            }
+            write!(f, "{}'{}'", if at == 0 { "" } else { ", " }, Shown(label.as_bytes()))?;
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::bad::BadValue;
 use super::text::{Encoding, limit_bytes};
-use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text, put_zero, time};
+use super::{Literal, OnBad, Rules, labels, number, put_i64, put_number, put_text, put_zero, time};
 use crate::row::{POWERS_OF_TEN, Put, put_bytes};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -21,6 +21,7 @@ pub fn adjust(
         (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit as usize, bad, out),
         (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson(_), OnBad::Clamp) => Err(bad),
         (BadValue::NotUtf8, OnBad::Clamp) => valid_part(column, literal, bad, rules, out),
+        (BadValue::NotLabel, OnBad::Clamp) => Ok(labels::put_known(column, literal, out)),
         (BadValue::OutOfRange { .. }, OnBad::Clamp) => bound(column, bad, out),
         (BadValue::NotNumber | BadValue::Trailing, OnBad::Clamp) => {
             leading_number(column, literal, rules, out)
@@ -49,6 +50,7 @@ fn implicit(
         // There is no zero date (MySQL's 0000-00-00) and no empty JSON document.
         ColumnType::Date | ColumnType::DateTime { .. } => Err(bad),
         ColumnType::Timestamp { .. } | ColumnType::Json => Err(bad),
+        ColumnType::Enum { .. } => labels::put_number(column, 1, out),
         ty if ty.is_text() || ty.is_binary() => put_text(column, b"", Encoding::Utf8, rules, out),
         _ => put_i64(column, 0, rules, out),
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::bad::BadValue;
 use super::number::{self, Number, ShortNumber};
 use super::text::{self, Encoding};
-use super::{Rules, put_date_time, put_text, temporal, year};
+use super::{Rules, labels, put_date_time, put_text, temporal, year};
 use crate::row::{POWERS_OF_TEN, Put};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -99,6 +99,7 @@ pub fn put_i128(
             let value = i64::try_from(value).map_err(|_| out_of_range)?;
             return put_i64(column, value, rules, out);
         }
+        ty if ty.is_labelled() => return labels::put_number(column, value, out),
         _ => return put_shown(column, format_args!("{value}"), rules, out),
     }
     Ok(Put::Value)
@@ -208,6 +209,10 @@ fn put_taken(
             put_i128(column, value.ok_or(out_of_range)?, rules, out)
         }
         ColumnType::Decimal { .. } => put_exact(column, number, out),
+        ty if ty.is_labelled() => {
+            let value = number.unscaled(0).ok_or(BadValue::NotLabel)?;
+            labels::put_number(column, if number.negative { -value.abs() } else { value }, out)
+        }
         _ if has_exponent(text) => {
             let value = parse_f64(text).filter(|value| value.is_finite());
             let out_of_range = BadValue::OutOfRange { below: number.negative };
@@ -330,6 +335,7 @@ pub fn put_f64(
             }
             out.extend_from_slice(&narrow.to_le_bytes());
         }
+        ty if ty.is_labelled() => return labels::put_number(column, value as i128, out),
         ty if ty.is_integer() => {
             // MySQL rounds approximate numbers half to even, exact ones half away from zero.
             let rounded = value.round_ties_even();

@@ -3,7 +3,7 @@
 use super::bad::BadValue;
 use super::number;
 use super::temporal::{self, LocalDateTime};
-use super::{Rules, json, put_i64, put_i128, put_quoted, put_short, time, year};
+use super::{Rules, json, labels, put_i64, put_i128, put_quoted, put_short, time, year};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
 use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
 
@@ -57,6 +57,7 @@ pub fn put_text(
             check_utf8(text, encoding)?;
             json::put(text, out)
         }
+        ColumnType::Enum { .. } | ColumnType::Set { .. } => labels::put_labels(column, text, out),
         _ => put_numeric_text(column, text, rules, out),
     }
 }

@@ -280,6 +280,10 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
         ResultType::VarString if !column.org_name.is_empty() => {
             ColumnType::VarChar { len: characters }
         }
+        // As in MySQL's protocol, they come without their list.
+        ResultType::String if column.flags & (flags::ENUM | flags::SET) != 0 => {
+            ColumnType::VarChar { len: characters }
+        }
         ResultType::String => ColumnType::Char { len: characters.min(255) },
         ResultType::Blob | ResultType::VarString | ResultType::Null => ColumnType::Text,
     };

@@ -130,6 +130,21 @@ fn column_with_on_update() {
     has_bytes(&schema, "01080112100801120163200130013801 7801 e00106");
 }
 
+#[test]
+fn columns_with_labels() {
+    let types = [ColumnType::Enum { len: 2 }, ColumnType::Set { len: 4 }];
+    let columns = types.map(|ty| Column {
+        labels: ["a", "bc"].map(str::to_owned).into(),
+        ..Column::new(ColumnId(1), "c", ty)
+    });
+    let schema = TableSchema::new(SchemaVersion(1), columns.to_vec(), Vec::new());
+    has_bytes(
+        &schema,
+        "010801 1217 0801 120163 2001 3001 3801 a80202 ba020161 ba02026263 \
+         1217 0801 120163 2001 3001 3801 b00204 ba020161 ba02026263",
+    );
+}
+
 pub(super) fn sample_table() -> Table {
     let int = ColumnType::Int { unsigned: false };
     let first =

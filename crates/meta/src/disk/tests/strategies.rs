@@ -34,7 +34,7 @@ fn text() -> impl Strategy<Value = String> {
 fn column_type() -> impl Strategy<Value = ColumnType> {
     let digits = (1u8..=38).prop_flat_map(|precision| (Just(precision), 0..=precision));
     let numbers = (any::<bool>(), digits, 0u8..=6, 0u32..=255);
-    (0..19, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
+    (0..23, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
         0 => ColumnType::Boolean,
         1 => ColumnType::TinyInt { unsigned },
         2 => ColumnType::SmallInt { unsigned },
@@ -55,6 +55,8 @@ fn column_type() -> impl Strategy<Value = ColumnType> {
         17 => ColumnType::Blob,
         18 => ColumnType::Time { fsp },
         19 => ColumnType::Year,
+        20 => ColumnType::Enum { len },
+        21 => ColumnType::Set { len },
         _ => ColumnType::Json,
     })
 }
@@ -73,7 +75,9 @@ fn column() -> impl Strategy<Value = Column> {
     (any::<u32>(), column_type(), flags, texts).prop_map(|(id, ty, flags, texts)| {
         let (non_negative, nullable, on_update_now, collation, length_unit) = flags;
         let (name, comment, default, before, auto_increment) = texts;
+        let labels = if ty.is_labelled() { vec![name.clone()] } else { Vec::new() };
         Column {
+            labels: labels.into(),
             nullable,
             default,
             comment,

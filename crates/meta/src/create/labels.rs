@@ -1,0 +1,63 @@
+//! The lists of ENUM and SET columns.
+
+use freshet_base::{Result, bail};
+use freshet_schema::{Column, ColumnType};
+
+use crate::spec::ColumnSpec;
+
+/// The maximum number of texts of an ENUM: each value that is stored is looked for among them.
+pub(crate) const ENUM_LABELS_MAX: usize = 4096;
+/// The maximum number of texts of a SET, a bit for each.
+pub(crate) const SET_LABELS_MAX: usize = 64;
+/// The maximum length of a text.
+pub(crate) const LABEL_CHARS_MAX: usize = 255;
+
+/// Checks the list of a column.
+pub(super) fn check(written: &ColumnSpec) -> Result<()> {
+    let ColumnSpec { name, ty, labels, .. } = written;
+    let (word, max) = match ty {
+        ColumnType::Enum { .. } => ("ENUM", ENUM_LABELS_MAX),
+        ColumnType::Set { .. } => ("SET", SET_LABELS_MAX),
+        _ => return Ok(()),
+    };
+    if labels.len() > max {
+        bail!(
+            TooManyLabels,
+            "Too many strings for column {name} and {word}: {} of at most {max}",
+            labels.len()
+        );
+    }
+    for (at, label) in labels.iter().enumerate() {
+        if labels[..at].contains(label) {
+            bail!(DuplicateLabel, "Column '{name}' has duplicated value '{label}' in {word}");
+        }
+        if label.chars().count() > LABEL_CHARS_MAX {
+            bail!(
+                TooLongColumn,
+                "Too long enumeration/set value for column {name} (max = {LABEL_CHARS_MAX})"
+            );
+        }
+        if word == "SET" && label.contains(',') {
+            bail!(IllegalSet, "Illegal set '{label}' value found during parsing");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses another list than one that has more at its end: values that are there keep their
+/// numbers.
+pub(crate) fn check_change(old: &Column, new: &Column) -> Result<()> {
+    let both = old.ty.is_labelled() && new.ty.is_labelled();
+    if both && !new.labels.starts_with(&old.labels) {
+        bail!(
+            NotSupported,
+            "Can not change the list of column '{}' from {} to {}: texts are added at its end, \
+             and none is taken out or moved; create a table with the new column, copy the rows by \
+             INSERT .. SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE",
+            old.name,
+            old.type_text(),
+            new.type_text()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! ENUM and SET columns: texts that are sorted by their numbers, and are numbers where numbers are
+//! wanted.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, UInt64Array};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, exec_err};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use freshet_schema::ColumnType;
+use freshet_schema::value::{number_of_label, number_of_set};
+
+use crate::convert::is_text;
+use crate::functions::in_set;
+use crate::origin::ColumnOrigin;
+
+/// Functions that take a number first, or compare the first argument with the others.
+const NUMERIC: [&str; 7] = [
+    "mysql_decimal",
+    "mysql_double",
+    "mysql_float",
+    "mysql_in",
+    "mysql_int",
+    "mysql_signed",
+    "mysql_unsigned",
+];
+
+/// Operands of which ENUM and SET columns are numbers, where the operator makes them so: in
+/// arithmetic, and beside a number.
+pub fn operands(
+    op: &BinaryOperator,
+    (left, right): (Expr, Expr),
+    schema: &DFSchema,
+) -> Result<(Expr, Expr)> {
+    use BinaryOperator::{
+        Arrow, Eq, Gt, GtEq, LongArrow, Lt, LtEq, NotEq, Spaceship, StringConcat,
+    };
+    if matches!(op, Arrow | LongArrow | StringConcat) {
+        return Ok((left, right));
+    }
+    let compares = matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship);
+    let is_beside = |other: &Expr| -> Result<bool> {
+        Ok(!compares || is_number(other.to_field(schema)?.1.data_type()))
+    };
+    let wanted = (is_beside(&right)?, is_beside(&left)?);
+    let of = |expr: Expr, wanted: bool| if wanted { number(expr, schema) } else { expr };
+    Ok((of(left, wanted.0), of(right, wanted.1)))
+}
+
+fn is_number(ty: &DataType) -> bool {
+    ty.is_numeric() || *ty == DataType::Boolean
+}
+
+/// The number of an ENUM or SET column; other expressions stay as they are.
+fn number(expr: Expr, schema: &DFSchema) -> Expr {
+    match Number::of(&expr, schema) {
+        Some(number) => ScalarUDF::new_from_impl(number).call(vec![expr]),
+        None => expr,
+    }
+}
+
+/// Sorts by numbers, and passes them to the functions that want such.
+///
+/// # Errors
+/// When the plan cannot be rewritten.
+pub fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = plan.transform_up_with_subqueries(|node| {
+        if let LogicalPlan::Sort(mut sort) = node {
+            let schema = Arc::clone(sort.input.schema());
+            if !sort.expr.iter().any(|by| Number::of(&by.expr, &schema).is_some()) {
+                return Ok(Transformed::no(LogicalPlan::Sort(sort)));
+            }
+            for by in &mut sort.expr {
+                by.expr = number(std::mem::take(&mut by.expr), &schema);
+            }
+            return Ok(Transformed::yes(LogicalPlan::Sort(sort)));
+        }
+        let schemas = node.inputs().into_iter().map(|input| Arc::clone(input.schema()));
+        let schemas = schemas.collect::<Vec<_>>();
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let changed = expr.transform_up(|part| arguments(part, &schemas))?;
+            Ok(changed.update_data(|expr| name.restore(expr)))
+        })
+    })?;
+    Ok(plan.data)
+}
+
+/// A call with numbers of ENUM and SET columns among its arguments.
+fn arguments(expr: Expr, schemas: &[Arc<DFSchema>]) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+    let name = call.func.name();
+    if !NUMERIC.contains(&name) {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    let known = |first: &Expr| {
+        schemas.iter().find(|schema| Number::of(first, schema).is_some()).map(Arc::clone)
+    };
+    let Some(schema) = call.args.first().and_then(known) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let of_texts = |arg: &Expr| match in_set::literals_of(arg) {
+        Some(lists) => lists.iter().any(|list| is_text(list.data_type())),
+        None => arg.get_type(&schema).is_ok_and(|ty| is_text(&ty)),
+    };
+    if name == "mysql_in" && call.args[1..].iter().any(of_texts) {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    call.args[0] = number(std::mem::take(&mut call.args[0]), &schema);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+/// The function from the text of a value to its number.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Number {
+    labels: Vec<String>,
+    is_set: bool,
+    signature: Signature,
+}
+
+impl Number {
+    /// The function for a column; `None` for another expression.
+    fn of(expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        let column = match expr {
+            Expr::Alias(alias) => return Self::of(&alias.expr, schema),
+            Expr::Column(_) | Expr::OuterReferenceColumn(..) => expr.to_field(schema).ok()?.1,
+            _ => return None,
+        };
+        Self::of_field(&column)
+    }
+
+    fn of_field(field: &Field) -> Option<Self> {
+        let ColumnOrigin { ty, labels, .. } = ColumnOrigin::decode(field)?;
+        let is_set = matches!(ty, ColumnType::Set { .. });
+        let signature = Signature::any(1, Volatility::Immutable);
+        let is_shown_as_text = is_text(field.data_type());
+        (ty.is_labelled() && is_shown_as_text).then_some(Self { labels, is_set, signature })
+    }
+}
+
+impl ScalarUDFImpl for Number {
+    fn name(&self) -> &'static str {
+        "mysql_number_of_label"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::UInt64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let texts = args.args[0].to_array(args.number_rows)?;
+        let number = |text| match self.is_set {
+            true => number_of_set(&self.labels, text),
+            false => number_of_label(&self.labels, text),
+        };
+        let numbers: UInt64Array = match texts.data_type() {
+            DataType::Utf8View => {
+                texts.as_string_view().iter().map(|text| text.map(number)).collect()
+            }
+            DataType::Utf8 => {
+                texts.as_string::<i32>().iter().map(|text| text.map(number)).collect()
+            }
+            other => return exec_err!("values of an ENUM are texts, and not {other}"),
+        };
+        Ok(ColumnarValue::Array(Arc::new(numbers)))
+    }
+}
