@@ -285,8 +285,14 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    const LIMITS: SlotLimits =
-        SlotLimits { all: 4, of_address: 3, of_account: Some(2), unauthenticated: 2, admins: 1 };
+    const LIMITS: SlotLimits = SlotLimits {
+        all: 4,
+        of_address: 3,
+        of_account: Some(2),
+        own: None,
+        unauthenticated: 2,
+        admins: 1,
+    };
 
     fn at(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
