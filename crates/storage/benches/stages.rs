@@ -385,6 +385,7 @@ fn compacted(criterion: &mut Criterion) {
         id: next_id(),
         segment_bytes_max: u64::MAX,
         cold_bytes_min: u64::MAX,
+        is_keyed: false,
         stores_rows: false,
         indexes: Vec::new(),
     };

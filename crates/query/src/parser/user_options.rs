@@ -43,17 +43,21 @@ pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
 }
 
 fn limit(cursor: &mut Cursor<'_>) -> Result<Option<UserOption>> {
-    const LIMITS: [(&str, fn(u32) -> UserOption); 4] = [
-        ("MAX_QUERIES_PER_HOUR", UserOption::QueriesPerHour),
-        ("MAX_UPDATES_PER_HOUR", UserOption::UpdatesPerHour),
-        ("MAX_CONNECTIONS_PER_HOUR", UserOption::ConnectionsPerHour),
-        ("MAX_USER_CONNECTIONS", UserOption::Connections),
+    const LIMITS: [&str; 4] = [
+        "MAX_QUERIES_PER_HOUR",
+        "MAX_UPDATES_PER_HOUR",
+        "MAX_CONNECTIONS_PER_HOUR",
+        "MAX_USER_CONNECTIONS",
     ];
-    let found = LIMITS.iter().find(|(name, _)| cursor.words(name));
-    let Some((_, option)) = found else { return Ok(None) };
+    let Some(name) = cursor.one_of(&LIMITS) else { return Ok(None) };
     // MySQL takes larger numbers for no limit; so many are never reached.
     let max = u32::try_from(cursor.number()?).unwrap_or(u32::MAX);
-    Ok(Some(option(max)))
+    Ok(Some(match name {
+        "MAX_QUERIES_PER_HOUR" => UserOption::QueriesPerHour(max),
+        "MAX_UPDATES_PER_HOUR" => UserOption::UpdatesPerHour(max),
+        "MAX_CONNECTIONS_PER_HOUR" => UserOption::ConnectionsPerHour(max),
+        _ => UserOption::Connections(max),
+    }))
 }
 
 fn small(cursor: &mut Cursor<'_>) -> Result<u16> {

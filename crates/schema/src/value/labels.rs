@@ -116,7 +116,7 @@ mod tests {
 
     fn text(ty: ColumnType, text: &str) -> Result<String, BadValue> {
         let mut out = Vec::new();
-        put_labels(&column(ty), text.as_bytes(), &mut out)?;
+        let _: Put = put_labels(&column(ty), text.as_bytes(), &mut out)?;
         let (_, taken) = take_length(&out).unwrap();
         Ok(String::from_utf8(out[taken..].to_vec()).unwrap())
     }
