@@ -68,7 +68,8 @@ fn changes_password(sql: &[u8]) -> bool {
 
 fn first_word(sql: &[u8]) -> &[u8] {
     let sql = sql.trim_ascii_start();
-    let end = sql.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(sql.len());
+    let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let end = sql.iter().position(|byte| !in_word(byte)).unwrap_or(sql.len());
     &sql[..end]
 }
 
