@@ -254,6 +254,10 @@ codes! {
     NoSuchPartition = 1507 "HY000" 404;
     LastPartition = 1508 "HY000" 400;
     PartitionExists = 1517 "HY000" 409;
+    /// REORGANIZE PARTITION of partitions that do not follow each other.
+    PartitionsApart = 1519 "HY000" 400;
+    /// REORGANIZE PARTITION into another range.
+    PartitionsElsewhere = 1520 "HY000" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     /// NULL as a bound of a range.

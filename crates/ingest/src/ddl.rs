@@ -13,11 +13,13 @@ use freshet_meta::{
     PartitionChange, Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::Table;
+use freshet_storage::flush::Files;
 use freshet_storage::fold::Barrier;
 use freshet_wal::Room;
 use futures::lock::MutexGuard;
 
 use crate::admit::Admission;
+use crate::append::loaded_rowsets;
 use crate::counter::{Counter, StoppedCounter};
 use crate::group::EndedGroup;
 use crate::history::History;
@@ -363,13 +365,29 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
     ) -> Result<()> {
+        self.barrier_behind(body, states, None).await
+    }
+
+    /// As [`Self::barrier`], of what was computed from rows up to `seen`: no other record may come
+    /// before it.
+    ///
+    /// # Errors
+    /// 1213 for another record, and those of the log.
+    pub(crate) async fn barrier_behind(
+        &self,
+        body: BarrierBody,
+        states: &[Arc<TableState>],
+        seen: Option<Lsn>,
+    ) -> Result<()> {
         if states.is_empty() {
             return Ok(());
         }
         let payload = body.encode();
         let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
         let room = match body {
-            BarrierBody::Divide(Repartition { ref removed, .. }) if !removed.is_empty() => {
+            BarrierBody::Divide(Repartition { ref removed, ref files, .. })
+                if !removed.is_empty() && files.is_empty() =>
+            {
                 self.room_of_removal(bytes)?
             }
             BarrierBody::Alter(_) | BarrierBody::Divide(_) => {
@@ -380,7 +398,15 @@ impl Ddl {
                 self.room_of_removal(bytes)?
             }
         };
-        let unsettled = self.append_barrier(body, &payload, states, room)?;
+        // Who has looked up places of rows appends before they move, or looks once more: as loads
+        // do, it holds the latch, and waits for nothing with it.
+        let mut latches = Vec::new();
+        let moves = states.iter().filter(|_| seen.is_some());
+        for resolver in moves.filter_map(|state| state.resolver.as_ref()) {
+            latches.push(resolver.latch().await?);
+        }
+        let unsettled = self.append_barrier(body, &payload, (states, seen), room)?;
+        drop(latches);
         self.settler.settled_as_told(unsettled).await
     }
 
@@ -388,7 +414,7 @@ impl Ddl {
         &self,
         body: BarrierBody,
         payload: &[u8],
-        states: &[Arc<TableState>],
+        (states, seen): (&[Arc<TableState>], Option<Lsn>),
         room: Room,
     ) -> Result<Unsettled> {
         let now = self.store.clock().wall_micros();
@@ -409,8 +435,10 @@ impl Ddl {
         };
         let (_, (unsettled, ended)) =
             self.store.wal.append(Kind::Barrier as u8, payload, room, |lsn, stamp| {
+                check_unchanged(states, seen)?;
                 let place = (lsn, now);
-                let (stamps, ended) = stamp_barrier(&body, divided.as_ref(), states, place, stamp)?;
+                let divided = divided.as_ref().map(|divided| (divided, &self.store.files));
+                let (stamps, ended) = stamp_barrier(&body, divided, states, place, stamp)?;
                 let event = body.event(&stamps);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
@@ -427,11 +455,23 @@ impl Ddl {
     }
 }
 
+/// Checks that tables have no record above `seen`.
+fn check_unchanged(states: &[Arc<TableState>], seen: Option<Lsn>) -> Result<()> {
+    match seen {
+        Some(seen) if states.iter().any(|state| state.delta.last() > seen) => bail!(
+            Deadlock,
+            "rows were written to the table all the time while its partitions were reorganized; \
+             try again when fewer are"
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Writes the stamp of a barrier under the append lock: ends the open group of each table and
 /// applies the barrier to its state and delta.
 fn stamp_barrier(
     body: &BarrierBody,
-    divided: Option<&Divided>,
+    divided: Option<(&Divided, &Files)>,
     states: &[Arc<TableState>],
     (lsn, now_micros): (Lsn, i64),
     stamp: &mut Vec<u8>,
@@ -452,10 +492,12 @@ fn stamp_barrier(
                 Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
-            BarrierBody::Divide(_) => {
-                let Divided { division, layout } = divided.expect("it was worked out");
+            BarrierBody::Divide(change) => {
+                let (Divided { division, layout, schema }, files) =
+                    divided.expect("it was worked out");
                 state.set_layout(layout);
-                Barrier::Divide(Arc::clone(division))
+                let rowsets = loaded_rowsets(files, state, schema, change.files.clone(), lsn);
+                Barrier::Divide(Arc::clone(division), rowsets)
             }
             BarrierBody::Drop => Barrier::Drop,
         };

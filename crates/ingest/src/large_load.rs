@@ -9,7 +9,7 @@ use freshet_base::task::{self, Lane};
 use freshet_base::{Incarnation, Lsn, Result, SegmentId, TabletId, bail, err};
 use freshet_meta::RowsetMeta;
 use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::{Partition, TableSchema};
+use freshet_schema::{Partition, Table, TableSchema};
 use freshet_storage::view::TableView;
 
 use crate::append::{PartBody, PartLoad};
@@ -23,6 +23,8 @@ pub(crate) struct LargeLoad {
     flusher: Arc<Flusher>,
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
+    /// The table as it is going to be, if its rows are for that.
+    layout: Option<Arc<Table>>,
     incarnation: Incarnation,
     stretch: Vec<(Bytes, u32)>,
     stretch_bytes: usize,
@@ -53,6 +55,7 @@ impl LargeLoad {
             flusher: Arc::clone(flusher),
             table: Arc::clone(table),
             schema: Arc::clone(schema),
+            layout: None,
             incarnation: group.log().incarnation(),
             stretch: Vec::new(),
             stretch_bytes: 0,
@@ -61,6 +64,13 @@ impl LargeLoad {
             written: Vec::new(),
             in_flight: flusher.sweeper.in_flight(),
         })
+    }
+
+    /// Writes its rows to the partitions that the table is going to have.
+    #[must_use]
+    pub fn into_layout(mut self, table: Arc<Table>) -> Self {
+        self.layout = Some(table);
+        self
     }
 
     /// Adds encoded rows with their memory, and writes them to files once `stretch_bytes` have
@@ -102,6 +112,18 @@ impl LargeLoad {
     /// The table with the tablets of the incarnation in which the load began. They are the table's
     /// once the TRUNCATE before the load has settled.
     async fn view(&self) -> Result<Arc<TableView>> {
+        if let Some(table) = &self.layout {
+            let view = self.flusher.store.tables.view(self.table.id);
+            let Some(view) = view.filter(|_| !self.table.is_dropped()) else {
+                bail!(NoSuchTable, "Table '{}' doesn't exist", self.table.name());
+            };
+            let tablets = Arc::new(TableView::empty_tablets(table));
+            return Ok(Arc::new(TableView {
+                table: Arc::clone(table),
+                tablets,
+                ..TableView::clone(&view)
+            }));
+        }
         self.flusher.settler.events_settled(&self.table).await;
         self.flusher.settler.save_tablets(&self.table).await?;
         let view = self.flusher.store.tables.view(self.table.id);

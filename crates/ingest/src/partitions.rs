@@ -79,11 +79,13 @@ pub(crate) fn no_partition(Unrouted { row, values }: &Unrouted) -> Error {
 pub(crate) struct Divided {
     pub division: Arc<Division>,
     pub layout: Arc<Layout>,
+    /// Of the table.
+    pub schema: Arc<TableSchema>,
 }
 
 impl Divided {
-    pub fn new(change: &Repartition, schema: &TableSchema) -> Self {
+    pub fn new(change: &Repartition, schema: &Arc<TableSchema>) -> Self {
         let division = Arc::new(Division::new(&change.by, schema, &change.removed));
-        Self { division, layout: Layout::behind(change) }
+        Self { division, layout: Layout::behind(change), schema: Arc::clone(schema) }
     }
 }

@@ -257,7 +257,11 @@ impl BarrierBody {
                 payload
             }
             Self::Alter(schema) => [&[2], &disk::encode(&**schema)[..]].concat(),
-            Self::Divide(change) => [&[5], &disk::encode(change)[..]].concat(),
+            // What does not know of files must not read it.
+            Self::Divide(change) => {
+                let kind = if change.files.is_empty() { 5 } else { 6 };
+                [&[kind], &disk::encode(change)[..]].concat()
+            }
             Self::Drop => vec![3],
         }
     }
@@ -472,24 +476,25 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
         let ended = (txn.get() > 0).then_some(txn);
         tables.push(BarrierStamp { table, incarnation, schema_version, ended, version });
     }
-    let body =
-        match payload.u8()? {
-            kind @ (1 | 4) => {
-                let tablets = (0..count).map(|_| payload.tablets()).collect::<Result<_>>()?;
-                if kind == 1 { BarrierBody::Truncate(tablets) } else { BarrierBody::Empty(tablets) }
-            }
-            2 if count == 1 => {
-                let schema = disk::decode(payload.0).map_err(|error| {
-                    err!(Corruption, "the schema of an ALTER is unreadable: {error}")
-                })?;
-                BarrierBody::Alter(Arc::new(schema))
-            }
-            5 if count == 1 => BarrierBody::Divide(disk::decode(payload.0).map_err(|error| {
+    let body = match payload.u8()? {
+        kind @ (1 | 4) => {
+            let tablets = (0..count).map(|_| payload.tablets()).collect::<Result<_>>()?;
+            if kind == 1 { BarrierBody::Truncate(tablets) } else { BarrierBody::Empty(tablets) }
+        }
+        2 if count == 1 => {
+            let schema = disk::decode(payload.0).map_err(|error| {
+                err!(Corruption, "the schema of an ALTER is unreadable: {error}")
+            })?;
+            BarrierBody::Alter(Arc::new(schema))
+        }
+        5 | 6 if count == 1 => {
+            BarrierBody::Divide(disk::decode(payload.0).map_err(|error| {
                 err!(Corruption, "partitions of a table are unreadable: {error}")
-            })?),
-            3 => BarrierBody::Drop,
-            other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
-        };
+            })?)
+        }
+        3 => BarrierBody::Drop,
+        other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
+    };
     Ok(Record::Barrier { body, tables })
 }
 
@@ -499,10 +504,7 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
 /// `Corruption` for bytes that no server of this version writes.
 pub fn decode_rowsets(bytes: &[u8]) -> Result<Vec<RowsetMeta>> {
     disk::decode(bytes).map_err(|error| {
-        err!(
-            Corruption,
-            "files of a large load cannot be read: {error}; start the version that wrote them"
-        )
+        err!(Corruption, "files of a load cannot be read: {error}; start the version that wrote it")
     })
 }
 
@@ -511,10 +513,8 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let (head, rest) = self
-            .0
-            .split_at_checked(len)
-            .ok_or_else(|| err!(Corruption, "a log record ends too early"))?;
+        let split = self.0.split_at_checked(len);
+        let (head, rest) = split.ok_or_else(|| err!(Corruption, "a log record ends too early"))?;
         self.0 = rest;
         Ok(head)
     }

@@ -228,7 +228,12 @@ impl<'a> Replay<'a> {
             BarrierBody::Divide(change) => {
                 let schema = state.lock().log().schema(stamp.schema_version);
                 let Some(schema) = schema else { return };
-                Barrier::Divide(Divided::new(change, &schema).division)
+                let files = match state.lock().log().takes(lsn, stamp.incarnation) {
+                    true => change.files.clone(),
+                    false => Vec::new(),
+                };
+                let rowsets = loaded_rowsets(&self.store.files, &state, &schema, files, lsn);
+                Barrier::Divide(Divided::new(change, &schema).division, rowsets)
             }
             BarrierBody::Drop => Barrier::Drop,
         };

@@ -12,7 +12,10 @@ use crate::create::{Known, NewPartition, columns_of, one_by_one, one_more};
 use crate::dynamic::Dynamic;
 use crate::meta::Meta;
 use crate::names;
+use crate::rowset::RowsetMeta;
 use crate::spec::PartitionSpec;
+
+mod reorganize;
 
 /// The maximum length of a name that follows from values.
 const AUTO_NAME_CHARS_MAX: usize = 60;
@@ -35,6 +38,11 @@ pub enum PartitionChange {
         from: String,
         to: String,
     },
+    /// REORGANIZE: the rows of some partitions go to new ones.
+    Reorganize {
+        from: Vec<String>,
+        into: Vec<PartitionSpec>,
+    },
     /// Properties of these, or of all, none of which has an effect.
     Modify {
         names: Option<Vec<String>>,
@@ -50,6 +58,8 @@ pub struct Repartition {
     pub partitions: Vec<Partition>,
     /// Those whose ids, and with them their rows, are gone.
     pub removed: Vec<Partition>,
+    /// Files of new partitions, whose rows come with the record.
+    pub files: Vec<RowsetMeta>,
 }
 
 /// What a change comes to.
@@ -103,6 +113,16 @@ impl Meta {
                 self.empty_partitions(table, &names, &mut changed)?;
             }
             PartitionChange::Rename { from, to } => rename(table, from, to, &mut changed)?,
+            PartitionChange::Reorganize { from, into } => {
+                let new = reorganize::planned(table, from, into)?;
+                let of = |new| self.partition_of(new, table.buckets(), table.incarnation());
+                changed.partitions = new.kept;
+                changed.removed = new.removed;
+                for one in new.made {
+                    changed.partitions.push(of(one)?);
+                }
+                sort(by, &mut changed.partitions);
+            }
             PartitionChange::Modify { names, pairs } => {
                 check_properties(table, names.as_deref(), pairs)?;
             }
@@ -111,7 +131,7 @@ impl Meta {
         let by = by.clone();
         let is_new = partitions != table.partitions;
         Ok(PartitionsChanged {
-            record: is_new.then_some(Repartition { by, partitions, removed }),
+            record: is_new.then_some(Repartition { by, partitions, removed, files: Vec::new() }),
             notes,
         })
     }

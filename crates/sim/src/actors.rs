@@ -472,6 +472,10 @@ async fn divide(mut actor: Actor) {
         actor.rest(250).await;
         let table = *["t2", "k0", "p1"].choose(&mut actor.chance).expect("some");
         let at = actor.chance.random_range(0..PARTITIONS.len());
+        if table == "p1" && actor.chance.random() {
+            actor.client.reorganize(table, 0..at + 1).await;
+            continue;
+        }
         // In MySQL's form the range of what is dropped is that of the next one.
         if table == "p1" || actor.chance.random() {
             actor.client.cut(table, at, true).await;

@@ -289,6 +289,24 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
     }
 
+    /// Moves the rows of some partitions of [`rows::PARTITIONS`] to new ones of the same values.
+    pub async fn reorganize(&self, table: &str, some: std::ops::Range<usize>) -> Outcome {
+        let outcome = self.try_reorganize(table, some).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_reorganize(&self, table: &str, some: std::ops::Range<usize>) -> Result<Outcome> {
+        let id = self.engine.target("d", table)?.id();
+        let from = some.clone().map(|at| rows::PARTITIONS[at].0.to_owned()).collect();
+        let into = some.map(rows::partition_spec).collect();
+        let change = PartitionChange::Reorganize { from, into };
+        let event = || Event::Cut(id, Vec::new());
+        let moved = freshet_ingest::reorganize(&self.engine, id, change);
+        let (moved, lsn) = self.watched(moved, event).await;
+        moved?;
+        Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
+    }
+
     /// Adds a partition of [`rows::PARTITIONS`].
     pub async fn add_partition(&self, table: &str, at: usize) -> Outcome {
         let outcome = self.try_add_partition(table, at).await;

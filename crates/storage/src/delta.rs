@@ -242,14 +242,22 @@ impl Delta {
     }
 
     /// Adds a change of partitions: readers at or above `lsn` do not see older records of those
-    /// that are gone.
-    pub(crate) fn push_division(&self, lsn: Lsn, division: Arc<Division>) {
+    /// that are gone, and see these files.
+    pub(crate) fn push_division(
+        &self,
+        lsn: Lsn,
+        division: Arc<Division>,
+        rowsets: Vec<Arc<Rowset>>,
+    ) {
         // Before anybody can find it, as in `push_rowsets`.
         if division.lost().is_some() {
             self.lost.store(lsn.get(), Ordering::Release);
         }
         self.divided.store(lsn.get(), Ordering::Release);
         self.push_event(lsn, Event::Divide(division));
+        if !rowsets.is_empty() {
+            self.push_rowsets(lsn, rowsets);
+        }
     }
 
     /// Adds an ALTER: readers at or above `lsn` see these columns.

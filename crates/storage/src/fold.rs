@@ -119,7 +119,8 @@ pub enum Barrier {
     /// The table has these columns from here on.
     Alter(Arc<TableSchema>),
     /// The table has other partitions from here on.
-    Divide(Arc<Division>),
+    /// With the files whose rows come with it, in partitions that are new.
+    Divide(Arc<Division>, Vec<Arc<Rowset>>),
     /// Removes the table.
     Drop,
 }
@@ -330,11 +331,11 @@ impl TableLog {
                 self.schema_version = schema.version;
                 self.delta.push_schema(at, schema);
             }
-            Barrier::Divide(division) if at > self.flushed => {
-                self.delta.push_division(at, division);
+            Barrier::Divide(division, rowsets) if at > self.flushed => {
+                self.delta.push_division(at, division, rowsets);
             }
             // They had settled before the start entered any record.
-            Barrier::Truncate { .. } | Barrier::Alter(_) | Barrier::Divide(_) => {}
+            Barrier::Truncate { .. } | Barrier::Alter(_) | Barrier::Divide(..) => {}
             Barrier::Drop => {
                 self.dropped = true;
                 self.delta.push_drop(at);

@@ -1,5 +1,6 @@
 //! The files of one LSN range of one tablet.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +39,12 @@ pub struct Slice {
     pub rows: u64,
     /// The only rows to be read, ascending and alive, where an index has found them.
     pub found: Option<Arc<[u32]>>,
+}
+
+impl fmt::Debug for Rowset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rowset").field("id", &self.meta().id).finish_non_exhaustive()
+    }
 }
 
 impl Rowset {

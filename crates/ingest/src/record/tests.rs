@@ -86,7 +86,7 @@ fn ends_and_barriers_come_back() {
         values: Some(PartitionValues::List(vec![vec![vec![0]]])),
     };
     let (partitions, removed) = (vec![partition.clone()], vec![partition]);
-    let change = Repartition { by, partitions, removed };
+    let change = Repartition { by, partitions, removed, files: Vec::new() };
     let bodies = [
         BarrierBody::Truncate(tablets.clone()),
         BarrierBody::Empty(tablets),

@@ -7,6 +7,7 @@ use freshet_schema::{
 };
 use prost::{Message, Oneof};
 
+use super::rowset::RowsetForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 use crate::partition::Repartition;
 
@@ -78,6 +79,8 @@ pub struct RepartitionForm {
     partitions: Vec<PartitionForm>,
     #[prost(message, repeated, tag = "3")]
     removed: Vec<PartitionForm>,
+    #[prost(message, repeated, tag = "4")]
+    files: Vec<RowsetForm>,
 }
 
 numbered!(PartitionMethod { Range = 1, List = 2 });
@@ -191,6 +194,7 @@ impl OnDisk for Repartition {
             by: Some(self.by.form()),
             partitions: forms(&self.partitions),
             removed: forms(&self.removed),
+            files: forms(&self.files),
         }
     }
 
@@ -198,7 +202,8 @@ impl OnDisk for Repartition {
         let by = required::<PartitionBy>(form.by, "clause")?;
         let partitions = from_forms::<Partition>(form.partitions)?;
         check_partitions(Some(&by), &partitions)?;
-        Ok(Self { by, partitions, removed: from_forms(form.removed)? })
+        let files = from_forms(form.files)?;
+        Ok(Self { by, partitions, removed: from_forms(form.removed)?, files })
     }
 }
 

@@ -335,11 +335,16 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         cursor.words("TO");
         return Ok(Some(PartitionChange::Rename { from, to: cursor.name_or_text()? }));
     }
+    if cursor.words("REORGANIZE PARTITION") {
+        let from = cursor.list(Cursor::name_or_text)?;
+        cursor.expect_words("INTO")?;
+        let into = cursor.in_parens(partition)?;
+        return Ok(Some(PartitionChange::Reorganize { from, into }));
+    }
     let refused = [
         "ADD TEMPORARY PARTITION",
         "DROP TEMPORARY PARTITION",
         "REPLACE PARTITION",
-        "REORGANIZE PARTITION",
         "EXCHANGE PARTITION",
         "COALESCE PARTITION",
         "REMOVE PARTITIONING",

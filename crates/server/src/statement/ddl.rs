@@ -5,7 +5,7 @@ mod replace;
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
-use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable};
+use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable, reorganize};
 use freshet_meta::{
     ColumnSpec, DefaultSpec, KeyChange, Object, PartitionChange, Privilege, Renaming, SchemaChange,
     TableSpec, show_create_table,
@@ -362,6 +362,12 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let change = change.clone();
             if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
                 table_id(session, table, Privilege::Drop)?;
+            }
+            if matches!(change, PartitionChange::Reorganize { .. }) {
+                session.wait_durable().await;
+                let moved = async move { reorganize(&engine, id, change).await };
+                shield(session, moved).await?;
+                return Ok(Reply::done());
             }
             let changed = async move { engine.ddl().change_partitions(id, change).await };
             for note in shield(session, changed).await? {

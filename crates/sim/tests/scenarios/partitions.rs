@@ -223,3 +223,61 @@ fn loads_that_need_the_same_partition_at_once_get_one() {
         sim.flush_and_check_leaks();
     }
 }
+
+/// Rows move to new partitions by one record, which takes the files along.
+#[test]
+fn rows_move_to_new_partitions_or_stay() {
+    let calls = die_in_every_call(prepare, |client| async move {
+        client.load("pd", 20, Off, None).await;
+        client.flush("pd").await;
+        client.change("pd", 10).await;
+        client.reorganize("pd", 1..3).await;
+        client.change("pd", 10).await;
+        client.reorganize("pd", 0..3).await;
+        client.flush("pd").await;
+        client.cut("pd", HIGH, true).await;
+    });
+    assert!(calls > 10, "{calls}");
+}
+
+#[test]
+fn rows_move_beside_loads_flushes_and_a_log_that_fills_up() {
+    for seed in 0..8 {
+        let mut sim = store(seed);
+        prepare(&mut sim);
+        act(&sim, |client| async move {
+            client.load("pd", 40, Off, None).await;
+            client.load_large("pd", 40, 2).await;
+            for round in 0..3 {
+                let moved = async {
+                    let outcome = client.reorganize("pd", 0..HIGH + 1).await;
+                    if round % 2 == 1 {
+                        client.flush("pd").await;
+                    }
+                    outcome
+                };
+                let loads = async {
+                    client.sleep(std::time::Duration::from_millis(seed)).await;
+                    client.change("pd", 10).await;
+                };
+                futures::join!(moved, loads, client.flush("pd"));
+                let outcome = client.reorganize("pd", 1..3).await;
+                assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");
+                client.change("pd", 10).await;
+            }
+            if seed % 2 == 0 {
+                fill_log(&client, "a").await;
+            }
+        });
+        sim.check();
+        sim.crash(if seed % 4 < 2 { Death::PowerCut } else { Death::ProcessEnd });
+        sim.replay_again();
+        act(&sim, |client| async move {
+            client.change("pd", 10).await;
+            client.reorganize("pd", 0..2).await;
+            client.flush("pd").await;
+        });
+        sim.check();
+        sim.flush_and_check_leaks();
+    }
+}

@@ -118,10 +118,16 @@ impl TableView {
 /// of its own, and each large load.
 fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
     let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
-    let gives_version = |event: &Event| match event {
-        Event::GroupEnd(_) | Event::Rowsets(_) => true,
+    let is_divided = |lsn: &Lsn| {
+        let mut events = chunk.events.iter();
+        events.any(|(at, event)| at == lsn && matches!(event, Event::Divide(_)))
+    };
+    let gives_version = |at: &Lsn, event: &Event| match event {
+        Event::GroupEnd(_) => true,
+        // Files that come with a change of partitions make no version.
+        Event::Rowsets(_) => !is_divided(at),
         Event::Truncate | Event::Divide(_) | Event::Schema(_) | Event::Drop => false,
     };
-    let events = chunk.events.iter().filter(|(at, event)| *at > lsn && gives_version(event));
+    let events = chunk.events.iter().filter(|(at, event)| *at > lsn && gives_version(at, event));
     (loads.count() + events.count()) as u64
 }

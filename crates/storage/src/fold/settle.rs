@@ -61,7 +61,7 @@ impl Event<'_> {
         match self {
             Self::Publish { .. } => true,
             Self::Barrier { barrier, .. } => {
-                !matches!(barrier, Barrier::Alter(_) | Barrier::Divide(_))
+                !matches!(barrier, Barrier::Alter(_) | Barrier::Divide(..))
             }
             _ => false,
         }
@@ -118,7 +118,7 @@ impl TableView {
                 self.advance(at, version, kept);
                 self.empty(table, incarnation);
             }
-            Event::Barrier { barrier: Barrier::Alter(_) | Barrier::Divide(_), .. }
+            Event::Barrier { barrier: Barrier::Alter(_) | Barrier::Divide(..), .. }
             | Event::Define => {
                 if let Some(table) = table.filter(|table| table.partition_by.is_some()) {
                     self.divide(at, table, &mut settled.gone);
