@@ -171,6 +171,8 @@ codes! {
     DerivedAlias = 1248 "42000" 400;
     /// A table named where only the columns of a UNION are.
     TableNotHere = 1250 "42000" 400;
+    /// A collation of another character set.
+    CollationCharset = 1253 "42000" 400;
     /// A result of GROUP_CONCAT above `group_concat_max_len`.
     GroupConcatCut = 1260 "HY000" 400;
     /// A row of a file with fewer fields than columns.
@@ -183,6 +185,10 @@ codes! {
     OutOfRange = 1264 "22003" 400;
     /// Data cut to fit.
     Truncated = 1265 "01000" 400;
+    /// Two texts whose collations differ.
+    CollationMix = 1267 "HY000" 400;
+    /// More than two of them.
+    CollationMixOfMany = 1271 "HY000" 400;
     UnknownCollation = 1273 "HY000" 400;
     /// A text twice in the list of an ENUM or SET.
     DuplicateLabel = 1291 "HY000" 400;

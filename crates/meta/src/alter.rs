@@ -133,7 +133,7 @@ fn add(
              would need ids; create a table with it and copy them by INSERT .. SELECT"
         );
     }
-    let new = column(written, id, table.form)?;
+    let new = column(written, id, table.form, table.collation)?;
     check_aggregate(table, &new)?;
     if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::asks_clock) {
         bail!(

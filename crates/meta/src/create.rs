@@ -4,7 +4,7 @@ use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    Distribution, KeyModel, LengthUnit, PartitionBy, Placement, Properties, TABLETS_MAX, TableForm,
+    Distribution, KeyModel, PartitionBy, Placement, Properties, TABLETS_MAX, TableForm,
     TableSchema,
 };
 
@@ -16,6 +16,7 @@ use crate::spec::{
 use crate::{names, properties};
 
 mod aggregate;
+mod collation;
 mod column;
 mod known;
 pub(crate) mod labels;
@@ -23,6 +24,7 @@ mod partition;
 mod sizes;
 mod steps;
 
+pub(crate) use collation::{by_bytes, check_keyed, check_written, default_collation};
 pub(crate) use column::column;
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, columns_of, one_more, range_text};
@@ -52,6 +54,8 @@ const PLACEMENT_BYTES_MAX: usize = 4096;
 pub struct Planned {
     /// The columns and the sort key.
     pub schema: TableSchema,
+    /// That of columns that name none.
+    pub collation: Collation,
     pub key_model: KeyModel,
     /// The number of leading columns in the key.
     pub key_columns: usize,
@@ -79,7 +83,7 @@ impl Planned {
     pub fn check(spec: &TableSpec) -> Result<Self> {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
-        let columns = columns(spec)?;
+        let mut columns = columns(spec)?;
         let mut declared_keys = declared_keys(spec, &columns)?;
         let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
         check_unique_keys(&mut declared_keys, &columns, key_model, spec.form)?;
@@ -87,6 +91,8 @@ impl Planned {
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
+        let keyed = collation::of_keys(spec, &mut columns, (key_model, &sort_key), &declared_keys)?;
+        warnings.extend(keyed);
         for foreign in &spec.foreign_keys {
             warnings.push(add_foreign(&mut declared_keys, foreign, &columns)?);
         }
@@ -117,6 +123,7 @@ impl Planned {
             partitions,
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
             schema: TableSchema::new(SchemaVersion(1), columns, sort_key),
+            collation: default_collation(spec),
             key_columns,
             declared_keys,
             properties,
@@ -152,7 +159,7 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>> {
             bail!(DuplicateColumn, "Duplicate column name '{}'", written.name);
         }
         let id = ColumnId(u32::try_from(at).expect("the number of columns is limited") + 1);
-        columns.push(column(written, id, spec.form)?);
+        columns.push(column(written, id, spec.form, default_collation(spec))?);
     }
     set_primary_not_null(spec, &mut columns)?;
     check_auto_increment(spec, &mut columns)?;
@@ -578,14 +585,6 @@ fn buckets(written: BucketsSpec, partitions: usize) -> Result<u32> {
         ),
         Ok(count) if count <= BUCKETS_MAX => Ok(count),
         _ => bail!(Unknown, "Number of buckets is {count}, limit {BUCKETS_MAX}"),
-    }
-}
-
-/// The collation and the unit of length of text columns in a table of this form.
-pub(crate) fn text_rules(form: TableForm) -> (Collation, LengthUnit) {
-    match form {
-        TableForm::Olap => (Collation::Binary, LengthUnit::Bytes),
-        TableForm::MySql => (Collation::Utf8mb4Bin, LengthUnit::Characters),
     }
 }
 

@@ -171,6 +171,7 @@ impl Meta {
             properties: planned.properties,
             comment: spec.comment.clone(),
             created_micros: self.clock.0.wall_micros(),
+            collation: planned.collation,
             unlisted: false,
             sequence: None,
         })

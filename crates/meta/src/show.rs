@@ -35,6 +35,9 @@ pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
 
 fn column(column: &Column, table: &Table) -> String {
     let mut line = format!("{} {}", quoted(&column.name), type_name(column, table.form));
+    if column.ty.is_text() && column.collation != table.collation {
+        line += &format!(" CHARACTER SET utf8mb4 COLLATE {}", column.collation.name());
+    }
     if let Some(function) = column.aggregate {
         write!(line, " {}", function.name()).expect("writing to a string cannot fail");
     }
@@ -138,7 +141,7 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
     if let Some(next) = next_id.filter(|next| *next > 1) {
         tail += &format!(" AUTO_INCREMENT={next}");
     }
-    tail += " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin";
+    tail += &format!(" DEFAULT CHARSET=utf8mb4 COLLATE={}", table.collation.name());
     if !table.comment.is_empty() {
         tail += &format!(" COMMENT={}", text(&table.comment));
     }

@@ -1,8 +1,8 @@
 //! Specifications of tables from the SQL layer, independent of syntax.
 
 use freshet_schema::{
-    Aggregate, AutoPartition, ColumnType, DeclaredKeyKind, DefaultValue, PartitionFunction,
-    PartitionMethod, TableForm, TimeUnit,
+    Aggregate, AutoPartition, Collation, ColumnType, DeclaredKeyKind, DefaultValue,
+    PartitionFunction, PartitionMethod, TableForm, TimeUnit,
 };
 
 /// The DEFAULT clause.
@@ -41,6 +41,8 @@ pub struct ColumnSpec {
     pub on_update_now: bool,
     /// The texts of an ENUM or SET, in their order.
     pub labels: Vec<String>,
+    /// The COLLATE, if given.
+    pub collation: Option<Collation>,
 }
 
 impl ColumnSpec {
@@ -57,6 +59,7 @@ impl ColumnSpec {
             aggregate: None,
             on_update_now: false,
             labels: Vec::new(),
+            collation: None,
         }
     }
 }
@@ -200,6 +203,8 @@ pub struct TableSpec {
     pub engine: Option<String>,
     /// The first generated id, if given.
     pub auto_increment: Option<u64>,
+    /// The COLLATE behind the columns, if given.
+    pub collation: Option<Collation>,
 }
 
 impl TableSpec {
@@ -220,6 +225,7 @@ impl TableSpec {
             comment: String::new(),
             engine: None,
             auto_increment: None,
+            collation: None,
         }
     }
 }

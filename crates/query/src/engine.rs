@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::ViewTable;
@@ -16,10 +15,9 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    AggregateUDF, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
     WindowUDF,
 };
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
@@ -28,13 +26,16 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
 use freshet_base::{Error, Result, err};
 use freshet_meta::{Account, View};
+use freshet_schema::Collation;
 use sqlparser::ast::Statement;
 
 use crate::aggregated;
 use crate::checked;
+use crate::collation;
 use crate::error::{external, mapped};
 use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
 use crate::explain::Operator;
+use crate::folding::folded;
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt::{self, Cancellation};
@@ -109,6 +110,8 @@ pub struct Plan {
     /// Whether types of placeholders are unknown, so that it is only optimized once they have
     /// values.
     untyped: bool,
+    /// The collation of literals.
+    collation: Collation,
     /// The threads on which its execution is planned.
     size: PlanSize,
     pub columns: Vec<ResultColumn>,
@@ -318,17 +321,30 @@ impl Planner {
         let logical = logical.and_then(rollup::ordered).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
-        let bounds = Bounds::of(&session);
+        let (bounds, collation) = (Bounds::of(&session), session.collation());
         let stop = Cancellation::default();
         let evaluation = self.evaluation(bounds, losses, Warnings::default(), stop);
         let logical = match untyped {
             true => logical,
-            false => self.state_of(&evaluation).optimize(&logical).map_err(mapped)?,
+            false => {
+                let logical = collation::applied(logical, collation).map_err(mapped)?;
+                self.state_of(&evaluation).optimize(&logical).map_err(mapped)?
+            }
         };
         // A view has rights and values of its own, so its plan is made anew each time.
         let of_session = rewritten.of_session || reads_view.get();
         let warnings = evaluation.warnings();
-        Ok(Plan { logical, untyped, size, columns, of_session, bounds, losses, warnings })
+        Ok(Plan {
+            logical,
+            untyped,
+            collation,
+            size,
+            columns,
+            of_session,
+            bounds,
+            losses,
+            warnings,
+        })
     }
 
     /// The plan of a view's query, with the columns of the view.
@@ -356,6 +372,7 @@ impl Planner {
         };
         let plan = SqlToRel::new_with_options(&context, options())
             .sql_statement_to_plan(Statement::Query(query.0.clone()))
+            .and_then(|plan| collation::applied(plan, session.collation()))
             .map_err(mapped)?;
         let columns = result::columns(plan.schema(), &rewritten.names);
         let named = views::columns(view, &plan, &columns)?;
@@ -377,7 +394,9 @@ impl Planner {
             let values = ParamValues::from(values);
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
             logical = match plan.untyped {
-                true => state.optimize(&logical).map_err(mapped)?,
+                true => collation::applied(logical, plan.collation)
+                    .and_then(|logical| state.optimize(&logical))
+                    .map_err(mapped)?,
                 false => folded(logical).map_err(mapped)?,
             };
         }
@@ -462,22 +481,6 @@ fn planner_context(parameters: &[Option<DataType>]) -> datafusion::sql::planner:
         .map(|ty| ty.clone().map(|ty| Arc::new(Field::new("?", ty, true)) as FieldRef))
         .collect::<Vec<_>>();
     datafusion::sql::planner::PlannerContext::new().with_prepare_param_data_types(types)
-}
-
-/// Evaluates casts of literals, so that LIMIT sees a number and pruning sees a bound.
-fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
-    let fold = |expr: Expr| match &expr {
-        Expr::Cast(Cast { expr: inner, field }) => match &**inner {
-            Expr::Literal(value, metadata) => {
-                let value = value.cast_to(field.data_type())?;
-                Ok(Transformed::yes(Expr::Literal(value, metadata.clone())))
-            }
-            _ => Ok(Transformed::no(expr)),
-        },
-        _ => Ok(Transformed::no(expr)),
-    };
-    plan.transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(fold)))
-        .map(|transformed| transformed.data)
 }
 
 struct Context<'a> {

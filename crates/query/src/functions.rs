@@ -1,6 +1,7 @@
 //! MySQL's functions and operators on top of DataFusion.
 
 pub mod clock;
+pub mod collate;
 pub mod date;
 pub mod date_format;
 pub mod encode;
@@ -90,6 +91,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 fn ours() -> impl Iterator<Item = ScalarUDF> {
     [
         typed::all(),
+        collate::all(),
         number::all(),
         rounding::all(),
         math::all(),

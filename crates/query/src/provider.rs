@@ -17,12 +17,13 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::TabletId;
-use freshet_schema::{KeyModel, Table, TableSchema};
+use freshet_schema::{ColumnType, KeyModel, Table, TableSchema};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::future::join_all;
 
+use crate::coercibility::Derived;
 use crate::error::external;
 use crate::functions::meaning;
 use crate::indexes::{AskedIndexes, IndexUse};
@@ -280,7 +281,12 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
             other => other,
         };
         let origin = ColumnOrigin::of(database, &snapshot.table, &snapshot.schema, at);
-        let metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
+        let mut metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
+        let is_json = column.ty == ColumnType::Json;
+        if column.ty.is_text() && !is_json && !column.collation.is_by_bytes() {
+            let derived = Derived::column(column.collation);
+            metadata.insert(Derived::KEY.to_owned(), derived.encode());
+        }
         Field::new(column.name.to_lowercase(), ty, column.nullable).with_metadata(metadata)
     });
     let mut fields = fields.collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! The session as seen by the planner.
 
 use crate::limits::Limits;
-use freshet_schema::Zone;
+use freshet_schema::{Collation, Zone};
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
@@ -78,6 +78,15 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// `collation_connection`, which literals have.
+    pub fn collation(&self) -> Collation {
+        match self.variables.system(Scope::Any, "collation_connection") {
+            Some(Value::Text(name)) => Collation::standing_for(&name),
+            _ => None,
+        }
+        .unwrap_or(Collation::Utf8mb4Bin)
+    }
+
     /// A system variable that is a non-negative integer.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.variables.system(Scope::Any, name)? {

@@ -162,6 +162,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        collation: freshet_schema::Collation::Binary,
         unlisted: false,
         sequence: None,
         placement: None,

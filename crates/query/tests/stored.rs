@@ -60,6 +60,7 @@ fn table() -> Arc<Table> {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        collation: freshet_schema::Collation::Binary,
         unlisted: false,
         sequence: None,
         placement: None,

@@ -13,6 +13,7 @@
 //! Test it with `cargo test -p freshet-schema`.
 
 pub mod aggregate;
+pub mod collation;
 pub mod columns;
 pub mod encode;
 pub mod fields;
@@ -29,6 +30,7 @@ mod widen;
 pub mod zone;
 
 pub use aggregate::Aggregate;
+pub use collation::Collation;
 pub use columns::ColumnsBuilder;
 pub use encode::encode;
 pub use fields::FieldFormat;

@@ -6,6 +6,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 
 use crate::aggregate::Aggregate;
+use crate::collation::Collation;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::sequence::Sequence;
 use crate::types::ColumnType;
@@ -14,14 +15,6 @@ use crate::types::ColumnType;
 pub const COLUMNS_MAX: usize = 1024;
 /// The maximum number of buckets of a partition.
 pub const BUCKETS_MAX: u32 = 1024;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Collation {
-    /// By bytes: tables in Doris syntax.
-    Binary,
-    /// `utf8mb4_bin`: tables in MySQL syntax.
-    Utf8mb4Bin,
-}
 
 /// What the length of a CHAR or VARCHAR counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -442,6 +435,8 @@ pub struct Table {
     pub name: String,
     /// The dialect of its CREATE TABLE.
     pub form: TableForm,
+    /// That of columns that name none.
+    pub collation: Collation,
     pub key_model: KeyModel,
     /// The number of leading columns that rows are sorted by; 0 with a primary key, whose columns
     /// may stand anywhere.

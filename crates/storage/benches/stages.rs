@@ -308,6 +308,7 @@ fn table(schema: TableSchema) -> Table {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        collation: freshet_schema::Collation::Binary,
         unlisted: false,
         sequence: None,
         placement: None,

@@ -76,6 +76,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        collation: freshet_schema::Collation::Binary,
         unlisted: false,
         sequence: None,
         placement: None,

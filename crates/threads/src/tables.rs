@@ -66,6 +66,7 @@ fn table() -> Table {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        collation: freshet_schema::Collation::Binary,
         unlisted: false,
         sequence: None,
         placement: None,

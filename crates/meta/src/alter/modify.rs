@@ -9,7 +9,7 @@ use freshet_schema::{
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
-use crate::create::{column, labels};
+use crate::create::{check_keyed, column, labels};
 use crate::names;
 use crate::spec::ColumnSpec;
 
@@ -23,7 +23,7 @@ pub(super) fn modify(
 ) -> Result<()> {
     let at = require(columns, from)?;
     let old = columns[at].clone();
-    let mut new = column(written, old.id, table.form)?;
+    let mut new = column(written, old.id, table.form, table.collation)?;
     if new.name != old.name {
         check_placement(table, old.id, from, false)?;
         names::check_column(&new.name)?;
@@ -32,6 +32,7 @@ pub(super) fn modify(
         }
     }
     check_type(table, &old, &new)?;
+    check_keyed(table, written.collation, &mut new)?;
     if old.aggregate != new.aggregate
         || (old.aggregate.is_some() && old.ty.arrow() != new.ty.arrow())
     {

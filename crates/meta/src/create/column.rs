@@ -3,27 +3,39 @@
 use freshet_base::{ColumnId, Result, bail};
 use freshet_schema::value;
 use freshet_schema::{
-    CHAR_LEN_MAX, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX, Rules,
-    TableForm, VARCHAR_LEN_MAX,
+    CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX,
+    LengthUnit, Rules, TableForm, VARCHAR_LEN_MAX,
 };
 
-use super::{check_comment, labels, text_rules};
+use super::{by_bytes, check_comment, check_written, labels};
 use crate::names;
 use crate::spec::{ColumnSpec, DefaultSpec};
 
-/// The column for the specification `written`, with this id.
-pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Result<Column> {
+/// The column for the specification `written`, with this id; `collation` is that of texts that name
+/// none.
+pub(crate) fn column(
+    written: &ColumnSpec,
+    id: ColumnId,
+    form: TableForm,
+    collation: Collation,
+) -> Result<Column> {
     names::check_column(&written.name)?;
     check_comment(&written.comment, &format!("column '{}'", written.name))?;
     check_type(&written.name, written.ty)?;
     labels::check(written)?;
-    let (collation, length_unit) = text_rules(form);
+    check_written(written, form)?;
     let mut column = Column {
         non_negative: written.non_negative,
         nullable: written.nullable,
         comment: written.comment.clone(),
-        collation,
-        length_unit,
+        collation: match written.labels.is_empty() {
+            true => written.collation.unwrap_or(collation),
+            false => by_bytes(form),
+        },
+        length_unit: match form {
+            TableForm::Olap => LengthUnit::Bytes,
+            TableForm::MySql => LengthUnit::Characters,
+        },
         aggregate: written.aggregate,
         on_update_now: written.on_update_now,
         labels: written.labels.as_slice().into(),

@@ -118,7 +118,17 @@ pub struct DecimalForm {
 }
 
 numbered!(Aggregate { Sum = 1, Min = 2, Max = 3, Replace = 4, ReplaceIfNotNull = 5 });
-numbered!(Collation { Binary = 1, Utf8mb4Bin = 2 });
+numbered!(Collation {
+    Binary = 1,
+    Utf8mb4Bin = 2,
+    Utf8mb40900Bin = 3,
+    Utf8mb40900AiCi = 4,
+    Utf8mb40900AsCi = 5,
+    Utf8mb40900AsCs = 6,
+    Utf8mb4GeneralCi = 7,
+    Utf8mb4UnicodeCi = 8,
+    Utf8mb4Unicode520Ci = 9,
+});
 numbered!(LengthUnit { Bytes = 1, Characters = 2 });
 
 impl OnDisk for Column {

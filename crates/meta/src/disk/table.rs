@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
-    DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, PartitionBy, Placement,
-    Properties, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
+    Collation, DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, PartitionBy,
+    Placement, Properties, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
@@ -54,6 +54,9 @@ pub struct TableForm {
     sequence: Option<SequenceForm>,
     #[prost(message, optional, tag = "20")]
     partition_by: Option<PartitionByForm>,
+    /// 0 in tables that are older than collations, which compare by bytes.
+    #[prost(uint32, tag = "21")]
+    collation: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -135,6 +138,10 @@ impl OnDisk for Table {
             db: self.db.get(),
             name: self.name.clone(),
             dialect: self.form.form(),
+            collation: match self.collation == by_bytes(self.form) {
+                true => 0,
+                false => self.collation.form(),
+            },
             key_model: self.key_model.form(),
             key_columns: number_of(self.key_columns),
             declared_keys: forms(&self.declared_keys),
@@ -158,11 +165,16 @@ impl OnDisk for Table {
             form.history.into_iter().map(|form| TableSchema::from_form(form).map(Arc::new));
         let history = SchemaHistory::of(history.collect::<Result<_, _>>()?)
             .ok_or_else(|| Unreadable("its schema versions do not rise by one".to_owned()))?;
+        let dialect = Dialect::from_form(form.dialect)?;
         let table = Self {
             id: TableId(form.id),
             db: DbId(form.db),
             name: form.name,
-            form: Dialect::from_form(form.dialect)?,
+            form: dialect,
+            collation: match form.collation {
+                0 => by_bytes(dialect),
+                number => Collation::from_form(number)?,
+            },
             key_model: KeyModel::from_form(form.key_model)?,
             key_columns: form.key_columns as usize,
             declared_keys: from_forms(form.declared_keys)?,
@@ -181,6 +193,14 @@ impl OnDisk for Table {
         };
         check(&table)?;
         Ok(table)
+    }
+}
+
+/// The collation of tables that name none.
+fn by_bytes(form: Dialect) -> Collation {
+    match form {
+        Dialect::Olap => Collation::Binary,
+        Dialect::MySql => Collation::Utf8mb4Bin,
     }
 }
 

@@ -1,3 +1,4 @@
+mod collation;
 mod golden;
 mod strategies;
 
@@ -176,8 +177,8 @@ fn what_is_missing_or_wrong_is_named() {
     assert_eq!(refusal::<Table>(&[]), "its schema versions do not rise by one");
     assert_eq!(refusal::<TableSchema>(&[18, 0]), "its column type is missing");
     assert_eq!(refusal::<TableSchema>(&[26, 1, 0]), "its sort key has a column that it lacks");
-    let number = [18, 7, 48, 9, 56, 1, 130, 1, 0];
-    assert_eq!(refusal::<TableSchema>(&number[..]), "9 is no Collation");
+    let number = [18, 7, 48, 99, 56, 1, 130, 1, 0];
+    assert_eq!(refusal::<TableSchema>(&number[..]), "99 is no Collation");
     assert_eq!(refusal::<User>(&[26, 1, 0]), "a hash is not of 20 bytes");
     assert_eq!(refusal::<View>(&[]), "a view has no columns");
     assert_eq!(refusal::<User>(&[42, 0]), "the object of a grant is missing");

@@ -1,6 +1,7 @@
 //! GROUP_CONCAT: collects texts (or bytes) with their encoded sort keys and sorts them at the end.
 //! Values beyond the maximum length of the result are pruned at intervals.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ScalarUDF, Signature, Volatility,
 };
 use freshet_base::{ErrorCode, err};
+use freshet_schema::Collation;
+use freshet_schema::collation::weights;
 
 use super::misc::text_or_bytes;
 use super::row::{Kind, Out, Row, RowFunction};
@@ -24,12 +27,15 @@ use crate::error::external;
 
 /// Memory for values beyond the maximum result length before sorting and pruning.
 const SLACK_BYTES: usize = 64 << 10;
+/// Stands before the number of a collation in the options.
+pub const BY: &str = "by:";
 /// Memory of a value besides its bytes.
 const ITEM_BYTES: usize = size_of::<(Vec<u8>, Vec<u8>)>();
 
 /// `mysql_group_concat(text, separator, options, key, ...)`. Options: the maximum length of the
 /// result in bytes (a result that has to be truncated is longer than that), `whole` if it must not
-/// be truncated, `distinct`, and `asc` or `desc` for each key.
+/// be truncated, `distinct`, `by:` and a collation by which values differ, and `asc` or `desc` for
+/// each key.
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct GroupConcat {
     signature: Signature,
@@ -70,6 +76,18 @@ impl AggregateUDFImpl for GroupConcat {
     }
 }
 
+/// What equal texts have in common.
+fn identity(text: &[u8], by: Option<Collation>) -> Cow<'_, [u8]> {
+    match (by, std::str::from_utf8(text)) {
+        (Some(collation), Ok(text)) => {
+            let mut bytes = Vec::new();
+            weights::put(collation, text, &mut bytes);
+            Cow::Owned(bytes)
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// The values of one group.
 #[derive(Debug, Default)]
 struct Texts {
@@ -86,6 +104,8 @@ struct Texts {
     options: String,
     bytes_max: usize,
     distinct: bool,
+    /// The collation by which texts are told apart; `None` for bytes.
+    by: Option<Collation>,
     whole: bool,
     ordered: bool,
     converter: Option<RowConverter>,
@@ -99,11 +119,17 @@ impl Texts {
         let bytes_max = words.next().and_then(|word| word.parse().ok());
         self.bytes_max = bytes_max.unwrap_or(usize::MAX);
         (self.whole, self.distinct, self.ordered) = (false, false, false);
+        self.by = None;
         for word in words {
             match word {
                 "whole" => self.whole = true,
                 "distinct" => self.distinct = true,
-                _ => self.ordered = true,
+                word => match word.strip_prefix(BY) {
+                    Some(number) => {
+                        self.by = number.parse().ok().and_then(Collation::numbered);
+                    }
+                    None => self.ordered = true,
+                },
             }
         }
     }
@@ -146,12 +172,13 @@ impl Texts {
         self.items.sort_by(|(a, _), (b, _)| a.cmp(b));
         let separator_bytes = self.separator.len();
         let mut seen = HashSet::new();
+        let by = self.by;
         let mut result_bytes = 0_usize;
         let wanted = self.items.iter().map(|(_, text)| {
             let shows = result_bytes == 0 || text.len() + separator_bytes > 0;
             let wanted = !self.is_full(result_bytes)
                 && shows
-                && (!self.distinct || seen.insert(text.as_slice()));
+                && (!self.distinct || seen.insert(identity(text, by)));
             if wanted {
                 result_bytes += text.len() + separator_bytes;
             }

@@ -42,19 +42,41 @@ pub fn literals_as_one(literals: Vec<Expr>) -> Result<Expr> {
         };
         lists.entry(value.data_type()).or_default().push(value);
     }
-    let mut one = ScalarStructBuilder::new();
-    for (at, values) in lists.into_values().enumerate() {
-        let list = SingleRowListArrayBuilder::new(ScalarValue::iter_to_array(values)?);
-        let list = list.build_list_scalar();
-        one = one.with_scalar(Field::new(at.to_string(), list.data_type(), true), list);
-    }
-    Ok(lit(one.build()?))
+    of_lists(lists.into_values().map(ScalarValue::iter_to_array).collect::<Result<_>>()?)
 }
 
 /// The lists in a literal made by [`literals_as_one`], one per type.
 pub fn literals_of(expr: &Expr) -> Option<Vec<ArrayRef>> {
     let Expr::Literal(ScalarValue::Struct(lists), _) = expr else { return None };
     Some(lists.columns().iter().map(|list| list.as_list::<i32>().value(0)).collect())
+}
+
+/// Divides a literal made by [`literals_as_one`]: one with the lists of the types that `is_of`
+/// takes, changed by `change`, and one with the others, if there are any.
+///
+/// # Errors
+/// Those of `change`.
+pub fn divided(
+    expr: &Expr,
+    is_of: impl Fn(&DataType) -> bool,
+    change: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<(Expr, Option<Expr>)> {
+    let lists = literals_of(expr).unwrap_or_default();
+    let (with, without): (Vec<_>, Vec<_>) =
+        lists.into_iter().partition(|list| is_of(list.data_type()));
+    let with = with.iter().map(change).collect::<Result<Vec<_>>>()?;
+    let without = if without.is_empty() { None } else { Some(of_lists(without)?) };
+    Ok((of_lists(with)?, without))
+}
+
+/// One literal with these lists.
+fn of_lists(lists: Vec<ArrayRef>) -> Result<Expr> {
+    let mut one = ScalarStructBuilder::new();
+    for (at, values) in lists.into_iter().enumerate() {
+        let list = SingleRowListArrayBuilder::new(values).build_list_scalar();
+        one = one.with_scalar(Field::new(at.to_string(), list.data_type(), true), list);
+    }
+    Ok(lit(one.build()?))
 }
 
 /// The text that identifies an argument in the name of a column.

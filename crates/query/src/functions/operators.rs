@@ -1,10 +1,14 @@
 //! Operators by the types of their operands.
 
+use std::collections::BTreeMap;
+
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use freshet_schema::Collation;
 
 use super::in_set;
 use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
@@ -13,6 +17,7 @@ use super::types::{
     TEMPORAL_NUMBER, common, converted, exact_digits, integer_digits, is_decimal, truth,
 };
 use super::whole::with_short_name;
+use crate::coercibility::{Derived, Strength};
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
 use crate::{interrupt, labels, losses};
@@ -299,13 +304,20 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (TypedExpr, TypedExp
 fn text_of_bytes(expr: &Expr) -> Option<TypedExpr> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == "mysql_binary" => match &call.args[..] {
-            [text @ Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
-                Some((text.clone(), value.data_type()))
+            [Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
+                Some((by_bytes(value), value.data_type()))
             }
             _ => None,
         },
         _ => None,
     }
+}
+
+/// A literal by whose bytes texts are compared.
+fn by_bytes(value: &ScalarValue) -> Expr {
+    let derived = Derived { collation: Collation::Binary, strength: Strength::Coercible };
+    let metadata = BTreeMap::from([(Derived::KEY.to_owned(), derived.encode())]);
+    Expr::Literal(value.clone(), Some(FieldMetadata::from(metadata)))
 }
 
 fn owned(operand: Operand<'_>) -> TypedExpr {

@@ -14,7 +14,7 @@ use super::constraint;
 use super::cursor::{Cursor, refuse};
 use super::placement::placement;
 use super::sequence;
-use super::types::{WrittenType, column_type};
+use super::types::{WrittenType, collate, column_type};
 use crate::syntax::{Select, TableName, hex_of_bits};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -192,8 +192,8 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let WrittenType { ty, non_negative, labels } = column_type(cursor)?;
-    let mut column = ColumnSpec { non_negative, labels, ..ColumnSpec::new(name, ty) };
+    let WrittenType { ty, non_negative, labels, collation } = column_type(cursor)?;
+    let mut column = ColumnSpec { non_negative, labels, collation, ..ColumnSpec::new(name, ty) };
     loop {
         let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
         if cursor.words("NOT NULL") {
@@ -219,7 +219,9 @@ pub fn column(
             column.on_update_now = true;
         } else if cursor.words("COMMENT") {
             column.comment = cursor.text()?;
-        } else if cursor.words("COLLATE") || cursor.words("CHARACTER SET") {
+        } else if cursor.words("COLLATE") {
+            column.collation = Some(collate(cursor)?);
+        } else if cursor.words("CHARACTER SET") {
             cursor.name_or_text()?;
         } else if let Some(function) = cursor.one_of(&Aggregate::ALL.map(Aggregate::name)) {
             column.aggregate = Aggregate::parse(function);
@@ -380,6 +382,9 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
         } else if cursor.words("COMMENT") {
             cursor.token(&Token::Eq);
             spec.comment = cursor.text()?;
+        } else if cursor.one_of(&["DEFAULT COLLATE", "COLLATE"]).is_some() {
+            cursor.token(&Token::Eq);
+            spec.collation = Some(collate(cursor)?);
         } else if placement(cursor, spec)? {
             // The clause is noted.
         } else if cursor.words("ROLLUP") {
@@ -412,13 +417,11 @@ fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
 
 /// Skips a table option of MySQL that has no effect here; false if the next token is none.
 fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
-    const OPTIONS: [&str; 15] = [
+    const OPTIONS: [&str; 13] = [
         "DEFAULT CHARSET",
         "DEFAULT CHARACTER SET",
-        "DEFAULT COLLATE",
         "CHARSET",
         "CHARACTER SET",
-        "COLLATE",
         "ROW_FORMAT",
         "STATS_PERSISTENT",
         "KEY_BLOCK_SIZE",

@@ -1,8 +1,9 @@
 //! Parses the types of columns.
 
 use freshet_base::{Error, Result, err};
-use freshet_schema::ColumnType;
+use freshet_schema::collation::COLLATIONS;
 use freshet_schema::types::{FSP_MAX, VARCHAR_LEN_MAX};
+use freshet_schema::{Collation, ColumnType};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -14,9 +15,11 @@ pub struct WrittenType {
     pub non_negative: bool,
     /// The list of an ENUM or SET.
     pub labels: Vec<String>,
+    /// COLLATE.
+    pub collation: Option<Collation>,
 }
 
-/// Parses a type with its length, sign and character set.
+/// Parses a type with its length, sign, character set and collation.
 pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
     let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     let start = cursor.error();
@@ -28,11 +31,12 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
         return labelled(cursor, name == "SET");
     }
     let arguments = arguments(cursor)?;
-    let unsigned = attributes(cursor)?;
+    let (unsigned, collation) = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
     let fractional =
         matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
-    Ok(WrittenType { ty, non_negative: unsigned && fractional, labels: Vec::new() })
+    let (non_negative, labels) = (unsigned && fractional, Vec::new());
+    Ok(WrittenType { ty, non_negative, labels, collation })
 }
 
 /// Parses the list of an ENUM or SET, whose texts lose blanks at their end.
@@ -48,7 +52,8 @@ fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
     } else {
         ColumnType::Enum { len: labels.iter().map(chars).max().unwrap_or(0) }
     };
-    Ok(WrittenType { ty, non_negative: false, labels })
+    // Their texts are compared by bytes.
+    Ok(WrittenType { ty, non_negative: false, labels, collation: None })
 }
 
 /// Parses `(10,2)`, or `(*)` as no arguments.
@@ -64,19 +69,37 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     Ok(all)
 }
 
-/// Parses UNSIGNED, ZEROFILL, CHARACTER SET and COLLATE; returns whether the type is unsigned.
-fn attributes(cursor: &mut Cursor<'_>) -> Result<bool> {
+/// Parses UNSIGNED, ZEROFILL, CHARACTER SET and COLLATE; returns whether the type is unsigned, and
+/// its collation.
+fn attributes(cursor: &mut Cursor<'_>) -> Result<(bool, Option<Collation>)> {
     let mut unsigned = false;
+    let mut collation = None;
     loop {
         if cursor.words("UNSIGNED") || cursor.words("ZEROFILL") {
             unsigned = true;
-        } else if cursor.words("CHARACTER SET")
-            || cursor.words("CHARSET")
-            || cursor.words("COLLATE")
-        {
+        } else if cursor.words("CHARACTER SET") || cursor.words("CHARSET") {
             cursor.name_or_text()?;
+        } else if cursor.words("COLLATE") {
+            collation = Some(collate(cursor)?);
         } else if !(cursor.words("SIGNED") || cursor.words("BINARY") || cursor.words("ASCII")) {
-            return Ok(unsigned);
+            return Ok((unsigned, collation));
+        }
+    }
+}
+
+/// Parses the name behind COLLATE. Texts of other character sets are stored as UTF-8, so a
+/// collation of those stands for one of UTF-8.
+///
+/// # Errors
+/// 1273 for names that are not known.
+pub fn collate(cursor: &mut Cursor<'_>) -> Result<Collation> {
+    let name = cursor.name_or_text()?;
+    match Collation::standing_for(&name) {
+        Some(Collation::Binary) => Ok(Collation::Utf8mb4Bin),
+        Some(collation) => Ok(collation),
+        None => {
+            let known = COLLATIONS.map(Collation::name).join(", ");
+            Err(err!(UnknownCollation, "Unknown collation: '{name}'; there are {known}"))
         }
     }
 }

@@ -9,14 +9,13 @@ use super::cast::within;
 use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, call, case, int, null, number, take, text};
 use crate::convert;
+use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF};
 use crate::functions::meaning::digits_of_text;
 use crate::temporal::SECOND;
 
 /// Functions that depend on the session or the current time.
-const OF_SESSION: [&str; 31] = [
+const OF_SESSION: [&str; 29] = [
     "charset",
-    "coercibility",
-    "collation",
     "connection_id",
     "curdate",
     "current_date",
@@ -130,7 +129,9 @@ type Changed = (&'static str, (usize, usize), fn(&str, Vec<Expr>) -> Result<Expr
 const MANY: usize = usize::MAX;
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 23] = [
+const CHANGED: [Changed; 25] = [
+    ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
+    ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
     ("if", (3, 3), if_else),
     ("ifnull", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
     ("nvl", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
@@ -310,8 +311,6 @@ impl Rewriter<'_> {
             "row_count" => Some(int(session.row_count)),
             "found_rows" => Some(int(session.found_rows)),
             "charset" => Some(text("utf8mb4")),
-            "collation" => Some(text("utf8mb4_bin")),
-            "coercibility" => Some(int(4)),
             other => {
                 bail!(NotSupported, "This version of Freshet doesn't yet support '{other}()'")
             }

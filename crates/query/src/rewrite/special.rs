@@ -1,6 +1,8 @@
 //! Expressions with a syntax of their own.
 
 use freshet_base::{Result, bail};
+use freshet_schema::Collation;
+use freshet_schema::collation::Named;
 use sqlparser::ast::{
     Array, BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, Value, ValueWithSpan,
 };
@@ -8,12 +10,17 @@ use sqlparser::ast::{
 use super::interval::extracted;
 use super::tuple;
 use super::values::{call, int, literal, not, take, text, truth};
+use crate::functions::collate::COLLATE;
 use crate::functions::in_set::SET_FROM;
 
 /// Rewrites an expression after its parts.
 pub fn special(expr: &mut Expr) -> Result<()> {
     match expr {
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => *expr = take(inner),
+        Expr::Nested(inner) => *expr = take(inner),
+        Expr::Collate { expr: inner, collation } => {
+            let name = collation.0.last().map_or_else(String::new, ToString::to_string);
+            *expr = collated(take(inner), name.trim_matches(['`', '\'', '"']))?;
+        }
         Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => {
             *expr = introduced(&prefix.value, take(value));
         }
@@ -85,6 +92,17 @@ fn pattern(expr: &mut Expr) {
             *expr = if *negated { not(matched) } else { matched };
         }
         _ => {}
+    }
+}
+
+/// `expr COLLATE name`.
+fn collated(expr: Expr, name: &str) -> Result<Expr> {
+    match Collation::named(name) {
+        Some(Named::Known(collation)) => Ok(call(COLLATE, vec![expr, text(collation.name())])),
+        Some(Named::OfCharset(_)) => {
+            bail!(CollationCharset, "COLLATION '{name}' is not valid for CHARACTER SET 'utf8mb4'")
+        }
+        None => bail!(UnknownCollation, "Unknown collation: '{name}'"),
     }
 }
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES, View, partition_text};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
-use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm,
-};
+use freshet_schema::{Column, ColumnType, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm};
 
 use super::{Cell, SystemTables};
 
@@ -14,13 +12,6 @@ use super::{Cell, SystemTables};
 pub const CATALOG: &str = "def";
 /// Maximum length of a character.
 const CHARACTER_BYTES: u64 = 4;
-
-fn collation_name(form: TableForm) -> &'static str {
-    match form {
-        TableForm::Olap => "binary",
-        TableForm::MySql => "utf8mb4_bin",
-    }
-}
 
 /// The databases that the user may see.
 fn databases<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a Arc<Database>> {
@@ -140,7 +131,7 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             Cell::Time(table.created_micros),
             Cell::Null,
             Cell::Null,
-            collation_name(table.form).into(),
+            table.collation.name().into(),
             Cell::Null,
             "".into(),
             table.comment.as_str().into(),
@@ -243,10 +234,7 @@ fn column_row(
         _ => None,
     };
     let text = column.ty.is_text();
-    let collation = match column.collation {
-        Collation::Binary => "binary",
-        Collation::Utf8mb4Bin => "utf8mb4_bin",
-    };
+    let collation = column.collation.name();
     vec![
         CATALOG.into(),
         database.into(),

@@ -1,15 +1,20 @@
 //! Constant rows of system tables.
 
+use freshet_schema::Collation;
 use sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_IDENTIFIER};
 
 use super::Cell;
 
 /// Character set, collation, whether it is the character set's default, and its id.
-const COLLATIONS: [(&str, &str, bool, i64); 12] = [
+const COLLATIONS: [(&str, &str, bool, i64); 16] = [
     ("utf8mb4", "utf8mb4_bin", true, 46),
     ("utf8mb4", "utf8mb4_general_ci", false, 45),
     ("utf8mb4", "utf8mb4_unicode_ci", false, 224),
+    ("utf8mb4", "utf8mb4_unicode_520_ci", false, 246),
     ("utf8mb4", "utf8mb4_0900_ai_ci", false, 255),
+    ("utf8mb4", "utf8mb4_0900_as_cs", false, 278),
+    ("utf8mb4", "utf8mb4_0900_as_ci", false, 305),
+    ("utf8mb4", "utf8mb4_0900_bin", false, 309),
     ("utf8mb3", "utf8mb3_general_ci", true, 33),
     ("utf8mb3", "utf8mb3_bin", false, 83),
     ("utf8", "utf8_general_ci", true, 33),
@@ -19,6 +24,14 @@ const COLLATIONS: [(&str, &str, bool, i64); 12] = [
     ("ascii", "ascii_general_ci", true, 11),
     ("binary", "binary", true, 63),
 ];
+
+/// Whether spaces at the end of texts count.
+fn pad(collation: &str) -> &'static str {
+    match Collation::standing_for(collation) {
+        Some(collation) if collation.pads() => "PAD SPACE",
+        _ => "NO PAD",
+    }
+}
 
 fn yes(value: bool) -> Cell {
     (if value { "Yes" } else { "" }).into()
@@ -59,7 +72,7 @@ pub fn collations() -> Vec<Vec<Cell>> {
                 yes(*default),
                 yes(true),
                 1_i64.into(),
-                "PAD SPACE".into(),
+                pad(collation).into(),
             ]
         })
         .collect()

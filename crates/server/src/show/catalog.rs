@@ -13,7 +13,7 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
-use freshet_schema::{Aggregate, Column, Distribution, Table, TableForm};
+use freshet_schema::{Aggregate, Collation, Column, Distribution, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
 use super::system::ServerView;
@@ -125,7 +125,7 @@ pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing
             some(instant(table.created_micros)),
             None,
             None,
-            some(COLLATION),
+            some(shown_collation(table.collation)),
             None,
             some(""),
             some(&table.comment),
@@ -148,8 +148,12 @@ fn engine_of(table: &Table) -> &'static str {
     }
 }
 
-/// The collation of tables in both dialects.
+/// The collation of views, and of tables that name none, in both dialects.
 const COLLATION: &str = "utf8mb4_bin";
+
+fn shown_collation(collation: Collation) -> &'static str {
+    if collation == Collation::Binary { COLLATION } else { collation.name() }
+}
 
 fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
     let database = session.database_of(name.database.as_deref())?;
@@ -249,7 +253,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
             true => listing.push([
                 name,
                 ty,
-                column.ty.is_text().then(|| COLLATION.to_owned()),
+                column.ty.is_text().then(|| shown_collation(column.collation).to_owned()),
                 null,
                 key,
                 default,

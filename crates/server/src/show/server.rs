@@ -2,6 +2,7 @@
 
 use freshet_meta::{Object, Privilege};
 use freshet_query::session::Scope;
+use freshet_schema::Collation;
 use freshet_wire::Capabilities;
 
 use super::listing::{Listing, some};
@@ -253,11 +254,17 @@ fn collations() -> Listing {
         ("latin1_swedish_ci", "latin1", "8", "Yes"),
         ("utf8mb3_general_ci", "utf8mb3", "33", "Yes"),
         ("utf8mb4_0900_ai_ci", "utf8mb4", "255", ""),
+        ("utf8mb4_0900_as_ci", "utf8mb4", "305", ""),
+        ("utf8mb4_0900_as_cs", "utf8mb4", "278", ""),
+        ("utf8mb4_0900_bin", "utf8mb4", "309", ""),
         ("utf8mb4_bin", "utf8mb4", "46", ""),
         ("utf8mb4_general_ci", "utf8mb4", "45", "Yes"),
+        ("utf8mb4_unicode_520_ci", "utf8mb4", "246", ""),
         ("utf8mb4_unicode_ci", "utf8mb4", "224", ""),
     ] {
-        listing.add([name, charset, id, default, "Yes", "1", "PAD SPACE"]);
+        let pads = Collation::standing_for(name).is_some_and(Collation::pads);
+        let pad = if pads { "PAD SPACE" } else { "NO PAD" };
+        listing.add([name, charset, id, default, "Yes", "1", pad]);
     }
     listing
 }

@@ -181,7 +181,7 @@ pub const ALL: &[Variable] = &[
         "collation_connection",
         Kind::Collation,
         "utf8mb4_general_ci",
-        "The collation of literals; without effect, because text compares by bytes.",
+        "The collation of literals.",
     ),
     both(
         "collation_database",

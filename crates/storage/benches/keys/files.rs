@@ -88,6 +88,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        collation: freshet_schema::Collation::Binary,
         unlisted: false,
         sequence: None,
         placement: None,

@@ -68,7 +68,8 @@ fn column() -> impl Strategy<Value = Column> {
         Just(DefaultValue::CurrentTimestamp),
         Just(DefaultValue::CurrentDate),
     ];
-    let collation = select(vec![Collation::Binary, Collation::Utf8mb4Bin]);
+    let collation =
+        select(vec![Collation::Binary, Collation::Utf8mb4Bin, Collation::Utf8mb4GeneralCi]);
     let length_unit = select(vec![LengthUnit::Bytes, LengthUnit::Characters]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), collation, length_unit);
     let texts = (text(), text(), option::of(default), option::of(text()), option::of(any::<u64>()));
@@ -170,6 +171,11 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
         let (id, db, next_column, created_micros) = numbers;
         let (buckets_auto, unlisted, form) = flags;
         let (partition, properties, name, comment) = parts;
+        let collation = match (form, created_micros % 2 == 0) {
+            (TableForm::Olap, _) => Collation::Binary,
+            (TableForm::MySql, true) => Collation::Utf8mb4Bin,
+            (TableForm::MySql, false) => Collation::Utf8mb40900AiCi,
+        };
         let placed = created_micros % 3 == 0;
         let placement = placed.then(|| Placement {
             text: "SINGLE".to_owned(),
@@ -201,6 +207,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             db: DbId(db),
             name,
             form,
+            collation,
             key_model,
             key_columns,
             declared_keys,
