@@ -3,6 +3,9 @@
 //! rows. A large merge takes minutes: it starts when flushes have not had to wait for a while, and
 //! runs at low priority; a small one may run beside it where rowsets accumulate meanwhile.
 //!
+//! Where nothing is to be merged, rowsets from before an index of their table are written anew, one
+//! by one: a merge of a single rowset.
+//!
 //! The merge that removes most rowsets comes first, and a tablet whose merge failed is skipped for
 //! a while. Writers that add rowsets faster than they can be merged wait, which limits the number
 //! of rowsets.
@@ -101,7 +104,7 @@ impl Merges {
     }
 
     fn begin(&self, size: Size, work: &MergePlan) {
-        assert!(work.rowsets.len() >= 2, "a merge has several rowsets");
+        assert!(!work.rowsets.is_empty(), "a merge has rowsets");
         let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect::<HashSet<_>>();
         let mut running = self.running.lock();
         let are_free = running.values().all(|others| others.is_disjoint(&reads));
@@ -147,7 +150,7 @@ impl Compactor {
     pub fn plan(self: &Arc<Self>) {
         for size in [Size::Small, Size::Large] {
             if self.may_merge() && !self.merges.is_running(size) {
-                let next = self.next_merge(size);
+                let next = self.next_merge(size).or_else(|| self.next_unindexed(size));
                 next.into_iter().for_each(|work| self.start_merge(size, work));
             }
         }
@@ -233,6 +236,37 @@ impl Compactor {
         best.map(|(_, work)| work)
     }
 
+    /// A rowset that lacks an index of its table, or whose files have to be read to know it, if
+    /// nothing else is to be done.
+    fn next_unindexed(&self, size: Size) -> Option<MergePlan> {
+        let now = self.store.clock().now();
+        let had_leisure = self.store.keeper.was_flush_backlog_low_since(now.saturating_sub(REST));
+        if self.is_busy() || (size == Size::Large && !had_leisure) {
+            return None;
+        }
+        let store = self.store.tables.views.load();
+        for state in self.store.tables.states() {
+            let Some(view) = store.tables.get(&state.id) else { continue };
+            let (indexes, large_bytes) = (view.table.file_indexes(), self.large_merge_bytes(view));
+            let tablets = view.tablets.iter();
+            for tablet in tablets.filter(|tablet| !self.merges.is_backing_off(tablet.id, now)) {
+                let of_size = |rowset: &&Arc<Rowset>| {
+                    Size::of(std::slice::from_ref(*rowset), large_bytes) == size
+                };
+                let mut rowsets = tablet.rowsets.iter().filter(of_size);
+                let lacks = |rowset: &&Arc<Rowset>| {
+                    rowset.has_indexes(&indexes, view.table.key_model.is_keyed()) != Some(true)
+                };
+                let found = rowsets.find(lacks);
+                if let Some(rowset) = found {
+                    let pace = (size == Size::Large).then_some(BackgroundShare::Tenth);
+                    return Some(MergePlan::new(view, tablet, std::slice::from_ref(rowset), pace));
+                }
+            }
+        }
+        None
+    }
+
     /// The size from which a merge is large, in bytes; a flush is divided among the tablets.
     fn large_merge_bytes(&self, view: &TableView) -> u64 {
         let flushes_bytes = self.store.config.flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
@@ -282,6 +316,11 @@ impl Compactor {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
+            if let [alone] = job.rowsets.as_slice()
+                && alone.read_has_indexes(&job.indexes, job.is_keyed)?
+            {
+                return Ok(None);
+            }
             let mut merge = || merge(&compactor.store.files, &job, &mut go_on);
             match own_pace {
                 Some(pace) => task::with_background_share(pace, merge),

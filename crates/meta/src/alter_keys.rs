@@ -15,6 +15,10 @@ use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
 /// Maximum number of keys of a table, as in MySQL.
 const KEYS_MAX: usize = 64;
 
+/// What is said to who makes a unique key invisible.
+pub const INVISIBLE_UNIQUE: &str =
+    "This version of Freshet doesn't yet support INVISIBLE of a unique key";
+
 /// A change of the keys of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyChange {
@@ -30,6 +34,11 @@ pub enum KeyChange {
     Rename {
         from: String,
         to: String,
+    },
+    /// ALTER INDEX name VISIBLE or INVISIBLE.
+    Show {
+        name: String,
+        visible: bool,
     },
 }
 
@@ -88,6 +97,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
                 warnings.push(format!("foreign keys are not kept, so '{name}' is not there"));
             }
             KeyChange::Rename { from, to } => rename(table, &mut keys, from, to)?,
+            KeyChange::Show { name, visible } => show(table, &mut keys, name, *visible)?,
         }
     }
     if keys.len() > KEYS_MAX.max(table.declared_keys.len()) {
@@ -124,13 +134,13 @@ fn add(
         ),
         // The rows that are there have not been looked up, so nothing is known of their values.
         DeclaredKeyKind::Unique => key.kind = DeclaredKeyKind::UniqueHint,
-        DeclaredKeyKind::UniqueHint | DeclaredKeyKind::Index => {}
+        _ => {}
     }
     let warning = key_warning(&key, table.key_model);
-    let behind_unique = |key: &DeclaredKey| key.kind == DeclaredKeyKind::Index;
-    let place = match key.kind {
-        DeclaredKeyKind::Index => keys.len(),
-        _ => keys.iter().position(behind_unique).unwrap_or(keys.len()),
+    let behind_unique = |key: &DeclaredKey| !key.kind.is_unique();
+    let place = match key.kind.is_unique() {
+        false => keys.len(),
+        true => keys.iter().position(behind_unique).unwrap_or(keys.len()),
     };
     keys.insert(place, key);
     Ok(warning)
@@ -158,6 +168,20 @@ fn drop(keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
         );
     }
     keys.remove(at);
+    Ok(())
+}
+
+fn show(table: &Table, keys: &mut [DeclaredKey], name: &str, visible: bool) -> Result<()> {
+    let missing = || err!(NoSuchKey, "Key '{name}' doesn't exist in table '{}'", table.name);
+    let at = find(keys, name).map_err(|_| missing())?;
+    if !keys[at].kind.is_unique() {
+        keys[at].kind = match visible {
+            true => DeclaredKeyKind::Index,
+            false => DeclaredKeyKind::InvisibleIndex,
+        };
+    } else if !visible {
+        bail!(NotSupported, "{INVISIBLE_UNIQUE} ('{name}')");
+    }
     Ok(())
 }
 

@@ -395,7 +395,7 @@ fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey
         DeclaredKeyKind::Unique if !key.columns.iter().any(is_nullable) => 1,
         DeclaredKeyKind::Unique => 2,
         DeclaredKeyKind::UniqueHint => 3,
-        DeclaredKeyKind::Index => 4,
+        DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => 4,
     });
     Ok(keys)
 }
@@ -447,7 +447,7 @@ pub(crate) fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> 
         DeclaredKeyKind::Primary if model == KeyModel::Primary => return None,
         DeclaredKeyKind::Primary => "PRIMARY KEY".to_owned(),
         DeclaredKeyKind::UniqueHint => format!("UNIQUE KEY '{}'", key.name),
-        DeclaredKeyKind::Unique | DeclaredKeyKind::Index => return None,
+        _ => return None,
     };
     Some(format!("{kind} is kept as information and not enforced: equal keys are all stored"))
 }

@@ -110,6 +110,9 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
             format!("UNIQUE KEY {} ({names}) COMMENT '{NOT_ENFORCED}'", quoted(&key.name))
         }
         DeclaredKeyKind::Index => format!("KEY {} ({names})", quoted(&key.name)),
+        DeclaredKeyKind::InvisibleIndex => {
+            format!("KEY {} ({names}) /*!80000 INVISIBLE */", quoted(&key.name))
+        }
     }
 }
 

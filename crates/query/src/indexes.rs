@@ -14,7 +14,9 @@ use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_schema::key::{KeyCodec, Keys};
-use freshet_schema::{Column as StoredColumn, Table, TableSchema, Zone};
+use freshet_schema::{
+    Column as StoredColumn, DeclaredKey, DeclaredKeyKind, Table, TableSchema, Zone,
+};
 use freshet_storage::Result;
 use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Probe, ValueRange, WaitMode};
@@ -88,7 +90,8 @@ impl AskedIndexes {
         let guarantees = LiteralGuarantee::analyze(expr);
         let conditions = split_conjunction(expr);
         let mut keys = Vec::new();
-        for key in table.index_keys() {
+        let is_visible = |key: &&DeclaredKey| key.kind != DeclaredKeyKind::InvisibleIndex;
+        for key in table.index_keys().filter(is_visible) {
             let mut said = Vec::new();
             for id in &key.columns {
                 let Some(at) = schema.position_of(*id) else { break };

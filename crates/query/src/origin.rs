@@ -57,7 +57,7 @@ impl ColumnOrigin {
             set |= match key.kind {
                 DeclaredKeyKind::Primary => flags::PRIMARY_KEY,
                 DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => flags::UNIQUE_KEY,
-                DeclaredKeyKind::Index => flags::MULTIPLE_KEY,
+                DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => flags::MULTIPLE_KEY,
             };
         }
         Self {

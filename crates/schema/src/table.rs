@@ -218,12 +218,14 @@ pub enum DeclaredKeyKind {
     UniqueHint,
     /// KEY or INDEX.
     Index,
+    /// KEY or INDEX that is INVISIBLE: files have it, and no query goes by it.
+    InvisibleIndex,
 }
 
 impl DeclaredKeyKind {
     /// Whether it says that no two rows have the same key, enforced or not.
     pub const fn is_unique(self) -> bool {
-        !matches!(self, Self::Index)
+        !matches!(self, Self::Index | Self::InvisibleIndex)
     }
 }
 
@@ -519,7 +521,9 @@ impl Table {
         match key.kind {
             DeclaredKeyKind::Primary => self.key_model == KeyModel::Primary,
             DeclaredKeyKind::Unique => true,
-            DeclaredKeyKind::UniqueHint | DeclaredKeyKind::Index => false,
+            DeclaredKeyKind::UniqueHint
+            | DeclaredKeyKind::Index
+            | DeclaredKeyKind::InvisibleIndex => false,
         }
     }
 

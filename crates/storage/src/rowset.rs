@@ -170,6 +170,33 @@ impl Rowset {
         RowsetScan { segments: self.segments.clone().into_iter(), request, scan: None }
     }
 
+    /// Whether its files have these indexes, as far as a merge of this rowset alone writes them: it
+    /// keeps the columns, and in a keyed table indexes stand beside keys. `None` if files have to
+    /// be read to know it.
+    pub fn has_indexes(&self, indexes: &[Vec<ColumnId>], is_keyed: bool) -> Option<bool> {
+        let lacks_keys = |segment: &Arc<Segment>| segment.meta().key_part.is_none();
+        let is_possible = !is_keyed || !self.segments.iter().any(lacks_keys);
+        let is_there = |id: &ColumnId| self.schema.position_of(*id).is_some();
+        let wanted = indexes.iter().filter(|columns| is_possible && columns.iter().all(is_there));
+        let wanted = wanted.collect::<Vec<_>>();
+        for segment in self.segments.iter().filter(|_| !wanted.is_empty()) {
+            let known = segment.known_indexed()?;
+            if !wanted.iter().all(|columns| known.contains(*columns)) {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// The same as [`Self::has_indexes`]; reads files, blocking.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`], [`crate::Error::Corruption`].
+    pub fn read_has_indexes(&self, indexes: &[Vec<ColumnId>], is_keyed: bool) -> Result<bool> {
+        self.segments.iter().try_for_each(|segment| segment.read_indexed().map(drop))?;
+        Ok(self.has_indexes(indexes, is_keyed).unwrap_or(false))
+    }
+
     /// Its segments as slices, without the rows that are dead at `horizon`.
     pub fn slices(self: &Arc<Self>, horizon: Lsn) -> impl Iterator<Item = Slice> {
         self.segments.iter().enumerate().map(move |(at, segment)| {

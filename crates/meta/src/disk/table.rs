@@ -126,7 +126,13 @@ pub struct PropertyForm {
 numbered!(Dialect { Olap = 1, MySql = 2 });
 numbered!(KeyModel { Duplicate = 1, Unique = 2, Primary = 3, Aggregate = 4 });
 // Number 2 is older than enforcement: what wrote it let rows have equal keys.
-numbered!(DeclaredKeyKind { Primary = 1, UniqueHint = 2, Index = 3, Unique = 4 });
+numbered!(DeclaredKeyKind {
+    Primary = 1,
+    UniqueHint = 2,
+    Index = 3,
+    Unique = 4,
+    InvisibleIndex = 5
+});
 numbered!(GroupCommitMode { Off = 1, Sync = 2, Async = 3 });
 
 impl OnDisk for Table {

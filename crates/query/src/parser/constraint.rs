@@ -1,8 +1,8 @@
 //! CONSTRAINT, FOREIGN KEY and CHECK, in the list of columns and in ALTER TABLE.
 
-use freshet_base::Result;
-use freshet_meta::{ColumnSpec, ForeignKeySpec};
-use freshet_schema::ColumnType;
+use freshet_base::{Result, bail};
+use freshet_meta::{ColumnSpec, ForeignKeySpec, INVISIBLE_UNIQUE};
+use freshet_schema::{ColumnType, DeclaredKeyKind};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -73,4 +73,20 @@ pub fn key_part(cursor: &mut Cursor<'_>) -> Result<String> {
     }
     let _ = cursor.words("ASC") || cursor.words("DESC");
     Ok(column)
+}
+
+/// Parses VISIBLE or INVISIBLE, in the words of MySQL or MariaDB: whether queries may go by it.
+pub fn visibility(cursor: &mut Cursor<'_>) -> Option<bool> {
+    let word = cursor.one_of(&["VISIBLE", "NOT IGNORED", "INVISIBLE", "IGNORED"])?;
+    Some(matches!(word, "VISIBLE" | "NOT IGNORED"))
+}
+
+/// The kind of a key that is visible or not.
+pub fn shown(kind: DeclaredKeyKind, visible: bool) -> Result<DeclaredKeyKind> {
+    match kind {
+        DeclaredKeyKind::Index if !visible => Ok(DeclaredKeyKind::InvisibleIndex),
+        DeclaredKeyKind::InvisibleIndex if visible => Ok(DeclaredKeyKind::Index),
+        unique if unique.is_unique() && !visible => bail!(NotSupported, "{INVISIBLE_UNIQUE}"),
+        other => Ok(other),
+    }
 }

@@ -176,6 +176,8 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
             }
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
+        } else if let Some(visible) = constraint::visibility(cursor) {
+            kind = constraint::shown(kind, visible)?;
         } else {
             break;
         }

@@ -5,7 +5,7 @@ use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec};
 use freshet_schema::{DeclaredKeyKind, TableForm};
 use sqlparser::tokenizer::Token;
 
-use super::constraint::key_part;
+use super::constraint::{key_part, shown, visibility};
 use super::create::element;
 use super::cursor::{Cursor, refuse};
 use crate::syntax::TableName;
@@ -25,9 +25,12 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
     let columns = cursor.in_parens(key_part)?;
+    let mut kind = kind;
     loop {
         if cursor.words("COMMENT") {
             cursor.text()?;
+        } else if let Some(visible) = visibility(cursor) {
+            kind = shown(kind, visible)?;
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
         } else if !using(cursor)? && !how(cursor)? {
@@ -62,6 +65,11 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
         let from = cursor.name()?;
         cursor.expect_words("TO")?;
         return Ok(Some(vec![KeyChange::Rename { from, to: cursor.name()? }]));
+    }
+    if cursor.one_of(&["ALTER INDEX", "ALTER KEY"]).is_some() {
+        let name = cursor.name()?;
+        let visible = visibility(cursor).ok_or_else(|| cursor.error())?;
+        return Ok(Some(vec![KeyChange::Show { name, visible }]));
     }
     let keys = ["INDEX", "KEY", "UNIQUE", "CONSTRAINT", "FOREIGN KEY"];
     let is_key = |words: &&str| {

@@ -327,7 +327,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     "BTREE".into(),
                     table.key_comment(key).into(),
                     "".into(),
-                    "YES".into(),
+                    (if key.kind == DeclaredKeyKind::InvisibleIndex { "NO" } else { "YES" }).into(),
                     Cell::Null,
                 ]);
             }
@@ -365,7 +365,7 @@ pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             let kind = match key.kind {
                 DeclaredKeyKind::Primary => "PRIMARY KEY",
                 DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => "UNIQUE",
-                DeclaredKeyKind::Index => continue,
+                DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => continue,
             };
             rows.push(vec![
                 CATALOG.into(),

@@ -95,10 +95,9 @@ pub fn merge(
     let are_own = job.rowsets.iter().all(|rowset| rowset.meta().tablet == job.tablet);
     assert!(are_own, "the inputs of a merge are of one tablet");
     let dir = files.dir.tablet(job.table, job.tablet);
-    let has_keys = inputs(job).any(|(segment, _)| segment.meta().key_part.is_some());
     let loses_rows = job.rowsets.iter().any(|rowset| rowset.loses_rows());
     // Rows that become one have no place that a mark could follow.
-    let is_mapped = (has_keys || loses_rows) && !job.schema.is_combined();
+    let is_mapped = (job.is_keyed || loses_rows) && !job.schema.is_combined();
     let origins = is_mapped.then(Vec::new);
     let mut output = Output { files, job, dir, open: None, segments: Vec::new(), origins };
     let merged = write(&mut output, job, pace);

@@ -111,6 +111,8 @@ pub struct Segment {
     opening: Mutex<()>,
     /// Its indexes, once somebody has asked for them; `None` for columns that it has none by.
     indexes: parking_lot::Mutex<Vec<OpenedIndex>>,
+    /// The columns of each index that it has, once somebody has asked for them.
+    indexed: OnceLock<Vec<Vec<ColumnId>>>,
 }
 
 impl Segment {
@@ -123,8 +125,8 @@ impl Segment {
     ) -> Self {
         let number = access.footers.number();
         let (access, keys, opening) = (Arc::clone(access), OnceLock::new(), Mutex::new(()));
-        let indexes = parking_lot::Mutex::default();
-        Self { access, number, path, meta, schema, keys, opening, indexes }
+        let (indexes, indexed) = (parking_lot::Mutex::default(), OnceLock::new());
+        Self { access, number, path, meta, schema, keys, opening, indexes, indexed }
     }
 
     /// The segment's metadata.

@@ -149,7 +149,12 @@ fn divided_partition() -> impl Strategy<Value = Partition> {
 }
 
 fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Distribution)> {
-    let kinds = [DeclaredKeyKind::Primary, DeclaredKeyKind::UniqueHint, DeclaredKeyKind::Index];
+    let kinds = [
+        DeclaredKeyKind::Primary,
+        DeclaredKeyKind::UniqueHint,
+        DeclaredKeyKind::Index,
+        DeclaredKeyKind::InvisibleIndex,
+    ];
     let named = vec(select(columns), 0..3);
     let key = (select(kinds.to_vec()), text(), named.clone())
         .prop_map(|(kind, name, columns)| DeclaredKey { kind, name, columns });

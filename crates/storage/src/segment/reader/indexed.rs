@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::ColumnId;
 
-use super::Segment;
+use super::{Segment, at_once};
 use crate::error::Result;
 use crate::segment::footers::WaitMode;
 use crate::segment::key_part::{KeyPart, ValueRange};
@@ -21,6 +21,27 @@ pub struct Probe {
 }
 
 impl Segment {
+    /// The columns of each index that it has; `None` if [`Self::read_indexed`] has to read them.
+    pub fn known_indexed(&self) -> Option<&[Vec<ColumnId>]> {
+        match self.meta.key_part {
+            None => Some(&[]),
+            Some(_) => self.indexed.get().map(Vec::as_slice),
+        }
+    }
+
+    /// The columns of each index that it has; reads them at the first call, blocking.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys`].
+    pub fn read_indexed(&self) -> Result<&[Vec<ColumnId>]> {
+        if let Some(known) = self.known_indexed() {
+            return Ok(known);
+        }
+        let part = at_once(self.keys(WaitMode::Blocking))?;
+        let columns = part.iter().flat_map(KeyPart::indexes).map(<[ColumnId]>::to_vec);
+        Ok(self.indexed.get_or_init(|| columns.collect()))
+    }
+
     /// Its index by these columns, which is opened at the first call and kept: what it takes in
     /// memory is about a thousandth of what it takes in the file.
     ///
