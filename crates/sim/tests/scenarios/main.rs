@@ -13,6 +13,7 @@ mod partitions;
 mod room;
 mod sequences;
 mod terms;
+mod unkeyed;
 
 use std::future::Future;
 use std::time::Duration;
