@@ -477,7 +477,7 @@ fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
 
 impl PartLoad {
     /// Upper bound of its bytes in the record, stamp included.
-    fn record_bytes(&self) -> usize {
+    pub(crate) fn record_bytes(&self) -> usize {
         const STAMP_BYTES: usize = 64;
         let body = match &self.body {
             PartBody::Rows { bytes, .. } => bytes.len(),
@@ -537,6 +537,8 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
         check_cut(&part.table, part.looked_up)?;
+        let versions = (part.schema.version, log.schema_version());
+        check_columns(&part.table, part.looked_up, versions)?;
         match (&part.body, part.table.layout()) {
             (PartBody::Rowsets { metas, .. }, Some(now)) => {
                 now.check_files(&part.table.name(), metas)?

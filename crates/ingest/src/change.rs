@@ -23,8 +23,8 @@ use crate::keyed_own::Step;
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
 use crate::overtaken::LookedUp;
+use crate::own_rows::OwnRows;
 use crate::target::{LoadTarget, Loaded};
-use crate::transaction::OwnRows;
 use crate::uniques::{Found, duplicate_entry, duplicate_row, values_of};
 
 /// What became of a change.

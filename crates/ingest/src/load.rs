@@ -22,8 +22,8 @@ use crate::key_rules::KeyRules;
 use crate::keyed::KeyedLoad;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
+use crate::own_rows::OwnRows;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
-use crate::transaction::OwnRows;
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
 /// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
@@ -306,18 +306,23 @@ impl Engine {
         Change::new(self, target, own, rules, patience)
     }
 
-    /// Changes rows of a table without a unique key. Nobody else removes rows of the table from the
-    /// look at them until the record is in the log; loads go on.
+    /// Changes rows of a table without a unique key, in a transaction or as a statement of its own.
+    /// Nobody else removes rows of the table from the look at them until the record is in the log;
+    /// loads go on.
     ///
     /// # Errors
     /// Those of admission and appending, and files that cannot be read. Nothing was changed then.
     pub async fn change_rows(
         &self,
         target: &LoadTarget,
+        own: Option<&OwnRows>,
         changes: &[RowChange],
         copies: Copies,
         patience: WaitLimit,
     ) -> Result<Affected> {
-        unkeyed::change_rows(self, target, changes, copies, patience).await
+        match own {
+            Some(own) => own.change_rows(self, target, changes, copies, patience).await,
+            None => unkeyed::change_rows(self, target, changes, copies, patience).await,
+        }
     }
 }

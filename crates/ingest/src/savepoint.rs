@@ -5,6 +5,7 @@ use freshet_base::TableId;
 
 use crate::admit::HeldMemory;
 use crate::keyed_own::KeyedTable;
+use crate::unkeyed_own::UnkeyedTable;
 
 /// What a transaction had written.
 pub struct Savepoint {
@@ -12,6 +13,8 @@ pub struct Savepoint {
     pub(crate) rows: Vec<(TableId, u32)>,
     /// Copies of the changes of tables with a primary key.
     pub(crate) keyed: Vec<KeyedTable>,
+    /// And of those without a unique key.
+    pub(crate) unkeyed: Vec<UnkeyedTable>,
     /// The memory of the copies.
     pub(crate) _held: HeldMemory,
 }

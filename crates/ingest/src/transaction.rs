@@ -1,35 +1,24 @@
 //! The rows of a transaction before COMMIT: buffered in the session, visible only to it, and
 //! committed as one log record.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use bytes::Bytes;
-use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
+use freshet_base::{Lsn, Result, bail};
 use freshet_meta::Claim;
-use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::row::RowCells;
-use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
-use freshet_storage::resolver::Values;
-use parking_lot::Mutex;
+use freshet_storage::resolver::{Equal, EqualRows, KeyedRows, Latch, Place, Values};
 
-use crate::admit::{HeldMemory, WaitLimit};
-use crate::append::{PartBody, PartLoad};
-use crate::buffer::LoadBuffer;
-use crate::counter::UsedIds;
+use crate::admit::WaitLimit;
+use crate::append::PartLoad;
 use crate::engine::Engine;
-use crate::key_rules::{KeyRules, resolver};
-use crate::keyed::{keys_of, seen};
-use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
+use crate::key_rules::resolver;
+use crate::keyed_own::KeyedTable;
 use crate::large_load::LargeLoad;
-use crate::locks::LockOwner;
-use crate::names;
-use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
-use crate::savepoint::Savepoint;
-use crate::state::TableState;
-use crate::target::{KeyOutcome, LoadTarget, Loaded};
-use crate::uniques::{Found, Holders, duplicate_row, values_of};
+use crate::own_rows::{OwnRows, TableRows, Taken, bytes_of};
+use crate::record::PART_HEAD_BYTES;
+use crate::target::{LoadTarget, Loaded};
+use crate::uniques::{Holders, duplicate_row};
+use crate::unkeyed_own::{OwnPart, UnkeyedPart, UnkeyedTable};
 
 /// An open transaction; dropping it rolls it back.
 pub struct Transaction {
@@ -48,356 +37,11 @@ impl Transaction {
     }
 }
 
-/// The rows of an open transaction, shared between clones: loads append to them, and statements of
-/// the session read them in addition to committed rows.
-#[derive(Clone)]
-pub struct OwnRows(Arc<Own>);
-
-struct Own {
-    /// That of the client, or one that is generated for the first rows: a transaction that only
-    /// reads takes no id, so it can begin before the term has.
-    label: OnceLock<Arc<str>>,
-    parts: Mutex<Vec<TableRows>>,
-    /// Changes of tables with a primary key.
-    keyed: Mutex<Vec<KeyedTable>>,
-    /// Holds the keys of these until the end, once there are any.
-    owner: OnceLock<LockOwner>,
-    /// Ids of AUTO_INCREMENT columns in the rows of each table.
-    ids: Mutex<BTreeMap<TableId, UsedIds>>,
-}
-
-struct TableRows {
-    table: Arc<TableState>,
-    schema: Arc<TableSchema>,
-    incarnation: Incarnation,
-    rows: u32,
-    bytes: Vec<u8>,
-    held: HeldMemory,
-}
-
-impl OwnKeys for OwnRows {
-    fn changed(&self, target: &LoadTarget, key: &[u8]) -> Option<Option<Vec<u8>>> {
-        let mut keyed = self.0.keyed.lock();
-        let table = keyed.iter_mut().find(|keyed| keyed.id() == target.id())?;
-        table.follow(target);
-        table.own(key).ok().map(|row| row.map(<[u8]>::to_vec))
-    }
-
-    fn in_base(&self, table: TableId, key: &[u8]) -> Option<bool> {
-        let keyed = self.0.keyed.lock();
-        keyed.iter().find(|keyed| keyed.id() == table)?.in_base(key)
-    }
-}
-
-impl OwnRows {
-    /// Its label; `None` for a transaction without rows to which the client gave none.
-    pub fn label(&self) -> Option<&str> {
-        self.0.label.get().map(AsRef::as_ref)
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.0.parts.lock().is_empty() && self.0.keyed.lock().is_empty()
-    }
-
-    /// Whether it holds keys that others may wait for.
-    pub fn holds_keys(&self) -> bool {
-        self.0.owner.get().is_some()
-    }
-
-    /// The number of rows in all tables.
-    pub fn rows(&self) -> u64 {
-        let keyed = self.0.keyed.lock().iter().map(KeyedTable::rows).sum::<u64>();
-        rows_of(&self.0.parts.lock()) + keyed
-    }
-
-    /// The session's uncommitted rows of a table, converted to `schema`.
-    pub fn overlay(&self, table: TableId, schema: &TableSchema) -> Option<RecordBatch> {
-        if let Some(keyed) = self.0.keyed.lock().iter().find(|keyed| keyed.id() == table) {
-            return keyed.overlay(schema);
-        }
-        let parts = self.0.parts.lock();
-        let part = parts.iter().find(|part| part.table.id == table)?;
-        let batch = columns(&part.schema, &part.bytes, part.rows);
-        let adapted = history::adapt(&batch, &part.schema, schema);
-        assert_eq!(adapted.num_rows(), batch.num_rows(), "an ALTER keeps every row");
-        Some(adapted)
-    }
-
-    /// The keys of a table whose stored rows the session does not see any more, since it has
-    /// changed them.
-    pub fn hidden(&self, table: TableId) -> Vec<Box<[u8]>> {
-        let keyed = self.0.keyed.lock();
-        let keyed = keyed.iter().find(|keyed| keyed.id() == table);
-        keyed.into_iter().flat_map(KeyedTable::hidden).map(Box::from).collect()
-    }
-
-    /// The rows that have values, as the transaction sees them: its own, and stored ones that it
-    /// has not changed.
-    pub(crate) fn sees(&self, target: &LoadTarget, values: &Values, stored: Holders) -> Holders {
-        let keyed = self.0.keyed.lock();
-        let Some(table) = keyed.iter().find(|table| table.id() == target.id()) else {
-            return stored;
-        };
-        let own = |index, value: &[u8]| table.holder(index, value).map(Box::from);
-        stored.seen_by(values, own, |key| table.own(key).is_ok())
-    }
-
-    /// Who holds its keys.
-    pub(crate) fn owner(&self, engine: &Engine) -> &LockOwner {
-        self.0.owner.get_or_init(|| LockOwner::new(engine.locks()))
-    }
-
-    /// Checks that the transaction with these additional rows stays within its limits.
-    ///
-    /// # Errors
-    /// `OutOfRoom`, with advice.
-    pub(crate) fn check_room(&self, engine: &Engine, more: &LoadBuffer) -> Result<()> {
-        let parts = self.0.parts.lock();
-        let limit = engine.config().transaction_bytes_max;
-        let bytes = bytes_of(&parts) + more.row_bytes().len();
-        if bytes as u64 > limit.bytes() {
-            bail!(
-                OutOfRoom,
-                "the transaction holds {} rows and would pass {limit}; COMMIT more often",
-                rows_of(&parts)
-            );
-        }
-        if parts.len() >= TABLES_MAX {
-            bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
-        }
-        // A record counts rows in 32 bits.
-        if rows_of(&parts) + u64::from(more.rows()) > u64::from(u32::MAX) {
-            bail!(OutOfRoom, "a transaction writes at most {} rows; COMMIT more often", u32::MAX);
-        }
-        Ok(())
-    }
-
-    /// Adds the rows of `buffer` once memory is reserved for them.
-    ///
-    /// # Errors
-    /// `OutOfRoom`; no rows were added then.
-    pub(crate) async fn load(
-        &self,
-        engine: &Engine,
-        target: &LoadTarget,
-        buffer: &LoadBuffer,
-        patience: WaitLimit,
-        key_rules: KeyRules,
-    ) -> Result<Loaded> {
-        self.check_room(engine, buffer)?;
-        let (state, version) = (&target.state, target.schema().version);
-        engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
-        state.check_rows(version, buffer.row_bytes(), buffer.removals())?;
-        // Ids are given out once the term has begun; nobody waits for that while holding memory.
-        engine.begun().await?;
-        let reserved = self.use_ids(engine, target, buffer.ids())?;
-        if target.table().key_model == KeyModel::Primary {
-            let loaded = self.insert(engine, target, buffer, patience, key_rules).await?;
-            return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
-        }
-        let bytes = buffer.row_bytes().len() as u64;
-        let held = engine.admission.hold(bytes, patience.soon(&engine.admission)).await?;
-        self.add(target, buffer, held);
-        self.loaded(engine, reserved, KeyOutcome::default())
-    }
-
-    /// Reserves the ids of rows, which the client is told before they are in the log. Returns the
-    /// position that its reply waits for.
-    pub(crate) fn use_ids(
-        &self,
-        engine: &Engine,
-        target: &LoadTarget,
-        ids: Option<UsedIds>,
-    ) -> Result<Lsn> {
-        let Some(entered) = engine.appender.enter_ids(&target.state, ids)? else {
-            return Ok(Lsn::ZERO);
-        };
-        let mut all = self.0.ids.lock();
-        let joined = UsedIds::join(all.remove(&target.id()), ids);
-        all.extend(joined.map(|ids| (target.id(), ids)));
-        Ok(entered.reserved)
-    }
-
-    /// What a statement of it tells.
-    fn loaded(&self, engine: &Engine, lsn: Lsn, keys: KeyOutcome) -> Result<Loaded> {
-        if self.0.label.get().is_none() {
-            let label = names::transaction_label(engine.meta().ids().txn()?);
-            let set = self.0.label.set(Arc::from(label));
-            assert!(set.is_ok(), "a session runs one statement at a time");
-        }
-        let given = self.0.label.get().cloned();
-        Ok(Loaded { lsn, txn: None, mode: GroupCommitMode::Off, given, keys })
-    }
-
-    /// INSERT, INSERT IGNORE or REPLACE of the rows in `buffer`.
-    async fn insert(
-        &self,
-        engine: &Engine,
-        target: &LoadTarget,
-        buffer: &LoadBuffer,
-        patience: WaitLimit,
-        rules: KeyRules,
-    ) -> Result<Loaded> {
-        let (rows, values) = (keys_of(target, buffer), values_of(target, buffer));
-        let found = Found::lock(engine, target, self.owner(engine), (&rows, &values), rules);
-        let Found { latch, places, holders } = found.await?;
-        let seen = (seen(&latch, &places).max(holders.seen), latch.end());
-        drop(latch);
-        let holders = &self.sees(target, &values, holders);
-        let (values, rows, places) = (&values, &rows, &places[..]);
-        let inserted = Inserted { buffer, rows, values, places, holders, seen };
-        let step = Step::insert(engine, target, self, inserted, rules).await?;
-        self.apply(engine, target, step, patience).await
-    }
-
-    /// Adds what a statement changes, whose keys are locked.
-    ///
-    /// # Errors
-    /// `OutOfRoom`; nothing was added then.
-    pub(crate) async fn apply(
-        &self,
-        engine: &Engine,
-        target: &LoadTarget,
-        step: Step,
-        patience: WaitLimit,
-    ) -> Result<Loaded> {
-        let (outcome, seen) = (step.outcome.clone(), step.seen);
-        if target.table().partition_by.is_some() {
-            let version = target.schema().version;
-            if target.table().makes_partitions() {
-                let rows = step.rows().flatten().copied().collect::<Vec<_>>();
-                engine.ddl.make_partitions(target, &rows, 0).await?;
-            }
-            step.rows().try_for_each(|row| target.state.check_rows(version, row, 0).map(drop))?;
-        }
-        self.check_keyed_room(engine, step.bytes)?;
-        let until = patience.soon(&engine.admission);
-        let held = engine.admission.hold(step.bytes as u64, until).await?;
-        let loaded = self.loaded(engine, seen, outcome)?;
-        let mut keyed = self.0.keyed.lock();
-        if !keyed.iter().any(|table| table.id() == target.id()) {
-            keyed.push(KeyedTable::new(target));
-        }
-        let table = keyed.iter_mut().find(|table| table.id() == target.id());
-        let table = table.expect("it was just added");
-        table.follow(target);
-        table.apply(step, held);
-        Ok(loaded)
-    }
-
-    /// Remembers what was written so far.
-    ///
-    /// # Errors
-    /// `OutOfRoom`.
-    pub async fn save(&self, engine: &Engine, patience: WaitLimit) -> Result<Savepoint> {
-        let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>();
-        let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
-        let rows = self.0.parts.lock().iter().map(|part| (part.table.id, part.rows)).collect();
-        let keyed = self.0.keyed.lock().iter().map(KeyedTable::copy).collect();
-        Ok(Savepoint { rows, keyed, _held: held })
-    }
-
-    /// Takes back what was written since.
-    pub fn restore(&self, savepoint: &Savepoint) {
-        self.0.parts.lock().retain_mut(|part| {
-            let saved = savepoint.rows.iter().find(|(table, _)| *table == part.table.id);
-            saved.inspect(|(_, rows)| part.cut(*rows)).is_some()
-        });
-        self.0.keyed.lock().retain_mut(|table| {
-            let saved = savepoint.keyed.iter().find(|saved| saved.id() == table.id());
-            saved.inspect(|saved| table.go_back(saved)).is_some()
-        });
-    }
-
-    /// Changes of keys are one record, with no files beside it.
-    fn check_keyed_room(&self, engine: &Engine, more: usize) -> Result<()> {
-        let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>() + more;
-        if engine.appender.takes_record_of(bytes) {
-            return Ok(());
-        }
-        bail!(
-            OutOfRoom,
-            "a transaction changes rows of at most {} (wal_load_bytes_max) in tables with a \
-             primary key; COMMIT more often",
-            engine.config().wal_load_bytes_max
-        );
-    }
-
-    fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: HeldMemory) {
-        let (schema, rows) = (target.schema(), buffer.rows());
-        let mut parts = self.0.parts.lock();
-        let part = part_of(&mut parts, target, held);
-        if part.schema.version == schema.version {
-            part.bytes.extend_from_slice(buffer.row_bytes());
-        } else {
-            // The table was altered meanwhile: all rows are converted to the newer schema version.
-            let newer = part.schema.version.max(schema.version);
-            let adapted = if newer == schema.version { schema } else { &part.schema };
-            let adapted = Arc::clone(adapted);
-            let mut bytes = Vec::new();
-            let before = (&part.schema, part.bytes.as_slice(), part.rows);
-            for (from, encoded, count) in [before, (schema, buffer.row_bytes(), rows)] {
-                let batch = history::adapt(&columns(from, encoded, count), from, &adapted);
-                assert_eq!(batch.num_rows(), count as usize, "an ALTER keeps every row");
-                freshet_schema::encode(&batch, &adapted, &mut bytes);
-            }
-            part.bytes = bytes;
-            part.schema = adapted;
-        }
-        part.rows += rows;
-    }
-}
-
-fn part_of<'a>(
-    parts: &'a mut Vec<TableRows>,
-    target: &LoadTarget,
-    held: HeldMemory,
-) -> &'a mut TableRows {
-    match parts.iter().position(|part| part.table.id == target.id()) {
-        Some(at) => {
-            parts[at].held.merge(held);
-            &mut parts[at]
-        }
-        None => {
-            let incarnation = target.state.incarnation();
-            parts.push(TableRows {
-                table: Arc::clone(&target.state),
-                schema: Arc::clone(target.schema()),
-                incarnation,
-                rows: 0,
-                bytes: Vec::new(),
-                held,
-            });
-            parts.last_mut().expect("just pushed")
-        }
-    }
-}
-
-fn rows_of(parts: &[TableRows]) -> u64 {
-    parts.iter().map(|part| u64::from(part.rows)).sum()
-}
-
-fn bytes_of(parts: &[TableRows]) -> usize {
-    parts.iter().map(|part| part.bytes.len()).sum()
-}
-
-fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
-    let mut builder = ColumnsBuilder::new(schema, rows as usize);
-    builder.append(bytes, rows as usize);
-    let batch = builder.finish();
-    assert_eq!(batch.num_rows(), rows as usize, "a transaction reads the rows that it wrote");
-    batch
-}
-
 impl Engine {
     /// Opens a transaction with the label given by the client, or without one.
     pub fn begin_transaction(&self, claim: Option<Claim>) -> Transaction {
         let given = claim.as_ref().map(|claim| Arc::from(claim.label()));
-        let label = given.map_or_else(OnceLock::new, OnceLock::from);
-        let (parts, keyed, ids) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let own = Own { label, parts, keyed, owner: OnceLock::new(), ids };
-        Transaction { own: OwnRows(Arc::new(own)), claim }
+        Transaction { own: OwnRows::new(given), claim }
     }
 
     /// Commits a transaction as one record, atomically. An empty one appends nothing.
@@ -412,18 +56,26 @@ impl Engine {
         patience: WaitLimit,
     ) -> Result<Option<Loaded>> {
         let Transaction { own, claim } = transaction;
-        let rows = std::mem::take(&mut *own.0.parts.lock());
-        let mut keyed = std::mem::take(&mut *own.0.keyed.lock());
-        // Latches are taken in one order.
-        keyed.sort_by_key(KeyedTable::id);
-        let keyed = keyed.into_iter().map(KeyedTable::into_part);
-        let keyed = keyed.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
-        if rows.is_empty() && keyed.is_empty() {
+        let Taken { mut rows, keyed, unkeyed, ids } = own.take();
+        let mut changed = changed_parts(keyed, unkeyed, &mut rows)?;
+        if rows.is_empty() && changed.is_empty() {
             return Ok(None);
         }
+        // Latches are taken in one order.
+        changed.sort_by_key(|(part, _)| part.table.id);
         let deadline = patience.soon(&self.admission);
-        let spills = !self.appender.takes_record_of(bytes_of(&rows) + rows.len() * PART_HEAD_BYTES);
-        let mut parts = Vec::with_capacity(rows.len());
+        let inline = changed.iter().map(|(part, _)| part.record_bytes()).sum::<usize>();
+        let of_rows = bytes_of(&rows) + rows.len() * PART_HEAD_BYTES;
+        if !self.appender.takes_record_of(inline) {
+            bail!(
+                OutOfRoom,
+                "the transaction changes stored rows of more than one record of the log takes \
+                 ({}); COMMIT more often",
+                self.config().wal_load_bytes_max
+            );
+        }
+        let spills = !self.appender.takes_record_of(inline + of_rows);
+        let mut parts = Vec::with_capacity(rows.len() + changed.len());
         for part in rows {
             parts.push(match spills {
                 true => self.spill(part).await?,
@@ -431,34 +83,21 @@ impl Engine {
             });
         }
         let plain = parts.len();
-        let ids = std::mem::take(&mut *own.0.ids.lock());
-        let mut looked = Vec::with_capacity(keyed.len());
-        for (part, target, rows, values) in keyed {
-            looked.push((target, rows, values, part.removals));
-            parts.push(part);
-        }
+        let (of_changed, looked): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
+        parts.extend(of_changed);
         let room = self.appender.room_for(&parts, deadline).await?;
         let mut latches = Vec::with_capacity(looked.len());
-        for (target, rows, values, _) in &looked {
-            let mut latch = resolver(target).latch().await?;
-            let places = latch.find(rows).await?;
-            let holders = Holders::find(&mut latch, target, (rows, &places), values).await?;
-            // It has locked its values: nobody else can have taken one.
-            if let Some(conflict) = holders.last_conflict(rows, values, |_| false) {
-                return Err(duplicate_row(target, rows, values, conflict));
-            }
-            latches.push((latch, places));
+        for looked in &looked {
+            latches.push(looked.latch().await?);
         }
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
         }
         let (appended, cuts) = self.appender.append_parts(parts, &mut claim.into(), room)?;
-        for (((_, rows, values, removals), (latch, places)), cut) in
-            looked.iter().zip(latches).zip(&cuts[plain..])
-        {
-            latch.appended(appended.lsn, (rows, values), *removals, &places, *cut);
+        for ((looked, latched), cut) in looked.iter().zip(latches).zip(&cuts[plain..]) {
+            looked.appended(latched, appended.lsn, *cut);
         }
-        let given = own.0.label.get().cloned();
+        let given = own.label().map(Arc::from);
         assert!(given.is_some(), "a transaction with rows has a label");
         Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
     }
@@ -473,28 +112,87 @@ impl Engine {
     }
 }
 
-impl TableRows {
-    /// Removes all rows but the first ones.
-    fn cut(&mut self, rows: u32) {
-        let (cells, mut end) = (RowCells::new(&self.schema), 0);
-        for _ in 0..rows {
-            end += cells.row_bytes(&self.bytes[end..]);
+/// What a COMMIT looks up before its record, in a table of which it changes stored rows.
+enum Looked {
+    Keys { target: LoadTarget, rows: KeyedRows, values: Values, removals: u32 },
+    Rows { target: LoadTarget, equal: EqualRows, counts: Vec<usize> },
+}
+
+/// What it has found.
+enum Latched {
+    Keys(Latch, Vec<Option<Place>>),
+    Rows(Latch, Vec<Equal>),
+}
+
+/// The parts of tables of which stored rows are changed. What was written to such a table is in its
+/// part, and not in `rows` any more.
+fn changed_parts(
+    keyed: Vec<KeyedTable>,
+    unkeyed: Vec<UnkeyedTable>,
+    rows: &mut Vec<TableRows>,
+) -> Result<Vec<(PartLoad, Looked)>> {
+    let mut changed = Vec::with_capacity(keyed.len() + unkeyed.len());
+    for table in keyed {
+        let Some((part, target, rows, values)) = table.into_part()? else { continue };
+        let removals = part.removals;
+        changed.push((part, Looked::Keys { target, rows, values, removals }));
+    }
+    for table in unkeyed {
+        let at = rows.iter().position(|part| part.table.id == table.id());
+        let own = at.map(|at| rows.swap_remove(at));
+        let own = own.map(|TableRows { schema, bytes, held, .. }| OwnPart { schema, bytes, held });
+        let Some(UnkeyedPart { part, target, equal, counts }) = table.into_part(own)? else {
+            continue;
+        };
+        changed.push((part, Looked::Rows { target, equal, counts }));
+    }
+    Ok(changed)
+}
+
+impl Looked {
+    /// Takes the latch of its table and looks.
+    ///
+    /// # Errors
+    /// 1062; 1213 for rows that others have removed.
+    async fn latch(&self) -> Result<Latched> {
+        match self {
+            Self::Keys { target, rows, values, .. } => {
+                let mut latch = resolver(target).latch().await?;
+                let places = latch.find(rows).await?;
+                let holders = Holders::find(&mut latch, target, (rows, &places), values).await?;
+                // It has locked its values: nobody else can have taken one.
+                if let Some(conflict) = holders.last_conflict(rows, values, |_| false) {
+                    return Err(duplicate_row(target, rows, values, conflict));
+                }
+                Ok(Latched::Keys(latch, places))
+            }
+            Self::Rows { target, equal, counts } => {
+                let mut latch = resolver(target).latch().await?;
+                let mut removed = Vec::new();
+                for (mut found, &count) in latch.find_equal(equal).await?.into_iter().zip(counts) {
+                    if found.len() < count {
+                        bail!(
+                            Deadlock,
+                            "others changed rows of table '{}' that the transaction has changed; \
+                             try restarting transaction",
+                            target.table().name
+                        );
+                    }
+                    removed.extend(found.drain(found.len() - count..));
+                }
+                Ok(Latched::Rows(latch, removed))
+            }
         }
-        self.bytes.truncate(end);
-        self.rows = rows;
-        self.held.shrink_to(end as u64);
     }
 
-    fn into_load(self) -> PartLoad {
-        PartLoad {
-            table: self.table,
-            schema: self.schema,
-            began_in: self.incarnation,
-            rows: self.rows,
-            removals: 0,
-            looked_up: None,
-            ids: None,
-            body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
+    /// Marks what the record at `lsn` has removed, behind the last TRUNCATE of its table at `cut`.
+    fn appended(&self, latched: Latched, lsn: Lsn, cut: Lsn) {
+        match (self, latched) {
+            (Self::Keys { rows, values, removals, .. }, Latched::Keys(latch, places)) => {
+                latch.appended(lsn, (rows, values), *removals, &places, cut);
+            }
+            (Self::Rows { .. }, Latched::Rows(latch, removed)) => latch.removed(lsn, &removed),
+            _ => unreachable!("what is found is what was looked up"),
         }
     }
 }

@@ -192,7 +192,9 @@ impl Reader {
                 table.table.name
             );
         }
-        Ok(table.with_overlay(rows))
+        let hidden = own.hidden_rows(id, &table.schema)?;
+        let hidden = HiddenKeys::of_rows(&hidden, &table.schema);
+        Ok(table.with_overlay(rows).hiding(hidden))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Lsn, Result, TxnId};
-use freshet_ingest::{Affected, Copies, RowChange};
+use freshet_ingest::{Affected, Copies, Destination, LoadTarget, RowChange};
 use freshet_storage::delta::Freshness;
 
 use crate::loads::{Client, Outcome, encoded};
@@ -37,9 +37,13 @@ impl Client {
         let first = from as usize % seen.len();
         seen.rotate_left(first);
         seen.truncate(count);
-        let (changes, new) = self.drawn(&target, &seen);
+        let (changes, mut new) = self.drawn(&target, &seen);
         let patience = self.patience();
-        match engine.change_rows(&target, &changes, Copies::One, patience).await? {
+        let changed = match from % 3 {
+            0 => self.in_transaction(&target, &changes, &mut new).await?,
+            _ => engine.change_rows(&target, None, &changes, Copies::One, patience).await?,
+        };
+        match changed {
             Affected::Overtaken => Ok(Outcome::Refused),
             Affected::Rows(rows, loaded) => {
                 assert_eq!(rows, seen.len() as u64, "each row that is found is changed");
@@ -61,12 +65,37 @@ impl Client {
         }
     }
 
-    /// What becomes of rows, and the numbers of the new ones.
-    fn drawn(
+    /// Changes rows by two statements of a transaction, which also writes rows of its own and
+    /// removes one of them again.
+    async fn in_transaction(
         &self,
-        target: &freshet_ingest::LoadTarget,
-        seen: &[Row],
-    ) -> (Vec<RowChange>, Vec<i64>) {
+        target: &LoadTarget,
+        changes: &[RowChange],
+        new: &mut Vec<i64>,
+    ) -> Result<Affected> {
+        let (engine, patience) = (&self.engine, self.patience());
+        let transaction = engine.begin_transaction(None);
+        let own = transaction.own_rows();
+        let ids = self.model.lock().take_ids(3);
+        let (first, second) = changes.split_at(changes.len() / 2);
+        let before = engine.change_rows(target, Some(own), first, Copies::One, patience).await?;
+        let Affected::Rows(before, _) = before else { return Ok(Affected::Overtaken) };
+        let destination = Destination::Transaction(own);
+        let load = engine.load(target, destination, patience);
+        load.commit(&mut encoded(target, &ids)).await?;
+        let old = encoded(target, &(ids.start..ids.start + 1)).row_bytes().to_vec();
+        let again = [RowChange { old, new: None }];
+        let again = engine.change_rows(target, Some(own), &again, Copies::One, patience).await?;
+        assert!(matches!(again, Affected::Rows(1, _)), "it sees what it has written");
+        let behind = engine.change_rows(target, Some(own), second, Copies::One, patience).await?;
+        let Affected::Rows(behind, _) = behind else { return Ok(Affected::Overtaken) };
+        new.extend([ids.start + 1, ids.start + 2]);
+        let loaded = engine.commit(transaction, patience).await?.expect("it has rows");
+        Ok(Affected::Rows(before + behind, loaded))
+    }
+
+    /// What becomes of rows, and the numbers of the new ones.
+    fn drawn(&self, target: &LoadTarget, seen: &[Row]) -> (Vec<RowChange>, Vec<i64>) {
         let (mut changes, mut new, mut last) = (Vec::new(), Vec::new(), None);
         for (at, row) in seen.iter().enumerate() {
             let number = match (at % 3, last) {

@@ -1,5 +1,5 @@
-//! Keys whose stored rows a reader does not see, since its transaction has changed them
-//! (keys.md K23).
+//! Keys, or whole rows, whose stored rows a reader does not see, since its transaction has changed
+//! them (keys.md K23, RFC 0022).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use freshet_schema::TableSchema;
-use freshet_schema::key::Keys;
+use freshet_schema::key::{KeyCodec, Keys};
 
 /// Keys of a table.
 #[derive(Clone, Debug)]
@@ -24,10 +24,18 @@ impl HiddenKeys {
     pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>, schema: &TableSchema) -> Option<Self> {
         let keys = keys.into_iter().collect::<HashSet<_>>();
         let columns = schema.sort_key.clone();
-        let of_key = columns.iter().map(|&at| schema.columns[at].clone()).collect();
-        let schema = TableSchema::new(schema.version, of_key, (0..columns.len()).collect());
-        let hidden = Self { keys: Arc::new(keys), schema: Arc::new(schema), columns };
-        (!hidden.keys.is_empty()).then_some(hidden)
+        let schema = Arc::new(alone(schema, &columns));
+        (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
+    }
+
+    /// Encoded rows of a table with the columns of `schema`, all of whose values count; `None` if
+    /// there are none.
+    pub fn of_rows(rows: &[Vec<u8>], schema: &TableSchema) -> Option<Self> {
+        let columns = (0..schema.columns.len()).collect::<Vec<_>>();
+        let schema = Arc::new(alone(schema, &columns));
+        let keys = KeyCodec::of_sort_key(&schema).of_rows(&rows.concat());
+        let keys = (0..keys.len()).map(|at| Box::from(keys.key(at))).collect::<HashSet<_>>();
+        (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
     }
 
     /// The columns of the key, as positions in the table.
@@ -43,4 +51,10 @@ impl HiddenKeys {
         let seen = (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>();
         filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
     }
+}
+
+/// These columns, which are the key.
+fn alone(schema: &TableSchema, columns: &[usize]) -> TableSchema {
+    let of_key = columns.iter().map(|&at| schema.columns[at].clone()).collect();
+    TableSchema::new(schema.version, of_key, (0..columns.len()).collect())
 }

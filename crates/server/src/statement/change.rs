@@ -19,7 +19,7 @@ use freshet_storage::resolver::KeyedRows;
 use super::assigned::{Assigned, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
-use super::changed::{TRIES_MAX, overtaken, report};
+use super::changed::{TRIES_MAX, overtaken, refused, report};
 use super::{query, shield, unkeyed};
 use crate::insert::key_rules;
 use crate::reply::{Reply, bounded};
@@ -40,8 +40,8 @@ pub async fn change(
     if is_whole_delete(change) && own.is_none() {
         return delete_all(session, &target).await;
     }
-    if !target.table().key_model.is_keyed() && own.is_none() {
-        return unkeyed::change(session, change, &target, &parameters).await;
+    if !target.table().key_model.is_keyed() {
+        return unkeyed::change(session, change, (&target, own), &parameters).await;
     }
     let is_unlocked = target.table().key_model == KeyModel::Unique && own.is_none();
     if target.table().key_model != KeyModel::Primary && !is_unlocked {
@@ -88,31 +88,6 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
 
 fn is_whole_delete(change: &Change) -> bool {
     change.kind == ChangeKind::Delete && change.is_whole()
-}
-
-/// Why rows of a table cannot be changed or locked.
-pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
-    let (word, instead) = match &change.kind {
-        ChangeKind::Update { .. } => ("UPDATE in a transaction", "INSERT"),
-        ChangeKind::Delete => ("DELETE in a transaction", "TRUNCATE"),
-        ChangeKind::Lock(_) => ("FOR UPDATE", "a SELECT without it"),
-    };
-    let name = &target.table().name;
-    let (has, hint) = match target.table().key_model {
-        KeyModel::Unique => (
-            "has a UNIQUE KEY, whose rows nobody locks",
-            "do it outside of a transaction, or load the rows that replace others",
-        ),
-        KeyModel::Aggregate => ("has an AGGREGATE KEY", "do it outside of a transaction"),
-        _ => (
-            "has no PRIMARY KEY",
-            "do it outside of a transaction, create the table with one, or use the other statement",
-        ),
-    };
-    freshet_base::err!(
-        NotSupported,
-        "{word} is not supported for table '{name}', which {has}: {hint} ({instead})"
-    )
 }
 
 /// DELETE of all rows outside of a transaction: the table is emptied at one point of the log.

@@ -1,7 +1,8 @@
 //! What statements that change rows have in common: their replies, and when they give up.
 
 use freshet_ingest::{LoadTarget, Loaded};
-use freshet_query::change::ChangeKind;
+use freshet_query::change::{Change, ChangeKind};
+use freshet_schema::KeyModel;
 use freshet_wire::Capabilities;
 
 use crate::reply::Reply;
@@ -40,4 +41,26 @@ pub fn report(
         changed
     };
     Reply::Done { affected }
+}
+
+/// Why rows of a table cannot be changed or locked.
+pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
+    let (word, instead) = match &change.kind {
+        ChangeKind::Update { .. } => ("UPDATE in a transaction", "INSERT"),
+        ChangeKind::Delete => ("DELETE in a transaction", "TRUNCATE"),
+        ChangeKind::Lock(_) => ("FOR UPDATE", "a SELECT without it"),
+    };
+    let name = &target.table().name;
+    let (has, hint) = match target.table().key_model {
+        KeyModel::Unique => (
+            "has a UNIQUE KEY, whose rows nobody locks",
+            "do it outside of a transaction, or load the rows that replace others",
+        ),
+        KeyModel::Aggregate => ("has an AGGREGATE KEY", "do it outside of a transaction"),
+        _ => ("has no PRIMARY KEY", "create the table with one, or use the other statement"),
+    };
+    freshet_base::err!(
+        NotSupported,
+        "{word} is not supported for table '{name}', which {has}: {hint} ({instead})"
+    )
 }

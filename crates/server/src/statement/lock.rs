@@ -12,7 +12,8 @@ use freshet_query::syntax::Select;
 use freshet_schema::{ColumnsBuilder, KeyModel};
 use freshet_storage::resolver::KeyedRows;
 
-use super::change::{candidates, refused, resolve};
+use super::change::{candidates, resolve};
+use super::changed::refused;
 use super::query;
 use crate::insert::key_rules;
 use crate::reader::GivenRows;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::compute::cast;
 use freshet_base::{Result, bail, err};
-use freshet_ingest::{Affected, Copies, LoadTarget, RowChange, WaitLimit};
+use freshet_ingest::{Affected, Copies, LoadTarget, OwnRows, RowChange, WaitLimit};
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, RecordBatch};
@@ -15,24 +15,27 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, TableSchema, encode};
 
 use super::assigned::{Assigned, given, note, rules};
-use super::changed::{TRIES_MAX, overtaken, report};
+use super::changed::{TRIES_MAX, overtaken, refused, report};
 use super::query;
 use crate::accounts::SessionMemory;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
-/// Runs UPDATE or DELETE outside of a transaction.
+/// Runs UPDATE or DELETE, in a transaction or by itself.
 ///
 /// # Errors
 /// Names, expressions, values; what an AGGREGATE KEY does not allow.
 pub async fn change(
     session: &mut Session,
     change: &Change,
-    target: &LoadTarget,
+    (target, own): (&LoadTarget, Option<OwnRows>),
     parameters: &[Parameter],
 ) -> Result<Reply> {
     if target.table().key_model == KeyModel::Aggregate {
         check_aggregate(change, target)?;
+        if own.is_some() {
+            return Err(refused(change, target));
+        }
     }
     let plan = match &change.kind {
         ChangeKind::Delete | ChangeKind::Lock(_) => None,
@@ -60,7 +63,7 @@ pub async fn change(
         let copies = if change.is_joined() { Copies::All } else { Copies::One };
         let engine = Arc::clone(&session.shared.engine);
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
-        let changed = engine.change_rows(target, &changes, copies, patience);
+        let changed = engine.change_rows(target, own.as_ref(), &changes, copies, patience);
         match bounded(session, changed).await? {
             Affected::Rows(rows, loaded) => {
                 return Ok(report(session, &change.kind, &loaded, matched.max(rows), rows));

@@ -1,0 +1,542 @@
+//! What a transaction has written before COMMIT: buffered in the session, visible only to it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
+use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::row::RowCells;
+use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
+use freshet_storage::resolver::{EqualRows, Values};
+use parking_lot::Mutex;
+
+use crate::admit::{HeldMemory, WaitLimit};
+use crate::append::{PartBody, PartLoad};
+use crate::buffer::LoadBuffer;
+use crate::counter::UsedIds;
+use crate::engine::Engine;
+use crate::key_rules::{KeyRules, resolver};
+use crate::keyed::{keys_of, seen};
+use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
+use crate::locks::LockOwner;
+use crate::names;
+use crate::record::TABLES_MAX;
+use crate::savepoint::Savepoint;
+use crate::state::TableState;
+use crate::target::{KeyOutcome, LoadTarget, Loaded};
+use crate::uniques::{Found, Holders, values_of};
+use crate::unkeyed::{Affected, Copies, RowChange};
+use crate::unkeyed_own::{Seen, UnkeyedStep, UnkeyedTable};
+
+/// The rows of an open transaction, shared between clones: loads append to them, and statements of
+/// the session read them in addition to committed rows.
+#[derive(Clone)]
+pub struct OwnRows(Arc<Own>);
+
+#[derive(Default)]
+struct Own {
+    /// That of the client, or one that is generated for the first rows: a transaction that only
+    /// reads takes no id, so it can begin before the term has.
+    label: OnceLock<Arc<str>>,
+    parts: Mutex<Vec<TableRows>>,
+    /// Changes of tables with a primary key.
+    keyed: Mutex<Vec<KeyedTable>>,
+    /// Changes of stored rows of tables without a unique key; locked behind `parts`.
+    unkeyed: Mutex<Vec<UnkeyedTable>>,
+    /// Holds the keys of these until the end, once there are any.
+    owner: OnceLock<LockOwner>,
+    /// Ids of AUTO_INCREMENT columns in the rows of each table.
+    ids: Mutex<BTreeMap<TableId, UsedIds>>,
+}
+
+/// What a transaction has written to one table.
+pub(crate) struct TableRows {
+    pub table: Arc<TableState>,
+    pub schema: Arc<TableSchema>,
+    pub incarnation: Incarnation,
+    pub rows: u32,
+    pub bytes: Vec<u8>,
+    pub held: HeldMemory,
+}
+
+/// All that a transaction has written.
+pub(crate) struct Taken {
+    pub rows: Vec<TableRows>,
+    pub keyed: Vec<KeyedTable>,
+    pub unkeyed: Vec<UnkeyedTable>,
+    pub ids: BTreeMap<TableId, UsedIds>,
+}
+
+impl OwnKeys for OwnRows {
+    fn changed(&self, target: &LoadTarget, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let mut keyed = self.0.keyed.lock();
+        let table = keyed.iter_mut().find(|keyed| keyed.id() == target.id())?;
+        table.follow(target);
+        table.own(key).ok().map(|row| row.map(<[u8]>::to_vec))
+    }
+
+    fn in_base(&self, table: TableId, key: &[u8]) -> Option<bool> {
+        let keyed = self.0.keyed.lock();
+        keyed.iter().find(|keyed| keyed.id() == table)?.in_base(key)
+    }
+}
+
+impl OwnRows {
+    /// No rows yet, under the label that the client gave.
+    pub(crate) fn new(label: Option<Arc<str>>) -> Self {
+        let label = label.map_or_else(OnceLock::new, OnceLock::from);
+        Self(Arc::new(Own { label, ..Own::default() }))
+    }
+
+    /// Takes everything that was written.
+    pub(crate) fn take(&self) -> Taken {
+        Taken {
+            rows: std::mem::take(&mut *self.0.parts.lock()),
+            keyed: std::mem::take(&mut *self.0.keyed.lock()),
+            unkeyed: std::mem::take(&mut *self.0.unkeyed.lock()),
+            ids: std::mem::take(&mut *self.0.ids.lock()),
+        }
+    }
+
+    /// Its label; `None` for a transaction without rows to which the client gave none.
+    pub fn label(&self) -> Option<&str> {
+        self.0.label.get().map(AsRef::as_ref)
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        let has_parts = !self.0.parts.lock().is_empty();
+        !has_parts && self.0.keyed.lock().is_empty() && self.0.unkeyed.lock().is_empty()
+    }
+
+    /// Whether it holds keys that others may wait for.
+    pub fn holds_keys(&self) -> bool {
+        self.0.owner.get().is_some()
+    }
+
+    /// The number of rows in all tables.
+    pub fn rows(&self) -> u64 {
+        let keyed = self.0.keyed.lock().iter().map(KeyedTable::rows).sum::<u64>();
+        let unkeyed = self.0.unkeyed.lock().iter().map(UnkeyedTable::rows).sum::<u64>();
+        rows_of(&self.0.parts.lock()) + keyed + unkeyed
+    }
+
+    /// The session's uncommitted rows of a table, converted to `schema`.
+    pub fn overlay(&self, table: TableId, schema: &TableSchema) -> Option<RecordBatch> {
+        if let Some(keyed) = self.0.keyed.lock().iter().find(|keyed| keyed.id() == table) {
+            return keyed.overlay(schema);
+        }
+        let parts = self.0.parts.lock();
+        let part = parts.iter().find(|part| part.table.id == table);
+        if let Some(unkeyed) = self.0.unkeyed.lock().iter().find(|of| of.id() == table) {
+            return unkeyed.overlay(part.map_or(&[], |part| &part.bytes), schema);
+        }
+        let part = part?;
+        let batch = columns(&part.schema, &part.bytes, part.rows);
+        let adapted = history::adapt(&batch, &part.schema, schema);
+        assert_eq!(adapted.num_rows(), batch.num_rows(), "an ALTER keeps every row");
+        Some(adapted)
+    }
+
+    /// The keys of a table whose stored rows the session does not see any more, since it has
+    /// changed them.
+    pub fn hidden(&self, table: TableId) -> Vec<Box<[u8]>> {
+        let keyed = self.0.keyed.lock();
+        let keyed = keyed.iter().find(|keyed| keyed.id() == table);
+        keyed.into_iter().flat_map(KeyedTable::hidden).map(Box::from).collect()
+    }
+
+    /// Rows of a table without a unique key of which the session sees no stored one any more, with
+    /// the columns of `schema`.
+    ///
+    /// # Errors
+    /// 1213 behind an ALTER of the table.
+    pub fn hidden_rows(&self, table: TableId, schema: &TableSchema) -> Result<Vec<Vec<u8>>> {
+        let unkeyed = self.0.unkeyed.lock();
+        let Some(unkeyed) = unkeyed.iter().find(|of| of.id() == table) else {
+            return Ok(Vec::new());
+        };
+        unkeyed.check_columns(schema)?;
+        Ok(unkeyed.hidden())
+    }
+
+    /// Changes rows of a table without a unique key.
+    ///
+    /// # Errors
+    /// `OutOfRoom`, 1526; nothing was changed then.
+    pub(crate) async fn change_rows(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        changes: &[RowChange],
+        copies: Copies,
+        patience: WaitLimit,
+    ) -> Result<Affected> {
+        self.check_columns(target)?;
+        let mut equal = EqualRows::new(target.schema());
+        let ids = changes.iter().map(|change| equal.add(&change.old)).collect::<Vec<_>>();
+        let mut seen = self.seen(target, &equal);
+        let mut end = Lsn::ZERO;
+        if seen.iter().any(|seen| seen.stored.is_none()) {
+            let mut latch = resolver(target).latch().await?;
+            end = latch.end();
+            for (seen, found) in seen.iter_mut().zip(latch.find_equal(&equal).await?) {
+                seen.stored.get_or_insert(found.len() as u64);
+            }
+        }
+        let step = UnkeyedStep::new(changes, (&equal, &ids), &seen, copies)?;
+        let Some(mut step) = step else {
+            engine.horizon().wait(end).await;
+            return Ok(Affected::Overtaken);
+        };
+        let (new, rows) = (std::mem::take(&mut step.new), step.rows);
+        self.check_room(engine, &new)?;
+        self.check_keyed_room(engine, step.bytes + new.row_bytes().len())?;
+        engine.ddl.make_partitions(target, new.row_bytes(), 0).await?;
+        target.state.check_rows(target.schema().version, new.row_bytes(), 0)?;
+        engine.begun().await?;
+        let ids = target
+            .counter()
+            .and_then(|counter| counter.of_rows(target.schema(), new.row_bytes(), new.rows()));
+        let reserved = self.use_ids(engine, target, ids)?;
+        let until = patience.soon(&engine.admission);
+        let held = engine.admission.hold(step.bytes as u64, until).await?;
+        let of_new = engine.admission.hold(new.row_bytes().len() as u64, until).await?;
+        let loaded = self.loaded(engine, end.max(reserved), KeyOutcome::default())?;
+        if new.rows() > 0 {
+            self.add(target, &new, of_new);
+        }
+        let mut unkeyed = self.0.unkeyed.lock();
+        if !unkeyed.iter().any(|table| table.id() == target.id()) {
+            unkeyed.push(UnkeyedTable::new(target));
+        }
+        let table = unkeyed.iter_mut().find(|table| table.id() == target.id());
+        table.expect("it was just added").apply(step, end, held);
+        Ok(Affected::Rows(rows, loaded))
+    }
+
+    /// How many of each of these rows it sees.
+    fn seen(&self, target: &LoadTarget, equal: &EqualRows) -> Vec<Seen> {
+        let parts = self.0.parts.lock();
+        let own = parts.iter().find(|part| part.table.id == target.id());
+        let own = own.map_or(&[][..], |part| &part.bytes);
+        let unkeyed = self.0.unkeyed.lock();
+        match unkeyed.iter().find(|table| table.id() == target.id()) {
+            Some(table) => table.seen(equal, own),
+            None => UnkeyedTable::new(target).seen(equal, own),
+        }
+    }
+
+    /// Checks that a table has the columns that it had when stored rows of it were changed.
+    fn check_columns(&self, target: &LoadTarget) -> Result<()> {
+        let parts = self.0.parts.lock();
+        let unkeyed = self.0.unkeyed.lock();
+        let known = unkeyed.iter().find(|table| table.id() == target.id());
+        known.map_or(Ok(()), |table| table.check_columns(target.schema()))?;
+        let own = parts.iter().find(|part| part.table.id == target.id());
+        own.map_or(Ok(()), |own| UnkeyedTable::new(target).check_columns(&own.schema))
+    }
+
+    /// The rows that have values, as the transaction sees them: its own, and stored ones that it
+    /// has not changed.
+    pub(crate) fn sees(&self, target: &LoadTarget, values: &Values, stored: Holders) -> Holders {
+        let keyed = self.0.keyed.lock();
+        let Some(table) = keyed.iter().find(|table| table.id() == target.id()) else {
+            return stored;
+        };
+        let own = |index, value: &[u8]| table.holder(index, value).map(Box::from);
+        stored.seen_by(values, own, |key| table.own(key).is_ok())
+    }
+
+    /// Who holds its keys.
+    pub(crate) fn owner(&self, engine: &Engine) -> &LockOwner {
+        self.0.owner.get_or_init(|| LockOwner::new(engine.locks()))
+    }
+
+    /// Checks that the transaction with these additional rows stays within its limits.
+    ///
+    /// # Errors
+    /// `OutOfRoom`, with advice.
+    pub(crate) fn check_room(&self, engine: &Engine, more: &LoadBuffer) -> Result<()> {
+        let parts = self.0.parts.lock();
+        let limit = engine.config().transaction_bytes_max;
+        let bytes = bytes_of(&parts) + more.row_bytes().len();
+        if bytes as u64 > limit.bytes() {
+            bail!(
+                OutOfRoom,
+                "the transaction holds {} rows and would pass {limit}; COMMIT more often",
+                rows_of(&parts)
+            );
+        }
+        if parts.len() >= TABLES_MAX {
+            bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
+        }
+        // A record counts rows in 32 bits.
+        if rows_of(&parts) + u64::from(more.rows()) > u64::from(u32::MAX) {
+            bail!(OutOfRoom, "a transaction writes at most {} rows; COMMIT more often", u32::MAX);
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of `buffer` once memory is reserved for them.
+    ///
+    /// # Errors
+    /// `OutOfRoom`; no rows were added then.
+    pub(crate) async fn load(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        buffer: &LoadBuffer,
+        patience: WaitLimit,
+        key_rules: KeyRules,
+    ) -> Result<Loaded> {
+        self.check_room(engine, buffer)?;
+        if self.0.unkeyed.lock().iter().any(|table| table.id() == target.id()) {
+            self.check_columns(target)?;
+            self.check_keyed_room(engine, buffer.row_bytes().len())?;
+        }
+        let (state, version) = (&target.state, target.schema().version);
+        engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
+        state.check_rows(version, buffer.row_bytes(), buffer.removals())?;
+        // Ids are given out once the term has begun; nobody waits for that while holding memory.
+        engine.begun().await?;
+        let reserved = self.use_ids(engine, target, buffer.ids())?;
+        if target.table().key_model == KeyModel::Primary {
+            let loaded = self.insert(engine, target, buffer, patience, key_rules).await?;
+            return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
+        }
+        let bytes = buffer.row_bytes().len() as u64;
+        let held = engine.admission.hold(bytes, patience.soon(&engine.admission)).await?;
+        self.add(target, buffer, held);
+        self.loaded(engine, reserved, KeyOutcome::default())
+    }
+
+    /// Reserves the ids of rows, which the client is told before they are in the log. Returns the
+    /// position that its reply waits for.
+    pub(crate) fn use_ids(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        ids: Option<UsedIds>,
+    ) -> Result<Lsn> {
+        let Some(entered) = engine.appender.enter_ids(&target.state, ids)? else {
+            return Ok(Lsn::ZERO);
+        };
+        let mut all = self.0.ids.lock();
+        let joined = UsedIds::join(all.remove(&target.id()), ids);
+        all.extend(joined.map(|ids| (target.id(), ids)));
+        Ok(entered.reserved)
+    }
+
+    /// What a statement of it tells.
+    fn loaded(&self, engine: &Engine, lsn: Lsn, keys: KeyOutcome) -> Result<Loaded> {
+        if self.0.label.get().is_none() {
+            let label = names::transaction_label(engine.meta().ids().txn()?);
+            let set = self.0.label.set(Arc::from(label));
+            assert!(set.is_ok(), "a session runs one statement at a time");
+        }
+        let given = self.0.label.get().cloned();
+        Ok(Loaded { lsn, txn: None, mode: GroupCommitMode::Off, given, keys })
+    }
+
+    /// INSERT, INSERT IGNORE or REPLACE of the rows in `buffer`.
+    async fn insert(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        buffer: &LoadBuffer,
+        patience: WaitLimit,
+        rules: KeyRules,
+    ) -> Result<Loaded> {
+        let (rows, values) = (keys_of(target, buffer), values_of(target, buffer));
+        let found = Found::lock(engine, target, self.owner(engine), (&rows, &values), rules);
+        let Found { latch, places, holders } = found.await?;
+        let seen = (seen(&latch, &places).max(holders.seen), latch.end());
+        drop(latch);
+        let holders = &self.sees(target, &values, holders);
+        let (values, rows, places) = (&values, &rows, &places[..]);
+        let inserted = Inserted { buffer, rows, values, places, holders, seen };
+        let step = Step::insert(engine, target, self, inserted, rules).await?;
+        self.apply(engine, target, step, patience).await
+    }
+
+    /// Adds what a statement changes, whose keys are locked.
+    ///
+    /// # Errors
+    /// `OutOfRoom`; nothing was added then.
+    pub(crate) async fn apply(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        step: Step,
+        patience: WaitLimit,
+    ) -> Result<Loaded> {
+        let (outcome, seen) = (step.outcome.clone(), step.seen);
+        if target.table().partition_by.is_some() {
+            let version = target.schema().version;
+            if target.table().makes_partitions() {
+                let rows = step.rows().flatten().copied().collect::<Vec<_>>();
+                engine.ddl.make_partitions(target, &rows, 0).await?;
+            }
+            step.rows().try_for_each(|row| target.state.check_rows(version, row, 0).map(drop))?;
+        }
+        self.check_keyed_room(engine, step.bytes)?;
+        let until = patience.soon(&engine.admission);
+        let held = engine.admission.hold(step.bytes as u64, until).await?;
+        let loaded = self.loaded(engine, seen, outcome)?;
+        let mut keyed = self.0.keyed.lock();
+        if !keyed.iter().any(|table| table.id() == target.id()) {
+            keyed.push(KeyedTable::new(target));
+        }
+        let table = keyed.iter_mut().find(|table| table.id() == target.id());
+        let table = table.expect("it was just added");
+        table.follow(target);
+        table.apply(step, held);
+        Ok(loaded)
+    }
+
+    /// Remembers what was written so far.
+    ///
+    /// # Errors
+    /// `OutOfRoom`.
+    pub async fn save(&self, engine: &Engine, patience: WaitLimit) -> Result<Savepoint> {
+        let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>()
+            + self.0.unkeyed.lock().iter().map(UnkeyedTable::bytes).sum::<usize>();
+        let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
+        let rows = self.0.parts.lock().iter().map(|part| (part.table.id, part.rows)).collect();
+        let keyed = self.0.keyed.lock().iter().map(KeyedTable::copy).collect();
+        let unkeyed = self.0.unkeyed.lock().iter().map(UnkeyedTable::copy).collect();
+        Ok(Savepoint { rows, keyed, unkeyed, _held: held })
+    }
+
+    /// Takes back what was written since.
+    pub fn restore(&self, savepoint: &Savepoint) {
+        self.0.parts.lock().retain_mut(|part| {
+            let saved = savepoint.rows.iter().find(|(table, _)| *table == part.table.id);
+            saved.inspect(|(_, rows)| part.cut(*rows)).is_some()
+        });
+        self.0.keyed.lock().retain_mut(|table| {
+            let saved = savepoint.keyed.iter().find(|saved| saved.id() == table.id());
+            saved.inspect(|saved| table.go_back(saved)).is_some()
+        });
+        self.0.unkeyed.lock().retain_mut(|table| {
+            let saved = savepoint.unkeyed.iter().find(|saved| saved.id() == table.id());
+            saved.inspect(|saved| table.go_back(saved)).is_some()
+        });
+    }
+
+    /// Changes of stored rows are one record, with no files beside it.
+    fn check_keyed_room(&self, engine: &Engine, more: usize) -> Result<()> {
+        let keyed = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>();
+        let parts = self.0.parts.lock();
+        let unkeyed = self.0.unkeyed.lock();
+        let removes = |part: &&TableRows| unkeyed.iter().any(|of| of.id() == part.table.id);
+        let own = parts.iter().filter(removes).map(|part| part.bytes.len()).sum::<usize>();
+        let removed = unkeyed.iter().map(UnkeyedTable::bytes).sum::<usize>();
+        let bytes = keyed + own + removed + more;
+        if engine.appender.takes_record_of(bytes) {
+            return Ok(());
+        }
+        bail!(
+            OutOfRoom,
+            "a transaction changes stored rows of at most {} (wal_load_bytes_max); COMMIT more \
+             often",
+            engine.config().wal_load_bytes_max
+        );
+    }
+
+    fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: HeldMemory) {
+        let (schema, rows) = (target.schema(), buffer.rows());
+        let mut parts = self.0.parts.lock();
+        let part = part_of(&mut parts, target, held);
+        if part.schema.version == schema.version {
+            part.bytes.extend_from_slice(buffer.row_bytes());
+        } else {
+            // The table was altered meanwhile: all rows are converted to the newer schema version.
+            let newer = part.schema.version.max(schema.version);
+            let adapted = if newer == schema.version { schema } else { &part.schema };
+            let adapted = Arc::clone(adapted);
+            let mut bytes = Vec::new();
+            let before = (&part.schema, part.bytes.as_slice(), part.rows);
+            for (from, encoded, count) in [before, (schema, buffer.row_bytes(), rows)] {
+                let batch = history::adapt(&columns(from, encoded, count), from, &adapted);
+                assert_eq!(batch.num_rows(), count as usize, "an ALTER keeps every row");
+                freshet_schema::encode(&batch, &adapted, &mut bytes);
+            }
+            part.bytes = bytes;
+            part.schema = adapted;
+        }
+        part.rows += rows;
+    }
+}
+
+fn part_of<'a>(
+    parts: &'a mut Vec<TableRows>,
+    target: &LoadTarget,
+    held: HeldMemory,
+) -> &'a mut TableRows {
+    match parts.iter().position(|part| part.table.id == target.id()) {
+        Some(at) => {
+            parts[at].held.merge(held);
+            &mut parts[at]
+        }
+        None => {
+            let incarnation = target.state.incarnation();
+            parts.push(TableRows {
+                table: Arc::clone(&target.state),
+                schema: Arc::clone(target.schema()),
+                incarnation,
+                rows: 0,
+                bytes: Vec::new(),
+                held,
+            });
+            parts.last_mut().expect("just pushed")
+        }
+    }
+}
+
+fn rows_of(parts: &[TableRows]) -> u64 {
+    parts.iter().map(|part| u64::from(part.rows)).sum()
+}
+
+/// The bytes of rows.
+pub(crate) fn bytes_of(parts: &[TableRows]) -> usize {
+    parts.iter().map(|part| part.bytes.len()).sum()
+}
+
+fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
+    let mut builder = ColumnsBuilder::new(schema, rows as usize);
+    builder.append(bytes, rows as usize);
+    let batch = builder.finish();
+    assert_eq!(batch.num_rows(), rows as usize, "a transaction reads the rows that it wrote");
+    batch
+}
+
+impl TableRows {
+    /// Removes all rows but the first ones.
+    fn cut(&mut self, rows: u32) {
+        let (cells, mut end) = (RowCells::new(&self.schema), 0);
+        for _ in 0..rows {
+            end += cells.row_bytes(&self.bytes[end..]);
+        }
+        self.bytes.truncate(end);
+        self.rows = rows;
+        self.held.shrink_to(end as u64);
+    }
+
+    /// Its part of the record of the COMMIT.
+    pub fn into_load(self) -> PartLoad {
+        PartLoad {
+            table: self.table,
+            schema: self.schema,
+            began_in: self.incarnation,
+            rows: self.rows,
+            removals: 0,
+            looked_up: None,
+            ids: None,
+            body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
+        }
+    }
+}
