@@ -234,6 +234,7 @@ codes! {
     TooBigPrecision = 1426 "42000" 400;
     /// A statement nested so deeply that it would overflow the stack.
     TooDeep = 1436 "HY000" 400;
+    TooBigDisplayWidth = 1439 "42000" 400;
     /// The result of a date function is outside the years 0 to 9999.
     DateOverflow = 1441 "22008" 400;
     /// As many prepared statements as a connection may have.
@@ -338,12 +339,23 @@ codes! {
     RecursionDepth = 3636 "HY000" 400;
     /// A value that a column of JSON_TABLE lacks or cannot hold, with ERROR ON EMPTY or ON ERROR.
     JsonTableValue = 3665 "22035" 400;
+    /// A CHECK behind a column that names another one.
+    CheckOfOtherColumn = 3813 "HY000" 400;
+    /// A CHECK whose value depends on more than the row.
+    CheckFunction = 3815 "HY000" 400;
+    CheckOfAutoIncrement = 3818 "HY000" 400;
+    CheckViolated = 3819 "HY000" 400;
+    CheckOfUnknownColumn = 3820 "HY000" 400;
+    NoSuchCheck = 3821 "HY000" 404;
+    DuplicateCheck = 3822 "HY000" 409;
     /// A column that the clause of a table's distribution names.
     PartitionColumn = 3855 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
     /// The password of the account was wrong too often in a row.
     AccountBlocked = 3955 "HY000" 403;
+    /// A column that a CHECK names is dropped or renamed.
+    ColumnOfCheck = 3959 "HY000" 400;
     /// Options of a sequence that do not go together.
     SequenceInvalid = 4082 "HY000" 400;
     /// A sequence has no further value.

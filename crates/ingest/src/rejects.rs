@@ -119,6 +119,7 @@ pub fn reason(fault: &Fault, plan: &InsertPlan) -> String {
         Fault::NoPartition { values } | Fault::NotInPartitions { values } => {
             format!("no partition for this tuple. tuple={values}")
         }
+        Fault::Check { message, .. } => message.clone(),
         Fault::Count { expected } => format!("the row has not the {expected} values it should"),
     }
 }

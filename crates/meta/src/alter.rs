@@ -11,8 +11,8 @@ use freshet_schema::{
 
 use crate::catalog::Catalog;
 use crate::create::column;
-use crate::names;
-use crate::spec::ColumnSpec;
+use crate::spec::{CheckSpec, ColumnSpec};
+use crate::{checks, names};
 
 /// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
 /// theirs.
@@ -53,6 +53,17 @@ pub enum SchemaChange {
     Reorder {
         columns: Vec<String>,
     },
+    /// ADD CHECK.
+    AddCheck(CheckSpec),
+    /// DROP CHECK and DROP CONSTRAINT.
+    DropCheck {
+        name: String,
+    },
+    /// ALTER CHECK .. [NOT] ENFORCED.
+    EnforceCheck {
+        name: String,
+        is_enforced: bool,
+    },
 }
 
 impl Catalog {
@@ -79,16 +90,31 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
     }
     let mut columns = now.columns.clone();
     let mut next_id = table.next_column;
+    let mut checks = now.checks.clone();
     for change in changes {
+        if let Some(name) = change.unnames()
+            && let Some(at) = find(&columns, name)
+        {
+            checks::check_unnamed(&columns[at], &checks)?;
+        }
         match change {
             SchemaChange::AddColumn { column, place } => {
                 add(table, &mut columns, column, place, next_id)?;
                 next_id = next_id.next();
+                checks::refuse_beside(column)?;
             }
             SchemaChange::DropColumn { name } => drop_column(table, &mut columns, name)?,
             SchemaChange::RenameColumn { from, to } => rename(table, &mut columns, from, to)?,
             SchemaChange::ModifyColumn { from, column, place, is_key } => {
                 modify::modify(table, &mut columns, (from, *is_key), column, place.as_ref())?;
+                checks::refuse_beside(column)?;
+            }
+            SchemaChange::AddCheck(written) => {
+                checks::add(&table.name, written, &columns, &mut checks)?;
+            }
+            SchemaChange::DropCheck { name } => checks::drop(table, name, &mut checks)?,
+            SchemaChange::EnforceCheck { name, is_enforced } => {
+                checks::enforce(table, name, *is_enforced, &mut checks)?;
             }
             SchemaChange::Reorder { columns: names } => {
                 modify::reorder(table, &mut columns, names)?;
@@ -101,7 +127,21 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
         .iter()
         .map(|&at| position(now.columns[at].id).expect("key columns are never dropped"))
         .collect();
-    Ok(TableSchema::new(now.version.next(), columns, sort_key))
+    Ok(TableSchema::new(now.version.next(), columns, sort_key).with_checks(checks))
+}
+
+impl SchemaChange {
+    /// The column that does not keep its name.
+    fn unnames(&self) -> Option<&str> {
+        match self {
+            Self::DropColumn { name } => Some(name),
+            Self::RenameColumn { from, .. } => Some(from),
+            Self::ModifyColumn { from, column, .. } => {
+                (!column.name.eq_ignore_ascii_case(from)).then_some(from)
+            }
+            _ => None,
+        }
+    }
 }
 
 fn find(columns: &[Column], name: &str) -> Option<usize> {

@@ -13,7 +13,7 @@ use crate::spec::{
     BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec, KeyModelSpec,
     KeySpec, PlacementSpec, TableSpec,
 };
-use crate::{names, properties};
+use crate::{checks, names, properties};
 
 mod aggregate;
 mod collation;
@@ -84,6 +84,7 @@ impl Planned {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
         let mut columns = columns(spec)?;
+        let checks = checks::of_table(spec, &columns)?;
         let mut declared_keys = declared_keys(spec, &columns)?;
         let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
         check_unique_keys(&mut declared_keys, &columns, key_model, spec.form)?;
@@ -122,7 +123,7 @@ impl Planned {
             buckets: buckets(spec.buckets, partitions.len())?,
             partitions,
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
-            schema: TableSchema::new(SchemaVersion(1), columns, sort_key),
+            schema: TableSchema::new(SchemaVersion(1), columns, sort_key).with_checks(checks),
             collation: default_collation(spec),
             key_columns,
             declared_keys,

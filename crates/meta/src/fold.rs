@@ -415,7 +415,8 @@ impl Fold {
         let schema = self.catalog.table_by_id(table).map(|table| Arc::clone(table.schema()));
         let Some(schema) = schema.filter(|schema| schema.version <= lost) else { return };
         let (columns, sort_key) = (schema.columns.clone(), schema.sort_key.clone());
-        let next = Arc::new(TableSchema::new(lost.next(), columns, sort_key));
+        let next = TableSchema::new(lost.next(), columns, sort_key);
+        let next = Arc::new(next.with_checks(schema.checks.clone()));
         self.define(table, &Definition::Schema(next));
     }
 

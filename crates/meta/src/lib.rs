@@ -20,6 +20,7 @@ mod authorize;
 mod ballast;
 mod catalog;
 mod checkpoint;
+mod checks;
 mod create;
 mod ddl;
 pub mod disk;
@@ -85,9 +86,9 @@ pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::{NOT_ENFORCED, PartitionText, partition_text, show_create_table};
 pub use spec::{
-    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec,
-    KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec, StepsSpec, TableSpec,
-    ValueSpec, ValuesSpec,
+    BucketsSpec, CheckSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec,
+    ForeignKeySpec, KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec,
+    StepsSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use freshet_schema::{
-    Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
+    Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
     Properties, Table, TableForm,
 };
 
@@ -23,6 +23,7 @@ pub const NOT_ENFORCED: &str = "not enforced";
 pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
     let mut lines = table.schema().columns.iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
+    lines.extend(table.schema().checks.iter().map(check));
     let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
     // Only temporary tables are shown without being listed.
     let temporary = if table.unlisted { "TEMPORARY " } else { "" };
@@ -87,7 +88,7 @@ fn has_default(ty: ColumnType) -> bool {
 fn default(value: &DefaultValue, column: &Column) -> String {
     match value {
         DefaultValue::Literal(literal) => text(literal),
-        DefaultValue::Bits(digits) => format!("0x{digits}"),
+        DefaultValue::Bits(digits) => column.bits_text(digits),
         DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
         DefaultValue::CurrentTimestamp => column.now_text(),
     }
@@ -114,6 +115,12 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
             format!("KEY {} ({names}) /*!80000 INVISIBLE */", quoted(&key.name))
         }
     }
+}
+
+fn check(check: &Check) -> String {
+    // As MySQL prints it, for servers that know no such constraints.
+    let not = if check.is_enforced { "" } else { " /*!80016 NOT ENFORCED */" };
+    format!("CONSTRAINT {} CHECK (({})){not}", quoted(&check.name), check.text)
 }
 
 fn olap_tail(table: &Table) -> String {

@@ -43,6 +43,8 @@ pub struct ColumnSpec {
     pub labels: Vec<String>,
     /// The COLLATE, if given.
     pub collation: Option<Collation>,
+    /// The CHECK constraints behind it.
+    pub checks: Vec<CheckSpec>,
 }
 
 impl ColumnSpec {
@@ -60,6 +62,7 @@ impl ColumnSpec {
             on_update_now: false,
             labels: Vec::new(),
             collation: None,
+            checks: Vec::new(),
         }
     }
 }
@@ -86,6 +89,18 @@ pub struct DeclaredKeySpec {
     /// Its name, if given.
     pub name: Option<String>,
     pub columns: Vec<String>,
+}
+
+/// A CHECK constraint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckSpec {
+    /// Its name, if given.
+    pub name: Option<String>,
+    /// The condition, without parentheses around it.
+    pub text: String,
+    /// The columns that it names.
+    pub columns: Vec<String>,
+    pub is_enforced: bool,
 }
 
 /// FOREIGN KEY in the list of columns.
@@ -190,6 +205,8 @@ pub struct TableSpec {
     pub declared_keys: Vec<DeclaredKeySpec>,
     /// Not enforced, with a warning.
     pub foreign_keys: Vec<ForeignKeySpec>,
+    /// The CHECK constraints in the list of columns; columns have those behind them.
+    pub checks: Vec<CheckSpec>,
     pub distribution: Option<DistributionSpec>,
     /// In place of `distribution`.
     pub placement: Option<PlacementSpec>,
@@ -217,6 +234,7 @@ impl TableSpec {
             key: None,
             declared_keys: Vec::new(),
             foreign_keys: Vec::new(),
+            checks: Vec::new(),
             distribution: None,
             placement: None,
             partition_by: None,

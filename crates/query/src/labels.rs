@@ -10,7 +10,7 @@ use datafusion::common::{DFSchema, Result, exec_err};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    Signature, SortExpr, Volatility,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_schema::ColumnType;
@@ -73,7 +73,8 @@ pub fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
         if let LogicalPlan::Sort(mut sort) = node {
             let schema = Arc::clone(sort.input.schema());
-            if !sort.expr.iter().any(|by| Number::of(&by.expr, &schema).is_some()) {
+            let is_numbered = |by: &SortExpr| Number::of(&by.expr, &schema).is_some();
+            if is_union(&sort.input) || !sort.expr.iter().any(is_numbered) {
                 return Ok(Transformed::no(LogicalPlan::Sort(sort)));
             }
             for by in &mut sort.expr {
@@ -91,6 +92,20 @@ pub fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     })?;
     Ok(plan.data)
+}
+
+/// Whether rows are those of a UNION, which makes texts of ENUM and SET columns.
+fn is_union(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Union(_) => true,
+        LogicalPlan::Projection(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Distinct(_) => plan.inputs().into_iter().any(is_union),
+        _ => false,
+    }
 }
 
 /// A call with numbers of ENUM and SET columns among its arguments.

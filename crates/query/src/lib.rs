@@ -58,6 +58,7 @@ mod recursion;
 pub mod result;
 pub mod rewrite;
 mod rollup;
+pub mod row_checks;
 pub mod scan;
 pub mod session;
 mod set_operation;

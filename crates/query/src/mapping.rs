@@ -24,14 +24,14 @@ use sqlparser::ast::{
 
 use crate::body::{BodyRows, BodyTable};
 use crate::change::ROW;
-use crate::engine::{PlanRequest, QueryEngine, physical, size_of};
+use crate::engine::{PlanRequest, Planner, QueryEngine, physical, size_of};
 use crate::error::mapped;
 use crate::interrupt::Cancellation;
 use crate::parser::HttpStream;
 use crate::result::ResultColumn;
 use crate::syntax::{Scalar, Select, select_of, table_factor};
 use crate::tables::Table;
-use crate::threads::Task;
+use crate::threads::{PlanSize, Task};
 
 /// The table that stands for the rows of a body.
 pub const BODY: &str = "\u{1}body";
@@ -143,6 +143,12 @@ impl HttpStream {
     }
 }
 
+/// The query of [`ROW`] and of whether a condition is false, over the rows of a body.
+pub(crate) fn violations(condition: &Scalar) -> Select {
+    let is_false = Expr::IsFalse(Box::new(Expr::Nested(Box::new(condition.0.clone()))));
+    Select(Box::new(query(vec![row(), item(is_false, "violated")], body(None), None)))
+}
+
 fn quoted(name: &str) -> Ident {
     Ident::with_quote('`', name)
 }
@@ -248,19 +254,19 @@ impl QueryEngine {
     pub async fn mapping(&self, asked: PlanRequest) -> Result<Mapping> {
         let planner = Arc::clone(&self.planner);
         let size = size_of(&asked)?;
-        let mapping = async move {
-            let plan = planner.plan(asked, size)?;
-            check_plan(&plan.logical)?;
-            let evaluation = planner.evaluation_of(&plan, Cancellation::default());
-            let mut state = planner.state_of(&evaluation);
-            // Rows stay in order: the last one of a key replaces those before.
-            state.config_mut().options_mut().execution.target_partitions = 1;
-            let physical = physical(&state, &plan.logical).await?;
-            evaluation.run();
-            let task = Arc::clone(&planner.task);
-            Ok(Mapping { plan: physical, task, columns: plan.columns })
-        };
+        let mapping = async move { Ok(planner.mapping(asked, size).await?.0) };
         self.threads.plan(size, mapping).await
+    }
+
+    /// Plans a small one on this thread; `None` if its values depend on more than its rows.
+    ///
+    /// # Errors
+    /// Those of [`Self::mapping`].
+    pub(crate) fn mapping_of_rows(&self, asked: PlanRequest) -> Result<Option<Mapping>> {
+        let size = size_of(&asked)?;
+        let planned = tokio::task::unconstrained(self.planner.mapping(asked, size));
+        let (mapping, of_rows) = futures::executor::block_on(planned)?;
+        Ok(of_rows.then_some(mapping))
     }
 
     /// Runs a computation beside those of queries, on their threads.
@@ -270,6 +276,33 @@ impl QueryEngine {
     ) -> Task<T> {
         self.threads.spawn(work)
     }
+}
+
+impl Planner {
+    /// The plan, and whether its values depend on its rows alone.
+    async fn mapping(&self, asked: PlanRequest, size: PlanSize) -> Result<(Mapping, bool)> {
+        let plan = self.plan(asked, size)?;
+        check_plan(&plan.logical)?;
+        let of_rows = !plan.of_session && !is_volatile(&plan.logical)?;
+        let evaluation = self.evaluation_of(&plan, Cancellation::default());
+        let mut state = self.state_of(&evaluation);
+        // Rows stay in order: the last one of a key replaces those before.
+        state.config_mut().options_mut().execution.target_partitions = 1;
+        let physical = physical(&state, &plan.logical).await?;
+        evaluation.run();
+        let task = Arc::clone(&self.task);
+        Ok((Mapping { plan: physical, task, columns: plan.columns }, of_rows))
+    }
+}
+
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    let look = |node: &LogicalPlan| {
+        found |= node.expressions().iter().any(datafusion::logical_expr::Expr::is_volatile);
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply(look).map_err(mapped)?;
+    Ok(found)
 }
 
 /// Refuses a plan that sees more than a row at a time.

@@ -39,6 +39,7 @@ pub enum ResultType {
     Time = 0x0b,
     DateTime = 0x0c,
     Year = 0x0d,
+    Bit = 0x10,
     Json = 0xf5,
     Decimal = 0xf6,
     /// TEXT and BLOB.
@@ -274,6 +275,9 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
             ResultColumn { shown: Some(fsp), ..temporal(name, ResultType::Time, 10, fsp) }
         }
         ColumnType::Year => number(name, ResultType::Year, 4, 0),
+        ColumnType::Bit { len } => {
+            ResultColumn { binary: true, ..plain(name, ResultType::Bit, u32::from(len)) }
+        }
         ColumnType::Char { len } => plain(name, ResultType::String, len * CHARACTER_BYTES),
         ColumnType::VarChar { len } => plain(name, ResultType::VarString, len * CHARACTER_BYTES),
         ColumnType::Enum { len } | ColumnType::Set { len } => {
@@ -320,6 +324,8 @@ pub enum Cells {
     UInt(UInt64Array),
     /// Years, of four digits each.
     Year(UInt64Array),
+    /// Bits, and how many bytes show them, the highest first.
+    Bits(UInt64Array, usize),
     Float(Float32Array),
     /// Doubles, with the number of displayed fractional digits.
     Double(Float64Array, Option<u8>),
@@ -367,6 +373,7 @@ impl Cells {
                 let values = to(&DataType::UInt64)?.as_primitive::<UInt64Type>().clone();
                 match column.ty {
                     ResultType::Year => Self::Year(values),
+                    ResultType::Bit => Self::Bits(values, column.length.div_ceil(8) as usize),
                     _ => Self::UInt(values),
                 }
             }
@@ -414,7 +421,7 @@ impl Cells {
             Self::Null => return None,
             Self::Bool(array) => array,
             Self::Int(array) => array,
-            Self::UInt(array) | Self::Year(array) => array,
+            Self::UInt(array) | Self::Year(array) | Self::Bits(array, _) => array,
             Self::Float(array) => array,
             Self::Double(array, _) => array,
             Self::Decimal(array, _) => array,
@@ -454,6 +461,10 @@ impl Cells {
         match self {
             Self::Text(array) => return out.extend_from_slice(array.value(row).as_bytes()),
             Self::Bytes(array) => return out.extend_from_slice(array.value(row)),
+            Self::Bits(array, bytes) => {
+                let bits = array.value(row).to_be_bytes();
+                return out.extend_from_slice(&bits[bits.len() - bytes..]);
+            }
             _ => {}
         }
         let mut text = String::new();
@@ -484,7 +495,9 @@ impl Cells {
                 let micros = array.value(row);
                 format::time(&mut text, micros, fsp.unwrap_or_else(|| format::fsp_of(micros)));
             }
-            Self::Null | Self::Text(_) | Self::Bytes(_) => unreachable!("handled above"),
+            Self::Null | Self::Text(_) | Self::Bytes(_) | Self::Bits(..) => {
+                unreachable!("handled above")
+            }
         }
         out.extend_from_slice(text.as_bytes());
     }

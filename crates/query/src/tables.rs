@@ -8,6 +8,7 @@ use freshet_base::Result;
 use freshet_meta::{Account, View};
 
 /// A table that a query reads, as the planner takes it.
+#[derive(Clone)]
 pub struct Table(pub(crate) Arc<dyn TableProvider>);
 
 impl Table {

@@ -42,7 +42,13 @@ impl Aggregate {
     /// Whether it is defined for the values of a type.
     pub const fn is_of(self, ty: ColumnType) -> bool {
         match self {
-            Self::Sum => ty.is_numeric() && !matches!(ty, ColumnType::Boolean | ColumnType::Year),
+            Self::Sum => {
+                ty.is_numeric()
+                    && !matches!(
+                        ty,
+                        ColumnType::Boolean | ColumnType::Year | ColumnType::Bit { .. }
+                    )
+            }
             Self::Min | Self::Max => !matches!(ty, ColumnType::Json),
             Self::Replace | Self::ReplaceIfNotNull => true,
         }

@@ -13,6 +13,7 @@
 //! Test it with `cargo test -p freshet-schema`.
 
 pub mod aggregate;
+pub mod check;
 pub mod collation;
 pub mod columns;
 pub mod encode;
@@ -30,6 +31,7 @@ mod widen;
 pub mod zone;
 
 pub use aggregate::Aggregate;
+pub use check::{CHECK_BYTES_MAX, CHECKS_MAX, Check, RowChecks};
 pub use collation::Collation;
 pub use columns::ColumnsBuilder;
 pub use encode::encode;

@@ -323,6 +323,7 @@ fn check_cell(ty: ColumnType, cell: &[u8]) -> Result<(), &'static str> {
             (MICROS_MIN..=MICROS_MAX).contains(&fixed(cell).cast_signed())
         }
         ColumnType::Time { .. } => fixed(cell).cast_signed().unsigned_abs() <= TIME_MICROS_MAX,
+        ColumnType::Bit { len } => fixed(cell) >> (len - 1) <= 1,
         ColumnType::Year => matches!(fixed(cell), 0 | 1901..=2155),
         _ if ty.is_text() => std::str::from_utf8(cell).is_ok(),
         _ => true,

@@ -6,6 +6,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 
 use crate::aggregate::Aggregate;
+use crate::check::Check;
 use crate::collation::Collation;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::sequence::Sequence;
@@ -127,11 +128,19 @@ impl Column {
         }
     }
 
+    /// The bytes of hex digits as a literal: `0x0F`, of a BIT `b'1111'`.
+    pub fn bits_text(&self, digits: &str) -> String {
+        match (self.ty, u64::from_str_radix(digits, 16)) {
+            (ColumnType::Bit { .. }, Ok(bits)) => format!("b'{bits:b}'"),
+            _ => format!("0x{digits}"),
+        }
+    }
+
     /// The default as SHOW COLUMNS and information_schema have it; `None` for NULL or none.
     pub fn default_text(&self) -> Option<String> {
         Some(match self.default.as_ref()? {
             DefaultValue::Literal(text) => text.clone(),
-            DefaultValue::Bits(digits) => format!("0x{digits}"),
+            DefaultValue::Bits(digits) => self.bits_text(digits),
             DefaultValue::CurrentTimestamp => self.now_text(),
             DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
         })
@@ -158,6 +167,8 @@ pub struct TableSchema {
     pub columns: Vec<Column>,
     /// Indices into `columns` that rows in files are sorted by.
     pub sort_key: Vec<usize>,
+    /// What its rows satisfy.
+    pub checks: Vec<Check>,
     arrow: SchemaRef,
 }
 
@@ -170,7 +181,19 @@ impl TableSchema {
             .iter()
             .map(|column| Field::new(&column.name, column.ty.arrow(), column.nullable))
             .collect::<Vec<_>>();
-        Self { version, columns, sort_key, arrow: Arc::new(Schema::new(fields)) }
+        let arrow = Arc::new(Schema::new(fields));
+        Self { version, columns, sort_key, checks: Vec::new(), arrow }
+    }
+
+    /// With these constraints.
+    #[must_use]
+    pub fn with_checks(self, checks: Vec<Check>) -> Self {
+        Self { checks, ..self }
+    }
+
+    /// Whether it has constraints that are enforced.
+    pub fn is_checked(&self) -> bool {
+        self.checks.iter().any(|check| check.is_enforced)
     }
 
     /// The Arrow schema of delta chunks and segments of this version.

@@ -83,6 +83,11 @@ pub enum ColumnType {
     Blob,
     /// Stored as normalised text.
     Json,
+    /// BIT: as many bits, shown as their bytes and otherwise a number.
+    Bit {
+        /// 1 to 64.
+        len: u8,
+    },
     /// One of the column's [labels](crate::Column::labels), stored as its text.
     Enum {
         /// Characters of the longest label.
@@ -94,6 +99,9 @@ pub enum ColumnType {
         len: u32,
     },
 }
+
+/// The maximum number of bits of a BIT.
+pub const BIT_LEN_MAX: u8 = 64;
 
 /// How a cell is encoded (see `row`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +123,7 @@ impl ColumnType {
             Self::MediumInt { unsigned: false } | Self::Int { unsigned: false } => DataType::Int32,
             Self::MediumInt { unsigned: true } | Self::Int { unsigned: true } => DataType::UInt32,
             Self::BigInt { unsigned: false } => DataType::Int64,
-            Self::BigInt { unsigned: true } => DataType::UInt64,
+            Self::BigInt { unsigned: true } | Self::Bit { .. } => DataType::UInt64,
             // 128 bits need 39 digits, one more than Decimal128 has.
             Self::LargeInt => DataType::Decimal256(39, 0),
             Self::Float => DataType::Float32,
@@ -150,7 +158,8 @@ impl ColumnType {
             | Self::Double
             | Self::DateTime { .. }
             | Self::Timestamp { .. }
-            | Self::Time { .. } => Layout::Fixed(8),
+            | Self::Time { .. }
+            | Self::Bit { .. } => Layout::Fixed(8),
             Self::Decimal { precision, .. } if precision <= DECIMAL_PRECISION_I64_MAX => {
                 Layout::Fixed(8)
             }
@@ -191,7 +200,7 @@ impl ColumnType {
         self.is_integer() || matches!(self, Self::Float | Self::Double | Self::Decimal { .. })
     }
 
-    /// BOOLEAN, LARGEINT and YEAR included.
+    /// BOOLEAN, LARGEINT, YEAR and BIT included.
     pub const fn is_integer(self) -> bool {
         matches!(
             self,
@@ -203,6 +212,7 @@ impl ColumnType {
                 | Self::BigInt { .. }
                 | Self::LargeInt
                 | Self::Year
+                | Self::Bit { .. }
         )
     }
 
@@ -237,6 +247,7 @@ impl ColumnType {
                 | Self::Int { unsigned: true }
                 | Self::BigInt { unsigned: true }
                 | Self::Year
+                | Self::Bit { .. }
         )
     }
 
@@ -268,6 +279,7 @@ impl ColumnType {
             Self::VarBinary { .. } => "varbinary",
             Self::Blob => "blob",
             Self::Json => "json",
+            Self::Bit { .. } => "bit",
             Self::Enum { .. } => "enum",
             Self::Set { .. } => "set",
         }
@@ -287,6 +299,7 @@ impl fmt::Display for ColumnType {
             Self::DateTime { fsp } | Self::Timestamp { fsp } | Self::Time { fsp } => {
                 write!(f, "{name}({fsp})")
             }
+            Self::Bit { len } => write!(f, "{name}({len})"),
             Self::Year => f.write_str(name),
             Self::Char { len } | Self::VarChar { len } | Self::VarBinary { len } => {
                 write!(f, "{name}({len})")

@@ -32,6 +32,8 @@ pub fn holds_all_of(to: ColumnType, from: ColumnType) -> bool {
         }
         // Years are shown and read unlike other numbers.
         (T::Year, _) | (_, T::Year) => false,
+        (T::Bit { len: from }, T::Bit { len: to }) => from <= to,
+        (T::Bit { .. }, _) | (_, T::Bit { .. }) => false,
         (from, to) if from.is_integer() => holds_integers(to, from),
         _ => false,
     }

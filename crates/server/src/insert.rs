@@ -27,6 +27,7 @@ use noted::note_labelled;
 use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// The resolved target of an INSERT: table, columns, and how values are converted.
 pub struct Target {
@@ -53,7 +54,7 @@ impl Target {
     /// # Errors
     /// When a column without default gets no value.
     pub fn new<N: AsRef<str>>(
-        engine: &Engine,
+        shared: &Shared,
         settings: &Settings,
         generation: u64,
         into: LoadTarget,
@@ -67,11 +68,13 @@ impl Target {
             rules.on_bad = OnBad::Clamp;
         }
         let filter_ratio = settings.filter_ratio(table.form);
-        let (schema, now) = (into.schema(), engine.clock().wall_micros());
+        let (schema, now) = (into.schema(), shared.engine.clock().wall_micros());
+        let checks = shared.checks(&into)?;
         let is_partial = settings.partial_update
             && table.key_model == KeyModel::Unique
             && columns.is_some_and(|columns| columns.len() < schema.columns.len());
         let (plan, partial) = if is_partial {
+            check_whole(&into)?;
             let (plan, columns) =
                 InsertPlan::partial(schema, columns, now, &rules)?.of_partial_rows()?;
             (plan, Some(columns))
@@ -80,7 +83,7 @@ impl Target {
         };
         let plan = plan.filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
-        let plan = plan.dividing(table, on_existing == OnExisting::Skip);
+        let plan = plan.dividing(table, on_existing == OnExisting::Skip).checking(checks);
         let groups = table.properties.is_light();
         let settings = settings.version;
         Ok(Self {
@@ -117,6 +120,23 @@ impl Target {
         }
         self.plan.force_id(session.forced_id);
     }
+}
+
+/// Refuses rows of which only a part is known before they are stored, where constraints would need
+/// all of them.
+///
+/// # Errors
+/// `NotSupported`.
+pub fn check_whole(target: &LoadTarget) -> Result<()> {
+    if target.schema().is_checked() {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'partial updates and deleting loads of a \
+             table with CHECK constraints'; '{}' has such: load whole rows",
+            target.table().name
+        );
+    }
+    Ok(())
 }
 
 /// Checks that it is known which rows have the key of another.
@@ -168,7 +188,7 @@ pub fn resolve<N: AsRef<str>>(
         session.authorize_use(Privilege::Delete, database, table)?;
     }
     let into = session.target(database, table)?;
-    Target::new(engine, &session.settings, generation, into, columns, on_existing)
+    Target::new(&session.shared, &session.settings, generation, into, columns, on_existing)
 }
 
 /// Statement heads that a connection caches.

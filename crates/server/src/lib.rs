@@ -20,6 +20,8 @@
 pub mod accounts;
 pub mod alter_jobs;
 pub mod auth;
+pub mod check_cache;
+pub mod checks;
 pub mod error_log;
 mod files;
 pub mod http;

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use crate::accounts::{Accounts, Hourly, MemoryLimits};
 use crate::alter_jobs::AlterJobs;
 use crate::auth::Passwords;
+use crate::check_cache::CheckCache;
 use crate::load_book::LoadBook;
 use crate::load_limits::LoadLimits;
 use crate::locks::Locks;
@@ -100,6 +101,8 @@ impl Settings {
 pub struct Shared {
     pub engine: Arc<Engine>,
     pub query: Arc<QueryEngine>,
+    /// The CHECK constraints of tables.
+    pub compiled: CheckCache,
     /// The values that new sessions start with.
     pub globals: Arc<Globals>,
     /// Recent loads.
@@ -166,6 +169,7 @@ impl Shared {
         Arc::new(Self {
             engine,
             query,
+            compiled: CheckCache::default(),
             book,
             alter_jobs: AlterJobs::default(),
             globals,

@@ -140,7 +140,9 @@ pub fn cell_value(cells: &Cells, row: usize) -> Value {
     match cells {
         Cells::Bool(values) => Value::Int(values.value(row).into()),
         Cells::Int(values) => Value::Int(values.value(row)),
-        Cells::UInt(values) | Cells::Year(values) => Value::UInt(values.value(row)),
+        Cells::UInt(values) | Cells::Year(values) | Cells::Bits(values, _) => {
+            Value::UInt(values.value(row))
+        }
         Cells::Float(values) => Value::Double(values.value(row).into()),
         Cells::Double(values, _) => Value::Double(values.value(row)),
         _ => {

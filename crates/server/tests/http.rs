@@ -3,6 +3,8 @@
 
 #[path = "http/admin.rs"]
 mod admin;
+#[path = "http/checks.rs"]
+mod checks;
 #[path = "http/client.rs"]
 mod client;
 #[path = "http/columnar.rs"]

@@ -3,7 +3,7 @@
 use freshet_base::{Error, ErrorCode, Result as EndResult, err};
 use freshet_schema::row::{Put, RowWriter};
 use freshet_schema::value::{adjust, put_null};
-use freshet_schema::{BadValue, Column, Literal, Rules};
+use freshet_schema::{BadValue, Column, Literal, RowChecks, Rules};
 
 use super::ids::{RowId, RowIds};
 use super::plan::{Divider, Filler, InsertPlan, Undivided};
@@ -35,6 +35,8 @@ pub enum Fault {
     NoPartition { values: String },
     /// None of the partitions takes the row that the statement names.
     NotInPartitions { values: String },
+    /// A constraint is violated, or cannot be evaluated.
+    Check { code: ErrorCode, message: String },
 }
 
 impl Fault {
@@ -50,6 +52,7 @@ impl Fault {
                 let name = &column(*at).name;
                 err!(NoDefault, "Field '{name}' doesn't have a default value: row {row}")
             }
+            Self::Check { code, message } => Error::new(*code, message.clone()),
             Self::NotInPartitions { values } => err!(
                 NotInPartitions,
                 "Found a row not matching the given partition set: value {values} in row {row}"
@@ -385,8 +388,12 @@ impl<'a> RowEncoder<'a> {
     }
 
     fn omits(&self, fault: &Fault) -> bool {
-        let is_undivided =
-            || matches!(fault, Fault::NoPartition { .. } | Fault::NotInPartitions { .. });
+        let is_undivided = || {
+            matches!(
+                fault,
+                Fault::NoPartition { .. } | Fault::NotInPartitions { .. } | Fault::Check { .. }
+            )
+        };
         self.plan.filters || self.plan.skips_undivided && is_undivided()
     }
 
@@ -431,6 +438,9 @@ impl<'a> RowEncoder<'a> {
             if let (Ok(()), Some(divider)) = (&completed, &self.plan.divider) {
                 completed = self.divide(divider);
             }
+            if let (Ok(()), Some(checks)) = (&completed, &self.plan.checks) {
+                completed = self.check(&**checks);
+            }
             self.filter(completed)?;
         }
         match self.fault.take() {
@@ -441,6 +451,18 @@ impl<'a> RowEncoder<'a> {
             Some(fault) => self.leave_out(&fault),
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn check(&mut self, checks: &dyn RowChecks) -> Result<(), Box<Fault>> {
+        checks.check(self.writer.row_bytes()).map_err(|error| {
+            // Scattered rows are begun only when they are complete.
+            if self.scattered {
+                self.writer.abort_row();
+            }
+            let message = error.message().to_owned();
+            Box::new(Fault::Check { code: error.code(), message })
+        })
     }
 
     #[inline(never)]

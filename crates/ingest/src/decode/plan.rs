@@ -9,7 +9,7 @@ use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{
-    BadValue, Column, DefaultValue, OnBad, Partition, PartitionBy, Router, Rules, Table,
+    BadValue, Column, DefaultValue, OnBad, Partition, PartitionBy, Router, RowChecks, Rules, Table,
     TableSchema,
 };
 
@@ -51,8 +51,11 @@ pub struct InsertPlan {
     pub(super) ids: Option<IdPlan>,
     /// The partitions of the table, if rows are divided by values that they have.
     pub(super) divider: Option<Arc<Divider>>,
-    /// Whether a row that no partition takes is omitted, with a warning.
+    /// Whether a row that no partition takes, or that violates a constraint, is omitted with a
+    /// warning.
     pub(super) skips_undivided: bool,
+    /// What rows have to satisfy.
+    pub(super) checks: Option<Arc<dyn RowChecks>>,
 }
 
 /// Finds out whether a partition takes a row.
@@ -179,6 +182,7 @@ impl InsertPlan {
             ids,
             divider,
             skips_undivided,
+            checks: None,
         })
     }
 
@@ -240,6 +244,13 @@ impl InsertPlan {
     pub fn dividing(mut self, table: &Table, skips: bool) -> Self {
         self.divider = Divider::new(table, &self.schema).map(Arc::new);
         self.skips_undivided = skips;
+        self
+    }
+
+    /// Refuses rows that violate a constraint.
+    #[must_use]
+    pub fn checking(mut self, checks: Option<Arc<dyn RowChecks>>) -> Self {
+        self.checks = checks;
         self
     }
 

@@ -130,10 +130,22 @@ fn default(written: &ColumnSpec, column: &Column) -> Result<Option<DefaultValue>
             bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
         }
         DefaultSpec::Value(value) | DefaultSpec::Clock { default: value, .. } => {
+            let value = &bits_of(value, column.ty);
             let column = Column { default: Some(value.clone()), ..column.clone() };
             check_default(value, &column)?;
             Ok(column.default)
         }
+    }
+}
+
+/// A number is the default of a BIT by its bits; texts are by their bytes.
+fn bits_of(value: &DefaultValue, ty: ColumnType) -> DefaultValue {
+    match (value, ty) {
+        (DefaultValue::Literal(digits), ColumnType::Bit { .. }) => match digits.parse::<u64>() {
+            Ok(number) => DefaultValue::Bits(format!("{number:X}")),
+            Err(_) => value.clone(),
+        },
+        _ => value.clone(),
     }
 }
 

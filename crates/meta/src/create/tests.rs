@@ -1,5 +1,5 @@
 use freshet_base::ColumnId;
-use freshet_schema::{Aggregate, DefaultValue};
+use freshet_schema::{Aggregate, DefaultValue, LengthUnit};
 
 use super::*;
 use crate::spec::ColumnSpec;

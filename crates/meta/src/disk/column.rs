@@ -2,8 +2,8 @@
 
 use freshet_base::ColumnId;
 use freshet_schema::{
-    Aggregate, CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue,
-    FSP_MAX, LengthUnit, VARCHAR_LEN_MAX,
+    Aggregate, BIT_LEN_MAX, CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX,
+    DefaultValue, FSP_MAX, LengthUnit, VARCHAR_LEN_MAX,
 };
 use prost::{Message, Oneof};
 
@@ -40,7 +40,7 @@ pub struct ColumnForm {
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38"
+                36, 37, 38, 40"
     )]
     ty: Option<TypeForm>,
 }
@@ -107,6 +107,8 @@ pub enum TypeForm {
     Enum(u32),
     #[prost(uint32, tag = "38")]
     Set(u32),
+    #[prost(uint32, tag = "40")]
+    Bit(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -226,6 +228,7 @@ impl OnDisk for ColumnType {
             Self::Json => TypeForm::Json(()),
             Self::Time { fsp } => TypeForm::Time(fsp.into()),
             Self::Year => TypeForm::Year(()),
+            Self::Bit { len } => TypeForm::Bit(len.into()),
             Self::Enum { len } => TypeForm::Enum(len),
             Self::Set { len } => TypeForm::Set(len),
         }
@@ -258,6 +261,7 @@ impl OnDisk for ColumnType {
             TypeForm::Json(()) => Self::Json,
             TypeForm::Time(fsp) => Self::Time { fsp: digits(fsp) },
             TypeForm::Year(()) => Self::Year,
+            TypeForm::Bit(len) => Self::Bit { len: digits(len) },
             TypeForm::Enum(len) => Self::Enum { len },
             TypeForm::Set(len) => Self::Set { len },
         };
@@ -269,6 +273,7 @@ impl OnDisk for ColumnType {
 fn is_within_limits(ty: ColumnType) -> bool {
     match ty {
         ColumnType::Char { len } => len <= CHAR_LEN_MAX,
+        ColumnType::Bit { len } => (1..=BIT_LEN_MAX).contains(&len),
         ColumnType::VarChar { len } | ColumnType::VarBinary { len } => len <= VARCHAR_LEN_MAX,
         ColumnType::Decimal { precision, scale } => {
             (1..=DECIMAL_PRECISION_MAX).contains(&precision) && scale <= precision

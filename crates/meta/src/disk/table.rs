@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
-    Collation, DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, PartitionBy,
-    Placement, Properties, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
+    Check, Collation, Column, DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode,
+    KeyModel, PartitionBy, Placement, Properties, SchemaHistory, Sequence, Table,
+    TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
@@ -75,6 +76,20 @@ pub struct SchemaForm {
     columns: Vec<ColumnForm>,
     #[prost(uint32, repeated, tag = "3")]
     sort_key: Vec<u32>,
+    #[prost(message, repeated, tag = "4")]
+    checks: Vec<CheckForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CheckForm {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    text: String,
+    #[prost(uint32, repeated, tag = "3")]
+    columns: Vec<u32>,
+    #[prost(bool, tag = "4")]
+    is_enforced: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -256,15 +271,39 @@ impl OnDisk for TableSchema {
             version: self.version.get(),
             columns: forms(&self.columns),
             sort_key: self.sort_key.iter().map(|&at| number_of(at)).collect(),
+            checks: forms(&self.checks),
         }
     }
 
     fn from_form(form: SchemaForm) -> Result<Self, Unreadable> {
-        let columns = from_forms(form.columns)?;
+        let columns: Vec<Column> = from_forms(form.columns)?;
+        let checks: Vec<Check> = from_forms(form.checks)?;
+        let mut named = checks.iter().flat_map(|check| &check.columns);
+        let has = |id: &ColumnId| columns.iter().any(|column| column.id == *id);
+        ensure(named.all(has), "a constraint has a column that it lacks")?;
         let sort_key = form.sort_key.into_iter().map(|at| at as usize).collect::<Vec<_>>();
         let is_column = |&at: &usize| at < columns.len();
         ensure(sort_key.iter().all(is_column), "its sort key has a column that it lacks")?;
-        Ok(Self::new(SchemaVersion(form.version), columns, sort_key))
+        Ok(Self::new(SchemaVersion(form.version), columns, sort_key).with_checks(checks))
+    }
+}
+
+impl OnDisk for Check {
+    type Form = CheckForm;
+
+    fn form(&self) -> CheckForm {
+        CheckForm {
+            name: self.name.clone(),
+            text: self.text.clone(),
+            columns: self.columns.iter().map(|column| column.get()).collect(),
+            is_enforced: self.is_enforced,
+        }
+    }
+
+    fn from_form(form: CheckForm) -> Result<Self, Unreadable> {
+        let CheckForm { name, text, columns, is_enforced } = form;
+        ensure(!text.is_empty(), "a constraint has no condition")?;
+        Ok(Self { name, text, columns: columns.into_iter().map(ColumnId).collect(), is_enforced })
     }
 }
 

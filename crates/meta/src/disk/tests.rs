@@ -1,4 +1,5 @@
 mod collation;
+mod columns;
 mod golden;
 mod strategies;
 

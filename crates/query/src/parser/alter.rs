@@ -3,6 +3,7 @@ use freshet_meta::{ColumnPlace, DeclaredKeySpec, KeyChange, PartitionChange, Sch
 use freshet_schema::DeclaredKeyKind;
 use sqlparser::tokenizer::Token;
 
+use super::constraint;
 use super::create::column;
 use super::cursor::{Cursor, refuse};
 use super::index;
@@ -113,8 +114,19 @@ fn change(
     if cursor.words("ADD") {
         return add(cursor, changes, keys);
     }
+    if cursor.one_of(&["DROP CHECK", "DROP CONSTRAINT"]).is_some() {
+        changes.push(SchemaChange::DropCheck { name: cursor.name()? });
+        return Ok(());
+    }
+    if cursor.one_of(&["ALTER CHECK", "ALTER CONSTRAINT"]).is_some() {
+        let name = cursor.name()?;
+        let is_enforced = !cursor.words("NOT");
+        cursor.expect_words("ENFORCED")?;
+        changes.push(SchemaChange::EnforceCheck { name, is_enforced });
+        return Ok(());
+    }
     if cursor.words("DROP") {
-        let refused = ["PRIMARY", "CONSTRAINT", "ROLLUP"];
+        let refused = ["PRIMARY", "ROLLUP"];
         if let Some(what) = cursor.one_of(&refused) {
             return Err(refuse(&format!("ALTER TABLE ... DROP {what}")));
         }
@@ -192,6 +204,16 @@ fn add(
     let refused = ["TEMPORARY", "PRIMARY", "ROLLUP", "FULLTEXT"];
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
+    }
+    let is_check = matches!(cursor.peek_word(0).as_deref(), Some("CHECK" | "CONSTRAINT"));
+    if is_check {
+        let is_named = cursor.peek_word(0).as_deref() == Some("CONSTRAINT");
+        let name = if is_named { constraint::name(cursor)? } else { None };
+        if cursor.peek_word(0).as_deref() == Some("PRIMARY") {
+            return Err(refuse("ALTER TABLE ... ADD PRIMARY"));
+        }
+        changes.push(SchemaChange::AddCheck(constraint::check(cursor, name)?));
+        return Ok(());
     }
     cursor.words("COLUMN");
     let mut keys = Vec::new();

@@ -1,11 +1,16 @@
 //! CONSTRAINT, FOREIGN KEY and CHECK, in the list of columns and in ALTER TABLE.
 
-use freshet_base::{Result, bail};
-use freshet_meta::{ColumnSpec, ForeignKeySpec, INVISIBLE_UNIQUE};
+use std::ops::ControlFlow;
+
+use freshet_base::{Result, bail, err};
+use freshet_meta::{CheckSpec, ColumnSpec, ForeignKeySpec, INVISIBLE_UNIQUE};
 use freshet_schema::{ColumnType, DeclaredKeyKind};
+use sqlparser::ast::{Expr, visit_expressions_mut};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
+use super::load::load_condition;
+use crate::syntax::Scalar;
 
 /// Parses CONSTRAINT and its name, if it has one.
 pub fn name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
@@ -42,26 +47,78 @@ pub fn references(cursor: &mut Cursor<'_>) -> Result<String> {
     Ok(table)
 }
 
-/// Parses `CHECK (c >= 0)` of an unsigned column, which is always true; frameworks write it. Any
-/// other CHECK is refused.
-pub fn tautology(cursor: &mut Cursor<'_>, column: &ColumnSpec) -> Result<bool> {
-    if !cursor.words("CHECK") {
-        return Ok(false);
+/// Parses a CHECK behind a column, if one is next. One that says nothing more than the type is not
+/// kept: `CHECK (c >= 0)` of an unsigned column, which frameworks write, and
+/// `CHECK (json_valid(c))`, which makes a LONGTEXT what JSON is in MariaDB.
+pub fn of_column(cursor: &mut Cursor<'_>, column: &mut ColumnSpec) -> Result<bool> {
+    let name = match cursor.peek_word(0).as_deref() {
+        Some("CHECK") => None,
+        Some("CONSTRAINT") => name(cursor)?,
+        _ => return Ok(false),
+    };
+    let check = check(cursor, name)?;
+    let is = |text: String| check.text.replace('`', "").eq_ignore_ascii_case(&text);
+    if column.ty.is_text() && is(format!("json_valid({})", column.name)) {
+        column.ty = ColumnType::Json;
+    } else if !(column.ty.is_unsigned() && is(format!("{} >= 0", column.name))) {
+        column.checks.push(check);
     }
-    let is_unsigned = matches!(
-        column.ty,
-        ColumnType::TinyInt { unsigned: true }
-            | ColumnType::SmallInt { unsigned: true }
-            | ColumnType::MediumInt { unsigned: true }
-            | ColumnType::Int { unsigned: true }
-            | ColumnType::BigInt { unsigned: true }
-    );
-    let same = cursor.token(&Token::LParen)
-        && cursor.name().is_ok_and(|name| name.eq_ignore_ascii_case(&column.name))
-        && cursor.token(&Token::GtEq)
-        && cursor.number().is_ok_and(|number: u64| number == 0)
-        && cursor.token(&Token::RParen);
-    if is_unsigned && same { Ok(true) } else { Err(refuse("CHECK")) }
+    Ok(true)
+}
+
+/// Parses `CHECK (condition) [[NOT] ENFORCED]`.
+pub fn check(cursor: &mut Cursor<'_>, name: Option<String>) -> Result<CheckSpec> {
+    cursor.expect_words("CHECK")?;
+    cursor.expect(&Token::LParen)?;
+    let mut condition = cursor.expr()?;
+    cursor.expect(&Token::RParen)?;
+    let columns = columns_of(&mut condition, name.as_deref().unwrap_or(""))?;
+    while let Expr::Nested(inner) = condition.0 {
+        condition.0 = *inner;
+    }
+    let text = condition.0.to_string();
+    // It is read again from its text.
+    if !load_condition(&text).is_ok_and(|again| again == condition) {
+        return Err(refuse(&format!("CHECK ({text})")));
+    }
+    let is_enforced = !cursor.words("NOT ENFORCED");
+    cursor.words("ENFORCED");
+    Ok(CheckSpec { name, text, columns, is_enforced })
+}
+
+/// The columns that a condition names, in which the name of the table is left out.
+fn columns_of(condition: &mut Scalar, constraint: &str) -> Result<Vec<String>> {
+    let mut columns: Vec<String> = Vec::new();
+    let outcome = visit_expressions_mut(&mut condition.0, |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let Some(last) = parts.pop()
+        {
+            *expr = Expr::Identifier(last);
+        }
+        match expr {
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
+                return ControlFlow::Break(());
+            }
+            Expr::Identifier(name) if name.quote_style.is_none() && name.value.starts_with('@') => {
+                return ControlFlow::Break(());
+            }
+            Expr::Identifier(name) => {
+                if !columns.iter().any(|known| known.eq_ignore_ascii_case(&name.value)) {
+                    columns.push(name.value.clone());
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    match outcome {
+        ControlFlow::Continue(()) => Ok(columns),
+        ControlFlow::Break(()) => Err(err!(
+            CheckFunction,
+            "An expression of a check constraint '{constraint}' contains disallowed function: \
+             subqueries and variables have other values for the same row"
+        )),
+    }
 }
 
 /// Parses a column of a key, with a length or an order, which change nothing.

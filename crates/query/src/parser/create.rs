@@ -5,9 +5,7 @@ use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     NOT_ENFORCED, TableSpec,
 };
-use freshet_schema::{
-    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm,
-};
+use freshet_schema::{Aggregate, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm};
 use sqlparser::tokenizer::Token;
 
 use super::constraint;
@@ -84,7 +82,11 @@ pub fn element(
         "CONSTRAINT" => {
             let name = constraint::name(cursor)?;
             let (declared, foreign) = (spec.declared_keys.len(), spec.foreign_keys.len());
+            let checks = spec.checks.len();
             element(cursor, spec, keys)?;
+            for check in &mut spec.checks[checks..] {
+                check.name.clone_from(&name);
+            }
             for key in &mut spec.declared_keys[declared..] {
                 key.name = key.name.take().or_else(|| name.clone());
             }
@@ -107,7 +109,10 @@ pub fn element(
             spec.foreign_keys.push(constraint::foreign_key(cursor)?);
             Ok(())
         }
-        "CHECK" if parens => Err(refuse("CHECK")),
+        "CHECK" if parens => {
+            spec.checks.push(constraint::check(cursor, None)?);
+            Ok(())
+        }
         _ => {
             let column = column(cursor, &mut spec.declared_keys, keys)?;
             spec.columns.push(column);
@@ -227,32 +232,16 @@ pub fn column(
             cursor.name_or_text()?;
         } else if let Some(function) = cursor.one_of(&Aggregate::ALL.map(Aggregate::name)) {
             column.aggregate = Aggregate::parse(function);
-        } else if column.ty.is_text() && checks_json(cursor, &column.name)? {
-            column.ty = ColumnType::Json;
         } else if cursor.words("REFERENCES") {
             // MySQL takes no foreign key from the definition of a column either.
             constraint::references(cursor)?;
-        } else if constraint::tautology(cursor, &column)? {
+        } else if constraint::of_column(cursor, &mut column)? {
         } else if let Some(refused) = refused_attribute(cursor) {
             return Err(refused);
         } else {
             return Ok(column);
         }
     }
-}
-
-/// `CHECK (json_valid(c))`, which makes a LONGTEXT what JSON is in MariaDB. Refuses other checks.
-fn checks_json(cursor: &mut Cursor<'_>, column: &str) -> Result<bool> {
-    if !cursor.words("CHECK") {
-        return Ok(false);
-    }
-    let is_json = cursor.token(&Token::LParen)
-        && cursor.words("JSON_VALID")
-        && cursor.token(&Token::LParen)
-        && cursor.name()?.eq_ignore_ascii_case(column)
-        && cursor.token(&Token::RParen)
-        && cursor.token(&Token::RParen);
-    if is_json { Ok(true) } else { Err(refuse("CHECK of anything but json_valid()")) }
 }
 
 /// `BY NEW UNIT COUNT 1 INDEX 0` behind AUTO_INCREMENT: all kinds but TIME are the same here.
@@ -272,7 +261,7 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     if let Some(function) = cursor.one_of(&SKETCHES) {
         return Some(refuse(&format!("column function {function}")));
     }
-    let others = ["GENERATED", "AS", "CHECK", "INVISIBLE", "STORED", "VIRTUAL"];
+    let others = ["GENERATED", "AS", "INVISIBLE", "STORED", "VIRTUAL"];
     cursor.one_of(&others).map(refuse)
 }
 

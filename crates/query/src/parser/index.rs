@@ -71,12 +71,17 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
         let visible = visibility(cursor).ok_or_else(|| cursor.error())?;
         return Ok(Some(vec![KeyChange::Show { name, visible }]));
     }
-    let keys = ["INDEX", "KEY", "UNIQUE", "CONSTRAINT", "FOREIGN KEY"];
+    let keys = ["INDEX", "KEY", "UNIQUE", "FOREIGN KEY"];
     let is_key = |words: &&str| {
         let mut words = words.split(' ').enumerate();
         words.all(|(at, word)| cursor.peek_word(at + 1).as_deref() == Some(word))
     };
-    if cursor.peek_word(0).as_deref() != Some("ADD") || !keys.iter().any(is_key) {
+    // CONSTRAINT may have a name, and be one of a CHECK.
+    let constrains = |kind: &str| (2..=3).any(|at| cursor.peek_word(at).as_deref() == Some(kind));
+    let of_key = ["PRIMARY", "UNIQUE", "FOREIGN"].into_iter().any(constrains);
+    let is_constraint = is_key(&"CONSTRAINT") && of_key;
+    let is_added = keys.iter().any(is_key) || is_constraint;
+    if cursor.peek_word(0).as_deref() != Some("ADD") || !is_added {
         return Ok(None);
     }
     cursor.words("ADD");

@@ -2,7 +2,7 @@
 
 use freshet_base::{Error, Result, err};
 use freshet_schema::collation::COLLATIONS;
-use freshet_schema::types::{FSP_MAX, VARCHAR_LEN_MAX};
+use freshet_schema::types::{BIT_LEN_MAX, FSP_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{Collation, ColumnType};
 use sqlparser::tokenizer::Token;
 
@@ -104,6 +104,17 @@ pub fn collate(cursor: &mut Cursor<'_>) -> Result<Collation> {
     }
 }
 
+fn bits(len: u64) -> Result<ColumnType> {
+    match u8::try_from(len.max(1)) {
+        Ok(len) if len <= BIT_LEN_MAX => Ok(ColumnType::Bit { len }),
+        _ => Err(err!(
+            TooBigDisplayWidth,
+            "Display width out of range for column (max = {BIT_LEN_MAX}): BIT({len}) has 1 to \
+             {BIT_LEN_MAX} bits"
+        )),
+    }
+}
+
 /// The type of this name; `None` if it is unknown.
 fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType>> {
     let argument = |at: usize| arguments.get(at).copied();
@@ -144,6 +155,7 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "DATETIME" | "DATETIMEV2" | "DATETIMEV1" => ColumnType::DateTime { fsp: fsp()? },
         "TIMESTAMP" => ColumnType::Timestamp { fsp: fsp()? },
         "TIME" => ColumnType::Time { fsp: fsp()? },
+        "BIT" => bits(argument(0).unwrap_or(1))?,
         "YEAR" if matches!(argument(0), None | Some(4)) => ColumnType::Year,
         "YEAR" => return Err(err!(InvalidYear, "Supports only YEAR or YEAR(4) column.")),
         "CHAR" | "NCHAR" | "CHARACTER" => ColumnType::Char { len: length(1)? },
@@ -155,11 +167,10 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "VARBINARY" => ColumnType::VarBinary { len: length(VARCHAR_LEN_MAX)? },
         "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
         "JSON" | "JSONB" => ColumnType::Json,
-        "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE" | "BIT"
+        "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE"
         | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
             let instead = match name {
                 "IPV4" | "IPV6" => "; use VARCHAR",
-                "BIT" => "; use BIGINT UNSIGNED, or BOOLEAN for one bit",
                 "ARRAY" | "MAP" | "STRUCT" | "VARIANT" => "; use JSON",
                 _ => "",
             };

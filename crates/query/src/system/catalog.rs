@@ -180,6 +180,7 @@ fn digits(ty: ColumnType) -> (Option<u64>, Option<u64>) {
         ColumnType::MediumInt { .. } => whole(7),
         ColumnType::Int { .. } => whole(10),
         ColumnType::BigInt { .. } => whole(if unsigned { 20 } else { 19 }),
+        ColumnType::Bit { len } => (Some(len.into()), None),
         ColumnType::LargeInt => whole(39),
         ColumnType::Float => (Some(12), None),
         ColumnType::Double => (Some(22), None),
@@ -375,6 +376,32 @@ pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 table.name.as_str().into(),
                 kind.into(),
                 "NO".into(),
+            ]);
+        }
+        for check in &table.schema().checks {
+            rows.push(vec![
+                CATALOG.into(),
+                database.name.as_str().into(),
+                check.name.as_str().into(),
+                database.name.as_str().into(),
+                table.name.as_str().into(),
+                "CHECK".into(),
+                (if check.is_enforced { "YES" } else { "NO" }).into(),
+            ]);
+        }
+    }
+    rows
+}
+
+pub fn checks(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        for check in &table.schema().checks {
+            rows.push(vec![
+                CATALOG.into(),
+                database.name.as_str().into(),
+                check.name.as_str().into(),
+                format!("({})", check.text).into(),
             ]);
         }
     }

@@ -187,7 +187,7 @@ pub const TABLES: &[SystemTable] = &[
     ),
     table!(
         "check_constraints",
-        Rows::None,
+        Rows::Catalog(catalog::checks),
         CONSTRAINT_CATALOG,
         CONSTRAINT_SCHEMA,
         CONSTRAINT_NAME,

@@ -128,6 +128,7 @@ impl BadValue {
 
 fn unit(column: &Column) -> &'static str {
     match column.length_unit {
+        _ if matches!(column.ty, ColumnType::Bit { .. }) => "bits",
         LengthUnit::Characters if column.ty.counts_characters() => "characters",
         _ => "bytes",
     }

@@ -64,6 +64,10 @@ fn cut(
     bad: BadValue,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
+    if let ColumnType::Bit { len } = column.ty {
+        out.extend_from_slice(&(u64::MAX >> (64 - len)).to_le_bytes());
+        return Ok(Put::Value);
+    }
     // A prefix of a JSON document is not valid JSON.
     if column.ty == ColumnType::Json {
         return null(column, bad);

@@ -95,14 +95,30 @@ pub fn put_i128(
         }
         ColumnType::Double => out.extend_from_slice(&(value as f64).to_le_bytes()),
         ColumnType::Float => out.extend_from_slice(&(value as f32).to_le_bytes()),
+        ty if ty.is_labelled() => return labels::put_number(column, value, out),
+        ColumnType::Bit { len } => {
+            // Of a negative number all bits count.
+            let bits = u64::try_from(value).map_err(|_| too_many_bits(u64::MAX, len))?;
+            if bits >> (len - 1) > 1 {
+                return Err(too_many_bits(bits, len));
+            }
+            out.extend_from_slice(&bits.to_le_bytes());
+        }
         ty if ty.is_integer() => {
             let value = i64::try_from(value).map_err(|_| out_of_range)?;
             return put_i64(column, value, rules, out);
         }
-        ty if ty.is_labelled() => return labels::put_number(column, value, out),
         _ => return put_shown(column, format_args!("{value}"), rules, out),
     }
     Ok(Put::Value)
+}
+
+fn is_bits(column: &Column) -> bool {
+    matches!(column.ty, ColumnType::Bit { .. })
+}
+
+fn too_many_bits(bits: u64, limit: u8) -> BadValue {
+    BadValue::too_long((u64::BITS - bits.leading_zeros()) as usize, limit.into())
 }
 
 /// Appends the cell of a short number; `written` is its source text.
@@ -174,7 +190,7 @@ pub fn put_number(
         return put_f64(column, value, rules, out);
     }
     let (number, taken) = number::take(text).ok_or(BadValue::NotNumber)?;
-    if number.negative && number.digits > 0 && column.ty.is_unsigned() {
+    if number.negative && number.digits > 0 && column.ty.is_unsigned() && !is_bits(column) {
         return Err(BadValue::OutOfRange { below: true });
     }
     put_taken(column, text, (number, taken), rules, out)

@@ -37,7 +37,10 @@ pub fn put_text(
             };
             put_string(column, text, len, encoding, out)
         }
-        ColumnType::VarBinary { .. } | ColumnType::Blob => put_binary(column, text, rules, out),
+        // The bits of the bytes, as MySQL reads them.
+        ColumnType::VarBinary { .. } | ColumnType::Blob | ColumnType::Bit { .. } => {
+            put_binary(column, text, rules, out)
+        }
         ColumnType::Date if let Some(days) = temporal::parse_plain_date(text) => {
             out.extend_from_slice(&days.to_le_bytes());
             Ok(Put::Value)
@@ -166,8 +169,15 @@ pub fn put_binary(
         ColumnType::Blob => TEXT_BYTES_MAX as usize,
         ty if ty.is_text() => return put_text(column, bytes, Encoding::Unknown, rules, out),
         ty if ty.is_integer() || is_fractional(ty) => {
+            let bytes = match ty {
+                ColumnType::Bit { .. } => without_zeros(bytes),
+                _ => bytes,
+            };
             if bytes.len() > BINARY_NUMBER_BYTES_MAX {
-                return Err(BadValue::OutOfRange { below: false });
+                return Err(match ty {
+                    ColumnType::Bit { len } => BadValue::too_long(8 * bytes.len(), len.into()),
+                    _ => BadValue::OutOfRange { below: false },
+                });
             }
             let value = bytes.iter().fold(0, |value, &byte| value << 8 | i128::from(byte));
             return put_i128(column, value, rules, out);
@@ -179,6 +189,11 @@ pub fn put_binary(
     }
     put_bytes(out, bytes);
     Ok(Put::Value)
+}
+
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let first = bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len());
+    &bytes[first..]
 }
 
 fn is_fractional(ty: ColumnType) -> bool {

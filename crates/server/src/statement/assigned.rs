@@ -14,7 +14,7 @@ use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::{RowCells, RowWriter};
-use freshet_schema::{Column, ColumnType, DefaultValue, Rules, TableSchema};
+use freshet_schema::{Column, ColumnType, DefaultValue, RowChecks, Rules, TableSchema};
 
 use super::cells::{put_cell, row_numbers};
 use super::query;
@@ -33,6 +33,8 @@ pub struct Assigned {
     /// Encodes rows of these columns alone.
     plan: InsertPlan,
     rules: Rules,
+    /// What the rows have to satisfy afterwards.
+    checks: Option<Arc<dyn RowChecks>>,
 }
 
 /// The values that rows get, each as a row of the assigned columns alone; `None` for a row that
@@ -83,7 +85,8 @@ impl Assigned {
         let now = session.shared.engine.clock().wall_micros();
         let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
 
-        Ok(Self { target: target.clone(), columns, values, touched, plan, rules })
+        let checks = session.shared.checks(target)?;
+        Ok(Self { target: target.clone(), columns, values, touched, plan, rules, checks })
     }
 
     /// Whether a column of the key gets a value.
@@ -163,7 +166,10 @@ impl Assigned {
     }
 
     /// Appends the row that `old` becomes by these values; false if it stays as it is.
-    pub fn apply(&self, old: &[u8], values: &[u8], out: &mut Vec<u8>) -> bool {
+    ///
+    /// # Errors
+    /// 3819 when it violates a constraint.
+    pub fn apply(&self, old: &[u8], values: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         self.write(old, values, false, out);
         let differs = out[start..] != *old;
@@ -171,7 +177,10 @@ impl Assigned {
             out.truncate(start);
             self.write(old, values, true, out);
         }
-        differs
+        if let (true, Some(checks)) = (differs, &self.checks) {
+            checks.check(&out[start..])?;
+        }
+        Ok(differs)
     }
 
     /// Appends `old` with the assigned values, and with those of touched columns if it `touches`.

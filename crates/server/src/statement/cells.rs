@@ -32,7 +32,7 @@ pub fn put_cell(
     match cells {
         Cells::Bool(values) => put(encoder, Literal::Int(values.value(row).into())),
         Cells::Int(values) => put(encoder, Literal::Int(values.value(row).into())),
-        Cells::UInt(values) | Cells::Year(values) => {
+        Cells::UInt(values) | Cells::Year(values) | Cells::Bits(values, _) => {
             put(encoder, Literal::Int(values.value(row).into()))
         }
         Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),

@@ -183,7 +183,7 @@ impl Found<'_> {
                 let differs = match (self.plan, values) {
                     (Some(plan), Some(values)) => {
                         let before = out.len();
-                        let differs = plan.apply(old[at], &values, out);
+                        let differs = plan.apply(old[at], &values, out)?;
                         if !differs {
                             out.truncate(before);
                         }

@@ -1,5 +1,6 @@
 //! CREATE, DROP, TRUNCATE, ALTER and FLUSH.
 
+mod checked;
 mod replace;
 
 use std::sync::Arc;
@@ -111,6 +112,9 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
         None => create.spec.clone(),
     };
     spec.name = name.clone();
+    if create.query.is_none() {
+        checked::of_table(session, &spec)?;
+    }
     if create.temporary {
         return create_temporary(session, database, spec, create).await;
     }
@@ -238,11 +242,11 @@ async fn fill(
     columns: Vec<ResultColumn>,
     rows: Rows,
 ) -> Result<Reply> {
-    let (engine, into) = (&session.shared.engine, table.target().clone());
-    let generation = engine.catalog_generation();
+    let (shared, into) = (&session.shared, table.target().clone());
+    let generation = shared.engine.catalog_generation();
     let on_existing = OnExisting::Refuse;
     let settings = &session.settings;
-    let target = Target::new::<&str>(engine, settings, generation, into, None, on_existing)?;
+    let target = Target::new::<&str>(shared, settings, generation, into, None, on_existing)?;
     insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await
 }
 
@@ -272,6 +276,7 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
         ResultType::Timestamp => ColumnType::Timestamp { fsp },
         ResultType::Time => ColumnType::Time { fsp },
         ResultType::Year => ColumnType::Year,
+        ResultType::Bit => ColumnType::Bit { len: column.length.clamp(1, 64) as u8 },
         ResultType::Json => ColumnType::Json,
         ResultType::Blob if column.binary => ColumnType::Blob,
         ResultType::VarString if column.binary => {
@@ -341,12 +346,16 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     let engine = Arc::clone(&session.shared.engine);
     match action {
         AlterAction::Columns(changes) => {
-            let changes = changes.iter().map(|change| dated(session, change)).collect();
+            let changes = changes.iter().map(|change| dated(session, change));
+            let changes = changes.collect::<Vec<_>>();
+            checked::of_changes(session, id, &changes)?;
+            let before = checked::known(session, id)?;
             let began_micros = engine.clock().wall_micros();
             let done = async move { engine.ddl().alter_columns(id, changes).await };
             let done = shield(session, done).await;
             replace::note_alter(session, table, id, began_micros, &done);
             done?;
+            checked::verify(session, table, id, &before).await?;
         }
         AlterAction::Set(pairs) => {
             let pairs = pairs.clone();
@@ -394,6 +403,7 @@ async fn alter_keys(
     keys: &[KeyChange],
     columns: &[SchemaChange],
 ) -> Result<()> {
+    checked::refuse_beside(columns)?;
     let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
     let engine = Arc::clone(&session.shared.engine);
     let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);

@@ -212,7 +212,7 @@ async fn updates(
         let Some(values) = new.of(at) else { continue };
         matched += 1;
         let mut row = Vec::new();
-        if plan.apply(&old, values, &mut row) {
+        if plan.apply(&old, values, &mut row)? {
             changes.push(RowChange { old, new: Some(row) });
         }
     }

@@ -27,7 +27,7 @@ use crate::{
     TermRecord, TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
 };
 
-fn has_bytes<T>(value: &T, hex: &str)
+pub(super) fn has_bytes<T>(value: &T, hex: &str)
 where
     T: OnDisk<Form: Message + Default> + PartialEq + Debug,
 {
@@ -118,29 +118,6 @@ fn schema_of_all_types() {
          200130013801800210120e08121201632001300138018a0200120e0813120163200130013801920200120e\
          0814120163200130013801980202120e0815120163200130013801a202001a\
          020400",
-    );
-}
-
-#[test]
-fn column_with_on_update() {
-    let mut column = Column::new(ColumnId(1), "c", ColumnType::Timestamp { fsp: 6 });
-    column.on_update_now = true;
-    let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
-    has_bytes(&schema, "01080112100801120163200130013801 7801 e00106");
-}
-
-#[test]
-fn columns_with_labels() {
-    let types = [ColumnType::Enum { len: 2 }, ColumnType::Set { len: 4 }];
-    let columns = types.map(|ty| Column {
-        labels: ["a", "bc"].map(str::to_owned).into(),
-        ..Column::new(ColumnId(1), "c", ty)
-    });
-    let schema = TableSchema::new(SchemaVersion(1), columns.to_vec(), Vec::new());
-    has_bytes(
-        &schema,
-        "010801 1217 0801 120163 2001 3001 3801 a80202 ba020161 ba02026263 \
-         1217 0801 120163 2001 3001 3801 b00204 ba020161 ba02026263",
     );
 }
 

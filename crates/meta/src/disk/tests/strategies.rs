@@ -34,7 +34,7 @@ fn text() -> impl Strategy<Value = String> {
 fn column_type() -> impl Strategy<Value = ColumnType> {
     let digits = (1u8..=38).prop_flat_map(|precision| (Just(precision), 0..=precision));
     let numbers = (any::<bool>(), digits, 0u8..=6, 0u32..=255);
-    (0..23, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
+    (0..24, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
         0 => ColumnType::Boolean,
         1 => ColumnType::TinyInt { unsigned },
         2 => ColumnType::SmallInt { unsigned },
@@ -55,10 +55,15 @@ fn column_type() -> impl Strategy<Value = ColumnType> {
         17 => ColumnType::Blob,
         18 => ColumnType::Time { fsp },
         19 => ColumnType::Year,
+        22 => ColumnType::Bit { len: scale_of_bits(len) },
         20 => ColumnType::Enum { len },
         21 => ColumnType::Set { len },
         _ => ColumnType::Json,
     })
+}
+
+fn scale_of_bits(len: u32) -> u8 {
+    u8::try_from(len % 64 + 1).expect("it is small")
 }
 
 fn column() -> impl Strategy<Value = Column> {

@@ -27,6 +27,7 @@ use super::mapped::{Limits, Mapped};
 use super::piece::Deletes;
 use super::request::Request;
 use crate::http::Http;
+use crate::insert::check_whole;
 
 /// How much of a body is read to count the fields of its first line.
 const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
@@ -270,7 +271,19 @@ impl Planner<'_> {
         if let Some(names) = &self.request.headers.partitions {
             plan.only(self.target.table(), &partition_names(names))?;
         }
-        Ok(plan)
+        self.checked(plan)
+    }
+
+    /// With the constraints of the table, which see whole rows. Rows that only name what is deleted
+    /// are not stored.
+    fn checked(&self, plan: InsertPlan) -> Result<InsertPlan> {
+        let is_partial = self.request.headers.partial.is_some();
+        match self.deletes() {
+            Deletes::All => return Ok(plan),
+            Deletes::None if !is_partial => {}
+            Deletes::None | Deletes::Marked => check_whole(self.target)?,
+        }
+        Ok(plan.checking(self.http.sessions.checks(self.target)?))
     }
 
     fn deletes(&self) -> Deletes {

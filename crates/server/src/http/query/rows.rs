@@ -93,6 +93,9 @@ fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
         | Cells::Double(..)
         | Cells::Decimal(..)
         | Cells::Large(..) => cells.text(row, out),
+        Cells::Bits(values, _) => {
+            out.extend_from_slice(values.value(row).to_string().as_bytes());
+        }
         Cells::Null
         | Cells::Date(_)
         | Cells::DateTime(..)
@@ -123,7 +126,7 @@ fn named(column: &ResultColumn) -> &'static str {
         ResultType::Tiny => "TINYINT",
         ResultType::Short => "SMALLINT",
         ResultType::Int24 | ResultType::Long => "INT",
-        ResultType::LongLong => "BIGINT",
+        ResultType::LongLong | ResultType::Bit => "BIGINT",
         ResultType::Float => "FLOAT",
         ResultType::Double => "DOUBLE",
         ResultType::Null => "NULL_TYPE",

@@ -1,0 +1,52 @@
+//! The bytes of what columns got later.
+
+use freshet_base::{ColumnId, SchemaVersion};
+use freshet_schema::{Check, Column, ColumnType, TableSchema};
+
+use super::golden::has_bytes;
+
+#[test]
+fn column_with_on_update() {
+    let mut column = Column::new(ColumnId(1), "c", ColumnType::Timestamp { fsp: 6 });
+    column.on_update_now = true;
+    let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
+    has_bytes(&schema, "01080112100801120163200130013801 7801 e00106");
+}
+
+#[test]
+fn columns_with_labels() {
+    let types = [ColumnType::Enum { len: 2 }, ColumnType::Set { len: 4 }];
+    let columns = types.map(|ty| Column {
+        labels: ["a", "bc"].map(str::to_owned).into(),
+        ..Column::new(ColumnId(1), "c", ty)
+    });
+    let schema = TableSchema::new(SchemaVersion(1), columns.to_vec(), Vec::new());
+    has_bytes(
+        &schema,
+        "010801 1217 0801 120163 2001 3001 3801 a80202 ba020161 ba02026263 \
+         1217 0801 120163 2001 3001 3801 b00204 ba020161 ba02026263",
+    );
+}
+
+#[test]
+fn schema_with_checks() {
+    let column = Column::new(ColumnId(1), "c", ColumnType::Year);
+    let checks = vec![Check {
+        name: "k".to_owned(),
+        text: "c > 1".to_owned(),
+        columns: vec![ColumnId(1)],
+        is_enforced: true,
+    }];
+    let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new()).with_checks(checks);
+    has_bytes(
+        &schema,
+        "010801 120e 0801 120163 2001 3001 3801 a20200 220f 0a016b 120563203e2031 1a0101 2001",
+    );
+}
+
+#[test]
+fn column_of_bits() {
+    let column = Column::new(ColumnId(1), "c", ColumnType::Bit { len: 9 });
+    let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
+    has_bytes(&schema, "010801 120e 0801 120163 2001 3001 3801 c00209");
+}
