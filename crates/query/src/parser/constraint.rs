@@ -102,10 +102,10 @@ fn columns_of(condition: &mut Scalar, constraint: &str) -> Result<Vec<String>> {
             Expr::Identifier(name) if name.quote_style.is_none() && name.value.starts_with('@') => {
                 return ControlFlow::Break(());
             }
-            Expr::Identifier(name) => {
-                if !columns.iter().any(|known| known.eq_ignore_ascii_case(&name.value)) {
-                    columns.push(name.value.clone());
-                }
+            Expr::Identifier(name)
+                if !columns.iter().any(|known| known.eq_ignore_ascii_case(&name.value)) =>
+            {
+                columns.push(name.value.clone());
             }
             _ => {}
         }

@@ -4,12 +4,16 @@
 //! As in MySQL, accents are taken from letters of the Latin, Greek and Cyrillic scripts only, and
 //! all characters outside the basic plane are equal.
 
+use std::ops::RangeInclusive;
+
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 
 /// What characters outside the basic plane are.
 const REPLACEMENT: char = '\u{fffd}';
 /// The end of the scripts whose accents are left out.
 const SCRIPTS_END: char = '\u{530}';
+/// More letters of the same scripts, most of which have two accents or more.
+const EXTENDED: RangeInclusive<char> = '\u{1e00}'..='\u{1fff}';
 /// A letter of its own, though Unicode takes it apart.
 const SHORT_I: char = '\u{419}';
 
@@ -39,7 +43,7 @@ pub fn weight(sign: char) -> char {
     while letter != SHORT_I
         && let Decomposed::Expansion(base, _) | Decomposed::Singleton(base) =
             DECOMPOSITION.decompose(letter)
-        && base < SCRIPTS_END
+        && (base < SCRIPTS_END || EXTENDED.contains(&base))
     {
         letter = base;
     }
