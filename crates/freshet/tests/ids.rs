@@ -214,7 +214,7 @@ fn values_of_sequences_are_given_once_through_crashes() {
         for value in writers.into_iter().flat_map(|writer| writer.join().unwrap()) {
             assert!(told.insert(value), "value {value} was given twice");
         }
-        assert!(told.len() > before + 1_000, "many were taken: {}", told.len() - before);
+        assert!(told.len() > before + 100, "many were taken: {}", told.len() - before);
         server = setup.start().unwrap();
         let mut client = Client::connect(server.mysql_port).unwrap();
         let doubled = client.number("SELECT COUNT(*) - COUNT(DISTINCT id) FROM d.t").unwrap();

@@ -59,7 +59,7 @@ pub enum SchemaChange {
     DropCheck {
         name: String,
     },
-    /// ALTER CHECK .. [NOT] ENFORCED.
+    /// ALTER CHECK .. ENFORCED or NOT ENFORCED.
     EnforceCheck {
         name: String,
         is_enforced: bool,

@@ -152,6 +152,7 @@ impl Scope<'_> {
                 return Ok(Transformed::yes(lit(strength as i64)));
             }
             "mysql_row_key" => return self.row_key(args),
+            "mysql_like" if is_truth(&args[0]) => return same(args),
             _ => {}
         }
         let compared = match name {
@@ -274,6 +275,18 @@ fn is_text(ty: &DataType) -> bool {
 fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Whether a text is that of a truth value, a digit: it has no case, and chains of LIKE are soon
+/// planned.
+fn is_truth(text: &Expr) -> bool {
+    let Expr::ScalarFunction(call) = text else { return false };
+    let is_condition = |value: &Expr| match value {
+        Expr::ScalarFunction(condition) => condition.func.name() == "mysql_like",
+        Expr::BinaryExpr(binary) => is_comparison(binary.op),
+        _ => false,
+    };
+    call.func.name() == "mysql_like_text" && call.args.first().is_some_and(is_condition)
 }
 
 /// Whether a call of a REGEXP function says itself whether case matters.

@@ -131,6 +131,13 @@ impl Scope<'_> {
                 self.together(&results.map(|(_, result)| result).collect::<Vec<_>>(), "case")
             }
             "nullif" => self.together(&args[..1.min(count)], name),
+            "mysql_binary" => {
+                let strength = match args.first() {
+                    Some(Expr::Literal(..)) => Strength::Coercible,
+                    _ => Strength::Implicit,
+                };
+                Ok(Derived { collation: Collation::Binary, strength })
+            }
             // JSON is compared by bytes, and so are its parts.
             _ if name.starts_with("json_") => Ok(Derived::BYTES),
             _ => self.together(&args, name),

@@ -299,13 +299,22 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (TypedExpr, TypedExp
     }
 }
 
-/// The text of a literal after `_binary`. Text is ordered by its bytes, so a text column can be
+/// The text of a literal after `_binary` or BINARY. Text is ordered by its bytes, so a text column can be
 /// compared to it without conversion.
 fn text_of_bytes(expr: &Expr) -> Option<TypedExpr> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == "mysql_binary" => match &call.args[..] {
             [Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
-                Some((by_bytes(value), value.data_type()))
+                Some((by_bytes(value, Strength::Coercible), value.data_type()))
+            }
+            // BINARY of a literal, which the rewriter tells from `_binary` so.
+            [Expr::ScalarFunction(call)] if call.func.name() == "mysql_binary" => {
+                match &call.args[..] {
+                    [Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
+                        Some((by_bytes(value, Strength::Implicit), value.data_type()))
+                    }
+                    _ => None,
+                }
             }
             _ => None,
         },
@@ -314,8 +323,8 @@ fn text_of_bytes(expr: &Expr) -> Option<TypedExpr> {
 }
 
 /// A literal by whose bytes texts are compared.
-fn by_bytes(value: &ScalarValue) -> Expr {
-    let derived = Derived { collation: Collation::Binary, strength: Strength::Coercible };
+fn by_bytes(value: &ScalarValue, strength: Strength) -> Expr {
+    let derived = Derived { collation: Collation::Binary, strength };
     let metadata = BTreeMap::from([(Derived::KEY.to_owned(), derived.encode())]);
     Expr::Literal(value.clone(), Some(FieldMetadata::from(metadata)))
 }

@@ -90,6 +90,11 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         }
         DataType::JSON => call("mysql_json", vec![inner]),
         DataType::Binary(_) | DataType::Varbinary(_) | DataType::Blob(_) => {
+            // A cast decides more than `_binary`, which is one call.
+            let inner = match inner {
+                literal @ Expr::Value(_) => call("mysql_binary", vec![literal]),
+                other => other,
+            };
             call("mysql_binary", vec![inner])
         }
         _ if name.contains("UNSIGNED") => call("mysql_unsigned", vec![inner]),

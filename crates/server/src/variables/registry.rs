@@ -186,15 +186,10 @@ pub const ALL: &[Variable] = &[
     both(
         "collation_database",
         Kind::Collation,
-        "utf8mb4_general_ci",
+        "utf8mb4_bin",
         "The collation of the current database.",
     ),
-    both(
-        "collation_server",
-        Kind::Collation,
-        "utf8mb4_general_ci",
-        "The collation of new databases.",
-    ),
+    both("collation_server", Kind::Collation, "utf8mb4_bin", "The collation of new databases."),
     global(
         "connect_timeout",
         Kind::Int { min: 2, max: 31536000 },

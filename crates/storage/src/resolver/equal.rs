@@ -88,6 +88,11 @@ impl EqualRows {
         number
     }
 
+    /// Whether the table has a sort key; one whose first column cannot be in it has none.
+    fn is_sorted(&self) -> bool {
+        !self.schema.sort_key.is_empty()
+    }
+
     /// How many different rows there are.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -104,6 +109,9 @@ impl EqualRows {
 
     /// The leading words of their sort keys, ascending, for the bounds of segments.
     fn words(&self) -> Vec<u64> {
+        if !self.is_sorted() {
+            return Vec::new();
+        }
         let mut builder =
             freshet_schema::columns::ColumnsBuilder::new(&self.schema, self.rows.len());
         self.rows.iter().for_each(|row| builder.append(row, 1));
@@ -115,6 +123,9 @@ impl EqualRows {
 
     /// The rows of a batch with all columns that are equal to some, with the numbers of these.
     fn in_batch(&self, batch: &RecordBatch) -> Vec<(u32, u32)> {
+        if !self.is_sorted() {
+            return self.by_values(batch).into_iter().map(|(at, id)| (at as u32, id)).collect();
+        }
         let keys = Keys::of_batch(batch, &self.schema);
         let candidates = self.with_keys(&keys);
         if self.is_combined || candidates.is_empty() {
@@ -150,6 +161,9 @@ impl EqualRows {
 
     /// The rows of a segment that are equal to some, with the numbers of these, dead or not.
     async fn in_segment(&self, segment: &Segment, wait_mode: WaitMode) -> Result<Vec<(u32, u32)>> {
+        if !self.is_sorted() {
+            return self.in_unsorted(segment, wait_mode).await;
+        }
         let places = self.schema.sort_key.clone();
         let columns = places.iter().map(|&at| self.schema.columns[at].clone()).collect();
         let alone = TableSchema::new(self.schema.version, columns, (0..places.len()).collect());
@@ -178,6 +192,21 @@ impl EqualRows {
             let equal = self.by_values(&batch).into_iter();
             found.extend(equal.map(|(at, id)| (candidates[before + at], id)));
             before += batch.num_rows();
+        }
+        Ok(found)
+    }
+
+    /// As [`Self::in_segment`], where no sort key tells most rows apart: all columns are read.
+    async fn in_unsorted(&self, segment: &Segment, wait_mode: WaitMode) -> Result<Vec<(u32, u32)>> {
+        let (request, none) = (ScanRequest::all(&self.schema), crate::marks::DeadRows::default());
+        let mut scan = segment.scan_with(&request, Share::WHOLE, &none, wait_mode).await?;
+        let (mut start, mut found) = (0, Vec::new());
+        while let Some(batch) = scan.next_batch().await {
+            let batch = batch?;
+            let equal = self.by_values(&batch).into_iter();
+            found.extend(equal.map(|(at, id)| (start + at as u32, id)));
+            start += batch.num_rows() as u32;
+            yield_core();
         }
         Ok(found)
     }
@@ -243,7 +272,7 @@ impl State {
             let first = words.partition_point(|word| *word < range.min);
             let may_have = words.get(first).is_some_and(|word| *word <= range.max);
             // Words of other versions of the columns may be others.
-            if !may_have && segment.schema().version == rows.schema.version {
+            if rows.is_sorted() && !may_have && segment.schema().version == rows.schema.version {
                 continue;
             }
             for (row, id) in rows.in_segment(&segment, wait_mode).await? {
