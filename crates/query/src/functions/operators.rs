@@ -299,27 +299,20 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (TypedExpr, TypedExp
     }
 }
 
-/// The text of a literal after `_binary` or BINARY. Text is ordered by its bytes, so a text column can be
-/// compared to it without conversion.
+/// The text of a literal after `_binary`, or after BINARY, for which the rewriter writes two calls.
+/// Text is ordered by its bytes, so a text column can be compared to it without conversion.
 fn text_of_bytes(expr: &Expr) -> Option<TypedExpr> {
-    match expr {
-        Expr::ScalarFunction(call) if call.func.name() == "mysql_binary" => match &call.args[..] {
-            [Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
-                Some((by_bytes(value, Strength::Coercible), value.data_type()))
-            }
-            // BINARY of a literal, which the rewriter tells from `_binary` so.
-            [Expr::ScalarFunction(call)] if call.func.name() == "mysql_binary" => {
-                match &call.args[..] {
-                    [Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
-                        Some((by_bytes(value, Strength::Implicit), value.data_type()))
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let (inner, strength) = match inside_binary(expr)? {
+        inner @ Expr::Literal(..) => (inner, Strength::Coercible),
+        cast => (inside_binary(cast)?, Strength::Implicit),
+    };
+    let Expr::Literal(value, _) = inner else { return None };
+    value.try_as_str().flatten().map(|_| (by_bytes(value, strength), value.data_type()))
+}
+
+fn inside_binary(expr: &Expr) -> Option<&Expr> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    call.args.first().filter(|_| call.func.name() == "mysql_binary")
 }
 
 /// A literal by whose bytes texts are compared.
