@@ -203,20 +203,35 @@ impl Shared {
         }
     }
 
-    /// Gives the slot of a connection to the account that has logged in.
+    /// Gives the slot of a MySQL connection to the account that has logged in.
+    ///
+    /// # Errors
+    /// Those of [`Self::seat_within`].
+    pub fn seat(&self, slot: &mut ConnectionSlot, account: &Account) -> Result<()> {
+        self.seat_within(&self.slot_limits(), slot, account, self.is_admin(account))
+    }
+
+    /// Gives the slot of a connection to the account that has logged in, within the limits of its
+    /// protocol.
     ///
     /// # Errors
     /// 1040, 1203 and 1226 at the limits of the server and of the account.
-    pub fn seat(&self, slot: &mut ConnectionSlot, account: &Account) -> Result<()> {
+    pub fn seat_within(
+        &self,
+        slots: &SlotLimits,
+        slot: &mut ConnectionSlot,
+        account: &Account,
+        is_admin: bool,
+    ) -> Result<()> {
         let limits = self.user_limits(account);
         let now = self.engine.clock().now();
         self.accounts.of(account).count(&limits, Hourly::Connections, now)?;
-        let slots = SlotLimits { own: own_connections(&limits), ..self.slot_limits() };
-        slot.assign(account, &slots, self.is_admin(account))
+        let slots = SlotLimits { own: own_connections(&limits), ..*slots };
+        slot.assign(account, &slots, is_admin)
     }
 
     /// The limits of an account.
-    pub fn user_limits(&self, account: &Account) -> UserLimits {
+    fn user_limits(&self, account: &Account) -> UserLimits {
         let catalog = self.engine.catalog();
         catalog.user(account).map(|user| user.options.limits).unwrap_or_default()
     }

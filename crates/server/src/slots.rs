@@ -198,7 +198,7 @@ impl ConnectionSlot {
     /// Assigns the slot to an account after its login.
     ///
     /// # Errors
-    /// 1040 and 1203 at the limits; the slot is unchanged then.
+    /// 1040, 1203 and 1226 at the limits; the slot is unchanged then.
     pub fn assign(&mut self, account: &Account, limits: &SlotLimits, is_admin: bool) -> Result<()> {
         let mut used = self.slots.used.lock();
         match &self.account {

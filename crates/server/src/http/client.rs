@@ -11,9 +11,8 @@ use freshet_meta::Account;
 use parking_lot::Mutex;
 
 use super::Http;
-use crate::accounts::Hourly;
 use crate::io::Acks;
-use crate::slots::{ConnectionSlot, SlotLimits, own_connections};
+use crate::slots::ConnectionSlot;
 use crate::tls::Transport;
 
 /// The client of a connection.
@@ -47,10 +46,8 @@ impl Client {
     /// 1040, 1203 and 1226 at the limits.
     pub(super) fn assign_slot(&self, http: &Http, account: &Account) -> Result<()> {
         if !self.activity.authenticated.load(Ordering::Relaxed) {
-            let limits = http.sessions.user_limits(account);
-            http.accounts.of(account).count(&limits, Hourly::Connections, http.clock().now())?;
-            let slots = SlotLimits { own: own_connections(&limits), ..http.slot_limits() };
-            self.slot.lock().assign(account, &slots, false)?;
+            let (limits, mut slot) = (http.slot_limits(), self.slot.lock());
+            http.sessions.seat_within(&limits, &mut slot, account, false)?;
             self.activity.authenticated.store(true, Ordering::Relaxed);
         }
         Ok(())
