@@ -50,12 +50,11 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
         InsertSource::Query(select) => {
             let label = insert.label.as_deref();
             // Resolve names before the query runs.
-            let on_existing = on_existing(&insert.on_duplicate);
-            let form = target(session, insert, on_existing)?.into.table().form;
+            let form = target(session, insert)?.into.table().form;
             let losses = session.settings.losses(form);
             let run = query::run(session, select, parameters.clone(), losses);
             let (result, rows) = run.await?;
-            let target = target(session, insert, on_existing)?;
+            let target = target(session, insert)?;
             if let Some(set) = updates(insert, &target)? {
                 let sources = collect(session, target, &result, rows).await?;
                 return insert_or_update(session, &sources, &insert.table, set, parameters).await;
@@ -71,9 +70,10 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     }
 }
 
-fn target(session: &Session, insert: &Insert, on_existing: OnExisting) -> Result<Target> {
+fn target(session: &Session, insert: &Insert) -> Result<Target> {
     let Insert { table, partitions, columns, on_duplicate, .. } = insert;
     let (database, columns) = (table.database.as_deref(), columns.as_deref());
+    let on_existing = on_existing(on_duplicate);
     let mut target = resolve(session, database, &table.table, columns, on_existing)?;
     if !partitions.is_empty() {
         if matches!(on_duplicate, OnDuplicate::Update(_)) {
@@ -155,8 +155,7 @@ async fn values(
     rows: &[Vec<Option<Scalar>>],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let on_existing = on_existing(&insert.on_duplicate);
-    let mut target = target(session, insert, on_existing)?;
+    let mut target = target(session, insert)?;
     target.begin_statement(session);
     let mut exprs = Vec::new();
     let values =
