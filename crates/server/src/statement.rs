@@ -289,19 +289,7 @@ async fn one(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
-    session.diagnostics.shown = matches!(&statement.statement, Statement::Show(show)
-        if matches!(show.what, ShowWhat::Warnings { .. }));
-    if !session.diagnostics.shown {
-        session.diagnostics.clear();
-        begin_hint(session, statement);
-    }
-    session.info.clear();
-    session.statement_deadline = StatementDeadline::of(
-        &statement.statement,
-        &session.settings,
-        &**session.shared.engine.clock(),
-    );
-    count(session, &statement.statement);
+    begin(session, statement);
     let began = began(session, &statement.statement);
     let replied = match &statement.statement {
         Statement::LoadData(load) => Box::pin(load::load_data(session, load, output)).await?,
@@ -316,6 +304,23 @@ async fn one(
     }
     session.end_hint();
     answered
+}
+
+/// Makes the session ready for a statement: its warnings, its hint, its deadline.
+fn begin(session: &mut Session, statement: &Parsed) {
+    session.diagnostics.shown = matches!(&statement.statement, Statement::Show(show)
+        if matches!(show.what, ShowWhat::Warnings { .. }));
+    if !session.diagnostics.shown {
+        session.diagnostics.clear();
+        begin_hint(session, statement);
+    }
+    session.info.clear();
+    session.statement_deadline = StatementDeadline::of(
+        &statement.statement,
+        &session.settings,
+        &**session.shared.engine.clock(),
+    );
+    count(session, &statement.statement);
 }
 
 /// Heeds the hint of a statement until `end_hint`. Of SET and of what begins and ends transactions

@@ -3,18 +3,17 @@
 use freshet_base::{Error, Result, bail};
 use freshet_query::parser::Statement;
 
-use super::{begin_hint, count, parsed, reply};
+use super::{begin, parsed, reply};
 use crate::reply::Reply;
 use crate::session::Session;
-use crate::settings::StatementDeadline;
 
 /// Runs a text of one statement.
 ///
 /// # Errors
 /// Those of the statement, and 1235 for one that asks its client for a file or runs another one.
 pub async fn run(session: &mut Session, sql: String) -> Result<Reply> {
-    let clock = session.shared.engine.clock().clone();
-    session.process.begin(&sql, clock.now());
+    let now = session.shared.engine.clock().now();
+    session.process.begin(&sql, now);
     let failpoint = session.shared.engine.failpoints().pass("statement");
     failpoint.map_err(|error| Error::io("statement", error))?;
     let (statements, _memory) = parsed(session, sql, false).await?;
@@ -28,9 +27,6 @@ pub async fn run(session: &mut Session, sql: String) -> Result<Reply> {
         }
         _ => {}
     }
-    begin_hint(session, statement);
-    session.statement_deadline =
-        StatementDeadline::of(&statement.statement, &session.settings, &*clock);
-    count(session, &statement.statement);
+    begin(session, statement);
     Box::pin(reply(session, statement, Vec::new())).await
 }
