@@ -17,10 +17,8 @@ pub enum Reply {
     },
     /// A complete result set.
     Table(Vec<ResultColumn>, RecordBatch),
-    /// A result set that is computed while it is read.
-    Stream(Vec<ResultColumn>, Rows),
-    /// As [`Self::Stream`], of rows that assign user variables.
-    Assigning(Vec<ResultColumn>, Rows, Watched),
+    /// A result set that is computed while it is read, and the variables that its rows assign.
+    Stream(Vec<ResultColumn>, Rows, Option<Watched>),
 }
 
 impl Reply {

@@ -400,11 +400,8 @@ async fn answer(
             let written = results::stream(output, &batch, &columns, encoding, bytes_max).await;
             finish(session, written, batch.num_rows() as u64, more, output)
         }
-        Reply::Stream(columns, rows) => {
-            stream(session, (columns, rows, None), encoding, more, output).await
-        }
-        Reply::Assigning(columns, rows, watched) => {
-            stream(session, (columns, rows, Some(watched)), encoding, more, output).await
+        Reply::Stream(columns, rows, watched) => {
+            stream(session, (columns, rows, watched), encoding, more, output).await
         }
     }
 }

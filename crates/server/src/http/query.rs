@@ -149,17 +149,17 @@ async fn run(
             rows.put(&columns, &batch)?;
             rows.end(&columns);
         }
-        Reply::Stream(columns, mut stream) => {
+        Reply::Stream(columns, mut stream, mut watched) => {
             while let Some(batch) = bounded(&session, stream.next()).await? {
+                let batch = match &mut watched {
+                    Some(watched) => watched.pass(batch, &columns)?,
+                    None => batch,
+                };
                 rows.put(&columns, &batch)?;
             }
-            rows.end(&columns);
-        }
-        Reply::Assigning(columns, mut stream, mut watched) => {
-            while let Some(batch) = bounded(&session, stream.next()).await? {
-                rows.put(&columns, &watched.pass(batch, &columns)?)?;
+            if let Some(watched) = watched {
+                watched.finish(&mut session)?;
             }
-            watched.finish(&mut session)?;
             rows.end(&columns);
         }
     }

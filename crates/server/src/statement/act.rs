@@ -46,7 +46,7 @@ pub async fn discard(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    if let Reply::Stream(_, mut rows) = select(session, query, items, parameters).await? {
+    if let Reply::Stream(_, mut rows, _) = select(session, query, items, parameters).await? {
         while bounded(session, rows.next()).await?.is_some() {}
     }
     Ok(Reply::done())

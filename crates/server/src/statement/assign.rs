@@ -27,9 +27,9 @@ pub async fn select(
     }
     let reply = query::select(session, &taken.query, items, parameters).await?;
     match reply {
-        Reply::Stream(columns, rows) if !taken.columns.is_empty() => {
+        Reply::Stream(columns, rows, None) if !taken.columns.is_empty() => {
             let watched = Watched::new(session, taken.columns, columns.len())?;
-            Ok(Reply::Assigning(columns, rows, watched))
+            Ok(Reply::Stream(columns, rows, Some(watched)))
         }
         reply => Ok(reply),
     }

@@ -71,7 +71,7 @@ pub async fn select(
     let asked = asked(origin, query.clone(), &parameters);
     let asked = PlanRequest { texts: items.to_vec(), ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows))
+    Ok(Reply::Stream(columns, rows, None))
 }
 
 /// As [`select`], and keeps what is needed to answer the next text of this shape by a key alone.
@@ -85,7 +85,7 @@ pub async fn select_text(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let reply = select(session, query, &parsed.items, parameters).await?;
-    if let Reply::Stream(columns, _) = &reply {
+    if let Reply::Stream(columns, ..) = &reply {
         point::learn(session, &parsed.text, columns);
     }
     Ok(reply)
@@ -150,7 +150,7 @@ pub async fn select_over(
     let asked = asked(origin, query.clone(), &parameters);
     let asked = PlanRequest { texts: items.to_vec(), ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows))
+    Ok(Reply::Stream(columns, rows, None))
 }
 
 /// Plans a query whose rows are stored and starts it.
@@ -470,7 +470,7 @@ async fn execute_query(
         Err(error) => return Ok(Err(error)),
     };
     if !cursor {
-        let reply = Reply::Stream(columns, rows);
+        let reply = Reply::Stream(columns, rows, None);
         return super::answer(session, reply, Encoding::Binary, false, output).await;
     }
     let (batches, memory) = match kept(session, rows).await {
