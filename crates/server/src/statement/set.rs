@@ -213,14 +213,14 @@ async fn set_password(
 ) -> Result<()> {
     let own = session.client.clone();
     let account = account.cloned().unwrap_or_else(|| own.account.clone());
-    if account != own.account && session.must_change_password {
+    let is_own = account == own.account;
+    if !is_own && session.must_change_password {
         session.check_options(b"")?;
     }
-    if account != own.account {
+    if !is_own {
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
-    let is_own = account == own.account;
     let changed_seconds = seconds(&**session.shared.engine.clock());
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let data = AuthData { changed_seconds, ..data };
