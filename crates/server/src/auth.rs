@@ -156,7 +156,7 @@ impl Passwords {
     }
 
     /// Records whether an attempt succeeded.
-    pub fn record_attempt(&self, clock: &dyn Clock, user: &str, peer: IpAddr, succeeded: bool) {
+    fn record_attempt(&self, clock: &dyn Clock, user: &str, peer: IpAddr, succeeded: bool) {
         match succeeded {
             true => self.guard.logged_in(user, peer, clock.now()),
             false => self.guard.failed(user, peer, clock.now()),
@@ -218,7 +218,7 @@ impl Passwords {
     }
 
     /// Caches the fast hash after a full exchange about `proven` succeeded.
-    pub fn cache_fast_hash(&self, account: &Account, proven: &Credential, fast: Credential) {
+    fn cache_fast_hash(&self, account: &Account, proven: &Credential, fast: Credential) {
         let (Credential::Sha2Slow(slow), Credential::Sha2Fast(fast)) = (proven, fast) else {
             return;
         };
@@ -272,24 +272,44 @@ impl Passwords {
                 self.run_blocking(move || credential.accepts_password(given.as_bytes())).await?
             }
         };
-        self.record_attempt(clock, user, peer, accepted && account.is_some());
-        let given = !password.is_empty();
+        let fast = accepted.then(|| Credential::sha2_fast(password.as_bytes()));
+        let (credential, password_given) = (&credential, !password.is_empty());
+        let attempt = LoginAttempt { user, peer, transport, account, credential, password_given };
+        self.conclude(engine, attempt, accepted, fast)
+    }
+
+    /// Ends an attempt whose password was right or wrong: the account that comes in. `fast` is the
+    /// fast hash to cache after a full exchange.
+    ///
+    /// # Errors
+    /// 1045 for a wrong password, and what an account whose password was right is refused for:
+    /// 3955 after too many failures, 1045 on a connection that is not encrypted as the account
+    /// asks for and for `root` without a password from elsewhere, 3118 for one that is locked.
+    pub fn conclude(
+        &self,
+        engine: &Engine,
+        attempt: LoginAttempt<'_>,
+        accepted: bool,
+        fast: Option<Credential>,
+    ) -> Result<Account> {
+        let LoginAttempt { user, peer, transport, account, credential, password_given } = attempt;
+        self.record_attempt(&**engine.clock(), user, peer, accepted && account.is_some());
         let account = match (accepted, account) {
             (true, Some(account)) => account,
-            (_, tried) => return Err(self.refused(engine, tried.as_ref(), user, peer, given)),
+            (_, tried) => {
+                return Err(self.refused(engine, tried.as_ref(), user, peer, password_given));
+            }
         };
-        self.cache_fast_hash(&account, &credential, Credential::sha2_fast(password.as_bytes()));
-        self.admit(engine, &account, transport, peer, given)?;
-        refuse_open_root(&account, &credential, peer)?;
+        if let Some(fast) = fast {
+            self.cache_fast_hash(&account, credential, fast);
+        }
+        self.admit(engine, &account, transport, peer, password_given)?;
+        refuse_open_root(&account, credential, peer)?;
         Ok(account)
     }
 
     /// Whether an account whose password was right may come in.
-    ///
-    /// # Errors
-    /// 3955 after too many failures, 1045 on a connection that is not encrypted as the account
-    /// asks for, 3118 for one that is locked.
-    pub fn admit(
+    fn admit(
         &self,
         engine: &Engine,
         account: &Account,
@@ -317,7 +337,7 @@ impl Passwords {
     }
 
     /// The error of a wrong password for the account that was tried, if there is one.
-    pub fn refused(
+    fn refused(
         &self,
         engine: &Engine,
         tried: Option<&Account>,
@@ -347,6 +367,19 @@ impl Passwords {
         let done = self.threads.spawn(async move { work() }).await;
         done.map_err(|error| err!(Unknown, "the login ended by an internal error: {error}"))
     }
+}
+
+/// An attempt to log in, by either protocol.
+pub struct LoginAttempt<'a> {
+    /// Whom the client claims to be.
+    pub user: &'a str,
+    pub peer: IpAddr,
+    pub transport: Transport,
+    /// The account that is meant, if there is one, and what its password was checked against.
+    pub account: Option<Account>,
+    pub credential: &'a Credential,
+    /// Whether the client gave a password, for the message of 1045.
+    pub password_given: bool,
 }
 
 /// A login exchange between two packets of the client.
@@ -434,10 +467,7 @@ pub fn stored_of(auth: &AuthData) -> Option<(AuthPlugin, Vec<u8>)> {
 }
 
 /// Refuses remote logins of `root` while it has no password.
-///
-/// # Errors
-/// 1045.
-pub fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr) -> Result<()> {
+fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr) -> Result<()> {
     if account.name == "root" && matches!(credential, Credential::Empty(_)) && !peer.is_loopback() {
         return Err(err!(
             AccessDenied,
@@ -450,7 +480,7 @@ pub fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr
 }
 
 /// The error of a failed login.
-pub fn denied(user: &str, peer: IpAddr, password_given: bool) -> Error {
+fn denied(user: &str, peer: IpAddr, password_given: bool) -> Error {
     let given = if password_given { "YES" } else { "NO" };
     let host = host_of(peer);
     err!(AccessDenied, "Access denied for user '{user}'@'{host}' (using password: {given})")

@@ -13,7 +13,7 @@ use freshet_wire::{Capabilities, ChangeUser, Collation, PacketReader, PacketWrit
 use tokio::io::AsyncReadExt;
 
 use crate::Shared;
-use crate::auth::{self, Exchange};
+use crate::auth::{self, Exchange, LoginAttempt};
 use crate::mysql::socket::{End, send};
 use crate::process::Registration;
 use crate::session::{Client, Session};
@@ -230,15 +230,12 @@ async fn authenticate(
         Some(response) => exchange.begin(channel.writer, claim.plugin, response),
         None => exchange.switch(channel.writer),
     };
-    let fast_hash = loop {
+    let (accepted, password_given, fast_hash) = loop {
         match step {
-            AuthStep::Accepted { fast_hash } => break fast_hash,
-            AuthStep::Rejected { password_given } => {
-                passwords.record_attempt(clock, claim.user, claim.peer, false);
-                let (tried, given) = (account.as_ref(), password_given);
-                let (engine, user) = (&shared.engine, claim.user);
-                return Err(passwords.refused(engine, tried, user, claim.peer, given).into());
+            AuthStep::Accepted { fast_hash } => {
+                break (true, !matches!(credential, Credential::Empty(_)), fast_hash);
             }
+            AuthStep::Rejected { password_given } => break (false, password_given, None),
             AuthStep::Continue => {
                 channel.flush().await?;
                 let answer = channel.packet().await?;
@@ -249,17 +246,9 @@ async fn authenticate(
             }
         }
     };
-    passwords.record_attempt(clock, claim.user, claim.peer, account.is_some());
-    let account = account
-        .ok_or_else(|| auth::denied(claim.user, claim.peer, true))
-        .map_err(Refused::Error)?;
-    if let Some(fast) = fast_hash {
-        passwords.cache_fast_hash(&account, &credential, fast);
-    }
-    let password_given = !matches!(credential, Credential::Empty(_));
-    passwords.admit(&shared.engine, &account, transport, claim.peer, password_given)?;
-    auth::refuse_open_root(&account, &credential, claim.peer)?;
-    Ok(account)
+    let (user, peer, credential) = (claim.user, claim.peer, &credential);
+    let attempt = LoginAttempt { user, peer, transport, account, credential, password_given };
+    Ok(passwords.conclude(&shared.engine, attempt, accepted, fast_hash)?)
 }
 
 /// The parameters of COM_CHANGE_USER.
