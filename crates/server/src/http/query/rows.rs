@@ -96,18 +96,18 @@ fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
         Cells::Bits(values, _) => {
             out.extend_from_slice(values.value(row).to_string().as_bytes());
         }
-        Cells::Null
-        | Cells::Date(_)
-        | Cells::DateTime(..)
-        | Cells::Time(..)
-        | Cells::Text(_)
-        | Cells::Bytes(_) => {
+        Cells::Text(values) => put_text(out, values.value(row)),
+        Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) | Cells::Bytes(_) => {
             let mut text = Vec::new();
             cells.text(row, &mut text);
             let text = String::from_utf8(text).unwrap_or_else(|error| hex(error.as_bytes()));
-            out.extend_from_slice(Value::from(text).to_string().as_bytes());
+            put_text(out, &text);
         }
     }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("every text is one of JSON");
 }
 
 /// Bytes that are no text, as a literal of them.
