@@ -88,12 +88,12 @@ fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
         Cells::Bool(_)
         | Cells::Int(_)
         | Cells::UInt(_)
-        | Cells::Year(_)
         | Cells::Float(_)
         | Cells::Double(..)
         | Cells::Decimal(..)
         | Cells::Large(..) => cells.text(row, out),
-        Cells::Bits(values, _) => {
+        // A number of JSON begins with no zeros, as the text of a year may.
+        Cells::Year(values) | Cells::Bits(values, _) => {
             out.extend_from_slice(values.value(row).to_string().as_bytes());
         }
         Cells::Text(values) => put_text(out, values.value(row)),
@@ -138,5 +138,21 @@ fn named(column: &ResultColumn) -> &'static str {
         ResultType::Decimal => "DECIMAL",
         ResultType::String => "CHAR",
         ResultType::Blob | ResultType::VarString => "VARCHAR",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::UInt64Array;
+
+    #[test]
+    fn a_year_is_a_number_of_json() {
+        let cells = Cells::Year(UInt64Array::from(vec![0, 2026]));
+        let mut out = Vec::new();
+        put_cell(&mut out, &cells, 0);
+        out.push(b' ');
+        put_cell(&mut out, &cells, 1);
+        assert_eq!(out, b"0 2026");
     }
 }
