@@ -2,6 +2,7 @@
 
 use freshet_base::Result;
 use freshet_meta::Dynamic;
+use freshet_schema::TimeUnit;
 
 use super::catalog::visible;
 use super::listing::{Listing, instant, some};
@@ -62,9 +63,9 @@ pub fn tables(session: &Session, database: Option<&str>) -> Result<Listing> {
 }
 
 fn start_of(dynamic: &Dynamic) -> String {
-    match dynamic.unit.name() {
-        "week" => NAMES_OF_DAYS[dynamic.first.of_week as usize].to_owned(),
-        "month" => format!("{}th", dynamic.first.of_month),
+    match dynamic.unit {
+        TimeUnit::Week => NAMES_OF_DAYS[dynamic.first.of_week as usize].to_owned(),
+        TimeUnit::Month => format!("{}th", dynamic.first.of_month),
         _ => "N/A".to_owned(),
     }
 }
