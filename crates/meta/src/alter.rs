@@ -269,7 +269,8 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     if matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id)) {
         bail!(NotSupported, "Can not modify distribution column '{name}'");
     }
-    check_placement(table, id, name, true)?;
+    check_undivided(table, id, name)?;
+    check_placement(table, id, name)?;
     if let Some(key) = table.declared_keys.iter().find(|key| key.columns.contains(&id)) {
         bail!(NotSupported, "Can not drop column '{name}': it is part of key '{}'", key.name);
     }
@@ -277,20 +278,20 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     Ok(())
 }
 
-/// Refuses to drop or rename a column that a clause names which is shown as it was written, and to
-/// drop one that divides the table.
-fn check_placement(table: &Table, column: ColumnId, name: &str, drops: bool) -> Result<()> {
+/// Refuses to drop a column that divides the table.
+fn check_undivided(table: &Table, column: ColumnId, name: &str) -> Result<()> {
+    if table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&column)) {
+        bail!(
+            PartitionColumn,
+            "Column '{name}' has a partitioning function dependency and cannot be dropped."
+        );
+    }
+    Ok(())
+}
+
+/// Refuses to drop or rename a column that a clause names which is shown as it was written.
+fn check_placement(table: &Table, column: ColumnId, name: &str) -> Result<()> {
     match &table.placement {
-        _ if table
-            .partition_by
-            .as_ref()
-            .is_some_and(|by| drops && by.columns.contains(&column)) =>
-        {
-            bail!(
-                PartitionColumn,
-                "Column '{name}' has a partitioning function dependency and cannot be dropped."
-            )
-        }
         Some(placement) if placement.columns.contains(&column) => bail!(
             PartitionColumn,
             "Column '{name}' has a partitioning function dependency and cannot be dropped or \
@@ -309,7 +310,7 @@ fn require(columns: &[Column], name: &str) -> Result<usize> {
 
 fn rename(table: &Table, columns: &mut [Column], from: &str, to: &str) -> Result<()> {
     let at = require(columns, from)?;
-    check_placement(table, columns[at].id, from, false)?;
+    check_placement(table, columns[at].id, from)?;
     names::check_column(to)?;
     if find(columns, to).is_some_and(|other| other != at) {
         bail!(DuplicateColumn, "Duplicate column name '{to}'");

@@ -25,7 +25,7 @@ pub(super) fn modify(
     let old = columns[at].clone();
     let mut new = column(written, old.id, table.form, table.collation)?;
     if new.name != old.name {
-        check_placement(table, old.id, from, false)?;
+        check_placement(table, old.id, from)?;
         names::check_column(&new.name)?;
         if find(columns, &new.name).is_some_and(|other| other != at) {
             bail!(DuplicateColumn, "Duplicate column name '{}'", new.name);
