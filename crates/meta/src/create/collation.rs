@@ -5,7 +5,7 @@ use freshet_schema::{Collation, Column, DeclaredKey, DeclaredKeyKind, KeyModel, 
 
 use crate::spec::{ColumnSpec, TableSpec};
 
-/// The collation of texts that are compared by bytes.
+/// The collation of texts that are compared by bytes, as in tables that are older than collations.
 pub(crate) fn by_bytes(form: TableForm) -> Collation {
     match form {
         TableForm::Olap => Collation::Binary,

@@ -14,6 +14,7 @@ use super::column::ColumnForm;
 use super::partition::{PartitionByForm, PartitionForm, check_partitions};
 use super::sequence::SequenceForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
+use crate::create::by_bytes;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct TableForm {
@@ -214,14 +215,6 @@ impl OnDisk for Table {
         };
         check(&table)?;
         Ok(table)
-    }
-}
-
-/// The collation of tables that name none.
-fn by_bytes(form: Dialect) -> Collation {
-    match form {
-        Dialect::Olap => Collation::Binary,
-        Dialect::MySql => Collation::Utf8mb4Bin,
     }
 }
 
