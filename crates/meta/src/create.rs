@@ -31,7 +31,7 @@ pub(crate) use partition::{TO_DAYS_OF_1970, columns_of, one_more, range_text};
 pub(crate) use steps::one_by_one;
 
 use aggregate::check_aggregates;
-use sizes::key_bytes;
+use sizes::{key_bytes, key_bytes_max};
 
 /// Maximum number of columns in a default sort key.
 const AUTO_KEY_COLUMNS_MAX: usize = 3;
@@ -275,16 +275,8 @@ fn looked_up(key: &DeclaredKey, columns: &[Column], form: TableForm) -> Result<V
             );
         }
     }
-    // A character may take four bytes.
-    let bytes_per_unit = if form == TableForm::MySql { 4 } else { 1 };
-    let bytes = |column: &Column| match column.ty {
-        ColumnType::Char { .. }
-        | ColumnType::VarChar { .. }
-        | ColumnType::Enum { .. }
-        | ColumnType::Set { .. } => u64::from(key_bytes(column.ty)) * bytes_per_unit,
-        ty => u64::from(key_bytes(ty)),
-    };
-    check_key_bytes(at.iter().map(|&at| bytes(&columns[at])).sum())?;
+    let bytes = |&at: &usize| key_bytes_max(columns[at].ty, form);
+    check_key_bytes(at.iter().map(bytes).sum())?;
     Ok(at)
 }
 

@@ -12,7 +12,7 @@ use freshet_schema::{
 
 use super::known::{Known, NewPartition};
 use super::steps::one_by_one;
-use super::{key_bytes, position};
+use super::{key_bytes_max, position};
 use crate::dynamic;
 use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
 
@@ -114,10 +114,7 @@ fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Res
         if ids.contains(&column.id) {
             bail!(DuplicateColumn, "Duplicate partition field name '{name}'");
         }
-        // A character may take four bytes.
-        let is_text = matches!(column.ty, ColumnType::Char { .. } | ColumnType::VarChar { .. });
-        let widest = if is_text && form == TableForm::MySql { 4 } else { 1 };
-        bytes += u64::from(key_bytes(column.ty)) * widest;
+        bytes += key_bytes_max(column.ty, form);
         ids.push(column.id);
     }
     if bytes > KEY_BYTES_MAX as u64 {
