@@ -27,7 +27,7 @@ mod steps;
 pub(crate) use collation::{by_bytes, check_keyed, check_written, default_collation};
 pub(crate) use column::column;
 pub(crate) use known::{Known, NewPartition};
-pub(crate) use partition::{TO_DAYS_OF_1970, columns_of, one_more, range_text};
+pub(crate) use partition::{TO_DAYS_OF_1970, one_more, range_text};
 pub(crate) use steps::one_by_one;
 
 use aggregate::check_aggregates;
@@ -107,8 +107,7 @@ impl Planned {
         let (partition_by, partitions) =
             partition::divided(spec, &columns, (key_model, &sort_key), &declared_keys)?;
         if let Some(dynamic) = Dynamic::of(&properties)? {
-            let of = partition_by.as_ref().map(|by| columns_of(by, &columns)).unwrap_or_default();
-            dynamic.check(partition_by.as_ref(), &of)?;
+            dynamic.check(partition_by.as_ref(), &columns)?;
         }
         Ok(Self {
             distribution: match key_model {

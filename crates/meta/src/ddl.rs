@@ -11,7 +11,7 @@ use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail,
 use freshet_schema::{Partition, Properties, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, DatabaseMode, is_reserved_database};
-use crate::create::{NewPartition, Planned, columns_of};
+use crate::create::{NewPartition, Planned};
 use crate::dynamic::Dynamic;
 use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
@@ -268,9 +268,7 @@ impl Catalog {
         let table = self.require(id)?;
         let taken = properties::set(table.key_model, &table.properties, pairs)?;
         if let Some(dynamic) = Dynamic::of(&taken.properties)? {
-            let by = table.partition_by.as_ref();
-            let columns = by.map(|by| columns_of(by, &table.schema().columns)).unwrap_or_default();
-            dynamic.check(by, &columns)?;
+            dynamic.check(table.partition_by.as_ref(), &table.schema().columns)?;
         }
         Ok((taken.properties, taken.warnings))
     }

@@ -154,18 +154,16 @@ impl Dynamic {
         Ok(Some(this))
     }
 
-    /// Checks that a table is divided by a column of time, of which these are the columns.
+    /// Checks that a table with these columns is divided by one of time.
     ///
     /// # Errors
     /// What it is divided by instead.
-    pub fn check(&self, by: Option<&PartitionBy>, columns: &[&Column]) -> Result<()> {
-        let is_range =
-            by.is_some_and(|by| by.method == PartitionMethod::Range && by.auto.is_none());
-        match columns {
-            [Column { ty: ColumnType::DateTime { .. }, .. }] if is_range => Ok(()),
-            [Column { ty: ColumnType::Date, .. }] if is_range && self.unit != TimeUnit::Hour => {
-                Ok(())
-            }
+    pub fn check(&self, by: Option<&PartitionBy>, columns: &[Column]) -> Result<()> {
+        let is_range = |by: &&PartitionBy| by.method == PartitionMethod::Range && by.auto.is_none();
+        let of = by.filter(is_range).map(|by| by.columns_of(columns)).unwrap_or_default();
+        match &*of {
+            [Column { ty: ColumnType::DateTime { .. }, .. }] => Ok(()),
+            [Column { ty: ColumnType::Date, .. }] if self.unit != TimeUnit::Hour => Ok(()),
             _ => bail!(
                 Unknown,
                 "Dynamic partition only support RANGE partition of one column, which is a \

@@ -8,7 +8,7 @@ use freshet_schema::{
     TABLETS_MAX, Table, TableForm,
 };
 
-use crate::create::{Known, NewPartition, columns_of, one_by_one, one_more};
+use crate::create::{Known, NewPartition, one_by_one, one_more};
 use crate::dynamic::Dynamic;
 use crate::meta::Meta;
 use crate::names;
@@ -145,7 +145,7 @@ impl Meta {
         let by = table.partition_by.as_ref().expect("it is divided");
         let columns = &table.schema().columns;
         let mut known = Known::of(&table.partitions, by.columns.len());
-        for spec in &one_by_one(specs, &columns_of(by, columns))? {
+        for spec in &one_by_one(specs, &by.columns_of(columns))? {
             if spec.if_not_exists && known.has_name(&spec.name) {
                 to.notes.push(format!("Duplicate partition name {}", spec.name));
                 continue;
@@ -187,7 +187,7 @@ impl Meta {
         to: &mut Changing,
     ) -> Result<()> {
         let by = table.partition_by.as_ref().expect("it is divided");
-        let columns = columns_of(by, &table.schema().columns);
+        let columns = by.columns_of(&table.schema().columns);
         let mut known = Known::of(&table.partitions, by.columns.len());
         for key in keys {
             if known.takes(key) {
@@ -213,7 +213,7 @@ impl Meta {
     fn follow_clock(&self, table: &Table, to: &mut Changing) -> Result<()> {
         let by = table.partition_by.as_ref().expect("it is divided");
         let Some(dynamic) = Dynamic::of(&table.properties)? else { return Ok(()) };
-        let columns = columns_of(by, &table.schema().columns);
+        let columns = by.columns_of(&table.schema().columns);
         let [column] = &*columns else { return Ok(()) };
         let now_micros = self.clock.0.wall_micros();
         let plan = dynamic.plan(column, &table.partitions, now_micros);

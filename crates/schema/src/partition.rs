@@ -72,6 +72,15 @@ pub struct PartitionBy {
 }
 
 impl PartitionBy {
+    /// Its columns, of those that the table has.
+    pub fn columns_of<'c>(&self, columns: &'c [Column]) -> Vec<&'c Column> {
+        let of = |id: &ColumnId| {
+            let found = columns.iter().find(|column| column.id == *id);
+            found.expect("a column of PARTITION BY is never dropped")
+        };
+        self.columns.iter().map(of).collect()
+    }
+
     /// The partition that is made for a row with these values; `None` if none is, without AUTO, and
     /// for NULL in a column of periods. `columns` are those of the clause.
     pub fn made_for(&self, columns: &[&Column], key: &PartitionKey) -> Option<PartitionValues> {

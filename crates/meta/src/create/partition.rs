@@ -60,7 +60,7 @@ pub(super) fn divided(
         let method = method_name(by.method);
         bail!(PartitionsMissing, "For {method} partitions each partition must be defined");
     }
-    for one in &one_by_one(&written.partitions, &columns_of(&by, columns))? {
+    for one in &one_by_one(&written.partitions, &by.columns_of(columns))? {
         let one = one_more(&by, columns, spec.form, &known, one)?;
         known.push(one);
     }
@@ -81,12 +81,6 @@ fn check_unique(by: &PartitionBy, columns: &[Column], keys: &[DeclaredKey]) -> R
         }
     }
     Ok(())
-}
-
-/// The columns of PARTITION BY.
-pub(crate) fn columns_of<'c>(by: &PartitionBy, columns: &'c [Column]) -> Vec<&'c Column> {
-    let of = by.columns.iter().filter_map(|id| columns.iter().find(|column| column.id == *id));
-    of.collect()
 }
 
 fn method_name(method: PartitionMethod) -> &'static str {
@@ -188,7 +182,7 @@ pub(crate) fn one_more(
 ) -> Result<NewPartition> {
     let name = &spec.name;
     known.check(name)?;
-    let new = Bounds { by, columns: columns_of(by, columns), form, known };
+    let new = Bounds { by, columns: by.columns_of(columns), form, known };
     let values = match (by.method, &spec.values) {
         (PartitionMethod::Range, ValuesSpec::LessThan(upper)) => new.less_than(upper)?,
         (PartitionMethod::Range, ValuesSpec::Range(lower, upper)) => {

@@ -3,7 +3,7 @@
 use freshet_base::{Result, bail};
 use freshet_schema::{Partition, PartitionMethod, PartitionValues, Table, TableForm};
 
-use crate::create::{Known, NewPartition, columns_of, one_more};
+use crate::create::{Known, NewPartition, one_more};
 use crate::spec::PartitionSpec;
 
 /// What becomes of the partitions of a table.
@@ -68,7 +68,7 @@ pub(super) fn planned(
         made.push(new);
     }
     if is_range {
-        check_end(table, &at, columns_of(by, columns).len(), &made)?;
+        check_end(table, &at, by.columns.len(), &made)?;
     }
     let of = |all: Vec<(usize, &Partition)>| all.into_iter().map(|(_, one)| one.clone()).collect();
     Ok(Reorganized { kept: of(kept), removed: of(removed), made })

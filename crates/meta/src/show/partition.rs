@@ -29,7 +29,7 @@ pub struct PartitionText {
 pub fn partition_text(table: &Table, partition: &Partition) -> Option<PartitionText> {
     let by = table.partition_by.as_ref()?;
     let values = partition.values.as_ref()?;
-    let columns = columns(table, by);
+    let columns = by.columns_of(&table.schema().columns);
     let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
     Some(PartitionText {
         method: match (by.method, by.has_columns_word) {
@@ -46,15 +46,6 @@ pub fn partition_text(table: &Table, partition: &Partition) -> Option<PartitionT
         range: range_text(&columns, values),
         columns: names.join(", "),
     })
-}
-
-fn columns<'t>(table: &'t Table, by: &PartitionBy) -> Vec<&'t Column> {
-    let schema = table.schema();
-    let column = |&id| {
-        let at = schema.position_of(id).expect("a column of PARTITION BY is never dropped");
-        &schema.columns[at]
-    };
-    by.columns.iter().map(column).collect()
 }
 
 fn expression(by: &PartitionBy, columns: &[&Column]) -> String {
@@ -110,7 +101,7 @@ fn value(table: &Table, by: &PartitionBy, column: &Column, key: &[u8]) -> String
 
 /// The PARTITION BY clause with its partitions.
 pub(super) fn clause(table: &Table, by: &PartitionBy) -> String {
-    let columns = columns(table, by);
+    let columns = by.columns_of(&table.schema().columns);
     let method = match (by.method, by.has_columns_word) {
         (PartitionMethod::Range, false) => "RANGE ",
         (PartitionMethod::Range, true) => "RANGE  COLUMNS",
