@@ -372,9 +372,7 @@ fn check_properties(
     pairs: &[(String, String)],
 ) -> Result<()> {
     for name in names.unwrap_or_default() {
-        if !table.partitions.iter().any(|one| is_named(&one.name, name)) {
-            return Err(unknown_partition(table, name));
-        }
+        table.partition_at(name).ok_or_else(|| unknown_partition(table, name))?;
     }
     for (key, value) in pairs {
         if !PROPERTIES.contains(&key.as_str()) {

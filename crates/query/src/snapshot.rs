@@ -40,10 +40,7 @@ fn within(snapshot: TableSnapshot, names: &[&str]) -> Result<TableSnapshot> {
     if table.partition_by.is_none() {
         bail!(PartitionClause, "PARTITION () clause on non partitioned table");
     }
-    let at = |name: &&str| {
-        let at = table.partitions.iter().position(|one| one.name.eq_ignore_ascii_case(name));
-        at.ok_or_else(|| unknown_partition(table, name))
-    };
+    let at = |name: &&str| table.partition_at(name).ok_or_else(|| unknown_partition(table, name));
     let partitions = names.iter().map(at).collect::<Result<Vec<_>>>()?;
     Ok(snapshot.within(&partitions))
 }

@@ -523,9 +523,9 @@ impl Table {
         self.partitions.iter().enumerate().filter(|(_, partition)| !partition.is_hidden())
     }
 
-    /// The partition with a name, compared case-insensitively.
-    pub fn partition_named(&self, name: &str) -> Option<&Partition> {
-        self.partitions.iter().find(|partition| partition.name.eq_ignore_ascii_case(name))
+    /// The index of the partition with a name, compared case-insensitively.
+    pub fn partition_at(&self, name: &str) -> Option<usize> {
+        self.partitions.iter().position(|partition| partition.name.eq_ignore_ascii_case(name))
     }
 
     /// The PRIMARY KEY that was declared, enforced or not.

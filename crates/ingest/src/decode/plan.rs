@@ -9,7 +9,7 @@ use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{
-    BadValue, Column, DefaultValue, OnBad, Partition, PartitionBy, Router, RowChecks, Rules, Table,
+    BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, RowChecks, Rules, Table,
     TableSchema,
 };
 
@@ -263,9 +263,8 @@ impl InsertPlan {
             bail!(PartitionClause, "PARTITION () clause on non partitioned table");
         }
         let at = |name: &String| {
-            let known = |one: &Partition| one.name.eq_ignore_ascii_case(name);
-            let at = table.partitions.iter().position(known);
-            at.map(|at| at as u32).ok_or_else(|| unknown_partition(table, name))
+            let at = table.partition_at(name).map(|at| at as u32);
+            at.ok_or_else(|| unknown_partition(table, name))
         };
         let only = names.iter().map(at).collect::<Result<Vec<_>>>()?;
         let Some(divider) = Divider::new(table, &self.schema) else {

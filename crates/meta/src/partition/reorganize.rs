@@ -31,8 +31,7 @@ pub(super) fn planned(
     }
     let mut at = Vec::with_capacity(from.len());
     for name in from {
-        let is_it = |one: &Partition| one.name.eq_ignore_ascii_case(name);
-        match table.partitions.iter().position(is_it) {
+        match table.partition_at(name) {
             Some(found) if !at.contains(&found) => at.push(found),
             _ => bail!(
                 NoSuchPartition,
