@@ -84,7 +84,7 @@ pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
-pub use show::{NOT_ENFORCED, PartitionText, partition_text, show_create_table};
+pub use show::{PartitionText, partition_text, show_create_table};
 pub use spec::{
     BucketsSpec, CheckSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec,
     ForeignKeySpec, KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec,

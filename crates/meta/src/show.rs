@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
-    Properties, Table, TableForm,
+    NOT_ENFORCED, Properties, Table, TableForm,
 };
 
 use crate::properties;
@@ -12,10 +12,6 @@ use crate::properties;
 mod partition;
 
 pub use partition::{PartitionText, partition_text};
-
-/// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
-/// remains valid in MySQL.
-pub const NOT_ENFORCED: &str = "not enforced";
 
 /// The statement that creates `table`, whose next generated id is `next_id`. It has one column per
 /// line, indented by two spaces, and Doris's clauses after the closing parenthesis, so that tools

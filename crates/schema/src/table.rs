@@ -252,6 +252,10 @@ impl DeclaredKeyKind {
     }
 }
 
+/// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
+/// remains valid in MySQL.
+pub const NOT_ENFORCED: &str = "not enforced";
+
 /// A key of a table in MySQL syntax; [`Table::enforces`] says which are enforced, others are shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclaredKey {
@@ -552,7 +556,7 @@ impl Table {
 
     /// What SHOW INDEX says of a key.
     pub fn key_comment(&self, key: &DeclaredKey) -> &'static str {
-        if key.kind.is_unique() && !self.enforces(key) { "not enforced" } else { "" }
+        if key.kind.is_unique() && !self.enforces(key) { NOT_ENFORCED } else { "" }
     }
 
     /// The enforced unique keys beside the primary key.

@@ -3,9 +3,11 @@
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    NOT_ENFORCED, TableSpec,
+    TableSpec,
 };
-use freshet_schema::{Aggregate, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm};
+use freshet_schema::{
+    Aggregate, DeclaredKeyKind, DefaultValue, NOT_ENFORCED, SequenceKind, TableForm,
+};
 use sqlparser::tokenizer::Token;
 
 use super::constraint;
