@@ -36,19 +36,6 @@ pub enum Named {
     OfCharset(&'static str),
 }
 
-/// The names of MySQL, with the character sets `utf8mb4`, `utf8mb3` and `utf8`.
-const NAMES: [(Collation, &str); 9] = [
-    (Collation::Utf8mb4Bin, "bin"),
-    (Collation::Utf8mb40900Bin, "0900_bin"),
-    (Collation::Utf8mb40900AiCi, "0900_ai_ci"),
-    (Collation::Utf8mb40900AsCi, "0900_as_ci"),
-    (Collation::Utf8mb40900AsCs, "0900_as_cs"),
-    (Collation::Utf8mb4GeneralCi, "general_ci"),
-    (Collation::Utf8mb4UnicodeCi, "unicode_ci"),
-    (Collation::Utf8mb4Unicode520Ci, "unicode_520_ci"),
-    (Collation::Binary, "binary"),
-];
-
 /// Character sets whose texts are stored as UTF-8 here, their collations, and what stands for them.
 const OTHERS: [(&str, &str, Collation); 8] = [
     ("latin1", "latin1_swedish_ci", Collation::Utf8mb4GeneralCi),
@@ -74,13 +61,14 @@ pub const COLLATIONS: [Collation; 8] = [
 ];
 
 impl Collation {
-    /// The collation of this name in any case; `None` for a name that is not known.
+    /// The collation of this name in any case, where `utf8mb3` and `utf8` are `utf8mb4`; `None` for
+    /// a name that is not known.
     pub fn named(name: &str) -> Option<Named> {
         let name = name.to_ascii_lowercase();
         let own = ["utf8mb4_", "utf8mb3_", "utf8_"].iter().find_map(|set| name.strip_prefix(set));
         if let Some(rest) = own {
-            let found = NAMES.iter().find(|(of, short)| *short == rest && *of != Self::Binary);
-            return found.map(|(collation, _)| Named::Known(*collation));
+            let is_it = |known: &Self| known.name().strip_prefix("utf8mb4_") == Some(rest);
+            return COLLATIONS.into_iter().find(is_it).map(Named::Known);
         }
         OTHERS.iter().find(|(_, other, _)| *other == name).map(|(set, ..)| Named::OfCharset(set))
     }
