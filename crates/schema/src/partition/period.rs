@@ -1,7 +1,7 @@
 //! Periods of time that partitions have: `date_trunc(c, 'day')`, `INTERVAL 1 MONTH`,
 //! `dynamic_partition.time_unit`.
 
-use crate::row::MICROS_PER_DAY;
+use crate::row::{DAYS_MAX, DAYS_MIN, MICROS_PER_DAY};
 use crate::value::temporal::{LocalDateTime, date_of, days_of};
 
 const MICROS_PER_HOUR: i64 = MICROS_PER_DAY / 24;
@@ -148,7 +148,7 @@ fn date_in(month: i64, day: u32) -> Option<i32> {
 }
 
 fn is_date(days: i32) -> bool {
-    (0..=9999).contains(&date_of(days).0)
+    (DAYS_MIN..=DAYS_MAX).contains(&days)
 }
 
 #[cfg(test)]
