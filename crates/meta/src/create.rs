@@ -24,7 +24,7 @@ mod partition;
 mod sizes;
 mod steps;
 
-pub(crate) use collation::{by_bytes, check_keyed, check_written, default_collation};
+pub(crate) use collation::{by_bytes, check_written, compare_keyed_by_bytes, default_collation};
 pub(crate) use column::column;
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, one_more, range_text};

@@ -9,7 +9,7 @@ use freshet_schema::{
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
-use crate::create::{check_keyed, column, labels};
+use crate::create::{column, compare_keyed_by_bytes, labels};
 use crate::names;
 use crate::spec::ColumnSpec;
 
@@ -32,7 +32,7 @@ pub(super) fn modify(
         }
     }
     check_type(table, &old, &new)?;
-    check_keyed(table, written.collation, &mut new)?;
+    compare_keyed_by_bytes(table, written.collation, &mut new)?;
     if old.aggregate != new.aggregate
         || (old.aggregate.is_some() && old.ty.arrow() != new.ty.arrow())
     {

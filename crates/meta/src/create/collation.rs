@@ -89,11 +89,11 @@ fn to_bytes(column: &mut Column, written: Option<Collation>) -> Result<bool> {
     Ok(true)
 }
 
-/// Checks the collation of a changed column.
+/// Compares a changed column by bytes, where rows are found by them.
 ///
 /// # Errors
-/// `NotSupported` where rows are found by its bytes.
-pub(crate) fn check_keyed(
+/// `NotSupported` if it names a collation that does not.
+pub(crate) fn compare_keyed_by_bytes(
     table: &Table,
     written: Option<Collation>,
     new: &mut Column,
