@@ -2,6 +2,7 @@
 //! search for a part of a text compare characters.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 
@@ -50,8 +51,8 @@ fn of_unicode(collation: Collation, sign: char) -> char {
         weights::put(collation, sign.encode_utf8(&mut [0; 4]), &mut weights);
         weights
     };
-    let own = weights(sign);
-    let is_equal = |candidate: &char| weights(*candidate) == own;
+    let own = LazyCell::new(|| weights(sign));
+    let is_equal = |candidate: &char| *candidate == sign || weights(*candidate) == *own;
     [lower(base), lower(sign)].into_iter().find(is_equal).unwrap_or(sign)
 }
 
