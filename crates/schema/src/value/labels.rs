@@ -133,6 +133,14 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_number_is_no_label() {
+        let (column, text) = (column(ColumnType::Enum { len: 1 }), i128::MIN.to_string());
+        let (rules, mut out) = (crate::Rules::default(), Vec::new());
+        let put = crate::value::put_number(&column, text.as_bytes(), &rules, &mut out);
+        assert_eq!(put.err(), Some(BadValue::NotLabel));
+    }
+
+    #[test]
     fn members_are_stored_once_and_in_order() {
         let of = |value| text(ColumnType::Set { len: 5 }, value);
         assert_eq!(of("2,b,2").unwrap(), "b,2");

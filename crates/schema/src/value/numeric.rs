@@ -227,7 +227,7 @@ fn put_taken(
         ColumnType::Decimal { .. } => put_exact(column, number, out),
         ty if ty.is_labelled() => {
             let value = number.unscaled(0).ok_or(BadValue::NotLabel)?;
-            labels::put_number(column, if number.negative { -value.abs() } else { value }, out)
+            labels::put_number(column, value, out)
         }
         _ if has_exponent(text) => {
             let value = parse_f64(text).filter(|value| value.is_finite());
