@@ -49,6 +49,10 @@ struct AskedKey {
     said: Vec<Said>,
 }
 
+/// What is asked of the files that were written in a schema: the keys, by their places among those
+/// asked for, and the probe of each.
+type Probes = HashMap<SchemaVersion, (Vec<usize>, Vec<Probe>)>;
+
 /// The indexes of a table that a condition can go by.
 pub struct AskedIndexes {
     keys: Vec<AskedKey>,
@@ -155,13 +159,13 @@ impl AskedIndexes {
 
     /// What is asked of each index, in the bytes of the schema that each file was written in; keys
     /// that files of a schema cannot be looked up by are left out.
-    fn probes(&self, files: &[Slice]) -> HashMap<SchemaVersion, Vec<(usize, Probe)>> {
-        let mut probes = HashMap::new();
+    fn probes(&self, files: &[Slice]) -> Probes {
+        let mut probes = Probes::new();
         for slice in files {
             let written = slice.segment.schema();
             probes.entry(written.version).or_insert_with(|| {
                 let keys = self.keys.iter().enumerate();
-                keys.filter_map(|(at, key)| Some((at, key.probe(&self.schema, written)?))).collect()
+                keys.filter_map(|(at, key)| Some((at, key.probe(&self.schema, written)?))).unzip()
             });
         }
         probes
@@ -169,14 +173,10 @@ impl AskedIndexes {
 }
 
 /// The rows of a segment by the best of the probes, and the key that it is of.
-async fn look_up(
-    slice: &Slice,
-    probes: &HashMap<SchemaVersion, Vec<(usize, Probe)>>,
-) -> Result<Option<(usize, Vec<u32>)>> {
-    let (keys, probes): (Vec<_>, Vec<_>) =
-        probes[&slice.segment.schema().version].iter().cloned().unzip();
+async fn look_up(slice: &Slice, probes: &Probes) -> Result<Option<(usize, Vec<u32>)>> {
+    let (keys, probes) = &probes[&slice.segment.schema().version];
     let rows_max = (slice.segment.meta().rows / ROWS_PER_FOUND).max(1) as usize;
-    let found = slice.segment.rows_by_index(&probes, rows_max, WaitMode::Awaiting).await?;
+    let found = slice.segment.rows_by_index(probes, rows_max, WaitMode::Awaiting).await?;
     Ok(found.map(|(at, rows)| (keys[at], rows)))
 }
 
