@@ -84,14 +84,15 @@ impl fmt::Display for IndexUse {
 }
 
 impl AskedIndexes {
-    /// The keys of a table that a condition on these columns can go by; `None` if there are none.
+    /// The keys of a table that a condition on these columns, which guarantees these values, can go
+    /// by; `None` if there are none.
     pub fn new(
         expr: &Arc<dyn PhysicalExpr>,
+        guarantees: &[LiteralGuarantee],
         table: &Table,
         schema: &Arc<TableSchema>,
         zone: Zone,
     ) -> Option<Self> {
-        let guarantees = LiteralGuarantee::analyze(expr);
         let conditions = split_conjunction(expr);
         let mut keys = Vec::new();
         let is_visible = |key: &&DeclaredKey| key.kind != DeclaredKeyKind::InvisibleIndex;
@@ -99,7 +100,7 @@ impl AskedIndexes {
             let mut said = Vec::new();
             for id in &key.columns {
                 let Some(at) = schema.position_of(*id) else { break };
-                let of = of_column(&guarantees, &conditions, &schema.columns[at], zone);
+                let of = of_column(guarantees, &conditions, &schema.columns[at], zone);
                 let Some(of) = of else { break };
                 let is_last = matches!(of, Said::Between(..));
                 said.push(of);

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt64Array};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::LiteralGuarantee;
 use freshet_base::{ColumnId, TabletId};
 use freshet_schema::key::KeyCodec;
@@ -19,7 +18,7 @@ use crate::prune::said_rows;
 /// The indices of the partitions that may have matching rows; `None` if all may, as they do without
 /// PARTITION BY.
 pub fn kept(
-    expr: &Arc<dyn PhysicalExpr>,
+    said: &[LiteralGuarantee],
     prune: Option<&dyn Prune>,
     table: &Table,
     schema: &TableSchema,
@@ -31,8 +30,7 @@ pub fn kept(
         let keep = prune.keep(&containers);
         kept.retain(|&at| keep[at]);
     }
-    let said = LiteralGuarantee::analyze(expr);
-    if let Some((batch, of)) = said_rows(&said, &by.columns, schema, zone)
+    if let Some((batch, of)) = said_rows(said, &by.columns, schema, zone)
         && let Some(router) = table.router()
     {
         let named = router.of_batch(&batch, &of).into_iter().flatten().collect::<HashSet<_>>();

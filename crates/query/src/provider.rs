@@ -15,6 +15,7 @@ use datafusion::common::{
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::utils::LiteralGuarantee;
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::TabletId;
 use freshet_schema::{ColumnType, KeyModel, Table, TableSchema};
@@ -197,8 +198,9 @@ impl StoredTable {
         let (table, columns, zone) = (&self.snapshot.table, self.columns(), self.zone);
         let condition = Condition::new(&expr, &self.schema, columns, zone);
         let prune = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
-        let mut tablets = tablets(&expr, table, columns, zone);
-        let partitions = partitions::kept(&expr, prune.as_deref(), table, columns, zone);
+        let said = LiteralGuarantee::analyze(&expr);
+        let mut tablets = tablets(&said, table, columns, zone);
+        let partitions = partitions::kept(&said, prune.as_deref(), table, columns, zone);
         if let Some(partitions) = partitions {
             let of_these = partitions::tablets(table, &partitions);
             tablets = Some(match tablets {
@@ -206,7 +208,7 @@ impl StoredTable {
                 None => of_these,
             });
         }
-        let indexes = AskedIndexes::new(&expr, table, columns, zone);
+        let indexes = AskedIndexes::new(&expr, &said, table, columns, zone);
         Ok(ScanPruning { prune, tablets, indexes })
     }
 }

@@ -139,17 +139,16 @@ impl Condition {
 /// Maximum number of combinations of distribution column values to hash.
 const COMBINATIONS_MAX: usize = 1024;
 
-/// The tablets that may contain rows that satisfy `expr`; `None` if it does not restrict all
+/// The tablets that may contain rows that satisfy a condition; `None` if it does not restrict all
 /// distribution columns to few values.
 pub fn tablets(
-    expr: &Arc<dyn PhysicalExpr>,
+    said: &[LiteralGuarantee],
     table: &Table,
     schema: &TableSchema,
     zone: Zone,
 ) -> Option<HashSet<TabletId>> {
     let Distribution::Hash(ids) = &table.distribution else { return None };
-    let said = LiteralGuarantee::analyze(expr);
-    let (batch, of) = said_rows(&said, ids, schema, zone)?;
+    let (batch, of) = said_rows(said, ids, schema, zone)?;
     let mut tablets = HashSet::new();
     for partition in &table.partitions {
         let buckets = u32::try_from(partition.tablets.len()).ok()?;
