@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNullExpr, Literal};
@@ -21,6 +20,8 @@ use freshet_storage::Result;
 use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Probe, ValueRange, WaitMode};
 use futures::future::join_all;
+
+use crate::prune::asked_type;
 
 /// An index is used where it finds at most one in so many rows of a segment: its rows are spread
 /// over all pages otherwise, and to read these as a whole is faster.
@@ -279,12 +280,7 @@ fn of_column(
     zone: Zone,
 ) -> Option<Said> {
     let name = column.name.to_lowercase();
-    let ty = match column.ty.arrow() {
-        // A local time may be two instants.
-        DataType::Timestamp(_, Some(_)) if zone != Zone::UTC => return None,
-        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
-        other => other,
-    };
+    let ty = asked_type(column, zone)?;
     let is_of = |expr: &Arc<dyn PhysicalExpr>| {
         expr.downcast_ref::<Column>().is_some_and(|found| found.name() == name)
     };

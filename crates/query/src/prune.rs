@@ -207,18 +207,26 @@ fn said_values(said: &[LiteralGuarantee], column: &Column, zone: Zone) -> Option
     let name = column.name.to_lowercase();
     let is_of =
         |said: &&LiteralGuarantee| said.guarantee == Guarantee::In && said.column.name == name;
-    let ty = match column.ty.arrow() {
+    let ty = match asked_type(column, zone)? {
         // -0 and 0 are equal but have different hashes.
         DataType::Float32 | DataType::Float64 => return None,
-        // A local time may be two instants.
-        DataType::Timestamp(_, Some(_)) if zone != Zone::UTC => return None,
-        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
         other => other,
     };
     let values = said.iter().find(is_of)?.literals.iter();
     // NULL is never equal.
     let values = values.filter(|value| !value.is_null()).cloned().collect::<Vec<_>>();
     values.iter().all(|value| value.data_type() == ty).then_some(values)
+}
+
+/// The type of the values that stand for those of a column in a condition; `None` where they say
+/// nothing of what is stored.
+pub fn asked_type(column: &Column, zone: Zone) -> Option<DataType> {
+    match column.ty.arrow() {
+        // A local time may be two instants.
+        DataType::Timestamp(_, Some(_)) if zone != Zone::UTC => None,
+        DataType::Timestamp(unit, Some(_)) => Some(DataType::Timestamp(unit, None)),
+        other => Some(other),
+    }
 }
 
 /// Removes the time zone: a TIMESTAMP is an instant in files and local time in queries; the caller
