@@ -1,8 +1,11 @@
 //! The collation of an expression, and how strongly it has it: where two meet, the stronger one
 //! decides.
 
+use std::collections::BTreeMap;
+
 use arrow::datatypes::Field;
-use freshet_schema::Collation;
+use datafusion::common::metadata::FieldMetadata;
+use freshet_schema::{Collation, Column, ColumnType};
 
 /// Coercibility, with MySQL's numbers: the lower, the stronger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -40,6 +43,23 @@ impl Derived {
         Self { collation, strength: Strength::Implicit }
     }
 
+    /// What the field of a stored column says; `None` where it needs to say nothing: of bytes, of
+    /// JSON, and of what is no text.
+    pub fn stored(column: &Column) -> Option<Self> {
+        let is_text = column.ty.is_text() && column.ty != ColumnType::Json;
+        (is_text && !column.collation.is_by_bytes()).then(|| Self::column(column.collation))
+    }
+
+    /// The metadata of an expression that says it.
+    pub fn metadata(self) -> FieldMetadata {
+        FieldMetadata::from(BTreeMap::from([(Self::KEY.to_owned(), self.encode())]))
+    }
+
+    /// What the metadata of an expression says.
+    pub fn said(metadata: Option<&FieldMetadata>) -> Option<Self> {
+        Self::parse(metadata?.inner().get(Self::KEY)?)
+    }
+
     /// The value for the metadata of a field.
     pub fn encode(self) -> String {
         format!("{}:{}", self.collation.number(), self.strength as u8)
@@ -51,7 +71,7 @@ impl Derived {
     }
 
     /// The meaning of an encoded value.
-    pub fn parse(encoded: &str) -> Option<Self> {
+    fn parse(encoded: &str) -> Option<Self> {
         let (number, strength) = encoded.split_once(':')?;
         let number = number.parse::<u16>().ok()?;
         let collation = match Collation::numbered(number) {

@@ -10,7 +10,6 @@
 mod exprs;
 mod scope;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::common::metadata::FieldMetadata;
@@ -458,9 +457,7 @@ fn like(plan: LogicalPlan, wanted: &DFSchema) -> Result<LogicalPlan> {
     let fields = plan.schema().iter().zip(wanted.fields());
     let items = fields.map(|((qualifier, own), wanted)| {
         let item = Expr::Column(Column::new(qualifier.cloned(), own.name()));
-        let metadata = wanted.metadata().iter();
-        let metadata = metadata.map(|(key, value)| (key.clone(), value.clone()));
-        let metadata = FieldMetadata::from(metadata.collect::<BTreeMap<_, _>>());
+        let metadata = FieldMetadata::new_from_field(wanted);
         item.alias_qualified_with_metadata(qualifier.cloned(), own.name(), Some(metadata))
     });
     let items = items.collect::<Vec<_>>();
@@ -489,9 +486,7 @@ fn with_collation(
     name: &str,
     derived: Derived,
 ) -> Expr {
-    let metadata = BTreeMap::from([(Derived::KEY.to_owned(), derived.encode())]);
-    let metadata = Some(FieldMetadata::from(metadata));
-    item.unalias().alias_qualified_with_metadata(qualifier, name, metadata)
+    item.unalias().alias_qualified_with_metadata(qualifier, name, Some(derived.metadata()))
 }
 
 fn restored(call: Expr, qualifier: Option<&TableReference>, name: &str) -> Expr {

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::LiteralGuarantee;
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::TabletId;
-use freshet_schema::{ColumnType, KeyModel, Table, TableSchema};
+use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
@@ -284,9 +284,7 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
         };
         let origin = ColumnOrigin::of(database, &snapshot.table, &snapshot.schema, at);
         let mut metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
-        let is_json = column.ty == ColumnType::Json;
-        if column.ty.is_text() && !is_json && !column.collation.is_by_bytes() {
-            let derived = Derived::column(column.collation);
+        if let Some(derived) = Derived::stored(column) {
             metadata.insert(Derived::KEY.to_owned(), derived.encode());
         }
         Field::new(column.name.to_lowercase(), ty, column.nullable).with_metadata(metadata)

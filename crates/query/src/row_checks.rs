@@ -175,9 +175,8 @@ fn numbered(alone: &TableSchema) -> SchemaRef {
             labels: column.labels.to_vec(),
         };
         let mut metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
-        let is_json = column.ty == ColumnType::Json;
-        if column.ty.is_text() && !is_json && !column.collation.is_by_bytes() {
-            metadata.insert(Derived::KEY.to_owned(), Derived::column(column.collation).encode());
+        if let Some(derived) = Derived::stored(column) {
+            metadata.insert(Derived::KEY.to_owned(), derived.encode());
         }
         Field::new(&column.name, column.ty.arrow(), true).with_metadata(metadata)
     };

@@ -61,13 +61,10 @@ impl Scope<'_> {
     /// 1267 and 1271 where collations are given that differ.
     pub fn of(&self, expr: &Expr) -> Result<Derived> {
         Ok(match expr {
-            Expr::Alias(alias) => {
-                let said = alias.metadata.as_ref().and_then(|said| said.inner().get(Derived::KEY));
-                match said.and_then(|said| Derived::parse(said)) {
-                    Some(derived) => derived,
-                    None => self.of(&alias.expr)?,
-                }
-            }
+            Expr::Alias(alias) => match Derived::said(alias.metadata.as_ref()) {
+                Some(derived) => derived,
+                None => self.of(&alias.expr)?,
+            },
             Expr::Column(column) => self.column(self.schema, column).unwrap_or(Derived::BYTES),
             Expr::OuterReferenceColumn(field, column) => {
                 let mut outer = self.outer.iter().rev();
@@ -75,8 +72,7 @@ impl Scope<'_> {
                 found.or_else(|| Derived::decode(field)).unwrap_or(Derived::BYTES)
             }
             Expr::Literal(value, metadata) => {
-                let said = metadata.as_ref().and_then(|said| said.inner().get(Derived::KEY));
-                match (said.and_then(|said| Derived::parse(said)), value.data_type()) {
+                match (Derived::said(metadata.as_ref()), value.data_type()) {
                     (Some(derived), _) => derived,
                     (None, DataType::Null) => {
                         Derived { collation: Collation::Binary, strength: Strength::Ignorable }

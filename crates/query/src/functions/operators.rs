@@ -1,9 +1,6 @@
 //! Operators by the types of their operands.
 
-use std::collections::BTreeMap;
-
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
@@ -318,8 +315,7 @@ fn inside_binary(expr: &Expr) -> Option<&Expr> {
 /// A literal by whose bytes texts are compared.
 fn by_bytes(value: &ScalarValue, strength: Strength) -> Expr {
     let derived = Derived { collation: Collation::Binary, strength };
-    let metadata = BTreeMap::from([(Derived::KEY.to_owned(), derived.encode())]);
-    Expr::Literal(value.clone(), Some(FieldMetadata::from(metadata)))
+    Expr::Literal(value.clone(), Some(derived.metadata()))
 }
 
 fn owned(operand: Operand<'_>) -> TypedExpr {
