@@ -380,36 +380,15 @@ impl Collating {
         let (qualifier, field) = call.to_field(schema)?;
         let scope = self.scope(schema);
         let mut by = None;
-        let changed = call.clone().unalias().transform_down(|part| {
-            let args = match &part {
-                Expr::AggregateFunction(call) if is_extreme(call.func.name()) => &call.params.args,
-                Expr::WindowFunction(window) => match &window.fun {
-                    WindowFunctionDefinition::AggregateUDF(f) if is_extreme(f.name()) => {
-                        &window.params.args
-                    }
-                    _ => return Ok(Transformed::no(part)),
-                },
-                _ => return Ok(Transformed::no(part)),
-            };
-            let Some(collation) = args.first().map(|arg| scope.of_key(arg)).transpose()?.flatten()
-            else {
-                return Ok(Transformed::no(part));
-            };
-            by = Some(outside(scope.of(&args[0])?));
-            let pack = |args: &mut Vec<Expr>| {
-                args[0] = packed(collation, std::mem::take(&mut args[0]));
-            };
-            Ok(Transformed::yes(match part {
-                Expr::AggregateFunction(mut call) => {
-                    pack(&mut call.params.args);
-                    Expr::AggregateFunction(call)
-                }
-                Expr::WindowFunction(mut window) => {
-                    pack(&mut window.params.args);
-                    Expr::WindowFunction(window)
-                }
-                other => other,
-            }))
+        let changed = call.clone().unalias().transform_down(|mut part| {
+            if let Some(text) = of_extreme(&mut part)
+                && let Some(collation) = scope.of_key(text)?
+            {
+                by = Some(outside(scope.of(text)?));
+                *text = packed(collation, std::mem::take(text));
+                return Ok(Transformed::yes(part));
+            }
+            Ok(Transformed::no(part))
         })?;
         let Some(derived) = by else { return Ok(None) };
         let name = format!("{PACKED}{at}");
@@ -468,8 +447,17 @@ fn only(inputs: Vec<LogicalPlan>) -> LogicalPlan {
     inputs.into_iter().next().expect("a node of this kind has one input")
 }
 
-fn is_extreme(name: &str) -> bool {
-    matches!(name, "min" | "max")
+/// What MIN or MAX is of, if an expression is one.
+fn of_extreme(expr: &mut Expr) -> Option<&mut Expr> {
+    let (name, args) = match expr {
+        Expr::AggregateFunction(call) => (call.func.name(), &mut call.params.args),
+        Expr::WindowFunction(window) => match &window.fun {
+            WindowFunctionDefinition::AggregateUDF(call) => (call.name(), &mut window.params.args),
+            WindowFunctionDefinition::WindowUDF(_) => return None,
+        },
+        _ => return None,
+    };
+    if matches!(name, "min" | "max") { args.first_mut() } else { None }
 }
 
 /// As a query around it sees the collation of a column.
