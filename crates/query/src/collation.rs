@@ -19,8 +19,8 @@ use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, Filter, GroupingSet, Join, LogicalPlan,
-    LogicalPlanBuilder, Sort, Subquery, Union, Window, WindowFunctionDefinition, when,
+    Aggregate, Distinct, Expr, ExprSchemable, Filter, Join, LogicalPlan, LogicalPlanBuilder, Sort,
+    Subquery, Union, Window, WindowFunctionDefinition, when,
 };
 use freshet_schema::Collation;
 
@@ -341,20 +341,13 @@ impl Collating {
             Some(_) => scope.key(group.unalias()),
             None => Ok(group),
         };
-        let keys = |groups: Vec<Expr>| groups.into_iter().map(key).collect::<Result<Vec<_>>>();
-        Ok(match group {
-            Expr::GroupingSet(GroupingSet::Rollup(groups)) => {
-                Expr::GroupingSet(GroupingSet::Rollup(keys(groups)?))
+        match group {
+            Expr::GroupingSet(_) => {
+                let sets = group.map_children(|group| key(group).map(Transformed::yes))?;
+                Ok(sets.data)
             }
-            Expr::GroupingSet(GroupingSet::Cube(groups)) => {
-                Expr::GroupingSet(GroupingSet::Cube(keys(groups)?))
-            }
-            Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
-                let sets = sets.into_iter().map(keys).collect::<Result<Vec<_>>>()?;
-                Expr::GroupingSet(GroupingSet::GroupingSets(sets))
-            }
-            other => key(other)?,
-        })
+            other => key(other),
+        }
     }
 
     /// GROUPING() is of the key of a group.
