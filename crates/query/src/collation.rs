@@ -26,7 +26,7 @@ use freshet_schema::Collation;
 
 use crate::coercibility::{Derived, Strength};
 use crate::convert::is_text;
-use crate::functions::collate::{packed, text_of};
+use crate::functions::collate::{packed, text_of, weights};
 use scope::Scope;
 
 /// Stand before the names of columns that only this module uses.
@@ -213,10 +213,7 @@ impl Collating {
             let both = self.scope(&schema).compared(&[&a, &b], "=")?;
             Ok(match both {
                 None => (a, b),
-                Some(by) => {
-                    let of = |side| crate::functions::collate::weights(by, side);
-                    (of(a), of(b))
-                }
+                Some(by) => (weights(by, a), weights(by, b)),
             })
         });
         let on = on.collect::<Result<Vec<_>>>()?;

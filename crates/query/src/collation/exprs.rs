@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 use super::scope::{Class, Scope};
+use crate::convert::is_text;
 use crate::functions::collate::{
     COERCIBILITY_OF, COLLATION_OF, folded_text, packed, text_of, weights, weights_of,
 };
@@ -266,10 +267,6 @@ impl Scope<'_> {
         let expr = Box::new(weights(by, *expr));
         Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
     }
-}
-
-fn is_text(ty: &DataType) -> bool {
-    crate::convert::is_text(ty)
 }
 
 fn is_comparison(op: Operator) -> bool {

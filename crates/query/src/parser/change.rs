@@ -76,16 +76,12 @@ fn of_partitions(cursor: &mut Cursor<'_>) -> Result<Option<TableWithJoins>> {
     cursor.one_of(&["PARTITIONS", "PARTITION"]);
     let named = partition::names(cursor)?;
     let quoted = |name: String| Ident::with_quote('`', name);
-    let name = database.into_iter().chain([table]).map(|part| part_of(quoted(part))).collect();
-    let mut relation = table_factor(name, None);
+    let name = database.into_iter().chain([table]).map(quoted).map(ObjectNamePart::Identifier);
+    let mut relation = table_factor(name.collect(), None);
     if let TableFactor::Table { partitions, .. } = &mut relation {
         partitions.extend(named.into_iter().map(quoted));
     }
     Ok(Some(TableWithJoins { relation, joins: Vec::new() }))
-}
-
-fn part_of(name: Ident) -> ObjectNamePart {
-    ObjectNamePart::Identifier(name)
 }
 
 /// A table, perhaps with `.*` behind it.
