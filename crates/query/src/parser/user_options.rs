@@ -9,12 +9,10 @@ use super::cursor::{Cursor, refuse};
 pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
     let mut options = Vec::new();
     if cursor.words("WITH") {
-        let mut count = 0;
         while let Some(limit) = limit(cursor)? {
             options.push(limit);
-            count += 1;
         }
-        if count == 0 {
+        if options.is_empty() {
             return Err(cursor.error());
         }
     }
