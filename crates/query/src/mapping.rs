@@ -262,8 +262,11 @@ impl QueryEngine {
     ///
     /// # Errors
     /// Those of [`Self::mapping`].
-    pub(crate) fn mapping_of_rows(&self, asked: PlanRequest) -> Result<Option<Mapping>> {
-        let size = size_of(&asked)?;
+    pub(crate) fn mapping_of_rows(
+        &self,
+        asked: PlanRequest,
+        size: PlanSize,
+    ) -> Result<Option<Mapping>> {
         let planned = tokio::task::unconstrained(self.planner.mapping(asked, size));
         let (mapping, of_rows) = futures::executor::block_on(planned)?;
         Ok(of_rows.then_some(mapping))

@@ -97,10 +97,11 @@ impl QueryEngine {
             origin: context(table),
             losses: Losses::default(),
         };
-        if !matches!(size_of(&asked)?, PlanSize::Small) {
+        let size = size_of(&asked)?;
+        if size != PlanSize::Small {
             bail!(TooLarge, "Check constraint '{}' has too many expressions", check.name);
         }
-        let Some(mapping) = self.mapping_of_rows(asked)? else {
+        let Some(mapping) = self.mapping_of_rows(asked, size)? else {
             bail!(
                 CheckFunction,
                 "An expression of a check constraint '{}' contains disallowed function: its value \
