@@ -15,7 +15,7 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     if let Some(what) = cursor.one_of(&["FULLTEXT INDEX", "SPATIAL INDEX"]) {
         return Err(refuse(&format!("CREATE {what}")));
     }
-    let kind = match cursor.one_of(&["UNIQUE INDEX", "INDEX"]) {
+    let mut kind = match cursor.one_of(&["UNIQUE INDEX", "INDEX"]) {
         None => return Ok(None),
         Some("INDEX") => DeclaredKeyKind::Index,
         Some(_) => DeclaredKeyKind::Unique,
@@ -25,7 +25,6 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
     let columns = cursor.in_parens(key_part)?;
-    let mut kind = kind;
     loop {
         if cursor.words("COMMENT") {
             cursor.text()?;
