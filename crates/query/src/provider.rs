@@ -146,14 +146,15 @@ impl StoredTable {
         let kept = partitions
             .clone()
             .map(|partition| partition.tablets.iter().filter(|tablet| is_kept(**tablet)).count());
-        let named = partitions.clone().zip(kept.clone()).filter(|(_, kept)| *kept > 0);
+        let kept = kept.collect::<Vec<_>>();
+        let named = partitions.zip(&kept).filter(|(_, kept)| **kept > 0);
         let names = table.partition_by.as_ref().map(|_| {
             named.map(|(partition, _)| &*partition.name).collect::<Vec<_>>().join(",").into()
         });
         let mut left = PruningCounts {
             names,
-            partitions: [kept.clone().filter(|kept| *kept > 0).count(), partitions.count()],
-            tablets: [kept.sum(), table.tablets().count()],
+            partitions: [kept.iter().filter(|kept| **kept > 0).count(), kept.len()],
+            tablets: [kept.iter().sum(), table.tablets().count()],
             rowsets: [0, snapshot.rowsets().count()],
             segments: [0, snapshot.rowsets().map(|rowset| rowset.segments().len()).sum()],
             index: IndexUse::default(),
