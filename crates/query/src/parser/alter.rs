@@ -205,10 +205,8 @@ fn add(
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
     }
-    let is_check = matches!(cursor.peek_word(0).as_deref(), Some("CHECK" | "CONSTRAINT"));
-    if is_check {
-        let is_named = cursor.peek_word(0).as_deref() == Some("CONSTRAINT");
-        let name = if is_named { constraint::name(cursor)? } else { None };
+    if constraint::is_next(cursor) {
+        let name = constraint::name(cursor)?;
         if cursor.peek_word(0).as_deref() == Some("PRIMARY") {
             return Err(refuse("ALTER TABLE ... ADD PRIMARY"));
         }

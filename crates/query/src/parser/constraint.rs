@@ -12,6 +12,11 @@ use super::cursor::{Cursor, refuse};
 use super::load::load_condition;
 use crate::syntax::Scalar;
 
+/// Whether a CHECK comes next, with or without its name, or another constraint with one.
+pub fn is_next(cursor: &Cursor<'_>) -> bool {
+    matches!(cursor.peek_word(0).as_deref(), Some("CHECK" | "CONSTRAINT"))
+}
+
 /// Parses CONSTRAINT and its name, if it has one.
 pub fn name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     cursor.words("CONSTRAINT");
@@ -51,11 +56,10 @@ pub fn references(cursor: &mut Cursor<'_>) -> Result<String> {
 /// kept: `CHECK (c >= 0)` of an unsigned column, which frameworks write, and
 /// `CHECK (json_valid(c))`, which makes a LONGTEXT what JSON is in MariaDB.
 pub fn of_column(cursor: &mut Cursor<'_>, column: &mut ColumnSpec) -> Result<bool> {
-    let name = match cursor.peek_word(0).as_deref() {
-        Some("CHECK") => None,
-        Some("CONSTRAINT") => name(cursor)?,
-        _ => return Ok(false),
-    };
+    if !is_next(cursor) {
+        return Ok(false);
+    }
+    let name = name(cursor)?;
     let check = check(cursor, name)?;
     let is = |text: String| check.text.replace('`', "").eq_ignore_ascii_case(&text);
     if column.ty.is_text() && is(format!("json_valid({})", column.name)) {
