@@ -224,19 +224,19 @@ impl Collating {
 
     /// The columns of all operands have the collation that they have in common.
     fn union(&self, union: &Union, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
-        let mut wanted = Vec::with_capacity(union.schema.fields().len());
-        for at in 0..union.schema.fields().len() {
-            let fields = inputs.iter().map(|input| input.schema().field(at));
-            let said = fields.filter(|field| is_text(field.data_type()));
-            let said = said.map(|field| Derived::decode(field).unwrap_or(Derived::BYTES));
-            wanted.push(said.reduce(|all, next| all.joined(next).unwrap_or(all)));
-        }
         let has_any = |input: &LogicalPlan| {
             input.schema().fields().iter().any(|field| Derived::decode(field).is_some())
         };
         if !inputs.iter().any(has_any) {
             let inputs = inputs.into_iter().map(Arc::new).collect();
             return Union::try_new(inputs).map(LogicalPlan::Union);
+        }
+        let mut wanted = Vec::with_capacity(union.schema.fields().len());
+        for at in 0..union.schema.fields().len() {
+            let fields = inputs.iter().map(|input| input.schema().field(at));
+            let said = fields.filter(|field| is_text(field.data_type()));
+            let said = said.map(|field| Derived::decode(field).unwrap_or(Derived::BYTES));
+            wanted.push(said.reduce(|all, next| all.joined(next).unwrap_or(all)));
         }
         let inputs = inputs.into_iter().map(|input| {
             let fields = input.schema().iter().zip(&wanted);
