@@ -81,7 +81,10 @@ impl Scope<'_> {
                     _ => self.number(),
                 }
             }
-            Expr::Cast(cast) => self.made_of(cast.field.data_type(), &[&*cast.expr], "cast")?,
+            Expr::Cast(cast) if is_text(cast.field.data_type()) => {
+                self.together(&[&*cast.expr], "cast")?
+            }
+            Expr::Cast(_) => self.number(),
             Expr::Case(case) => {
                 let results = case.when_then_expr.iter().map(|(_, result)| &**result);
                 let results = results.chain(case.else_expr.as_deref()).collect::<Vec<_>>();
@@ -138,11 +141,6 @@ impl Scope<'_> {
             _ if name.starts_with("json_") => Ok(Derived::BYTES),
             _ => self.together(&args, name),
         }
-    }
-
-    /// That of a conversion to this type.
-    fn made_of(&self, ty: &DataType, args: &[&Expr], name: &str) -> Result<Derived> {
-        if is_text(ty) { self.together(args, name) } else { Ok(self.number()) }
     }
 
     /// That of a text that is made of all of these.
