@@ -290,12 +290,9 @@ fn choose(
 ) -> Result<()> {
     assert_eq!(from.removals(), 0, "each key that is removed is removed once");
     put_removals(schema, decided.removed.iter().map(Vec::as_slice), to)?;
-    let (cells, mut rest) = (RowCells::new(schema), from.row_bytes());
-    let out = to.resume();
+    let (cells, out) = (RowCells::new(schema), to.resume());
     let mut kept_rows = decided.kept.iter().copied().peekable();
-    for at in 0..from.rows() {
-        let (row, behind) = rest.split_at(cells.row_bytes(rest));
-        rest = behind;
+    for (at, row) in (0..from.rows()).zip(cells.rows(from.row_bytes())) {
         if kept_rows.next_if_eq(&at).is_some() {
             out.extend_from_slice(row);
         }

@@ -287,7 +287,8 @@ impl Step {
             engine.horizon().wait(seen.0).await;
             return Err(duplicate_row(target, rows, values, conflict));
         }
-        let encoded = rows_of(target.schema(), buffer);
+        let cells = RowCells::new(target.schema());
+        let encoded = cells.rows(buffer.row_bytes()).collect::<Vec<_>>();
         let kept = decided.kept.iter().map(|&at| {
             let row = Some(Box::from(encoded[at as usize]));
             let in_base = places[at as usize].is_some();
@@ -310,8 +311,9 @@ impl Step {
         in_base: &[bool],
         (seen, end): (Lsn, Lsn),
     ) -> Self {
-        let encoded = rows_of(target.schema(), buffer);
-        let new = encoded.iter().zip(0..).map(|(row, at)| (rows.key(at), Some(Box::from(*row))));
+        let cells = RowCells::new(target.schema());
+        let encoded = cells.rows(buffer.row_bytes());
+        let new = encoded.zip(0..).map(|(row, at)| (rows.key(at), Some(Box::from(row))));
         let all = removed.iter().map(|key| (*key, None)).chain(new);
         let changes = all.zip(in_base);
         let changes =
@@ -342,15 +344,4 @@ fn values_of(codecs: &[KeyCodec], row: &[u8]) -> Vec<(usize, Box<[u8]>)> {
         (!nulls[0]).then(|| (index, Box::from(values.key(0))))
     };
     codecs.iter().enumerate().filter_map(value).collect()
-}
-
-fn rows_of<'a>(schema: &TableSchema, buffer: &'a LoadBuffer) -> Vec<&'a [u8]> {
-    let (cells, mut rest) = (RowCells::new(schema), buffer.row_bytes());
-    let mut rows = Vec::with_capacity(buffer.rows() as usize);
-    while !rest.is_empty() {
-        let (row, behind) = rest.split_at(cells.row_bytes(rest));
-        rows.push(row);
-        rest = behind;
-    }
-    rows
 }

@@ -69,7 +69,7 @@ pub async fn update_columns(
     }
     let (schema, count) = (target.schema(), crate::buffer::row_count(rows.count)?);
     let keys = KeyedRows::of_encoded(rows.bytes, count, target.table(), schema);
-    let encoded = rows_of(target, rows.bytes);
+    let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
     let change = engine.change(target, None, KeyRules::default(), patience);
     let mut change = change.with_label(label);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
@@ -124,7 +124,7 @@ pub async fn merge_rows(
 ) -> Result<Loaded> {
     let (schema, count) = (target.schema(), crate::buffer::row_count(deletes.len())?);
     let keys = KeyedRows::of_encoded(bytes, count, target.table(), schema);
-    let encoded = rows_of(target, bytes);
+    let encoded = RowCells::new(schema).rows(bytes).collect::<Vec<_>>();
     let mut change = engine.change(target, None, KeyRules::default(), patience);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
     new.begin();
@@ -223,15 +223,4 @@ impl PartialRows<'_> {
         };
         schema.sort_key.iter().map(text).collect::<Vec<_>>().join(", ")
     }
-}
-
-fn rows_of<'a>(target: &LoadTarget, bytes: &'a [u8]) -> Vec<&'a [u8]> {
-    let (cells, mut rest) = (RowCells::new(target.schema()), bytes);
-    let mut rows = Vec::new();
-    while !rest.is_empty() {
-        let (row, behind) = rest.split_at(cells.row_bytes(rest));
-        rows.push(row);
-        rest = behind;
-    }
-    rows
 }

@@ -166,11 +166,9 @@ impl UnkeyedTable {
 
     /// What it has written, without what it has removed again.
     fn kept<'a>(&self, own: &'a [u8]) -> Vec<&'a [u8]> {
-        let (cells, mut rest) = (RowCells::new(self.target.schema()), own);
+        let cells = RowCells::new(self.target.schema());
         let (mut kept, mut taken_back) = (Vec::new(), self.taken_back.clone());
-        while !rest.is_empty() {
-            let (row, behind) = rest.split_at(cells.row_bytes(rest));
-            rest = behind;
+        for row in cells.rows(own) {
             match taken_back.get_mut(row) {
                 Some(left) if *left > 0 => *left -= 1,
                 _ => kept.push(row),

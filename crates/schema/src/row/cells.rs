@@ -65,6 +65,22 @@ impl RowCells {
         self.start(bytes, self.layouts.len())
     }
 
+    /// The rows in `bytes`, which follow each other.
+    ///
+    /// # Panics
+    /// The iterator, when `bytes` are not whole rows of the schema.
+    pub fn rows<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = bytes;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let (row, behind) = rest.split_at(self.row_bytes(rest));
+            rest = behind;
+            Some(row)
+        })
+    }
+
     /// Where the cell of a column begins, or the next row behind the last column.
     #[inline]
     fn start(&self, bytes: &[u8], column: usize) -> usize {

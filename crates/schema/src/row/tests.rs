@@ -184,4 +184,7 @@ fn cells_are_found_without_the_others() {
         rest = &rest[cells.row_bytes(rest)..];
     }
     assert!(rest.is_empty());
+    let rows = cells.rows(&bytes).collect::<Vec<_>>();
+    assert_eq!(rows.len(), expected.len() / 4);
+    assert_eq!(rows.concat(), bytes);
 }

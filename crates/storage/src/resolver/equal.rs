@@ -149,14 +149,9 @@ impl EqualRows {
     fn by_values(&self, batch: &RecordBatch) -> Vec<(usize, u32)> {
         let mut encoded = Vec::new();
         encode(batch, &self.schema, &mut encoded);
-        let (cells, mut rest) = (RowCells::new(&self.schema), encoded.as_slice());
-        let mut found = Vec::new();
-        for at in 0..batch.num_rows() {
-            let (row, behind) = rest.split_at(cells.row_bytes(rest));
-            found.extend(self.ids.get(row).map(|id| (at, *id)));
-            rest = behind;
-        }
-        found
+        let cells = RowCells::new(&self.schema);
+        let rows = cells.rows(&encoded).enumerate();
+        rows.filter_map(|(at, row)| Some((at, *self.ids.get(row)?))).collect()
     }
 
     /// The rows of a segment that are equal to some, with the numbers of these, dead or not.
@@ -228,12 +223,8 @@ impl State {
             for (lsn, schema, batch) in &removed {
                 let mut encoded = Vec::new();
                 encode(batch, schema, &mut encoded);
-                let (cells, mut rest) = (RowCells::new(schema), encoded.as_slice());
-                for _ in 0..batch.num_rows() {
-                    let (row, behind) = rest.split_at(cells.row_bytes(rest));
-                    wanted.push((*lsn, rows.add(row)));
-                    rest = behind;
-                }
+                let cells = RowCells::new(schema);
+                wanted.extend(cells.rows(&encoded).map(|row| (*lsn, rows.add(row))));
             }
             let last = removed[removed.len() - 1].0;
             let mut found = self.find_equal(&rows, last, wait_mode).await?;

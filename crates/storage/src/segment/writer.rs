@@ -138,11 +138,9 @@ impl SegmentWriter {
         }
         let mut encoded = Vec::new();
         encode(batch, &self.table_schema, &mut encoded);
-        let (cells, mut rest) = (RowCells::new(&self.table_schema), encoded.as_slice());
-        for at in 0..keys.len() {
-            let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        let cells = RowCells::new(&self.table_schema);
+        for (at, row) in (0..keys.len()).zip(cells.rows(&encoded)) {
             part.push_row(keys.key(at), row);
-            rest = behind;
         }
         let stored = part.take_stored(self.writer.bytes_written() as u64);
         let written = self.writer.write_all(&stored);
