@@ -142,15 +142,12 @@ impl KeyPart {
     pub async fn look_up(&self, keys: &[&[u8]], wait_mode: WaitMode) -> Result<Vec<Found>> {
         assert!(keys.is_sorted(), "keys are looked up in their order");
         let candidates = self.candidates(keys, wait_mode).await?;
-        let block_of = |candidate: &Candidate| self.directory.block_of(keys[candidate.at]);
-        let blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b)).collect::<Vec<_>>();
+        let blocks = self.by_block(&candidates, keys);
         let mut found = Vec::new();
         for blocks in blocks.chunks(READS_MAX) {
-            let numbers = blocks.iter().map(|candidates| block_of(&candidates[0]));
-            let numbers = numbers.collect::<Vec<_>>();
-            let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
-            let read = self.read(ranges, wait_mode).await?;
-            for ((candidates, number), bytes) in blocks.iter().zip(numbers).zip(&read) {
+            let places = blocks.iter().map(|(number, _)| self.directory.block(*number)).collect();
+            let read = self.read(places, wait_mode).await?;
+            for (&(number, candidates), bytes) in blocks.iter().zip(&read) {
                 let rows = self.directory.rows_of(number);
                 let block = self.open_block(number, bytes)?;
                 found.extend(candidates.iter().filter_map(|candidate| {
@@ -203,16 +200,13 @@ impl KeyPart {
         let from = values.partition_point(|value| *value < min && !min.starts_with(value));
         let to = values.partition_point(|value| *value <= max);
         let candidates = self.may_have(from..to.max(from), values, wait_mode).await?;
-        let block_of = |candidate: &Candidate| self.directory.block_of(values[candidate.at]);
-        let blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b)).collect::<Vec<_>>();
+        let blocks = self.by_block(&candidates, values);
         let mut found = Vec::new();
         for blocks in blocks.chunks(READS_MAX) {
-            let numbers = blocks.iter().map(|candidates| block_of(&candidates[0]));
-            let numbers = numbers.collect::<Vec<_>>();
-            let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
-            let read = self.read(ranges, wait_mode).await?;
-            for ((candidates, number), bytes) in blocks.iter().zip(numbers).zip(&read) {
-                for candidate in *candidates {
+            let places = blocks.iter().map(|(number, _)| self.directory.block(*number)).collect();
+            let read = self.read(places, wait_mode).await?;
+            for (&(number, candidates), bytes) in blocks.iter().zip(&read) {
+                for candidate in candidates {
                     let mut rows = Vec::new();
                     let (mut number, mut bytes) = (number, bytes.clone());
                     while self.rows_of_value(number, &bytes, values[candidate.at], &mut rows)?
@@ -273,6 +267,17 @@ impl KeyPart {
     /// The columns of the indexes of the segment.
     pub fn indexes(&self) -> impl Iterator<Item = &[ColumnId]> {
         self.directory.indexes.iter().map(|(columns, _)| columns.as_slice())
+    }
+
+    /// Candidates by the block that has them if the segment does, with its number.
+    fn by_block<'c>(
+        &self,
+        candidates: &'c [Candidate],
+        keys: &[&[u8]],
+    ) -> Vec<(usize, &'c [Candidate])> {
+        let block_of = |candidate: &Candidate| self.directory.block_of(keys[candidate.at]);
+        let of_blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b));
+        of_blocks.map(|candidates| (block_of(&candidates[0]), candidates)).collect()
     }
 
     /// The keys that may be in the segment.
