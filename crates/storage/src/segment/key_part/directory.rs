@@ -99,7 +99,19 @@ impl Directory {
 
     /// The rows of a block.
     pub fn rows_of(&self, at: usize) -> Range<u32> {
-        at.checked_sub(1).map_or(0, |before| self.row_ends[before])..self.row_ends[at]
+        self.rows_before(at)..self.row_ends[at]
+    }
+
+    /// The number of rows of some blocks.
+    pub fn rows_in(&self, blocks: Range<usize>) -> u64 {
+        match blocks.is_empty() {
+            true => 0,
+            false => u64::from(self.rows_before(blocks.end) - self.rows_before(blocks.start)),
+        }
+    }
+
+    fn rows_before(&self, block: usize) -> u32 {
+        block.checked_sub(1).map_or(0, |before| self.row_ends[before])
     }
 
     /// The block that has a key, if any has it.

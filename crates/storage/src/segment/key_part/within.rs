@@ -24,12 +24,7 @@ impl ValueRange {
 impl KeyPart {
     /// At most so many rows have values within these ranges; known without reading.
     pub fn rows_within_at_most(&self, ranges: &[ValueRange]) -> u64 {
-        let rows = |range: &ValueRange| {
-            let blocks = self.blocks_within(range);
-            let rows = blocks.map(|at| self.directory.rows_of(at));
-            rows.map(|rows| u64::from(rows.end - rows.start)).sum::<u64>()
-        };
-        ranges.iter().map(rows).sum()
+        ranges.iter().map(|range| self.directory.rows_in(self.blocks_within(range))).sum()
     }
 
     /// The rows whose values are within these ranges, ascending, dead ones too; `None` if they are
@@ -83,8 +78,7 @@ impl KeyPart {
     fn rows_within_at_least(&self, ranges: &[ValueRange]) -> u64 {
         let rows = |range: &ValueRange| {
             let Range { start, end } = self.blocks_within(range);
-            let rows = (start + 1..end.saturating_sub(1)).map(|at| self.directory.rows_of(at));
-            rows.map(|rows| u64::from(rows.end - rows.start)).sum::<u64>()
+            self.directory.rows_in(start + 1..end.saturating_sub(1))
         };
         ranges.iter().map(rows).max().unwrap_or(0)
     }
