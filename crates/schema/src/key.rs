@@ -17,7 +17,7 @@ use arrow::datatypes::{
 use crate::TableSchema;
 
 pub use bounds::{KeyBounds, leading_column};
-pub use bytes::{KEY_BYTES_MAX, KeyCodec, Keys};
+pub use bytes::{KEY_BYTES_MAX, KeyCodec, Keys, key_alone};
 
 const WORD_BITS: usize = 64;
 const SIGN: u64 = 1 << 63;

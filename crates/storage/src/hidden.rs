@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use freshet_schema::TableSchema;
-use freshet_schema::key::{KeyCodec, Keys};
+use freshet_schema::key::{KeyCodec, Keys, key_alone};
 
 /// Keys of a table.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl HiddenKeys {
     pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>, schema: &TableSchema) -> Option<Self> {
         let keys = keys.into_iter().collect::<HashSet<_>>();
         let columns = schema.sort_key.clone();
-        let schema = Arc::new(alone(schema, &columns));
+        let schema = Arc::new(key_alone(schema, &columns));
         (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
     }
 
@@ -32,7 +32,7 @@ impl HiddenKeys {
     /// there are none.
     pub fn of_rows(rows: &[Vec<u8>], schema: &TableSchema) -> Option<Self> {
         let columns = (0..schema.columns.len()).collect::<Vec<_>>();
-        let schema = Arc::new(alone(schema, &columns));
+        let schema = Arc::new(key_alone(schema, &columns));
         let keys = KeyCodec::of_sort_key(&schema).of_rows(&rows.concat());
         let keys = (0..keys.len()).map(|at| Box::from(keys.key(at))).collect::<HashSet<_>>();
         (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
@@ -51,10 +51,4 @@ impl HiddenKeys {
         let seen = (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>();
         filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
     }
-}
-
-/// These columns, which are the key.
-fn alone(schema: &TableSchema, columns: &[usize]) -> TableSchema {
-    let of_key = columns.iter().map(|&at| schema.columns[at].clone()).collect();
-    TableSchema::new(schema.version, of_key, (0..columns.len()).collect())
 }

@@ -387,14 +387,19 @@ impl Keys {
     }
 }
 
+/// Some columns of a schema alone; they are the sort key.
+pub fn key_alone(schema: &TableSchema, places: &[usize]) -> TableSchema {
+    let columns = places.iter().map(|&at| schema.columns[at].clone()).collect();
+    TableSchema::new(schema.version, columns, (0..places.len()).collect())
+}
+
 /// Some columns of a batch as encoded rows, and their schema, whose sort key they are.
 fn columns_of(
     batch: &RecordBatch,
     schema: &TableSchema,
     places: &[usize],
 ) -> (TableSchema, Vec<u8>) {
-    let columns = places.iter().map(|&at| schema.columns[at].clone()).collect();
-    let alone = TableSchema::new(schema.version, columns, (0..places.len()).collect());
+    let alone = key_alone(schema, places);
     let batch = batch.project(places).expect("these are columns of the batch");
     let mut rows = Vec::new();
     encode(&batch, &alone, &mut rows);
