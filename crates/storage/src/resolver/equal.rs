@@ -12,7 +12,7 @@ use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use freshet_base::Lsn;
 use freshet_base::task::yield_core;
-use freshet_schema::key::{KeyCodec, KeyWords, Keys};
+use freshet_schema::key::{KeyCodec, KeyWords, Keys, key_alone};
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode, history};
 
@@ -154,54 +154,43 @@ impl EqualRows {
         rows.filter_map(|(at, row)| Some((at, *self.ids.get(row)?))).collect()
     }
 
-    /// The rows of a segment that are equal to some, with the numbers of these, dead or not.
+    /// The rows of a segment that are equal to some, with the numbers of these, dead or not. The
+    /// sort key tells most others apart; where there is none, all columns are read.
     async fn in_segment(&self, segment: &Segment, wait_mode: WaitMode) -> Result<Vec<(u32, u32)>> {
-        if !self.is_sorted() {
-            return self.in_unsorted(segment, wait_mode).await;
+        let key = self.is_sorted().then(|| key_alone(&self.schema, &self.schema.sort_key));
+        let mut request = ScanRequest::all(&self.schema);
+        if key.is_some() {
+            request.projection.clone_from(&self.schema.sort_key);
         }
-        let places = self.schema.sort_key.clone();
-        let columns = places.iter().map(|&at| self.schema.columns[at].clone()).collect();
-        let alone = TableSchema::new(self.schema.version, columns, (0..places.len()).collect());
-        let request = ScanRequest { projection: places, ..ScanRequest::all(&self.schema) };
         let none = crate::marks::DeadRows::default();
         let mut scan = segment.scan_with(&request, Share::WHOLE, &none, wait_mode).await?;
-        let (mut start, mut candidates, mut by_key) = (0, Vec::new(), Vec::new());
+        let (mut start, mut found, mut candidates) = (0, Vec::new(), Vec::new());
         while let Some(batch) = scan.next_batch().await {
             let batch = batch?;
-            let keys = Keys::of_batch(&batch, &alone);
-            let found = self.with_keys(&keys);
-            if self.is_combined {
-                let found = self.by_key(&keys, found);
-                by_key.extend(found.into_iter().map(|(row, id)| (start + row, id)));
+            if let Some(key) = &key {
+                let keys = Keys::of_batch(&batch, key);
+                let rows = self.with_keys(&keys);
+                if self.is_combined {
+                    let equal = self.by_key(&keys, rows).into_iter();
+                    found.extend(equal.map(|(row, id)| (start + row, id)));
+                } else {
+                    candidates.extend(rows.into_iter().map(|row| start + row));
+                }
             } else {
-                candidates.extend(found.into_iter().map(|row| start + row));
+                let equal = self.by_values(&batch).into_iter();
+                found.extend(equal.map(|(at, id)| (start + at as u32, id)));
             }
-            start += keys.len() as u32;
+            start += batch.num_rows() as u32;
             yield_core();
         }
-        if self.is_combined || candidates.is_empty() {
-            return Ok(by_key);
+        if candidates.is_empty() {
+            return Ok(found);
         }
-        let (mut found, mut before) = (Vec::new(), 0);
+        let mut before = 0;
         for batch in segment.rows(&self.schema, &candidates, wait_mode).await? {
             let equal = self.by_values(&batch).into_iter();
             found.extend(equal.map(|(at, id)| (candidates[before + at], id)));
             before += batch.num_rows();
-        }
-        Ok(found)
-    }
-
-    /// As [`Self::in_segment`], where no sort key tells most rows apart: all columns are read.
-    async fn in_unsorted(&self, segment: &Segment, wait_mode: WaitMode) -> Result<Vec<(u32, u32)>> {
-        let (request, none) = (ScanRequest::all(&self.schema), crate::marks::DeadRows::default());
-        let mut scan = segment.scan_with(&request, Share::WHOLE, &none, wait_mode).await?;
-        let (mut start, mut found) = (0, Vec::new());
-        while let Some(batch) = scan.next_batch().await {
-            let batch = batch?;
-            let equal = self.by_values(&batch).into_iter();
-            found.extend(equal.map(|(at, id)| (start + at as u32, id)));
-            start += batch.num_rows() as u32;
-            yield_core();
         }
         Ok(found)
     }
