@@ -87,15 +87,15 @@ impl Engine {
         parts.extend(of_changed);
         let room = self.appender.room_for(&parts, deadline).await?;
         let mut latches = Vec::with_capacity(looked.len());
-        for looked in &looked {
+        for looked in looked {
             latches.push(looked.latch().await?);
         }
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
         }
         let (appended, cuts) = self.appender.append_parts(parts, &mut claim.into(), room)?;
-        for ((looked, latched), cut) in looked.iter().zip(latches).zip(&cuts[plain..]) {
-            looked.appended(latched, appended.lsn, *cut);
+        for (latched, cut) in latches.into_iter().zip(&cuts[plain..]) {
+            latched.appended(appended.lsn, *cut);
         }
         let given = own.label().map(Arc::from);
         assert!(given.is_some(), "a transaction with rows has a label");
@@ -120,7 +120,13 @@ enum Looked {
 
 /// What it has found.
 enum Latched {
-    Keys(Latch, Vec<Option<Place>>),
+    Keys {
+        latch: Latch,
+        rows: KeyedRows,
+        values: Values,
+        removals: u32,
+        places: Vec<Option<Place>>,
+    },
     Rows(Latch, Vec<Equal>),
 }
 
@@ -154,22 +160,23 @@ impl Looked {
     ///
     /// # Errors
     /// 1062; 1213 for rows that others have removed.
-    async fn latch(&self) -> Result<Latched> {
+    async fn latch(self) -> Result<Latched> {
         match self {
-            Self::Keys { target, rows, values, .. } => {
-                let mut latch = resolver(target).latch().await?;
-                let places = latch.find(rows).await?;
-                let holders = Holders::find(&mut latch, target, (rows, &places), values).await?;
+            Self::Keys { target, rows, values, removals } => {
+                let mut latch = resolver(&target).latch().await?;
+                let places = latch.find(&rows).await?;
+                let of_rows = (&rows, &places[..]);
+                let holders = Holders::find(&mut latch, &target, of_rows, &values).await?;
                 // It has locked its values: nobody else can have taken one.
-                if let Some(conflict) = holders.last_conflict(rows, values, |_| false) {
-                    return Err(duplicate_row(target, rows, values, conflict));
+                if let Some(conflict) = holders.last_conflict(&rows, &values, |_| false) {
+                    return Err(duplicate_row(&target, &rows, &values, conflict));
                 }
-                Ok(Latched::Keys(latch, places))
+                Ok(Latched::Keys { latch, rows, values, removals, places })
             }
             Self::Rows { target, equal, counts } => {
-                let mut latch = resolver(target).latch().await?;
+                let mut latch = resolver(&target).latch().await?;
                 let mut removed = Vec::new();
-                for (mut found, &count) in latch.find_equal(equal).await?.into_iter().zip(counts) {
+                for (mut found, count) in latch.find_equal(&equal).await?.into_iter().zip(counts) {
                     if found.len() < count {
                         bail!(
                             Deadlock,
@@ -184,15 +191,16 @@ impl Looked {
             }
         }
     }
+}
 
+impl Latched {
     /// Marks what the record at `lsn` has removed, behind the last TRUNCATE of its table at `cut`.
-    fn appended(&self, latched: Latched, lsn: Lsn, cut: Lsn) {
-        match (self, latched) {
-            (Self::Keys { rows, values, removals, .. }, Latched::Keys(latch, places)) => {
-                latch.appended(lsn, (rows, values), *removals, &places, cut);
+    fn appended(self, lsn: Lsn, cut: Lsn) {
+        match self {
+            Self::Keys { latch, rows, values, removals, places } => {
+                latch.appended(lsn, (&rows, &values), removals, &places, cut);
             }
-            (Self::Rows { .. }, Latched::Rows(latch, removed)) => latch.removed(lsn, &removed),
-            _ => unreachable!("what is found is what was looked up"),
+            Self::Rows(latch, removed) => latch.removed(lsn, &removed),
         }
     }
 }
