@@ -150,9 +150,9 @@ impl UnkeyedTable {
 
     /// How many of each of these rows it sees; `own` are the rows that it has written.
     pub fn seen(&self, equal: &EqualRows, own: &[u8]) -> Vec<Seen> {
-        let mut counts = Counted::new();
+        let mut counts = BTreeMap::<&[u8], u64>::new();
         for row in self.kept(own) {
-            *counts.entry(row.to_vec()).or_default() += 1;
+            *counts.entry(row).or_default() += 1;
         }
         let seen = |id| {
             let row = equal.row(id);
@@ -167,7 +167,8 @@ impl UnkeyedTable {
     /// What it has written, without what it has removed again.
     fn kept<'a>(&self, own: &'a [u8]) -> Vec<&'a [u8]> {
         let cells = RowCells::new(self.target.schema());
-        let (mut kept, mut taken_back) = (Vec::new(), self.taken_back.clone());
+        let taken_back = self.taken_back.iter().map(|(row, count)| (row.as_slice(), *count));
+        let (mut kept, mut taken_back) = (Vec::new(), taken_back.collect::<BTreeMap<_, _>>());
         for row in cells.rows(own) {
             match taken_back.get_mut(row) {
                 Some(left) if *left > 0 => *left -= 1,
