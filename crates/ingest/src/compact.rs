@@ -244,21 +244,22 @@ impl Compactor {
         if self.is_busy() || (size == Size::Large && !had_leisure) {
             return None;
         }
-        let store = self.store.tables.views.load();
+        let views = self.store.tables.views.load();
         for state in self.store.tables.states() {
-            let Some(view) = store.tables.get(&state.id) else { continue };
-            let (indexes, large_bytes) = (view.table.file_indexes(), self.large_merge_bytes(view));
+            let Some(view) = views.tables.get(&state.id) else { continue };
+            let indexes = view.table.file_indexes();
+            if indexes.is_empty() {
+                continue;
+            }
+            let is_keyed = view.table.key_model.is_keyed();
+            let large_bytes = self.large_merge_bytes(view);
+            let is_wanted = |rowset: &&Arc<Rowset>| {
+                Size::of(std::slice::from_ref(*rowset), large_bytes) == size
+                    && rowset.has_indexes(&indexes, is_keyed) != Some(true)
+            };
             let tablets = view.tablets.iter();
             for tablet in tablets.filter(|tablet| !self.merges.is_backing_off(tablet.id, now)) {
-                let of_size = |rowset: &&Arc<Rowset>| {
-                    Size::of(std::slice::from_ref(*rowset), large_bytes) == size
-                };
-                let mut rowsets = tablet.rowsets.iter().filter(of_size);
-                let lacks = |rowset: &&Arc<Rowset>| {
-                    rowset.has_indexes(&indexes, view.table.key_model.is_keyed()) != Some(true)
-                };
-                let found = rowsets.find(lacks);
-                if let Some(rowset) = found {
+                if let Some(rowset) = tablet.rowsets.iter().find(is_wanted) {
                     let pace = (size == Size::Large).then_some(BackgroundShare::Tenth);
                     return Some(MergePlan::new(view, tablet, std::slice::from_ref(rowset), pace));
                 }
