@@ -19,7 +19,7 @@ use freshet_storage::flush::Files;
 use freshet_storage::fold::{self, Body, Event};
 use freshet_wal as wal;
 
-use crate::admit::{Admission, Admitted};
+use crate::admit::{Admission, Admitted, HeldMemory};
 use crate::buffer::LoadBuffer;
 use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
@@ -476,6 +476,31 @@ fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
 }
 
 impl PartLoad {
+    /// What a transaction changes of stored rows in one table: what is in `buffer`, with its memory.
+    /// `looked_from` is the end of the log when it first looked at such a row.
+    pub(crate) fn of_changes(
+        table: &Arc<TableState>,
+        schema: &Arc<TableSchema>,
+        mut buffer: LoadBuffer,
+        held: HeldMemory,
+        looked_from: Option<Lsn>,
+    ) -> Self {
+        let (rows, removals) = (buffer.rows(), buffer.removals());
+        let mut permit = held.memory;
+        permit.resize_over(permit.bytes().max(buffer.payload_bytes() as u64));
+        let bytes = buffer.take_payload().slice(PART_HEAD_BYTES..);
+        Self {
+            table: Arc::clone(table),
+            schema: Arc::clone(schema),
+            began_in: table.incarnation(),
+            rows,
+            removals,
+            body: PartBody::Rows { bytes, permit },
+            looked_up: looked_from.map(|end| LookedUp { end, is_derived: true, is_last: false }),
+            ids: None,
+        }
+    }
+
     /// Upper bound of its bytes in the record, stamp included.
     pub(crate) fn record_bytes(&self) -> usize {
         const STAMP_BYTES: usize = 64;

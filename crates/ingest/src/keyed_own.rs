@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use bytes::Bytes;
 use freshet_base::{Lsn, Result, TableId, err};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::KeyCodec;
@@ -14,12 +13,11 @@ use freshet_schema::{TableSchema, history};
 use freshet_storage::resolver::{KeyedRows, Place, Values};
 
 use crate::admit::HeldMemory;
-use crate::append::{PartBody, PartLoad};
+use crate::append::PartLoad;
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting};
 use crate::keyed::{decide, outcome, put_removals};
-use crate::overtaken::LookedUp;
 use crate::target::{KeyOutcome, LoadTarget};
 use crate::uniques::{Holders, duplicate_row};
 
@@ -231,19 +229,8 @@ impl KeyedTable {
         let counts = (buffer.rows(), buffer.removals());
         let values = Values::of_encoded(buffer.row_bytes(), counts, table, schema);
         let held = self.held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
-        let mut permit = held.memory;
-        permit.resize_over(permit.bytes().max(buffer.payload_bytes() as u64));
-        let end = self.looked_from;
-        let part = PartLoad {
-            table: Arc::clone(&self.target.state),
-            schema: Arc::clone(schema),
-            began_in: self.target.state.incarnation(),
-            rows: buffer.rows(),
-            removals: buffer.removals(),
-            body: PartBody::Rows { bytes: Bytes::copy_from_slice(buffer.row_bytes()), permit },
-            ids: None,
-            looked_up: end.map(|end| LookedUp { end, is_derived: true, is_last: false }),
-        };
+        let state = &self.target.state;
+        let part = PartLoad::of_changes(state, schema, buffer, held, self.looked_from);
         Ok(Some((part, self.target, keyed, values)))
     }
 }

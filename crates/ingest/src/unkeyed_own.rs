@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use bytes::Bytes;
 use freshet_base::{Error, Lsn, Result, TableId, err};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::RowCells;
@@ -13,9 +12,8 @@ use freshet_schema::{TableSchema, history};
 use freshet_storage::resolver::EqualRows;
 
 use crate::admit::HeldMemory;
-use crate::append::{PartBody, PartLoad};
+use crate::append::PartLoad;
 use crate::buffer::LoadBuffer;
-use crate::overtaken::LookedUp;
 use crate::target::LoadTarget;
 use crate::unkeyed::{Copies, RowChange};
 
@@ -267,27 +265,13 @@ impl UnkeyedTable {
             counts[id] += 1;
         }
         let of_own = own.map(|own| own.held);
-        let mut held = self.held.into_iter().chain(of_own).reduce(|mut all, more| {
+        let held = self.held.into_iter().chain(of_own).reduce(|mut all, more| {
             all.merge(more);
             all
         });
-        let held = held.take().ok_or_else(|| err!(Internal, "changes have their memory"))?;
-        let mut permit = held.memory;
-        permit.resize_over(permit.bytes().max(buffer.payload_bytes() as u64));
-        let part = PartLoad {
-            table: Arc::clone(&self.target.state),
-            schema,
-            began_in: self.target.state.incarnation(),
-            rows: buffer.rows(),
-            removals: buffer.removals(),
-            body: PartBody::Rows { bytes: Bytes::copy_from_slice(buffer.row_bytes()), permit },
-            ids: None,
-            looked_up: self.looked_from.map(|end| LookedUp {
-                end,
-                is_derived: true,
-                is_last: false,
-            }),
-        };
+        let held = held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
+        let state = &self.target.state;
+        let part = PartLoad::of_changes(state, &schema, buffer, held, self.looked_from);
         Ok(Some(UnkeyedPart { part, target: self.target, equal, counts }))
     }
 }
