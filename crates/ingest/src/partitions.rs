@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Result, TabletId, bail, err};
 use freshet_meta::{Repartition, RowsetMeta};
-use freshet_schema::{PartitionBy, PartitionKey, Router, RowCells, Table, TableSchema, Unrouted};
+use freshet_schema::{
+    Partition, PartitionBy, PartitionKey, Router, RowCells, Table, TableSchema, Unrouted,
+};
 use freshet_storage::division::Division;
 
 /// The partitions of a table as of the log's end.
@@ -20,17 +22,20 @@ impl Layout {
     /// Those of a table; `None` without PARTITION BY.
     pub fn of(table: &Table) -> Option<Arc<Self>> {
         let by = table.partition_by.as_ref()?;
-        let (router, auto) = (table.router()?, by.auto.map(|_| by.clone()));
-        Some(Arc::new(Self { router, tablets: table.tablets().collect(), auto }))
+        Some(Arc::new(Self::new(by, &table.partitions)))
     }
 
     /// Those behind a change.
     pub fn behind(change: &Repartition) -> Arc<Self> {
-        let partitions = change.partitions.iter();
-        let router = Router::new(&change.by, partitions.clone().filter_map(|p| p.values.as_ref()));
-        let tablets = partitions.flat_map(|partition| partition.tablets.iter().copied()).collect();
-        let auto = change.by.auto.map(|_| change.by.clone());
-        Arc::new(Self { router, tablets, auto })
+        Arc::new(Self::new(&change.by, &change.partitions))
+    }
+
+    fn new(by: &PartitionBy, partitions: &[Partition]) -> Self {
+        Self {
+            router: Router::new(by, partitions.iter().filter_map(|one| one.values.as_ref())),
+            tablets: partitions.iter().flat_map(|one| one.tablets.iter().copied()).collect(),
+            auto: by.auto.map(|_| by.clone()),
+        }
     }
 
     /// The values of rows that need a partition which AUTO PARTITION makes.
