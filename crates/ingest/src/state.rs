@@ -46,8 +46,9 @@ pub struct TableState {
     /// Held by a statement that changes its definition, from reading the current one until the new
     /// one has settled.
     pub altering: futures::lock::Mutex<()>,
-    /// Its partitions at the end of the log; only changed under the append lock.
-    layout: Mutex<Option<Arc<Layout>>>,
+    /// Its partitions at the end of the log; only changed under the append lock. `None` without
+    /// PARTITION BY, which stays so.
+    layout: Option<Mutex<Arc<Layout>>>,
     /// When its partitions last followed the clock, in microseconds since 1970 UTC, and what went
     /// wrong.
     followed: Mutex<Option<(i64, Option<String>)>>,
@@ -99,7 +100,7 @@ impl TableState {
             counter: next_id.map(|next| Arc::new(counter(table, next))),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
-            layout: Mutex::new(Layout::of(table)),
+            layout: Layout::of(table).map(Mutex::new),
             followed: Mutex::default(),
             name: Mutex::new(String::new()),
             interval_ms: AtomicU64::new(0),
@@ -131,12 +132,13 @@ impl TableState {
 
     /// Its partitions at the end of the log; `None` without PARTITION BY.
     pub(crate) fn layout(&self) -> Option<Arc<Layout>> {
-        self.layout.lock().clone()
+        self.layout.as_ref().map(|layout| layout.lock().clone())
     }
 
     /// Changes its partitions; called under the append lock.
     pub(crate) fn set_layout(&self, layout: &Arc<Layout>) {
-        *self.layout.lock() = Some(Arc::clone(layout));
+        let current = self.layout.as_ref().expect("a table whose partitions change is divided");
+        *current.lock() = Arc::clone(layout);
     }
 
     /// Notes that its partitions have followed the clock, or why they could not.
