@@ -75,9 +75,11 @@ free_port() {
 print(s.getsockname()[1])'
 }
 
-# Text compares as in freshet: by code point, with spaces at the end.
+# Text compares as in freshet: by code point, with spaces at the end. A MariaDB that starts deletes
+# the temporary tables in its TMPDIR, those of another one too.
 start_mariadb() {
     local data="$WORK/mariadb" log="$WORK/mariadb.log" as=()
+    local -x TMPDIR="$WORK"
     [[ $(id -u) != 0 ]] || as=(--user=root)
     mariadb-install-db --no-defaults "${as[@]}" --datadir="$data" --skip-test-db \
         --auth-root-authentication-method=normal >"$log" 2>&1 || fail "$(tail -n 5 "$log")"

@@ -8,6 +8,8 @@ source "$(dirname "$0")/peer.sh"
 folder=$1
 need mariadbd mariadb-server-core
 mkdir -p "$folder/data"
+# A MariaDB that starts deletes the temporary tables in its TMPDIR, those of another one too.
+export TMPDIR="$folder"
 pool_mib=$(memory_mib 4 6144)
 mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$folder/data" --skip-test-db \
     --auth-root-authentication-method=normal >"$folder/install.log" 2>&1 ||

@@ -27,7 +27,10 @@ impl MariaDb {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let root = rustix::process::getuid().is_root();
         let user: &[&str] = if root { &["--user=root"] } else { &[] };
+        // A MariaDB that starts deletes the temporary tables it finds, those of another one too: each
+        // has a folder for them alone.
         let made = Command::new("mariadb-install-db")
+            .env("TMPDIR", dir.path())
             .args(["--no-defaults", "--auth-root-authentication-method=normal"])
             .args(user)
             .arg(option("datadir", &data))
@@ -35,6 +38,7 @@ impl MariaDb {
             .expect("MariaDB is there: apt-get install mariadb-server");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let process = Command::new("mariadbd")
+            .env("TMPDIR", dir.path())
             .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-log-bin"])
             .args(user)
             .args([option("datadir", &data), option("socket", &socket)])
