@@ -476,8 +476,8 @@ fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
 }
 
 impl PartLoad {
-    /// What a transaction changes of stored rows in one table: what is in `buffer`, with its memory.
-    /// `looked_from` is the end of the log when it first looked at such a row.
+    /// What a transaction changes of stored rows in one table: what is in `buffer`, with its
+    /// memory. `looked_from` is the end of the log when it first looked at such a row.
     pub(crate) fn of_changes(
         table: &Arc<TableState>,
         schema: &Arc<TableSchema>,

@@ -27,8 +27,8 @@ impl MariaDb {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let root = rustix::process::getuid().is_root();
         let user: &[&str] = if root { &["--user=root"] } else { &[] };
-        // A MariaDB that starts deletes the temporary tables it finds, those of another one too: each
-        // has a folder for them alone.
+        // A MariaDB that starts deletes the temporary tables it finds, those of another one too:
+        // each has a folder for them alone.
         let made = Command::new("mariadb-install-db")
             .env("TMPDIR", dir.path())
             .args(["--no-defaults", "--auth-root-authentication-method=normal"])
