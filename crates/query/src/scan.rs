@@ -534,26 +534,27 @@ pub fn is_instant(schema: &TableSchema, at: usize) -> bool {
     matches!(schema.columns[at].ty, ColumnType::Timestamp { .. })
 }
 
-/// Some columns of a table's rows as queries show them: instants as local time of the session.
+/// Rows of a table as queries show them: instants as local time of the session.
 ///
 /// # Errors
 /// When the batch does not have the columns of `schema`.
 pub fn displayed(
     batch: &RecordBatch,
     schema: &TableSchema,
-    projection: &[usize],
     zone: Zone,
 ) -> freshet_base::Result<RecordBatch> {
-    let column = |&at: &usize| match is_instant(schema, at) {
-        true => local(batch.column(at), zone),
-        false => Arc::clone(batch.column(at)),
+    if !(0..schema.columns.len()).any(|at| is_instant(schema, at)) {
+        return Ok(batch.clone());
+    }
+    let column = |(at, column): (usize, &ArrayRef)| match is_instant(schema, at) {
+        true => local(column, zone),
+        false => Arc::clone(column),
     };
-    let columns = projection.iter().map(column).collect::<Vec<_>>();
-    let field = |(at, column): (&usize, &ArrayRef)| {
-        let field = schema.arrow().field(*at);
+    let columns = batch.columns().iter().enumerate().map(column).collect::<Vec<_>>();
+    let field = |(field, column): (&Arc<Field>, &ArrayRef)| {
         Field::new(field.name(), column.data_type().clone(), field.is_nullable())
     };
-    let fields = projection.iter().zip(&columns).map(field).collect::<Vec<_>>();
+    let fields = schema.arrow().fields().iter().zip(&columns).map(field).collect::<Vec<_>>();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
         .map_err(|error| err!(Unknown, "rows cannot be shown: {error}"))

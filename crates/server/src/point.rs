@@ -17,7 +17,7 @@ use freshet_query::scan::displayed;
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
-use freshet_schema::{ColumnType, Layout, Table, TableSchema};
+use freshet_schema::{ColumnType, Layout, RowCells, RowWriter, Table, TableSchema};
 use freshet_storage::delta::Freshness;
 use freshet_storage::point;
 use freshet_wire::PacketWriter;
@@ -52,6 +52,9 @@ struct PointPlan {
     /// The columns of the result, and where they are in the table.
     columns: Vec<ResultColumn>,
     projection: Vec<usize>,
+    /// The columns of the table that the result has.
+    shown: TableSchema,
+    cells: RowCells,
 }
 
 impl PointPlan {
@@ -85,7 +88,10 @@ impl PointPlan {
         let projection = columns.iter().map(place).collect::<Option<Vec<_>>>()?;
         let codec = KeyCodec::of_sort_key(schema);
         let (database, columns) = (database.to_owned(), columns.to_vec());
-        Some(Self { database, table, codec, keys, columns, projection })
+        let shown = projection.iter().map(|&at| schema.columns[at].clone()).collect();
+        let shown = TableSchema::new(schema.version, shown, Vec::new());
+        let cells = RowCells::new(schema);
+        Some(Self { database, table, codec, keys, columns, projection, shown, cells })
     }
 
     /// Whether it is for this table as it is now.
@@ -130,10 +136,21 @@ impl PointPlan {
 
     /// The rows as the columns of the result.
     fn batch(&self, session: &Session, rows: &[Bytes]) -> Result<RecordBatch> {
-        let schema: &Arc<TableSchema> = self.table.schema();
-        let mut columns = ColumnsBuilder::new(schema, rows.len());
-        rows.iter().for_each(|row| columns.append(row, 1));
-        displayed(&columns.finish(), schema, &self.projection, session.settings.zone())
+        let mut narrow = Vec::new();
+        let mut writer = RowWriter::new(self.projection.len(), &mut narrow);
+        for row in rows {
+            writer.begin_row();
+            for &at in &self.projection {
+                match self.cells.encoded(row, at) {
+                    Some(cell) => writer.put_encoded(cell),
+                    None => writer.put_null(),
+                }
+            }
+            writer.end_row();
+        }
+        let mut columns = ColumnsBuilder::new(&self.shown, rows.len());
+        columns.append(&narrow, rows.len());
+        displayed(&columns.finish(), &self.shown, session.settings.zone())
     }
 }
 

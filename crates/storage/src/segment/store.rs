@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freshet_base::budget::Budget;
-use freshet_base::io::{File, FsRef, Mode};
+use freshet_base::budget::{Budget, Permit};
+use freshet_base::io::{File, FileRef, FsRef, Mode};
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{InlinePool, Lane, PoolRef, run_in};
 use futures::future::BoxFuture;
@@ -32,7 +32,15 @@ pub trait SegmentStore: Send + Sync + 'static {
     /// # Errors
     /// Those of [`Self::read`].
     fn read_blocking(&self, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>>;
+
+    /// A segment's file, for reads of what is in memory; `None` without files.
+    fn open(&self, _path: &Path) -> Option<FileRef> {
+        None
+    }
 }
+
+/// The most files that are kept open.
+const KEPT_FILES_MAX: u64 = 256;
 
 /// Segments in files, read on the pool's threads for reads. The queue there is bounded by the
 /// number of parallel parts of scans, since each waits for one read at a time.
@@ -82,6 +90,23 @@ impl SegmentStore for FileStore {
         let file = self.fs.open(path, Mode::Read)?;
         ranges.iter().map(|range| read_range(&*file, range)).collect()
     }
+
+    fn open(&self, path: &Path) -> Option<FileRef> {
+        self.fs.open(path, Mode::Read).ok()
+    }
+}
+
+/// A file that is kept open, since single blocks of it are read often.
+pub(super) struct KeptFile {
+    file: FileRef,
+    _permit: Permit,
+}
+
+impl KeptFile {
+    /// The bytes of each range if all of them are in the page cache.
+    pub fn read_cached(&self, ranges: &[Range<u64>]) -> Option<Vec<Bytes>> {
+        ranges.iter().map(|range| read_cached(&*self.file, range)).collect()
+    }
 }
 
 /// The bytes of a range if all of them are in the page cache. An error comes again where it is
@@ -103,13 +128,16 @@ pub struct SegmentAccess {
     store: Arc<dyn SegmentStore>,
     pub(super) footers: Footers,
     metrics: Arc<Metrics>,
+    /// Files that may be kept open.
+    kept: Budget,
 }
 
 impl SegmentAccess {
     /// Access to segments in `store`; footers are cached within `memory`.
     pub fn new(store: Arc<dyn SegmentStore>, memory: Budget, metrics: Arc<Metrics>) -> Arc<Self> {
         let footers = Footers::new(memory, Arc::clone(&metrics));
-        Arc::new(Self { store, footers, metrics })
+        let kept = Budget::new("open files", KEPT_FILES_MAX);
+        Arc::new(Self { store, footers, metrics, kept })
     }
 
     /// Access to files of `fs`, read on the caller's thread, with an unlimited footer cache: for
@@ -131,15 +159,32 @@ impl SegmentAccess {
         self.metrics.scan_parts_left.with_label_values(&[level]).inc_by(left as u64);
     }
 
+    /// Keeps a segment's file open, unless enough are.
+    pub(super) fn keep_open(&self, path: &Path) -> Option<KeptFile> {
+        let permit = self.kept.try_acquire(1)?;
+        Some(KeptFile { file: self.store.open(path)?, _permit: permit })
+    }
+
+    /// As [`Self::read`], of what is in the page cache and in a file that is kept open.
+    pub(super) fn read_kept(&self, file: &KeptFile, ranges: &[Range<u64>]) -> Option<Vec<Bytes>> {
+        let read = file.read_cached(ranges)?;
+        self.count_read(ranges);
+        Some(read)
+    }
+
+    fn count_read(&self, ranges: &[Range<u64>]) {
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        self.metrics.segment_reads.inc_by(ranges.len() as u64);
+        self.metrics.segment_read_bytes.inc_by(bytes);
+    }
+
     pub(super) async fn read(
         &self,
         wait_mode: WaitMode,
         path: &Path,
         ranges: Vec<Range<u64>>,
     ) -> io::Result<Vec<Bytes>> {
-        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
-        self.metrics.segment_reads.inc_by(ranges.len() as u64);
-        self.metrics.segment_read_bytes.inc_by(bytes);
+        self.count_read(&ranges);
         match wait_mode {
             WaitMode::Awaiting => self.store.read(path, ranges).await,
             WaitMode::Blocking => self.store.read_blocking(path, &ranges),

@@ -15,7 +15,7 @@ use super::{filter, hash, index};
 use crate::error::{Error, Result};
 use crate::segment::checksum::crc32c;
 use crate::segment::footers::WaitMode;
-use crate::segment::store::SegmentAccess;
+use crate::segment::store::{KeptFile, SegmentAccess};
 
 /// Those in front of a stored row.
 const CHECKSUM_BYTES: usize = 4;
@@ -59,6 +59,7 @@ pub struct KeyPart {
     filter: Option<Bytes>,
     /// The memory of the filter.
     permit: Option<Permit>,
+    file: Option<KeptFile>,
 }
 
 /// A key that the filter does not exclude.
@@ -80,7 +81,8 @@ impl KeyPart {
     ) -> Result<Self> {
         let (access, path) = (Arc::clone(access), path.to_path_buf());
         let directory = Directory::default();
-        let mut part = Self { access, path, meta, directory, filter: None, permit: None };
+        let mut part =
+            Self { access, path, meta, directory, filter: None, permit: None, file: None };
         let start = meta.bytes.checked_sub(meta.directory_bytes.into());
         let start =
             start.ok_or_else(|| part.damaged(0, "the directory is longer than the keys"))?;
@@ -91,6 +93,11 @@ impl KeyPart {
         let directory = Directory::decode(&bytes, meta.bytes);
         part.directory = directory.map_err(|what| part.damaged(start, what))?;
         Ok(part)
+    }
+
+    /// Keeps the file open, if it may.
+    pub fn keep_open(&mut self) {
+        self.file = self.access.keep_open(&self.path);
     }
 
     /// Reads the filter into memory, unless none is left.
@@ -388,8 +395,7 @@ impl KeyPart {
         let end = at.start.checked_add(at.bytes.into());
         let end = end.filter(|end| *end <= self.meta.start);
         let end = end.ok_or_else(|| damaged("a stored row is not in front of the keys"))?;
-        let read =
-            self.access.read(wait_mode, &self.path, std::iter::once(at.start..end).collect()).await;
+        let read = self.read_file(std::iter::once(at.start..end).collect(), wait_mode).await;
         let mut bytes = read.map_err(|error| self.unread(at.start, error))?.swap_remove(0);
         if bytes.len() <= CHECKSUM_BYTES {
             return Err(damaged("a stored row is too short"));
@@ -459,8 +465,21 @@ impl KeyPart {
         };
         let in_file = ranges.into_iter().map(in_file).collect::<Option<Vec<_>>>();
         let in_file = in_file.ok_or_else(|| self.damaged(at, "keys are beyond every file"))?;
-        let read = self.access.read(wait_mode, &self.path, in_file).await;
+        let read = self.read_file(in_file, wait_mode).await;
         read.map_err(|error| self.unread(self.meta.start.saturating_add(at), error))
+    }
+
+    /// Reads ranges of the file.
+    async fn read_file(
+        &self,
+        ranges: Vec<Range<u64>>,
+        wait_mode: WaitMode,
+    ) -> std::io::Result<Vec<Bytes>> {
+        let read = self.file.as_ref().and_then(|file| self.access.read_kept(file, &ranges));
+        match read {
+            Some(read) => Ok(read),
+            None => self.access.read(wait_mode, &self.path, ranges).await,
+        }
     }
 
     /// The error of a read at so many bytes from the start of the file.

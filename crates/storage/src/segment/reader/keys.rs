@@ -46,6 +46,7 @@ impl Segment {
         let keys = keys.filter(KeyPart::has_keys);
         let mut keys = keys.ok_or_else(|| Error::corruption(&self.path, 0, what))?;
         keys.load_filter_within(memory, wait_mode).await?;
+        keys.keep_open();
         Ok(Arc::clone(self.keys.get_or_init(|| Arc::new(keys))))
     }
 
