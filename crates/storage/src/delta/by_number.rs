@@ -7,7 +7,7 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode, history};
 
-use super::encoded::Place;
+use super::encoded::{EncodedRows, Place};
 use super::node::{Arena, Chunk, Node};
 use super::{Delta, Entry};
 use crate::error::Result;
@@ -89,6 +89,10 @@ impl Found {
             Self::Sealed(chunk) => chunk,
             Self::Open(row, from) => return Ok(adapted(&row, &from, schema)),
         };
+        // Making columns of all its rows would take a reader of one row too long.
+        if let Some((row, from)) = chunk.unconverted_row(number) {
+            return Ok(adapted(&row, &from, schema));
+        }
         let at = (number - chunk.first_row) as usize;
         let mut batches = Vec::new();
         chunk.columns().select(std::slice::from_ref(&(at..at + 1)), &mut batches)?;
@@ -99,30 +103,53 @@ impl Found {
     }
 }
 
+impl Chunk {
+    /// A row with its columns' definition, as long as the rows are not converted.
+    fn unconverted_row(&self, number: u64) -> Option<(Vec<u8>, Arc<TableSchema>)> {
+        let encoded = self.encoded.lock();
+        let in_chunk = number - self.first_row;
+        let (at, entry) = entry_of(&self.entries, in_chunk);
+        let schema = &self.schemas[usize::from(entry.schema)];
+        let row = row_of(&self.entries, encoded.as_ref()?, at, in_chunk, schema);
+        Some((row, Arc::clone(schema)))
+    }
+}
+
 impl Arena {
     /// A row with its columns, and the LSN of its record.
     fn row(&self, number: u64) -> Option<(Lsn, Found)> {
         let in_arena = number.checked_sub(self.first_row)?;
         let (at, entry) = entry_of(&self.entries, in_arena);
-        let bytes = match entry.place {
-            Place::Shared { index } => &self.encoded.shared[index as usize][..],
-            Place::Arena { end } => {
-                let before = self.entries[..at].iter().rev().find_map(|entry| match entry.place {
-                    Place::Arena { end } => Some(end as usize),
-                    Place::Shared { .. } => None,
-                });
-                &self.encoded.arena[before.unwrap_or(0)..end as usize]
-            }
-        };
         let schema = &self.schemas[usize::from(entry.schema)];
-        let (cells, mut rest) = (RowCells::new(schema), bytes);
-        let before = at.checked_sub(1).map_or(0, |before| self.entries[before].rows_end);
-        for _ in u64::from(before)..in_arena {
-            rest = &rest[cells.row_bytes(rest)..];
-        }
-        let row = rest[..cells.row_bytes(rest)].to_vec();
+        let row = row_of(&self.entries, &self.encoded, at, in_arena, schema);
         Some((entry.lsn, Found::Open(row, Arc::clone(schema))))
     }
+}
+
+/// The row with this index among those of `entries`, which is of the entry at `at`.
+fn row_of(
+    entries: &[Entry],
+    encoded: &EncodedRows,
+    at: usize,
+    row: u64,
+    schema: &TableSchema,
+) -> Vec<u8> {
+    let bytes = match entries[at].place {
+        Place::Shared { index } => &encoded.shared[index as usize][..],
+        Place::Arena { end } => {
+            let before = entries[..at].iter().rev().find_map(|entry| match entry.place {
+                Place::Arena { end } => Some(end as usize),
+                Place::Shared { .. } => None,
+            });
+            &encoded.arena[before.unwrap_or(0)..end as usize]
+        }
+    };
+    let (cells, mut rest) = (RowCells::new(schema), bytes);
+    let before = at.checked_sub(1).map_or(0, |before| entries[before].rows_end);
+    for _ in u64::from(before)..row {
+        rest = &rest[cells.row_bytes(rest)..];
+    }
+    rest[..cells.row_bytes(rest)].to_vec()
 }
 
 /// The entry that has a row, and its index.

@@ -144,7 +144,7 @@ pub struct Chunk {
     pub(super) events: Vec<(Lsn, Event)>,
     pub(super) schemas: Vec<Arc<TableSchema>>,
     /// The rows until they are columns.
-    encoded: Mutex<Option<EncodedRows>>,
+    pub(super) encoded: Mutex<Option<EncodedRows>>,
     permit: Mutex<Option<Permit>>,
     /// Whether its rows are in files, so that only snapshots need it.
     retired: AtomicBool,
