@@ -327,16 +327,16 @@ impl Ddl {
         Ok(changed)
     }
 
-    /// Changes users in metadata, on a thread that may block.
+    /// Changes users in metadata, on a thread that may block: all that `change` does, or nothing.
     ///
     /// # Errors
-    /// Those of `change`.
+    /// Those of `change`, and those of metadata.
     pub async fn change_users<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
+        change: impl FnOnce(&mut UserAdmin) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let store = Arc::clone(&self.store);
-        let change = move || change(&store.meta().user_admin());
+        let change = move || store.meta().change_users(change);
         let answer = task::run(self.store.pool(), change).await?;
         self.settler.show_catalog();
         Ok(answer)

@@ -68,6 +68,27 @@ fn state(meta: &Meta) -> (Arc<Catalog>, Vec<StoredTable>) {
     (meta.catalog(), meta.fold().tables())
 }
 
+/// Performs a step about users.
+fn on_users(meta: &Meta, step: &Step) -> freshet_base::Result<String> {
+    meta.change_users(|users| match step {
+        Step::CreateUser(user) => {
+            let auth = AuthData { native: Some([*user; 20]), ..AuthData::default() };
+            let made = users.create_user(&Account::root(), &account(*user), auth, false);
+            made.map(|_| "made".to_owned())
+        }
+        Step::Grant(user, table) => {
+            let select = Privileges::NONE.with(Privilege::Select);
+            let object = GrantObject::Table("d0".to_owned(), format!("t{table}"));
+            users.grant(&account(*user), select, &object).map(|()| "granted".to_owned())
+        }
+        Step::DropUser(user) => {
+            let dropped = users.drop_user(&Account::root(), &account(*user), true);
+            dropped.map(|was| was.to_string())
+        }
+        other => unreachable!("{other:?} is about no user"),
+    })
+}
+
 /// Performs a step; returns the result as text, so that two stores can be compared.
 fn apply(meta: &Meta, step: &Step) -> String {
     let name = |db: u8| format!("d{db}");
@@ -75,7 +96,6 @@ fn apply(meta: &Meta, step: &Step) -> String {
         let catalog = meta.catalog();
         catalog.table(&name(*db), &format!("t{table}")).cloned()
     };
-    let users = meta.user_admin();
     let words = |result: freshet_base::Result<String>| result.unwrap_or_else(|e| e.to_string());
     let alter =
         |table, change| meta.alter(table, &[change]).map(|schema| schema.version.to_string());
@@ -121,22 +141,8 @@ fn apply(meta: &Meta, step: &Step) -> String {
             let pairs = [("group_commit_interval_ms".to_owned(), ms.to_string())];
             words(meta.set_properties(table.id, &pairs).map(|()| "set".to_owned()))
         }),
-        Step::CreateUser(user) => {
-            let auth = AuthData { native: Some([*user; 20]), ..AuthData::default() };
-            let made = users.create_user(&Account::root(), &account(*user), auth, false);
-            words(made.map(|_| "made".to_owned()))
-        }
-        Step::Grant(user, table) => {
-            let select = Privileges::NONE.with(Privilege::Select);
-            let object = GrantObject::Table("d0".to_owned(), format!("t{table}"));
-            let granted = users.grant(&account(*user), select, &object);
-            words(granted.map(|()| "granted".to_owned()))
-        }
         Step::Checkpoint => words(meta.checkpoint().map(|()| "written".to_owned())),
-        Step::DropUser(user) => {
-            let dropped = users.drop_user(&Account::root(), &account(*user), true);
-            words(dropped.map(|was| was.to_string()))
-        }
+        Step::CreateUser(_) | Step::Grant(..) | Step::DropUser(_) => words(on_users(meta, step)),
     }
 }
 

@@ -21,12 +21,17 @@ pub enum DefaultRoles {
     These(Vec<Account>),
 }
 
-impl UserAdmin<'_> {
+impl UserAdmin {
     /// CREATE ROLE by `by`; returns whether it existed (IF NOT EXISTS).
     ///
     /// # Errors
     /// 1227 if `by` may not create it, 1396 if it exists or is invalid.
-    pub fn create_role(&self, by: Actor<'_>, role: &Account, if_not_exists: bool) -> Result<bool> {
+    pub fn create_role(
+        &mut self,
+        by: Actor<'_>,
+        role: &Account,
+        if_not_exists: bool,
+    ) -> Result<bool> {
         let user = User { locked: true, ..User::new(role.clone(), AuthData::default()) };
         self.create(by, user, if_not_exists, "CREATE ROLE")
     }
@@ -35,7 +40,7 @@ impl UserAdmin<'_> {
     ///
     /// # Errors
     /// 1227 if `by` may not drop it, 1396 if it does not exist or is `root`.
-    pub fn drop_role(&self, by: Actor<'_>, role: &Account, if_exists: bool) -> Result<bool> {
+    pub fn drop_role(&mut self, by: Actor<'_>, role: &Account, if_exists: bool) -> Result<bool> {
         self.remove(by, role, if_exists, "DROP ROLE")
     }
 
@@ -46,7 +51,7 @@ impl UserAdmin<'_> {
     /// 1227 if `by` may not grant it, 3523 if the role or account does not exist, 3527 if the role
     /// would be granted to itself, 1396 beyond the limit.
     pub fn grant_role(
-        &self,
+        &mut self,
         by: Actor<'_>,
         role: &Account,
         account: &Account,
@@ -81,7 +86,7 @@ impl UserAdmin<'_> {
     ///
     /// # Errors
     /// 1227 if `by` may not revoke it, 3523 if the role or account does not exist.
-    pub fn revoke_role(&self, by: Actor<'_>, role: &Account, account: &Account) -> Result<()> {
+    pub fn revoke_role(&mut self, by: Actor<'_>, role: &Account, account: &Account) -> Result<()> {
         self.change_known(account, |catalog, mut user| {
             require(catalog, role)?;
             check_may_grant(catalog, by, role)?;
@@ -97,7 +102,7 @@ impl UserAdmin<'_> {
     /// 1227 if `by` may not change the account, 3523 if it does not exist, 3530 if a role is not
     /// granted to it.
     pub fn set_default_roles(
-        &self,
+        &mut self,
         by: Actor<'_>,
         account: &Account,
         roles: &DefaultRoles,
@@ -121,12 +126,11 @@ impl UserAdmin<'_> {
     }
 
     fn change_known(
-        &self,
+        &mut self,
         account: &Account,
         edit: impl FnOnce(&Catalog, User) -> Result<User>,
     ) -> Result<()> {
-        let catalog = self.catalog();
-        require(&catalog, account)?;
+        require(self.catalog(), account)?;
         self.change_user(account, "GRANT", edit)
     }
 }

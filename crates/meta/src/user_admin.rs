@@ -1,7 +1,5 @@
 //! Statements that change users and grants.
 
-use std::sync::Arc;
-
 use freshet_base::{Result, bail, err};
 
 use crate::authorize::{Actor, Object, authorize, authorize_over, require_rank};
@@ -20,22 +18,53 @@ const USER_CHARS_MAX: usize = 32;
 /// Maximum length of a host pattern, in characters.
 const HOST_CHARS_MAX: usize = 255;
 
-/// The users in metadata, for statements that change them. Nothing else can be reached from here.
-pub struct UserAdmin<'a>(&'a Meta);
+/// The users in metadata, for a statement that changes them. Nothing else can be reached from here.
+pub struct UserAdmin {
+    /// As it is behind the changes that were made so far.
+    catalog: Catalog,
+    edits: Vec<Edit>,
+}
 
-impl Meta {
-    pub fn user_admin(&self) -> UserAdmin<'_> {
-        UserAdmin(self)
+/// A change of one account.
+enum Edit {
+    Put(User),
+    Remove(Account),
+}
+
+impl Edit {
+    fn apply(&self, catalog: &mut Catalog) {
+        match self {
+            Self::Put(user) => catalog.put_user(user.clone()),
+            Self::Remove(account) => catalog.remove_user(account),
+        }
     }
 }
 
-impl UserAdmin<'_> {
+impl Meta {
+    /// Makes all changes of a statement about users in one commit, or none of them.
+    ///
+    /// # Errors
+    /// Those of `plan`, and when the disk is full.
+    pub fn change_users<T>(&self, plan: impl FnOnce(&mut UserAdmin) -> Result<T>) -> Result<T> {
+        self.change(|catalog| {
+            let mut users = UserAdmin { catalog: catalog.clone(), edits: Vec::new() };
+            let answer = plan(&mut users)?;
+            let edits = users.edits;
+            let changes = !edits.is_empty();
+            let apply =
+                move |catalog: &mut Catalog| edits.iter().for_each(|edit| edit.apply(catalog));
+            Ok((changes.then(|| Change::of_catalog(apply)), answer))
+        })
+    }
+}
+
+impl UserAdmin {
     /// CREATE USER by `by`; returns whether the user existed (IF NOT EXISTS).
     ///
     /// # Errors
     /// 1227 if `by` may not create it, 1396 if it exists or is invalid.
     pub fn create_user<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         auth: AuthData,
@@ -50,7 +79,7 @@ impl UserAdmin<'_> {
     /// # Errors
     /// As [`Self::create_user`].
     pub fn create_with_options<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         user: User,
         if_not_exists: bool,
@@ -60,31 +89,31 @@ impl UserAdmin<'_> {
 
     /// Creates a user or a role.
     pub(crate) fn create(
-        &self,
+        &mut self,
         by: Actor<'_>,
         user: User,
         if_not_exists: bool,
         operation: &str,
     ) -> Result<bool> {
-        let account = user.account.clone();
-        self.0.change(|catalog| {
-            authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
-            if catalog.user(&account).is_some() {
-                match if_not_exists {
-                    true => return Ok((None, true)),
-                    false => bail!(CannotUser, "Operation {operation} failed for {account}"),
-                }
+        let (catalog, account) = (&self.catalog, &user.account);
+        authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
+        if catalog.user(account).is_some() {
+            match if_not_exists {
+                true => return Ok(true),
+                false => bail!(CannotUser, "Operation {operation} failed for {account}"),
             }
-            check_account(&account, operation)?;
-            // An account with the same name and a more specific host takes precedence over the
-            // existing one.
-            let namesakes = catalog.users().filter(|user| user.account.name == account.name);
-            namesakes.into_iter().try_for_each(|user| require_rank(catalog, by, &user.account))?;
-            if catalog.users().count() >= USERS_MAX {
-                bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
-            }
-            Ok((Some(put_user(user)), false))
-        })
+        }
+        check_account(account, operation)?;
+        // An account with the same name and a more specific host takes precedence over the existing
+        // one.
+        for namesake in catalog.users().filter(|user| user.account.name == account.name) {
+            require_rank(catalog, by, &namesake.account)?;
+        }
+        if catalog.users().count() >= USERS_MAX {
+            bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
+        }
+        self.edit(Edit::Put(user));
+        Ok(false)
     }
 
     /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by `by`, which may always change
@@ -93,7 +122,7 @@ impl UserAdmin<'_> {
     /// # Errors
     /// 1227 if `by` may not change it, 1396 if it does not exist.
     pub fn set_auth<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         auth: AuthData,
@@ -114,7 +143,7 @@ impl UserAdmin<'_> {
     /// # Errors
     /// 1227 if `by` may not change it; 1396 if it does not exist, and to lock `root`.
     pub fn set_options<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         options: &[UserOption],
@@ -138,7 +167,7 @@ impl UserAdmin<'_> {
     /// # Errors
     /// 1227 if `by` may not change it, 1396 if it does not exist.
     pub fn require_tls<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         tls: TlsRequirement,
@@ -156,7 +185,7 @@ impl UserAdmin<'_> {
     /// # Errors
     /// 1227 if `by` may not drop it, 1396 if it does not exist or is `root`.
     pub fn drop_user<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         if_exists: bool,
@@ -166,27 +195,24 @@ impl UserAdmin<'_> {
 
     /// Removes a user or a role.
     pub(crate) fn remove(
-        &self,
+        &mut self,
         by: Actor<'_>,
         account: &Account,
         if_exists: bool,
         operation: &str,
     ) -> Result<bool> {
-        self.0.change(|catalog| {
-            authorize_over(catalog, by, account)?;
-            if *account == Account::root() {
-                bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
+        authorize_over(&self.catalog, by, account)?;
+        if *account == Account::root() {
+            bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
+        }
+        if self.catalog.user(account).is_none() {
+            match if_exists {
+                true => return Ok(false),
+                false => bail!(CannotUser, "Operation {operation} failed for {account}"),
             }
-            if catalog.user(account).is_none() {
-                match if_exists {
-                    true => return Ok((None, false)),
-                    false => bail!(CannotUser, "Operation {operation} failed for {account}"),
-                }
-            }
-            let account = account.clone();
-            let change = Change::of_catalog(move |catalog| catalog.remove_user(&account));
-            Ok((Some(change), true))
-        })
+        }
+        self.edit(Edit::Remove(account.clone()));
+        Ok(true)
     }
 
     /// GRANT, by an account that may.
@@ -194,7 +220,7 @@ impl UserAdmin<'_> {
     /// # Errors
     /// 1396 if the user does not exist.
     pub fn grant(
-        &self,
+        &mut self,
         account: &Account,
         privileges: Privileges,
         object: &GrantObject,
@@ -218,7 +244,7 @@ impl UserAdmin<'_> {
     /// 1227 if `by` lacks privileges of the account, 1396 if the user does not exist, or for
     /// privileges of `root` on the server.
     pub fn revoke<'a>(
-        &self,
+        &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         privileges: Privileges,
@@ -239,28 +265,29 @@ impl UserAdmin<'_> {
         })
     }
 
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.0.catalog()
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     pub(crate) fn change_user(
-        &self,
+        &mut self,
         account: &Account,
         operation: &str,
-        edit: impl FnOnce(&Catalog, User) -> Result<User>,
+        change: impl FnOnce(&Catalog, User) -> Result<User>,
     ) -> Result<()> {
-        self.0.change(|catalog| {
-            let user = catalog
-                .user(account)
-                .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
-            let user = edit(catalog, user.as_ref().clone())?;
-            Ok((Some(put_user(user)), ()))
-        })
+        let catalog = &self.catalog;
+        let user = catalog
+            .user(account)
+            .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
+        let user = change(catalog, user.as_ref().clone())?;
+        self.edit(Edit::Put(user));
+        Ok(())
     }
-}
 
-fn put_user(user: User) -> Change {
-    Change::of_catalog(move |catalog| catalog.put_user(user.clone()))
+    fn edit(&mut self, edit: Edit) {
+        edit.apply(&mut self.catalog);
+        self.edits.push(edit);
+    }
 }
 
 fn check_account(account: &Account, operation: &str) -> Result<()> {

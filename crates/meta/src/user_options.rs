@@ -75,9 +75,8 @@ impl UserOptions {
             UserOption::FailedLogins(max) => self.failed_logins.max = max,
             UserOption::LockTime(lock) => self.failed_logins.lock = lock,
             UserOption::Expired => self.is_expired = true,
-            UserOption::LifetimeDays(days) => {
-                (self.is_expired, self.lifetime_days) = (false, days);
-            }
+            // What has expired stays so until the password is changed, as in MySQL.
+            UserOption::LifetimeDays(days) => self.lifetime_days = days,
         }
         self
     }

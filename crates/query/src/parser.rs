@@ -16,6 +16,7 @@ mod infile;
 mod insert;
 mod into;
 mod items;
+mod kinds;
 mod load;
 mod partition;
 mod placement;
@@ -193,21 +194,6 @@ pub enum Statement {
     SideEffects(Select),
     /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
     Nothing(&'static str),
-}
-
-impl Statement {
-    /// Whether it can be prepared: neither is about prepared statements itself, nor asks the client
-    /// for a file.
-    pub fn can_be_prepared(&self) -> bool {
-        let is_about_prepared =
-            matches!(self, Self::Prepare { .. } | Self::Execute { .. } | Self::Deallocate(_));
-        !is_about_prepared && !matches!(self, Self::LoadData(_))
-    }
-
-    /// Whether it may change the current database.
-    pub fn moves_session(&self) -> bool {
-        matches!(self, Self::Use(_) | Self::DropDatabase { .. })
-    }
 }
 
 /// A statement and its text.

@@ -16,7 +16,7 @@ use freshet_ingest::Engine;
 use freshet_meta::{Account, UserLimits};
 use parking_lot::Mutex;
 
-/// Above this number of accounts, unused entries are removed.
+/// From this number of accounts on, those are looked for that nothing has to be remembered of.
 const FORGOTTEN_FROM: usize = 1024;
 const HOUR: Duration = Duration::from_secs(3600);
 /// The retry time in errors that pass when other requests of the account finish.
@@ -34,10 +34,18 @@ pub struct MemoryLimits {
 }
 
 pub struct Accounts {
-    all: Mutex<HashMap<Account, Arc<AccountUsage>>>,
+    all: Mutex<Usages>,
     kept: Budget,
     kept_bytes_max: u64,
     receiving_bytes_max: u64,
+}
+
+/// By account. They are as many as there are clients, and accounts with limits by the hour that did
+/// something in it: dropped ones are forgotten, so there are not more than accounts.
+struct Usages {
+    by_account: HashMap<Account, Arc<AccountUsage>>,
+    /// At this number those are removed that are not needed.
+    full: usize,
 }
 
 /// What the clients of one account use.
@@ -65,10 +73,22 @@ pub enum Hourly {
 
 #[derive(Default)]
 struct Hour {
+    /// Of the monotonic clock.
     began: Duration,
     queries: u32,
     updates: u32,
     connections: u32,
+}
+
+impl Hour {
+    fn is_over(&self, now: Duration) -> bool {
+        now.saturating_sub(self.began) >= HOUR
+    }
+
+    /// Whether there is something in it to remember.
+    fn counts(&self, now: Duration) -> bool {
+        !self.is_over(now) && self.queries.max(self.updates).max(self.connections) > 0
+    }
 }
 
 /// The right to run one stream load; released on drop.
@@ -89,7 +109,7 @@ impl AccountUsage {
             return Ok(());
         }
         let mut hour = self.hour.lock();
-        if now.saturating_sub(hour.began) >= HOUR {
+        if hour.is_over(now) {
             *hour = Hour { began: now, ..Hour::default() };
         }
         let counted = match what {
@@ -141,7 +161,7 @@ impl Accounts {
         let all = limits.client_memory.bytes();
         let or = |limit: Option<ByteSize>, default: u64| limit.map_or(default, ByteSize::bytes);
         Arc::new(Self {
-            all: Mutex::default(),
+            all: Mutex::new(Usages { by_account: HashMap::new(), full: FORGOTTEN_FROM }),
             kept: Budget::new("client_memory", all),
             kept_bytes_max: or(limits.account_memory, all / 4 * 3).min(all),
             receiving_bytes_max: or(limits.account_receive_memory, write_bytes / 2),
@@ -149,13 +169,16 @@ impl Accounts {
     }
 
     /// The usage of `account`, created on first use.
-    pub fn of(&self, account: &Account) -> Arc<AccountUsage> {
+    pub fn of(&self, account: &Account, now: Duration) -> Arc<AccountUsage> {
         let mut all = self.all.lock();
-        if let Some(usage) = all.get(account) {
+        if let Some(usage) = all.by_account.get(account) {
             return Arc::clone(usage);
         }
-        if all.len() >= FORGOTTEN_FROM {
-            all.retain(|_, usage| Arc::strong_count(usage) > 1);
+        if all.by_account.len() >= all.full {
+            let is_used = |usage: &Arc<AccountUsage>| Arc::strong_count(usage) > 1;
+            all.by_account.retain(|_, usage| is_used(usage) || usage.hour.lock().counts(now));
+            // So that few of those who come look through all.
+            all.full = FORGOTTEN_FROM.max(2 * all.by_account.len());
         }
         let usage = Arc::new(AccountUsage {
             account: account.clone(),
@@ -165,8 +188,15 @@ impl Accounts {
             loads: AtomicUsize::new(0),
             hour: Mutex::default(),
         });
-        all.insert(account.clone(), Arc::clone(&usage));
+        all.by_account.insert(account.clone(), Arc::clone(&usage));
         usage
+    }
+
+    /// Forgets what an account did in this hour.
+    pub fn forget_hour(&self, account: &Account) {
+        if let Some(usage) = self.all.lock().by_account.get(account) {
+            *usage.hour.lock() = Hour::default();
+        }
     }
 
     /// Session memory of all clients.

@@ -313,6 +313,7 @@ impl Values<'_> {
             Ok(_) | Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
+        session.count_update()?;
         encoded(session, target, done)?;
         if let Some(hint) = self.hint {
             session.tell_hint(hint);

@@ -257,7 +257,7 @@ impl Session {
         let variables = shared.globals.load();
         let settings = Settings::of(&variables, 0);
         let statement_deadline = StatementDeadline::of_query(&settings, &**shared.engine.clock());
-        let usage = shared.accounts.of(&client.account);
+        let usage = shared.accounts.of(&client.account, shared.engine.clock().now());
         let mut session = Self {
             user_variables_kept: SessionMemory::new(&usage),
             usage,
@@ -367,7 +367,7 @@ impl Session {
 
     /// Turns it into a new session of another account.
     pub fn move_to_account(&mut self, account: Account) {
-        self.usage = self.shared.accounts.of(&account);
+        self.usage = self.shared.accounts.of(&account, self.shared.engine.clock().now());
         self.client.account = account;
         self.database = None;
         self.reset();

@@ -225,7 +225,7 @@ impl Shared {
     ) -> Result<()> {
         let limits = self.user_limits(account);
         let now = self.engine.clock().now();
-        self.accounts.of(account).count(&limits, Hourly::Connections, now)?;
+        self.accounts.of(account, now).count(&limits, Hourly::Connections, now)?;
         let slots = SlotLimits { own: own_connections(&limits), ..*slots };
         slot.assign(account, &slots, is_admin)
     }

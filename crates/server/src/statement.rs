@@ -199,9 +199,16 @@ async fn texts(
         }
     };
     let mut left = statements.len();
-    for statement in statements {
+    for (at, statement) in statements.into_iter().enumerate() {
         left -= 1;
         let more = left > 0;
+        // The first is counted with its command.
+        if at > 0
+            && let Err(error) = session.count_query()
+        {
+            failed(session, output, &error);
+            return Ok(());
+        }
         let done = match &statement.statement {
             Statement::Execute { name, using } => {
                 named::execute(session, name, using, more, output).await?
@@ -289,7 +296,9 @@ async fn one(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
-    begin(session, statement);
+    if let Err(error) = begin(session, statement) {
+        return Ok(Err(error));
+    }
     let began = began(session, &statement.statement);
     let replied = match &statement.statement {
         Statement::LoadData(load) => Box::pin(load::load_data(session, load, output)).await?,
@@ -306,12 +315,20 @@ async fn one(
     answered
 }
 
-/// Makes the session ready for a statement: its warnings, its hint, its deadline.
-fn begin(session: &mut Session, statement: &Parsed) {
+/// Makes the session ready for a statement: its warnings, its hint, its deadline. The one place
+/// where it is refused for what the options of the account say; loads that are answered without a
+/// tree count themselves.
+///
+/// # Errors
+/// 1820 and 1226.
+fn begin(session: &mut Session, statement: &Parsed) -> Result<()> {
     session.diagnostics.shown = matches!(&statement.statement, Statement::Show(show)
         if matches!(show.what, ShowWhat::Warnings { .. }));
     if !session.diagnostics.shown {
         session.diagnostics.clear();
+    }
+    session.check_statement(&statement.statement)?;
+    if !session.diagnostics.shown {
         begin_hint(session, statement);
     }
     session.info.clear();
@@ -321,6 +338,7 @@ fn begin(session: &mut Session, statement: &Parsed) {
         &**session.shared.engine.clock(),
     );
     count(session, &statement.statement);
+    Ok(())
 }
 
 /// Heeds the hint of a statement until `end_hint`. Of SET and of what begins and ends transactions

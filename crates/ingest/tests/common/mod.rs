@@ -225,7 +225,7 @@ pub fn fill(store: &Store) {
     let engine = store.open();
     let auth = AuthData { sha2_slow: Some(SLOW_HASH.to_owned()), ..AuthData::default() };
     let user =
-        move |admin: &UserAdmin<'_>| admin.create_user(&Account::root(), &account(), auth, false);
+        move |admin: &mut UserAdmin| admin.create_user(&Account::root(), &account(), auth, false);
     block_on(engine.ddl().change_users(user)).unwrap();
     alter(&engine);
     for name in ["filed", "trickle", "emptied"] {

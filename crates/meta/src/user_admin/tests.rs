@@ -20,11 +20,15 @@ fn a_new_store_has_root_with_all_and_the_empty_password() {
     for &privilege in Privilege::ALL {
         authorize(&catalog, &root(), privilege, Object::Server).unwrap();
     }
-    assert!(meta.user_admin().drop_user(&root(), &root(), true).is_err());
+    assert!(meta.change_users(|users| users.drop_user(&root(), &root(), true)).is_err());
     assert!(
-        meta.user_admin()
-            .revoke(&root(), &root(), Privileges::all(), &GrantObject::Server)
-            .is_err()
+        meta.change_users(|users| users.revoke(
+            &root(),
+            &root(),
+            Privileges::all(),
+            &GrantObject::Server
+        ))
+        .is_err()
     );
 }
 
@@ -33,29 +37,41 @@ fn users_are_created_changed_and_dropped() {
     let meta = meta();
     let app = Account { name: "app".to_owned(), host: "10.%".to_owned() };
     let auth = AuthData { native: Some([1; 20]), ..AuthData::default() };
-    assert!(!meta.user_admin().create_user(&root(), &app, auth.clone(), false).unwrap());
+    assert!(
+        !meta.change_users(|users| users.create_user(&root(), &app, auth.clone(), false)).unwrap()
+    );
     assert_eq!(
-        meta.user_admin()
-            .create_user(&root(), &app, auth.clone(), false)
+        meta.change_users(|users| users.create_user(&root(), &app, auth.clone(), false))
             .unwrap_err()
             .code()
             .errno(),
         1396
     );
-    assert!(meta.user_admin().create_user(&root(), &app, AuthData::default(), true).unwrap());
+    assert!(
+        meta.change_users(|users| users.create_user(&root(), &app, AuthData::default(), true))
+            .unwrap()
+    );
     assert_eq!(meta.catalog().user(&app).unwrap().auth, auth);
-    meta.user_admin().set_auth(&root(), &app, AuthData::default()).unwrap();
+    meta.change_users(|users| users.set_auth(&root(), &app, AuthData::default())).unwrap();
     assert!(meta.catalog().user(&app).unwrap().auth.is_empty_password());
     assert!(meta.catalog().user_for("app", "11.0.0.1").is_none());
     assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
-    assert!(meta.user_admin().drop_user(&root(), &app, false).unwrap());
-    assert!(!meta.user_admin().drop_user(&root(), &app, true).unwrap());
-    assert_eq!(meta.user_admin().drop_user(&root(), &app, false).unwrap_err().code().errno(), 1396);
-    assert_eq!(meta.user_admin().set_auth(&root(), &app, auth).unwrap_err().code().errno(), 1396);
+    assert!(meta.change_users(|users| users.drop_user(&root(), &app, false)).unwrap());
+    assert!(!meta.change_users(|users| users.drop_user(&root(), &app, true)).unwrap());
+    assert_eq!(
+        meta.change_users(|users| users.drop_user(&root(), &app, false))
+            .unwrap_err()
+            .code()
+            .errno(),
+        1396
+    );
+    assert_eq!(
+        meta.change_users(|users| users.set_auth(&root(), &app, auth)).unwrap_err().code().errno(),
+        1396
+    );
     let nobody = Account::anywhere("");
     assert_eq!(
-        meta.user_admin()
-            .create_user(&root(), &nobody, AuthData::default(), false)
+        meta.change_users(|users| users.create_user(&root(), &nobody, AuthData::default(), false))
             .unwrap_err()
             .code()
             .errno(),
@@ -68,7 +84,8 @@ fn the_account_with_the_most_exact_host_is_the_one() {
     let meta = meta();
     for host in ["%", "10.%", "10.0.0.7"] {
         let account = Account { name: "app".to_owned(), host: host.to_owned() };
-        meta.user_admin().create_user(&root(), &account, AuthData::default(), false).unwrap();
+        meta.change_users(|users| users.create_user(&root(), &account, AuthData::default(), false))
+            .unwrap();
     }
     let catalog = meta.catalog();
     let host = |client| catalog.user_for("app", client).unwrap().account.host.clone();
@@ -81,14 +98,16 @@ fn the_account_with_the_most_exact_host_is_the_one() {
 fn grants_add_up_and_are_shown() {
     let meta = meta();
     let app = Account::anywhere("app");
-    meta.user_admin().create_user(&root(), &app, AuthData::default(), false).unwrap();
+    meta.change_users(|users| users.create_user(&root(), &app, AuthData::default(), false))
+        .unwrap();
     let database = GrantObject::Database("d".to_owned());
     let table = GrantObject::Table("d".to_owned(), "a`b".to_owned());
-    meta.user_admin().grant(&app, one(Privilege::Select), &database).unwrap();
-    meta.user_admin()
-        .grant(&app, one(Privilege::Insert).with(Privilege::GrantOption), &database)
-        .unwrap();
-    meta.user_admin().grant(&app, Privileges::all(), &table).unwrap();
+    meta.change_users(|users| users.grant(&app, one(Privilege::Select), &database)).unwrap();
+    meta.change_users(|users| {
+        users.grant(&app, one(Privilege::Insert).with(Privilege::GrantOption), &database)
+    })
+    .unwrap();
+    meta.change_users(|users| users.grant(&app, Privileges::all(), &table)).unwrap();
     let shown = |meta: &Meta| meta.catalog().user(&app).unwrap().show_grants();
     assert_eq!(
         shown(&meta),
@@ -98,10 +117,11 @@ fn grants_add_up_and_are_shown() {
             "GRANT ALL PRIVILEGES ON `d`.`a``b` TO `app`@`%`",
         ]
     );
-    meta.user_admin()
-        .revoke(&root(), &app, Privileges::all().with(Privilege::GrantOption), &database)
-        .unwrap();
-    meta.user_admin().revoke(&root(), &app, one(Privilege::Drop), &table).unwrap();
+    meta.change_users(|users| {
+        users.revoke(&root(), &app, Privileges::all().with(Privilege::GrantOption), &database)
+    })
+    .unwrap();
+    meta.change_users(|users| users.revoke(&root(), &app, one(Privilege::Drop), &table)).unwrap();
     assert_eq!(shown(&meta).len(), 2);
     assert!(!shown(&meta)[1].contains("DROP"));
     let catalog = meta.catalog();
@@ -109,7 +129,10 @@ fn grants_add_up_and_are_shown() {
     assert!(may(Privilege::Insert) && !may(Privilege::Drop));
     let gone = Account::anywhere("gone");
     assert_eq!(
-        meta.user_admin().grant(&gone, Privileges::all(), &database).unwrap_err().code().errno(),
+        meta.change_users(|users| users.grant(&gone, Privileges::all(), &database))
+            .unwrap_err()
+            .code()
+            .errno(),
         1396
     );
 }
@@ -120,39 +143,57 @@ fn an_account_with_more_rights_is_out_of_reach() {
     let of = |name: &str, host: &str| Account { name: name.to_owned(), host: host.to_owned() };
     let (clerk, peer, chief) = (of("clerk", "%"), of("peer", "%"), of("chief", "%"));
     for account in [&clerk, &peer, &chief] {
-        meta.user_admin().create_user(&root(), account, AuthData::default(), false).unwrap();
+        meta.change_users(|users| users.create_user(&root(), account, AuthData::default(), false))
+            .unwrap();
     }
     let server = GrantObject::Server;
     let makes_users = one(Privilege::CreateUser);
-    meta.user_admin().grant(&clerk, makes_users.with(Privilege::Reload), &server).unwrap();
-    meta.user_admin().grant(&chief, makes_users.with(Privilege::Super), &server).unwrap();
+    meta.change_users(|users| users.grant(&clerk, makes_users.with(Privilege::Reload), &server))
+        .unwrap();
+    meta.change_users(|users| users.grant(&chief, makes_users.with(Privilege::Super), &server))
+        .unwrap();
     let errno = |result: Result<()>| result.map_or_else(|e| e.code().errno(), |()| 0);
     let auth = || AuthData { native: Some([7; 20]), ..AuthData::default() };
     for target in [root(), chief.clone()] {
-        assert_eq!(errno(meta.user_admin().set_auth(&clerk, &target, auth())), 1227);
-        assert_eq!(errno(meta.user_admin().drop_user(&clerk, &target, true).map(drop)), 1227);
-        assert_eq!(errno(meta.user_admin().revoke(&clerk, &target, makes_users, &server)), 1227);
+        assert_eq!(errno(meta.change_users(|users| users.set_auth(&clerk, &target, auth()))), 1227);
+        assert_eq!(
+            errno(meta.change_users(|users| users.drop_user(&clerk, &target, true)).map(drop)),
+            1227
+        );
+        assert_eq!(
+            errno(meta.change_users(|users| users.revoke(&clerk, &target, makes_users, &server))),
+            1227
+        );
         let shadow = of(&target.name, "127.0.0.1");
         assert_eq!(
-            errno(meta.user_admin().create_user(&clerk, &shadow, auth(), false).map(drop)),
+            errno(
+                meta.change_users(|users| users.create_user(&clerk, &shadow, auth(), false))
+                    .map(drop)
+            ),
             1227
         );
         assert!(meta.catalog().user(&target).unwrap().auth.is_empty_password());
     }
     assert_eq!(
-        errno(meta.user_admin().set_auth(&peer, &clerk, auth())),
+        errno(meta.change_users(|users| users.set_auth(&peer, &clerk, auth()))),
         1227,
         "without CREATE USER"
     );
     assert_eq!(
-        errno(meta.user_admin().create_user(&peer, &of("x", "%"), auth(), true).map(drop)),
+        errno(
+            meta.change_users(|users| users.create_user(&peer, &of("x", "%"), auth(), true))
+                .map(drop)
+        ),
         1227
     );
     // It may change its own password and those of accounts with no more privileges on the server.
-    assert_eq!(errno(meta.user_admin().set_auth(&peer, &peer, auth())), 0);
+    assert_eq!(errno(meta.change_users(|users| users.set_auth(&peer, &peer, auth()))), 0);
     let on_database = GrantObject::Database("d".to_owned());
-    meta.user_admin().grant(&peer, one(Privilege::Select), &on_database).unwrap();
-    assert_eq!(errno(meta.user_admin().set_auth(&clerk, &peer, auth())), 0);
-    assert_eq!(errno(meta.user_admin().drop_user(&clerk, &peer, false).map(drop)), 0);
-    assert_eq!(errno(meta.user_admin().set_auth(&root(), &chief, auth())), 0);
+    meta.change_users(|users| users.grant(&peer, one(Privilege::Select), &on_database)).unwrap();
+    assert_eq!(errno(meta.change_users(|users| users.set_auth(&clerk, &peer, auth()))), 0);
+    assert_eq!(
+        errno(meta.change_users(|users| users.drop_user(&clerk, &peer, false)).map(drop)),
+        0
+    );
+    assert_eq!(errno(meta.change_users(|users| users.set_auth(&root(), &chief, auth()))), 0);
 }

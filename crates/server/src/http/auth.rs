@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use freshet_base::{Result, bail, err};
-use freshet_meta::Account;
+use freshet_meta::{Account, User};
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
@@ -42,9 +42,22 @@ fn check_options(http: &Http, account: &Account) -> Result<()> {
              statement; connect by the MySQL protocol for it"
         );
     }
-    let limits = &user.options.limits;
+    count(http, user, Hourly::Queries)
+}
+
+/// Counts a request of an account that changes something. Statements count themselves.
+///
+/// # Errors
+/// 1226 at the limit.
+pub(super) fn count_update(http: &Http, account: &Account) -> Result<()> {
+    let catalog = http.engine.catalog();
+    catalog.user(account).map_or(Ok(()), |user| count(http, user, Hourly::Updates))
+}
+
+fn count(http: &Http, user: &User, what: Hourly) -> Result<()> {
+    let (limits, now) = (&user.options.limits, http.clock().now());
     match limits.is_hourly() {
-        true => http.accounts.of(account).count(limits, Hourly::Queries, http.clock().now()),
+        true => http.accounts.of(&user.account, now).count(limits, what, now),
         false => Ok(()),
     }
 }

@@ -42,7 +42,7 @@ use hyper::http::request::Parts;
 
 use super::Http;
 use super::answer::{self, json_reply};
-use super::auth::authenticate;
+use super::auth::{authenticate, count_update};
 use super::client::Client;
 use crate::load_book::{LoadKind, LoadNote};
 use body::{Body, BodyLimit, BodySize};
@@ -185,7 +185,7 @@ impl Load<'_> {
             table: request.table.clone(),
         });
         self.client.assign_slot(http, &account)?;
-        let usage = http.accounts.of(&account);
+        let usage = http.accounts.of(&account, http.clock().now());
         let _slot = usage.begin_load(http.account_loads_max())?;
         let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;
         let headers = &request.headers;
@@ -317,6 +317,7 @@ impl Load<'_> {
     }
 
     fn request(&self, asked: &Asked<'_>, account: &Account) -> Result<Request> {
+        count_update(self.http, account)?;
         let headers = &self.head.headers;
         match asked {
             Asked::StreamLoad { database, table } => {

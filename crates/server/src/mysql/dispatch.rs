@@ -105,15 +105,12 @@ impl Dispatcher<'_> {
     /// Refuses what the options of the account do not allow; commands without an answer pass.
     fn check_options(&mut self, command: &Command<'_>) -> Result<()> {
         match command {
-            Command::Query(sql) | Command::Prepare(sql) => self.session.check_options(sql),
-            Command::Execute(execute) => {
-                let statement = self.statements.get(execute.statement_id, "mysqld_stmt_execute")?;
-                self.session.check_options(statement.sql.as_bytes())
-            }
+            // What it may do is known when it is parsed.
+            Command::Query(_) | Command::Prepare(_) | Command::Execute(_) => {}
             Command::InitDb(_)
             | Command::FieldList { .. }
             | Command::ProcessKill(_)
-            | Command::Fetch { .. } => self.session.check_options(b""),
+            | Command::Fetch { .. } => self.session.require_password()?,
             Command::Quit
             | Command::Ping
             | Command::ChangeUser(_)
@@ -122,8 +119,9 @@ impl Dispatcher<'_> {
             | Command::ResetStatement(_)
             | Command::ResetConnection
             | Command::SetMultiStatements(_)
-            | Command::Statistics => Ok(()),
+            | Command::Statistics => return Ok(()),
         }
+        self.session.count_query()
     }
 
     async fn execute(&mut self, execute: &Execute<'_>) -> Next {
@@ -138,7 +136,11 @@ impl Dispatcher<'_> {
             self.failed(&error);
             return Next::Answered;
         }
-        let done = statement.insert(self.session, execute).await;
+        let is_free = !self.session.must_change_password;
+        let done = match is_free {
+            true => statement.insert(self.session, execute).await,
+            false => Ok(None),
+        };
         let parameters = match &done {
             Ok(None) => Some(statement::parameters_of(execute, statement)),
             Ok(Some(_)) | Err(_) => None,
@@ -150,7 +152,8 @@ impl Dispatcher<'_> {
                 let asked = (statement.sql.as_str(), parameters.as_slice());
                 let database = statement.database.as_deref();
                 let (session, writer) = (&mut *self.session, &mut *self.writer);
-                let is_plain = matches!(statement.kind, Kind::Other(_)) && !execute.cursor;
+                let is_plain =
+                    is_free && matches!(statement.kind, Kind::Other(_)) && !execute.cursor;
                 if is_plain && point::answer_prepared(session, database, asked, writer).await {
                     statement.close_cursor();
                     return Next::Answered;
@@ -184,6 +187,9 @@ impl Dispatcher<'_> {
     }
 
     async fn query(&mut self, sql: &[u8]) -> Next {
+        if self.session.must_change_password {
+            return self.planned(sql);
+        }
         if let Some(control) = Control::of(sql) {
             self.session.diagnostics.clear();
             let statements = &self.session.shared.metrics().statements;
@@ -201,13 +207,7 @@ impl Dispatcher<'_> {
         loop {
             let done = match insert::text(self.session, self.inserts, rest, multi).await {
                 Ok(Some(done)) => done,
-                Ok(None) => match text::utf8(rest, self.session.settings.dialect) {
-                    Ok(sql) => return Next::Run(Request::Query(sql.into_owned())),
-                    Err(error) => {
-                        self.failed(&error);
-                        return Next::Answered;
-                    }
-                },
+                Ok(None) => return self.planned(rest),
                 Err(error) => {
                     self.failed(&error);
                     return Next::Answered;
@@ -219,6 +219,21 @@ impl Dispatcher<'_> {
             self.loaded(done.rows, StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more));
             if !more {
                 return Next::Answered;
+            }
+            if let Err(error) = self.session.count_query() {
+                self.failed(&error);
+                return Next::Answered;
+            }
+        }
+    }
+
+    /// Leaves a text to the statement threads.
+    fn planned(&mut self, sql: &[u8]) -> Next {
+        match text::utf8(sql, self.session.settings.dialect) {
+            Ok(sql) => Next::Run(Request::Query(sql.into_owned())),
+            Err(error) => {
+                self.failed(&error);
+                Next::Answered
             }
         }
     }
@@ -237,7 +252,8 @@ impl Dispatcher<'_> {
             }
         };
         // What a hint sets or tells at each execution is done by the statement threads.
-        let plain = Hinted::of(sql).is_none_or(|hint| !hint.changes_session() && !hint.has_notes());
+        let plain = Hinted::of(sql).is_none_or(|hint| !hint.changes_session() && !hint.has_notes())
+            && !self.session.must_change_password;
         let insert = plain.then(|| PreparedInsert::parse(sql, dialect, database)).flatten();
         let Some(mut insert) = insert else {
             return Next::Run(Request::Prepare { sql: text, parameters });

@@ -237,6 +237,7 @@ impl Prepared {
             Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
+        session.count_update()?;
         insert::encoded(session, target, scanned.encoded)?;
         let grouping = match &prepared.label {
             Some(label) => Grouping::labelled(session, target, label).await?,

@@ -27,6 +27,6 @@ pub async fn run(session: &mut Session, sql: String) -> Result<Reply> {
         }
         _ => {}
     }
-    begin(session, statement);
+    begin(session, statement)?;
     Box::pin(reply(session, statement, Vec::new())).await
 }

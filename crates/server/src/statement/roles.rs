@@ -22,6 +22,10 @@ pub async fn run(session: &mut Session, statement: &RoleStatement) -> Result<Rep
     if let RoleStatement::Create { .. } | RoleStatement::Drop { .. } = statement {
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
+    let dropped = match &statement {
+        RoleStatement::Drop { roles, .. } => roles.clone(),
+        _ => Vec::new(),
+    };
     let notes = users::run(session, move |admin| {
         let mut notes = Vec::new();
         let pairs = |roles: &[Account], accounts: &[Account]| {
@@ -65,6 +69,7 @@ pub async fn run(session: &mut Session, statement: &RoleStatement) -> Result<Rep
         Ok(notes)
     })
     .await?;
+    users::forget(session, &dropped);
     for (errno, note) in notes {
         session.diagnostics.push("Note", errno, note);
     }

@@ -214,10 +214,8 @@ async fn set_password(
     let own = session.client.clone();
     let account = account.cloned().unwrap_or_else(|| own.account.clone());
     let is_own = account == own.account;
-    if !is_own && session.must_change_password {
-        session.check_options(b"")?;
-    }
     if !is_own {
+        session.require_password()?;
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }

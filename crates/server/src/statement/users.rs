@@ -47,13 +47,14 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             alter(session, users, *tls, options).await?;
         }
         Statement::DropUser { users, if_exists } => {
-            let (users, if_exists) = (users.clone(), *if_exists);
+            let (dropped, if_exists) = (users.clone(), *if_exists);
             run(session, move |admin| {
-                users.iter().try_for_each(|account| {
+                dropped.iter().try_for_each(|account| {
                     admin.drop_user(by.actor(), account, if_exists).map(drop)
                 })
             })
             .await?;
+            forget(session, users);
         }
         Statement::Grant(granting) => grant(session, granting, true).await?,
         Statement::Revoke(granting) => grant(session, granting, false).await?,
@@ -72,56 +73,52 @@ async fn alter(
     let by = session.client.clone();
     let own = &session.client.account;
     let only_own = users.iter().all(|(account, _)| account == own);
-    if !only_own && session.must_change_password {
-        session.check_options(b"")?;
+    let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
+    // Otherwise who may CREATE USER would have its password never expire, and keep it.
+    if !only_own || changed.clone().next().is_none() {
+        session.require_password()?;
     }
     if tls.is_some() || !options.is_empty() || !only_own {
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
-    if let Some(tls) = tls {
-        let accounts = users.iter().map(|(account, _)| account.clone());
-        let (accounts, by) = (accounts.collect::<Vec<_>>(), by.clone());
-        run(session, move |admin| {
-            accounts.iter().try_for_each(|account| admin.require_tls(by.actor(), account, tls))
-        })
-        .await?;
-    }
-    let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
     let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
-    let users = identified(session, changed)?;
-    let (changes_password, by) = (!users.is_empty(), by.clone());
+    let passwords = identified(session, changed)?;
+    let changes_password = !passwords.is_empty();
+    let (of, options) = (accounts.clone(), options.to_vec());
+    let sets_options = !options.is_empty();
     run(session, move |admin| {
-        users.into_iter().try_for_each(|(account, auth)| admin.set_auth(by.actor(), &account, auth))
+        for account in tls.iter().flat_map(|_| &of) {
+            admin.require_tls(by.actor(), account, tls.unwrap_or_default())?;
+        }
+        for (account, auth) in passwords {
+            admin.set_auth(by.actor(), &account, auth)?;
+        }
+        let mut of = of.iter().filter(|_| !options.is_empty());
+        of.try_for_each(|account| admin.set_options(by.actor(), account, &options))
     })
     .await?;
-    set_options(session, &accounts, options).await?;
+    if sets_options {
+        // Those that were locked by wrong passwords are not any more.
+        accounts.iter().for_each(|account| session.shared.passwords.forget_failures(account));
+    }
     if only_own && changes_password {
         session.must_change_password = false;
     }
     Ok(())
 }
 
-/// Sets options of accounts. Those that were locked by wrong passwords are not any more.
-async fn set_options(
-    session: &Session,
-    accounts: &[Account],
-    options: &[UserOption],
-) -> Result<()> {
-    if options.is_empty() {
-        return Ok(());
+/// Forgets what is known of accounts that were dropped: new ones of their names begin anew.
+pub(super) fn forget(session: &Session, accounts: &[Account]) {
+    for account in accounts {
+        session.shared.passwords.forget_failures(account);
+        session.shared.accounts.forget_hour(account);
     }
-    let (of, options, by) = (accounts.to_vec(), options.to_vec(), session.client.clone());
-    run(session, move |admin| {
-        of.iter().try_for_each(|account| admin.set_options(by.actor(), account, &options))
-    })
-    .await?;
-    accounts.iter().for_each(|account| session.shared.passwords.forget_failures(account));
-    Ok(())
 }
 
+/// Makes all changes of a statement, or none of them.
 pub(super) async fn run<T: Send + 'static>(
     session: &Session,
-    change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
+    change: impl FnOnce(&mut UserAdmin) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let engine = Arc::clone(&session.shared.engine);
     super::shield(session, async move { engine.ddl().change_users(change).await }).await

@@ -5,9 +5,10 @@ use std::net::TcpStream;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use freshet_wire::Capabilities;
+use freshet_wire::client::Outcome;
+use freshet_wire::{Capabilities, Param};
 
-use super::common::TestServer;
+use super::common::{TestServer, failure};
 use super::{Client, as_user};
 
 fn refused(server: &TestServer, user: &str, password: &str) -> u16 {
@@ -19,13 +20,22 @@ fn refused(server: &TestServer, user: &str, password: &str) -> u16 {
 
 /// The status of an HTTP request by an account.
 fn status(server: &TestServer, user: &str, password: &str) -> u16 {
+    let answer = asked(server, (user, password), "GET /api/bootstrap", "");
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// The answer to an HTTP request by an account.
+fn asked(server: &TestServer, (user, password): (&str, &str), request: &str, body: &str) -> String {
     let basic = BASE64_STANDARD.encode(format!("{user}:{password}"));
-    let head = format!("Authorization: Basic {basic}\r\nConnection: close\r\nHost: h");
+    let head = format!(
+        "Authorization: Basic {basic}\r\nConnection: close\r\nHost: h\r\nContent-Length: {}",
+        body.len()
+    );
     let mut socket = TcpStream::connect(server.http_address()).unwrap();
-    write!(socket, "GET /api/bootstrap HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+    write!(socket, "{request} HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    answer
 }
 
 /// A client that can change an expired password.
@@ -121,6 +131,148 @@ fn an_expired_password_is_changed_before_anything_else() {
     assert_eq!(refused(&server, "u", "r"), 0, "it was changed today");
     root.run("alter user u password expire never");
     assert_eq!(refused(&server, "u", "r"), 0);
+}
+
+#[test]
+fn an_update_is_counted_however_it_is_sent() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int)");
+    for (at, ways) in [
+        &["/* x */ insert into d.t values (1)", "insert into d.t select 1"][..],
+        &["-- y\ninsert into d.t values (1)", "/*! update d.t set a = 1 */"],
+        &["execute i", "execute i", "select 1"],
+        &["create table d.n (a int)", "drop table d.n"],
+        &["set password = ''", "alter user u4 identified by ''"],
+        &["select 1; insert into d.t values (2)", "select 1; delete from d.t where a = 7"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("u{at}");
+        root.run(&format!("create user {name} with max_updates_per_hour 1"));
+        root.run(&format!("grant all on d.* to {name}"));
+        let mut client = as_user(&server, &name);
+        client.run("prepare i from 'insert into d.t values (5)'");
+        let last = |outcomes: Vec<Outcome>| outcomes.into_iter().next_back().unwrap();
+        let first = last(client.query_all(ways[0]));
+        assert!(!matches!(first, Outcome::Err { .. }), "{}: {first:?}", ways[0]);
+        let second = failure(last(client.query_all(ways[1]))).unwrap();
+        assert_eq!(second.errno, 1226, "{}", ways[1]);
+        assert_eq!(client.texts("select 1"), [["1"]], "a query is none");
+    }
+}
+
+#[test]
+fn an_update_is_counted_by_either_protocol() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int)");
+    root.run("create user u with max_updates_per_hour 3");
+    root.run("grant all on d.* to u");
+    let mut client = as_user(&server, "u");
+    let id = client.prepare("insert into d.t values (?)").unwrap().statement_id;
+    assert!(matches!(client.execute(id, &[Param::Int(1)]), Outcome::Ok { .. }));
+    let load = |body: &str| asked(&server, ("u", ""), "PUT /api/d/t/_stream_load", body);
+    let query = |sql: &str| {
+        let body = format!("{{\"stmt\": \"{sql}\"}}");
+        asked(&server, ("u", ""), "POST /api/query/c/d", &body)
+    };
+    assert!(load("2\n").contains("\"Success\""), "{}", load("2\n"));
+    assert!(query("/* x */ insert into t values (3)").contains("\"affected_rows\":1"));
+    let over = "'max_updates' resource (current value: 3)";
+    assert!(load("4\n").contains(over), "{}", load("4\n"));
+    assert!(query("insert into t values (4)").contains(over));
+    assert!(query("select count(*) from t").contains("\"data\":[[3]]"));
+    let fourth = failure(client.execute(id, &[Param::Int(4)])).unwrap();
+    assert_eq!(fourth.errno, 1226);
+    root.run("drop user u");
+    root.run("create user u with max_updates_per_hour 1");
+    root.run("grant all on d.* to u");
+    as_user(&server, "u").run("insert into d.t values (5)");
+    assert_eq!(root.texts("select count(*) from d.t"), [["4"]]);
+}
+
+#[test]
+fn each_statement_of_a_text_is_counted() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int)");
+    root.run("create user u with max_queries_per_hour 3");
+    root.run("grant all on d.* to u");
+    let mut client = as_user(&server, "u");
+    let outcomes = client.query_all("insert into d.t values (1); select 1; select 2; select 3");
+    assert_eq!(outcomes.len(), 4);
+    let over = failure(outcomes.into_iter().next_back().unwrap()).unwrap();
+    assert_eq!(over.errno, 1226, "{over:?}");
+    assert_eq!(client.fails("insert into d.t values (2)").errno, 1226);
+    assert_eq!(root.texts("select count(*) from d.t"), [["1"]]);
+}
+
+#[test]
+fn an_expired_password_is_not_kept_by_who_may_create_users() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create user u identified by 'p' password expire");
+    root.run("grant create user on *.* to u");
+    let mut client = changing(&server, "u", "p");
+    assert_eq!(client.fails("alter user u password expire never").errno, 1820);
+    assert_eq!(client.fails("/* x */ alter user u account unlock").errno, 1820);
+    assert_eq!(client.fails("alter user u require none").errno, 1820);
+    assert_eq!(client.fails("create user w").errno, 1820);
+    assert_eq!(client.fails("insert into d.t values (1)").errno, 1820);
+    assert_eq!(client.fails("commit").errno, 1820);
+    assert!(client.prepare("select 1").is_err());
+    root.run("alter user u password expire never");
+    assert_eq!(refused(&server, "u", "p"), 1862, "the password is as old as before");
+    client.run("/* new */ alter user u identified by 'q' password expire never");
+    assert_eq!(client.texts("select 1"), [["1"]]);
+    assert_eq!(refused(&server, "u", "q"), 0);
+    root.run("alter user u password expire");
+    let mut client = changing(&server, "u", "q");
+    let id = client.prepare("alter user u identified by 'r'").unwrap().statement_id;
+    assert!(matches!(client.execute(id, &[]), Outcome::Ok { .. }));
+    assert_eq!(client.texts("select 1"), [["1"]]);
+}
+
+#[test]
+fn a_statement_about_several_accounts_changes_all_or_none() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create user b");
+    let users =
+        |root: &mut Client| root.texts("select user from mysql.user order by user").concat();
+    for (statement, errno) in [
+        ("create user a, b", 1396),
+        ("drop user b, nobody", 1396),
+        ("alter user b, nobody account lock", 1396),
+        ("alter user b identified by 'x', nobody identified by 'y'", 1396),
+        ("grant select on d.* to b, nobody", 1396),
+        ("revoke select on d.* from b, nobody", 1396),
+        ("create role r, b", 1396),
+    ] {
+        assert_eq!(root.fails(statement).errno, errno, "{statement}");
+        assert_eq!(users(&mut root), ["b", "root"], "{statement}");
+    }
+    assert_eq!(root.texts("show grants for b"), [["GRANT USAGE ON *.* TO `b`@`%`"]]);
+    assert_eq!(refused(&server, "b", ""), 0);
+    root.run("create user if not exists a, b");
+    assert_eq!(users(&mut root), ["a", "b", "root"]);
+    let server = server.restart();
+    assert_eq!(users(&mut server.connect()), ["a", "b", "root"]);
+}
+
+#[test]
+fn a_new_account_of_a_dropped_name_has_no_failed_logins() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    let create = "create user u identified by 'p' failed_login_attempts 1 password_lock_time 1";
+    root.run(create);
+    assert_eq!(refused(&server, "u", "wrong"), 3955);
+    assert_eq!(refused(&server, "u", "p"), 3955);
+    root.run("drop user u");
+    root.run(create);
+    assert_eq!(refused(&server, "u", "p"), 0);
 }
 
 #[test]
