@@ -128,6 +128,8 @@ codes! {
     BlobKey = 1170 "42000" 400;
     /// A SELECT INTO with more than one row.
     TooManyRows = 1172 "42000" 400;
+    /// A change that no key narrows, under `sql_safe_updates`.
+    UpdateWithoutKey = 1175 "HY000" 400;
     /// A key that the table lacks.
     NoSuchKey = 1176 "42000" 400;
     UnknownVariable = 1193 "HY000" 400;

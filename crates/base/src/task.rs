@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -72,6 +73,19 @@ pub async fn run_in<T: Send + 'static>(
     };
     pool.execute(lane, Box::new(job));
     receiver.await.expect("a job of the pool ends by returning")
+}
+
+/// Lets other tasks run, and whoever waits for this one give it up.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Runs everything at once on the caller's thread: for tests and tools without a runtime.

@@ -176,7 +176,7 @@ impl OwnRows {
     ) -> Result<Affected> {
         self.check_columns(target)?;
         let mut equal = EqualRows::new(target.schema());
-        let ids = changes.iter().map(|change| equal.add(&change.old)).collect::<Vec<_>>();
+        let ids = equal.add_all(changes.iter().map(|change| change.old.as_slice())).await;
         let mut seen = self.seen(target, &equal);
         let mut end = Lsn::ZERO;
         if seen.iter().any(|seen| seen.stored.is_none()) {

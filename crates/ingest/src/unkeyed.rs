@@ -59,7 +59,7 @@ pub(crate) async fn change_rows(
     patience: WaitLimit,
 ) -> Result<Affected> {
     let mut equal = EqualRows::new(target.schema());
-    let ids = changes.iter().map(|change| equal.add(&change.old)).collect::<Vec<_>>();
+    let ids = equal.add_all(changes.iter().map(|change| change.old.as_slice())).await;
     let row_bytes =
         |change: &RowChange| change.old.len() + change.new.as_ref().map_or(0, |new| new.len());
     let mut bytes = SPARE_BYTES + changes.iter().map(row_bytes).sum::<usize>();

@@ -4,6 +4,8 @@
 //! computes new values over their current rows ([`Change::computed`]), which stand in place of the
 //! table and have [`ROW`] as one more column.
 
+mod looks;
+
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
@@ -12,6 +14,8 @@ use sqlparser::ast::{
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
     TableWithJoins, Value, visit_expressions, visit_expressions_mut, visit_relations,
 };
+
+pub use looks::Columns;
 
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 

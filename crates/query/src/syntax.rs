@@ -166,9 +166,13 @@ fn column_of_default(expr: &Expr) -> Option<String> {
     let Expr::Function(function) = expr else { return None };
     let [ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
     let FunctionArguments::List(list) = &function.args else { return None };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(column)))] = &list.args[..]
-    else {
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = &list.args[..] else {
         return None;
+    };
+    let column = match argument {
+        Expr::Identifier(column) => column,
+        Expr::CompoundIdentifier(parts) => parts.last()?,
+        _ => return None,
     };
     let is_default = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("DEFAULT");
     is_default.then(|| column.value.clone())

@@ -225,12 +225,17 @@ impl Process {
         .await;
     }
 
+    /// Whether the running statement shall stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst) || self.is_killed()
+    }
+
     /// Resolves when the running statement shall stop, also if that was requested before the call.
     pub async fn interrupted(&self) {
         let mut notified = std::pin::pin!(self.interrupt.notified());
         // Registers before looking, so that a notification in between is not missed.
         notified.as_mut().enable();
-        if !self.interrupted.load(Ordering::SeqCst) && !self.is_killed() {
+        if !self.is_interrupted() {
             notified.await;
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
-use freshet_ingest::OwnRows;
+use freshet_ingest::{LoadTarget, OwnRows};
 use freshet_meta::{Account, Actor, Catalog, Object, Privilege, View, authorize};
 use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
@@ -37,6 +37,8 @@ pub struct Reader {
     own: Option<OwnRows>,
     /// Rows that stand in place of a table.
     given: Option<GivenRows>,
+    /// A table of which the statement reads no column, so that it needs no right to read it.
+    unread: Option<TableId>,
     /// Database and name of the view that the statement defines.
     defining: Option<(String, String)>,
     variables: SessionVariables,
@@ -93,6 +95,33 @@ impl Reader {
         Ok(Arc::new(reader))
     }
 
+    /// As [`Self::new`], to find rows of a table of which no column is read.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn finding(session: &mut Session, table: TableId) -> Result<Arc<Self>> {
+        session.before_read().await?;
+        let mut reader = Self::captured(session);
+        reader.unread = Some(table);
+        Ok(Arc::new(reader))
+    }
+
+    /// As [`Self::new`], to look at rows of a table by its constraints: these mean the same in each
+    /// session, and need no right to read.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn checking(session: &mut Session, table: TableId) -> Result<Arc<Self>> {
+        session.before_read().await?;
+        let mut reader = Self::captured(session);
+        let globals = &session.shared.globals;
+        reader.variables = SessionVariables::of_globals(globals, reader.now_micros);
+        (reader.zone, reader.zone_name) = (Zone::UTC, "UTC".to_owned());
+        reader.mode = planning::SqlMode::default();
+        reader.unread = Some(table);
+        Ok(Arc::new(reader))
+    }
+
     /// As [`Self::new`], for the query of a view that the statement defines.
     ///
     /// # Errors
@@ -129,6 +158,7 @@ impl Reader {
         };
         Self {
             given: None,
+            unread: None,
             defining: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
             client: session.client.clone(),
@@ -164,12 +194,22 @@ impl Reader {
         Ok(table.rows())
     }
 
-    /// Whether the statement reads rows that it has brought in place of this table.
+    /// Whether the table of a target has its columns in the snapshot.
+    ///
+    /// # Errors
+    /// When the snapshot cannot be read.
+    pub fn has_columns_of(&self, target: &LoadTarget) -> Result<bool> {
+        let table = self.snapshot.table(target.id())?;
+        Ok(table.is_none_or(|table| table.schema.version == target.schema().version))
+    }
+
+    /// Whether the statement reads rows that it has brought in place of this table, or nothing of
+    /// it.
     fn is_own(&self, database: &str, name: &str) -> bool {
-        let given = self.given.as_ref().filter(|given| given.is_own);
-        given.is_some_and(|given| {
+        let given = self.given.as_ref().filter(|given| given.is_own).map(|given| given.table);
+        given.or(self.unread).is_some_and(|id| {
             let table = self.snapshot.catalog.table(database, name);
-            table.is_some_and(|table| table.id == given.table)
+            table.is_some_and(|table| table.id == id)
         })
     }
 

@@ -1,11 +1,11 @@
 //! The result of a statement, and the limit on its run time.
 
-use freshet_base::{Result, err};
+use freshet_base::{Error, Result, err};
 use freshet_query::result::ResultColumn;
 use freshet_query::{RecordBatch, Rows};
 
 use crate::session::Session;
-use crate::settings::StatementDeadline;
+use crate::settings::{StatementDeadline, TimeLimit};
 use crate::watched::Watched;
 
 /// The result of a statement.
@@ -28,6 +28,32 @@ impl Reply {
     }
 }
 
+/// Checks that the session's statement may go on, between parts that compute.
+///
+/// # Errors
+/// 1317 when interrupted, 3024 on timeout.
+pub fn check_running(session: &Session) -> Result<()> {
+    let StatementDeadline { limit, deadline } = session.statement_deadline;
+    if session.process.is_interrupted() {
+        return Err(interruption());
+    }
+    match deadline.left(&**session.shared.engine.clock()).is_zero() {
+        true => Err(timeout(limit)),
+        false => Ok(()),
+    }
+}
+
+fn interruption() -> Error {
+    err!(Interrupted, "Query execution was interrupted")
+}
+
+fn timeout(limit: TimeLimit) -> Error {
+    err!(
+        QueryTimeout,
+        "Query execution was interrupted, maximum statement execution time exceeded ({limit})"
+    )
+}
+
 /// Runs a part of the session's statement until it ends, is interrupted, or exceeds the statement's
 /// time limit.
 ///
@@ -40,11 +66,7 @@ pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>
     tokio::select! {
         biased;
         done = work => done,
-        () = interrupted => Err(err!(Interrupted, "Query execution was interrupted")),
-        () = clock.sleep(deadline.left(&**clock)) => Err(err!(
-            QueryTimeout,
-            "Query execution was interrupted, maximum statement execution time exceeded \
-             ({limit})"
-        )),
+        () = interrupted => Err(interruption()),
+        () = clock.sleep(deadline.left(&**clock)) => Err(timeout(limit)),
     }
 }

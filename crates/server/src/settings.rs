@@ -98,6 +98,8 @@ pub struct Settings {
     pub partial_update: bool,
     pub query_timeout: TimeLimit,
     pub insert_timeout: TimeLimit,
+    /// Whether UPDATE and DELETE have to name a key in their WHERE.
+    pub safe_updates: bool,
     /// How long a statement waits for rows that another transaction holds.
     pub lock_wait: Duration,
     /// The largest packet.
@@ -172,6 +174,7 @@ impl Settings {
             filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
             partial_update: on("enable_unique_key_partial_update"),
             insert_timeout: limit("insert_timeout", false),
+            safe_updates: on("sql_safe_updates"),
             lock_wait: seconds("innodb_lock_wait_timeout"),
             packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
             query_timeout: match limit("max_execution_time", true) {

@@ -24,3 +24,5 @@ mod plans;
 mod points;
 #[path = "promises/uniques.rs"]
 mod uniques;
+#[path = "promises/unkeyed.rs"]
+mod unkeyed;

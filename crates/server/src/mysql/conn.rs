@@ -355,7 +355,11 @@ impl Connection {
                     }
                     None => break,
                 },
-                gone = disconnected(&mut self.socket, &mut self.reader) => return Err(gone),
+                gone = disconnected(&mut self.socket, &mut self.reader) => {
+                    // What computes without waiting looks whether it was killed.
+                    self.registration.process.kill(true);
+                    return Err(gone);
+                }
             }
         }
         let answered: Answered = match (&mut task).await {

@@ -10,7 +10,7 @@ use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder, Warnings};
 use freshet_query::change::{Assignments, NEW, ROW, in_order};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
-use freshet_query::syntax::{Scalar, Select};
+use freshet_query::syntax::{Literal, Scalar, Select};
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::{RowCells, RowWriter};
@@ -56,7 +56,13 @@ impl Assigned {
         let schema = target.schema();
         // The last of several values for a column counts.
         let mut last: Vec<Option<Option<Scalar>>> = vec![None; schema.columns.len()];
-        for (name, value) in in_order(set) {
+        let of_column = |name: &str| default_of(target, name);
+        let with_defaults = |(name, value): &(String, Option<Scalar>)| {
+            let value = value.clone().map(|value| value.with_defaults(of_column)).transpose()?;
+            Ok((name.clone(), value))
+        };
+        let set = set.iter().map(with_defaults).collect::<Result<Assignments>>()?;
+        for (name, value) in in_order(&set) {
             let Some(at) = schema.position(&name) else {
                 bail!(UnknownColumn, "Unknown column '{name}' in 'field list'");
             };
@@ -219,6 +225,31 @@ pub fn rules(session: &Session, target: &LoadTarget, ignores: bool) -> Rules {
         rules.on_bad = freshet_schema::OnBad::Clamp;
     }
     rules
+}
+
+/// The default of a column, for `DEFAULT(column)`.
+///
+/// # Errors
+/// 1054, 1364 for a column without one, and `NotSupported` for one that is computed.
+pub fn default_of(target: &LoadTarget, name: &str) -> Result<Literal> {
+    let schema = target.schema();
+    let Some(at) = schema.position(name) else {
+        bail!(UnknownColumn, "Unknown column '{name}' in 'field list'")
+    };
+    let column = &schema.columns[at];
+    match &column.default {
+        Some(DefaultValue::Literal(text)) if column.ty.is_numeric() => {
+            Ok(Literal::Number(text.clone()))
+        }
+        Some(DefaultValue::Literal(text)) => Ok(Literal::Text(text.clone())),
+        None if column.nullable => Ok(Literal::Null),
+        None => bail!(NoDefault, "Field '{name}' doesn't have a default value"),
+        Some(_) => bail!(
+            NotSupported,
+            "DEFAULT({name}) is not supported: its default is computed; write DEFAULT, or what it \
+             computes"
+        ),
+    }
 }
 
 /// Records what expressions warn of; in a strict mode it fails the statement.

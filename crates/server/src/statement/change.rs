@@ -19,10 +19,11 @@ use freshet_storage::resolver::KeyedRows;
 use super::assigned::{Assigned, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
-use super::changed::{TRIES_MAX, overtaken, refused, report};
+use super::changed::{ColumnsOf, Tries, check_safe, refused, report};
 use super::{query, shield, unkeyed};
 use crate::insert::key_rules;
-use crate::reply::{Reply, bounded};
+use crate::reader::GivenRows;
+use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
 
 /// Runs UPDATE or DELETE.
@@ -34,22 +35,43 @@ pub async fn change(
     change: &Change,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let target = resolve(session, change)?;
+    let mut tries = Tries::begin(session);
+    loop {
+        let target = resolve(session, change)?;
+        check_safe(session, change, &target)?;
+        match once(session, change, &target, &parameters).await {
+            Ok(Some(reply)) => return Ok(reply),
+            Ok(None) => {}
+            Err(error) if !was_altered(session, &target) => return Err(error),
+            // It is planned again, with the columns that the table has now.
+            Err(_) => {}
+        }
+        tries.again(session, &target).await?;
+    }
+}
+
+/// Runs UPDATE or DELETE; `None` if others wrote the rows meanwhile, or altered their table.
+async fn once(
+    session: &mut Session,
+    change: &Change,
+    target: &LoadTarget,
+    parameters: &[Parameter],
+) -> Result<Option<Reply>> {
     let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
     let own = session.transactions.writable(&engine, settings)?.cloned();
     if is_whole_delete(change) && own.is_none() {
-        return delete_all(session, &target).await;
+        return delete_all(session, target).await.map(Some);
     }
     if !target.table().key_model.is_keyed() {
-        return unkeyed::change(session, change, (&target, own), &parameters).await;
+        return unkeyed::change(session, change, (target, own), parameters).await;
     }
     let is_unlocked = target.table().key_model == KeyModel::Unique && own.is_none();
     if target.table().key_model != KeyModel::Primary && !is_unlocked {
-        return Err(refused(change, &target));
+        return Err(refused(change, target));
     }
     let plan = match &change.kind {
         ChangeKind::Delete | ChangeKind::Lock(_) => None,
-        ChangeKind::Update { set } => Some(Assigned::new(session, &target, set, change.ignores)?),
+        ChangeKind::Update { set } => Some(Assigned::new(session, target, set, change.ignores)?),
     };
     let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
     if is_unlocked && plan.as_ref().is_some_and(Assigned::sets_key) {
@@ -61,15 +83,19 @@ pub async fn change(
         );
     }
     let computed = change.computed(&exprs)?;
-    for _ in 0..TRIES_MAX {
-        let keys = candidates(session, change, &target, &parameters).await?;
-        let (plan, computed) = (plan.as_ref(), &computed);
-        let found = Found { target: &target, own: own.clone(), keys, plan, computed };
-        if let Some(reply) = found.change(session, change, parameters.clone()).await? {
-            return Ok(reply);
-        }
-    }
-    Err(overtaken(&target))
+    let Some(keys) = candidates(session, change, target, parameters).await? else {
+        return Ok(None);
+    };
+    let found = Found { target, own, keys, plan: plan.as_ref(), computed: &computed };
+    found.change(session, change, parameters.to_vec()).await
+}
+
+/// Whether the columns of a table are others than a statement of no transaction has planned with.
+fn was_altered(session: &Session, target: &LoadTarget) -> bool {
+    let catalog = session.shared.engine.catalog();
+    let now = catalog.table_by_id(target.id());
+    session.transactions.open().is_none()
+        && now.is_some_and(|now| now.schema().version != target.schema().version)
 }
 
 /// The target, which the session may change.
@@ -101,7 +127,8 @@ async fn delete_all(session: &mut Session, target: &LoadTarget) -> Result<Reply>
     Ok(Reply::Done { affected: rows })
 }
 
-/// The keys of the rows that the statement would change if it ran now.
+/// The keys of the rows that the statement would change if it ran now; `None` if their table is
+/// just being altered.
 ///
 /// # Errors
 /// Those of planning and executing.
@@ -110,7 +137,7 @@ pub async fn candidates(
     change: &Change,
     target: &LoadTarget,
     parameters: &[Parameter],
-) -> Result<KeyedRows> {
+) -> Result<Option<KeyedRows>> {
     let schema = target.schema();
     let key = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect::<Vec<_>>();
     let names = key.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
@@ -119,12 +146,13 @@ pub async fn candidates(
     let alone = Arc::new(TableSchema::new(schema.version, key, sort_key));
     let rules = rules(session, target, change.ignores);
     let plan = InsertPlan::partial::<&str>(&alone, None, 0, &rules)?;
-    let losses = session.settings.losses(target.table().form);
-    let select = change.candidates(&names);
-    let (columns, mut rows) = query::run(session, &select, parameters.to_vec(), losses).await?;
+    let (select, reads) = (change.candidates(&names), change.reads(&ColumnsOf(target)));
+    let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
+    let Some((columns, mut rows)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);
     let (mut bytes, mut count, mut text) = (Vec::new(), 0, Vec::new());
     while let Some(batch) = bounded(session, rows.next()).await? {
+        check_running(session)?;
         let cells = Cells::of(&batch, &columns)?;
         let mut encoder = RowEncoder::new(&plan, &rules, &mut bytes);
         for row in 0..batch.num_rows() {
@@ -142,7 +170,7 @@ pub async fn candidates(
     let Ok(count) = u32::try_from(count) else {
         bail!(OutOfRoom, "the statement changes more than {} rows; add a LIMIT", u32::MAX);
     };
-    Ok(KeyedRows::of_encoded(&bytes, count, target.table(), &alone))
+    Ok(Some(KeyedRows::of_encoded(&bytes, count, target.table(), &alone)))
 }
 
 /// A change whose rows are known by key.
@@ -176,7 +204,9 @@ impl Found<'_> {
         let out = new.begin();
         let (mut matched, mut written) = (0, 0);
         if !old.is_empty() {
-            let given = (given(self.target, &old, None)?, old.len());
+            let is_own = !change.reads(&ColumnsOf(self.target));
+            let given = GivenRows { is_own, ..given(self.target, &old, None)? };
+            let given = (given, old.len());
             let changed = self.decide(session, change, given, parameters).await?;
             for (at, values) in changed {
                 matched += 1;
@@ -212,7 +242,7 @@ impl Found<'_> {
         &self,
         session: &mut Session,
         change: &Change,
-        given: (crate::reader::GivenRows, usize),
+        given: (GivenRows, usize),
         parameters: Vec<Parameter>,
     ) -> Result<Vec<(usize, Option<Vec<u8>>)>> {
         let count = given.1;

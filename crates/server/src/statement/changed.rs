@@ -1,24 +1,91 @@
 //! What statements that change rows have in common: their replies, and when they give up.
 
+use std::time::Duration;
+
+use freshet_base::clock::Deadline;
+use freshet_base::{Result, bail};
 use freshet_ingest::{LoadTarget, Loaded};
-use freshet_query::change::{Change, ChangeKind};
-use freshet_schema::KeyModel;
+use freshet_query::change::{Change, ChangeKind, Columns};
+use freshet_schema::{KeyModel, TableForm};
 use freshet_wire::Capabilities;
 
-use crate::reply::Reply;
-use crate::session::Session;
+use crate::reply::{Reply, check_running};
+use crate::session::{Diagnostics, Session};
 
-/// How often a statement begins again where nobody locks rows, and others write them meanwhile.
-pub const TRIES_MAX: u32 = 100;
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(1);
 
-/// The error of a statement that was overtaken again and again.
-pub fn overtaken(target: &LoadTarget) -> freshet_base::Error {
-    freshet_base::err!(
-        Deadlock,
-        "others wrote the same rows of table '{}' {TRIES_MAX} times while they were changed; try \
-         restarting transaction",
-        target.table().name
-    )
+/// The tries of a statement that begins again where nobody locks rows, and others write them, or
+/// alter their table, meanwhile.
+pub struct Tries {
+    noted: Diagnostics,
+    patience: Duration,
+    until: Deadline,
+    count: u64,
+}
+
+impl Tries {
+    /// It waits as long as for rows that others lock.
+    pub fn begin(session: &Session) -> Self {
+        let patience = session.settings.lock_wait;
+        let until = Deadline::after(&**session.shared.engine.clock(), patience);
+        Self { noted: session.diagnostics.clone(), patience, until, count: 0 }
+    }
+
+    /// Notes that a try was overtaken.
+    ///
+    /// # Errors
+    /// 1213 when it took too long, 1317 and 3024.
+    pub async fn again(&mut self, session: &mut Session, target: &LoadTarget) -> Result<()> {
+        check_running(session)?;
+        self.count += 1;
+        if self.until.left(&**session.shared.engine.clock()).is_zero() {
+            bail!(
+                Deadlock,
+                "others wrote the same rows of table '{}' while they were changed, {} times in \
+                 {} s (innodb_lock_wait_timeout); try restarting transaction",
+                target.table().name,
+                self.count,
+                self.patience.as_secs()
+            );
+        }
+        session.diagnostics.clone_from(&self.noted);
+        session.shared.engine.clock().sleep(PAUSE).await;
+        Ok(())
+    }
+}
+
+/// The columns of a table and what its keys begin with.
+pub struct ColumnsOf<'a>(pub &'a LoadTarget);
+
+impl Columns for ColumnsOf<'_> {
+    fn is_column(&self, name: &str) -> bool {
+        self.0.schema().position(name).is_some()
+    }
+
+    fn begins_key(&self, name: &str) -> bool {
+        let (table, schema) = (self.0.table(), self.0.schema());
+        let Some(at) = schema.position(name) else { return false };
+        let declared = table.declared_keys.iter();
+        let mut first = declared.filter_map(|key| key.columns.first());
+        let is_sorted = table.form == TableForm::Olap && schema.sort_key.first() == Some(&at);
+        is_sorted || first.any(|id| *id == schema.columns[at].id)
+    }
+}
+
+/// Refuses a change that neither a key nor LIMIT narrows, where the session wants that.
+///
+/// # Errors
+/// 1175.
+pub fn check_safe(session: &Session, change: &Change, target: &LoadTarget) -> Result<()> {
+    if session.settings.safe_updates && !change.is_narrow(&ColumnsOf(target)) {
+        bail!(
+            UpdateWithoutKey,
+            "You are using safe update mode and you tried to update a table without a WHERE that \
+             uses a KEY column."
+        );
+    }
+    Ok(())
 }
 
 /// The reply to a statement that was of `matched` rows, and has changed some of them.

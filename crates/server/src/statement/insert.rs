@@ -9,11 +9,11 @@ use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
 use freshet_query::change::Assignments;
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
-use freshet_query::syntax::{self, Constant, Scalar, TableName};
+use freshet_query::syntax::{Constant, Scalar, TableName};
 use freshet_query::{Parameter, RecordBatch, Rows};
-use freshet_schema::{DefaultValue, KeyModel, Literal};
+use freshet_schema::{KeyModel, Literal};
 
-use super::assigned::note;
+use super::assigned::{default_of, note};
 use super::cells::{put, put_cell};
 use super::duplicate::insert_or_update;
 use super::{query, sequence};
@@ -167,7 +167,7 @@ async fn values(
         true => Vec::new(),
         false => {
             let losses = session.settings.losses(target.into.table().form);
-            let defaults = |expr: Scalar| expr.with_defaults(|name| default_of(&target, name));
+            let defaults = |expr: Scalar| expr.with_defaults(|name| default_of(&target.into, name));
             let exprs = exprs.into_iter().map(defaults).collect::<Result<_>>()?;
             let (cells, warnings) =
                 query::evaluate_apart(session, exprs, parameters.clone(), losses).await?;
@@ -195,28 +195,6 @@ async fn values(
     };
     let affected = load(session, &target, grouping).await?;
     Ok(Reply::Done { affected })
-}
-
-/// The default of a column, for `DEFAULT(column)`.
-fn default_of(target: &Target, name: &str) -> Result<syntax::Literal> {
-    let schema = target.into.schema();
-    let Some(at) = schema.position(name) else {
-        bail!(UnknownColumn, "Unknown column '{name}' in 'field list'")
-    };
-    let column = &schema.columns[at];
-    match &column.default {
-        Some(DefaultValue::Literal(text)) if column.ty.is_numeric() => {
-            Ok(syntax::Literal::Number(text.clone()))
-        }
-        Some(DefaultValue::Literal(text)) => Ok(syntax::Literal::Text(text.clone())),
-        None if column.nullable => Ok(syntax::Literal::Null),
-        None => bail!(NoDefault, "Field '{name}' doesn't have a default value"),
-        Some(_) => bail!(
-            NotSupported,
-            "DEFAULT({name}) is not supported: its default is computed; write DEFAULT, or what it \
-             computes"
-        ),
-    }
 }
 
 fn row_value<'a>(value: &'a Option<Scalar>, exprs: &mut Vec<Scalar>) -> RowValue<'a> {

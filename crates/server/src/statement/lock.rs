@@ -52,7 +52,7 @@ pub async fn select(
     let mut locking = engine.change(&target, Some(own), rules, patience);
     let keys = match wait {
         LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,
-        _ => candidates(session, &lock, &target, &parameters).await?,
+        _ => found(session, &lock, &target, &parameters).await?,
     };
     let current = bounded(session, locking.lock(&keys)).await;
     let current = current.map_err(|error| match wait {
@@ -76,20 +76,30 @@ async fn free(
     parameters: &[Parameter],
 ) -> Result<KeyedRows> {
     let Some(limit) = lock.limit()? else {
-        let keys = candidates(session, lock, target, parameters).await?;
+        let keys = found(session, lock, target, parameters).await?;
         return locking.lock_free(&keys, u64::MAX);
     };
     let mut tries = 0;
     loop {
         // No more rows than these are held now.
         let most = limit.saturating_add(session.shared.engine.locked_keys() as u64);
-        let keys = candidates(session, &lock.with_limit(most), target, parameters).await?;
+        let keys = found(session, &lock.with_limit(most), target, parameters).await?;
         let free = locking.lock_free(&keys, limit)?;
         tries += 1;
         if u64::from(free.len()) >= limit || u64::from(keys.len()) < most || tries == TRIES_MAX {
             return Ok(free);
         }
     }
+}
+
+async fn found(
+    session: &mut Session,
+    lock: &Change,
+    target: &LoadTarget,
+    parameters: &[Parameter],
+) -> Result<KeyedRows> {
+    let keys = candidates(session, lock, target, parameters).await?;
+    Ok(keys.expect("a transaction reads its snapshot, whatever columns the table has now"))
 }
 
 /// The error of a statement that does not wait.

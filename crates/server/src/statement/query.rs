@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
+use freshet_ingest::LoadTarget;
 use freshet_query::actions;
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
@@ -168,6 +169,42 @@ pub async fn run(
     begun(session, asked, parameters).await
 }
 
+/// As [`run`], for the rows of a table that a statement changes; `None` if what it would read has
+/// other columns than the target, behind an ALTER TABLE that is just being settled.
+///
+/// # Errors
+/// As [`run`].
+pub async fn find(
+    session: &mut Session,
+    query: &Select,
+    parameters: Vec<Parameter>,
+    (target, reads): (&LoadTarget, bool),
+) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows)>> {
+    let losses = session.settings.losses(target.table().form);
+    let origin = match reads {
+        true => Reader::new(session).await?,
+        false => Reader::finding(session, target.id()).await?,
+    };
+    if session.transactions.open().is_none() && !origin.has_columns_of(target)? {
+        return Ok(None);
+    }
+    let asked = PlanRequest { losses, ..asked(origin, query.clone(), &parameters) };
+    begun(session, asked, parameters).await.map(Some)
+}
+
+/// Starts a query of rows by a constraint of their table, which depends on no session.
+///
+/// # Errors
+/// As [`run`].
+pub async fn check(
+    session: &mut Session,
+    query: &Select,
+    table: TableId,
+) -> Result<freshet_query::Rows> {
+    let origin = Reader::checking(session, table).await?;
+    begun(session, asked(origin, query.clone(), &[]), Vec::new()).await.map(|(_, rows)| rows)
+}
+
 /// A query whose items have no texts, and which loses what it loses.
 fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> PlanRequest {
     let (texts, parameters) = (Vec::new(), parameters::types(parameters));
@@ -301,6 +338,9 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
         );
     }
     let parsed = statements.remove(0);
+    if !parsed.statement.may_change_password() {
+        session.require_password()?;
+    }
     let columns = Vec::new();
     let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, memory };
     session.statement_deadline =
@@ -463,6 +503,9 @@ async fn execute_query(
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
     session.diagnostics.clear();
+    if let Err(error) = session.require_password() {
+        return Ok(Err(error));
+    }
     super::begin_hint(session, &prepared.parsed);
     let begun = begin(session, prepared, parameters).await;
     let (columns, rows) = match begun {

@@ -15,13 +15,17 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, TableSchema, encode};
 
 use super::assigned::{Assigned, given, note, rules};
-use super::changed::{TRIES_MAX, overtaken, refused, report};
+use super::changed::{ColumnsOf, refused, report};
 use super::query;
 use crate::accounts::SessionMemory;
-use crate::reply::{Reply, bounded};
+use crate::reader::GivenRows;
+use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
 
-/// Runs UPDATE or DELETE, in a transaction or by itself.
+/// Rows that are changed without a look whether the statement was ended.
+const CHANGED_AT_ONCE: usize = 4096;
+
+/// Runs UPDATE or DELETE, in a transaction or by itself; `None` if others wrote the rows meanwhile.
 ///
 /// # Errors
 /// Names, expressions, values; what an AGGREGATE KEY does not allow.
@@ -30,7 +34,7 @@ pub async fn change(
     change: &Change,
     (target, own): (&LoadTarget, Option<OwnRows>),
     parameters: &[Parameter],
-) -> Result<Reply> {
+) -> Result<Option<Reply>> {
     if target.table().key_model == KeyModel::Aggregate {
         check_aggregate(change, target)?;
         if own.is_some() {
@@ -49,29 +53,29 @@ pub async fn change(
         // The statement reads no other rows of the table than those that it removes.
         change.computed(&[])?;
     }
-    for _ in 0..TRIES_MAX {
-        let (rows, _memory) = candidates(session, change, target, parameters).await?;
-        let (changes, matched) = match &plan {
-            None => {
-                let removed = rows.into_iter().map(|old| RowChange { old, new: None });
-                (removed.collect::<Vec<_>>(), 0)
-            }
-            Some((plan, computed)) => {
-                updates(session, target, (plan, computed), rows, parameters).await?
-            }
-        };
-        let copies = if change.is_joined() { Copies::All } else { Copies::One };
-        let engine = Arc::clone(&session.shared.engine);
-        let patience = WaitLimit::For(session.settings.insert_timeout.time());
-        let changed = engine.change_rows(target, own.as_ref(), &changes, copies, patience);
-        match bounded(session, changed).await? {
-            Affected::Rows(rows, loaded) => {
-                return Ok(report(session, &change.kind, &loaded, matched.max(rows), rows));
-            }
-            Affected::Overtaken => {}
+    let found = candidates(session, change, target, parameters).await?;
+    let Some((rows, _memory)) = found else { return Ok(None) };
+    let (changes, matched) = match &plan {
+        None => {
+            let removed = rows.into_iter().map(|old| RowChange { old, new: None });
+            (removed.collect::<Vec<_>>(), 0)
         }
-    }
-    Err(overtaken(target))
+        Some((plan, computed)) => {
+            let is_own = !change.reads(&ColumnsOf(target));
+            updates(session, (target, is_own), (plan, computed), rows, parameters).await?
+        }
+    };
+    let copies = if change.is_joined() { Copies::All } else { Copies::One };
+    let engine = Arc::clone(&session.shared.engine);
+    let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    check_running(session)?;
+    let changed = engine.change_rows(target, own.as_ref(), &changes, copies, patience);
+    Ok(match bounded(session, changed).await? {
+        Affected::Rows(rows, loaded) => {
+            Some(report(session, &change.kind, &loaded, matched.max(rows), rows))
+        }
+        Affected::Overtaken => None,
+    })
 }
 
 /// What rows with an AGGREGATE KEY, which are stored in parts, allow: DELETE of whole keys.
@@ -113,12 +117,13 @@ fn check_aggregate(change: &Change, target: &LoadTarget) -> Result<()> {
 
 /// The rows that the statement would change if it ran now, encoded with the columns of the table;
 /// of a table with an AGGREGATE KEY rows with their key alone. Where tables are joined, each once.
+/// `None` if the table is just being altered.
 async fn candidates(
     session: &mut Session,
     change: &Change,
     target: &LoadTarget,
     parameters: &[Parameter],
-) -> Result<(Vec<Vec<u8>>, SessionMemory)> {
+) -> Result<Option<(Vec<Vec<u8>>, SessionMemory)>> {
     let schema = target.schema();
     let is_combined = schema.is_combined();
     let read = match is_combined {
@@ -130,12 +135,13 @@ async fn candidates(
         }
     };
     let names = read.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
-    let select = change.candidates(&names);
-    let losses = session.settings.losses(target.table().form);
-    let (_, mut found) = query::run(session, &select, parameters.to_vec(), losses).await?;
+    let (select, reads) = (change.candidates(&names), change.reads(&ColumnsOf(target)));
+    let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
+    let Some((_, mut found)) = found else { return Ok(None) };
     let mut memory = SessionMemory::new(&session.usage);
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(batch) = bounded(session, found.next()).await? {
+        check_running(session)?;
         let before = rows.len();
         let batch = of_types(&batch, &read)?;
         match is_combined {
@@ -150,7 +156,7 @@ async fn candidates(
         let mut known = BTreeSet::new();
         rows.retain(|row| known.insert(row.clone()));
     }
-    Ok((rows, memory))
+    Ok(Some((rows, memory)))
 }
 
 /// The columns of a query in the types in which the table has them.
@@ -196,7 +202,7 @@ fn put_keys(
 /// What an UPDATE makes of rows, without those that stay as they are, and how many it is of.
 async fn updates(
     session: &mut Session,
-    target: &LoadTarget,
+    (target, is_own): (&LoadTarget, bool),
     (plan, computed): (&Assigned, &Select),
     rows: Vec<Vec<u8>>,
     parameters: &[Parameter],
@@ -205,10 +211,15 @@ async fn updates(
         return Ok((Vec::new(), 0));
     }
     let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let given = (given(target, &old, None)?, old.len());
+    let given = GivenRows { is_own, ..given(target, &old, None)? };
+    let given = (given, old.len());
+    check_running(session)?;
     let new = plan.compute(session, computed, given, parameters.to_vec()).await?;
     let (mut changes, mut matched) = (Vec::new(), 0);
     for (at, old) in rows.into_iter().enumerate() {
+        if at % CHANGED_AT_ONCE == 0 {
+            check_running(session)?;
+        }
         let Some(values) = new.of(at) else { continue };
         matched += 1;
         let mut row = Vec::new();

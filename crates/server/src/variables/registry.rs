@@ -545,7 +545,12 @@ pub const ALL: &[Variable] = &[
     ),
     both("sql_notes", Kind::Bool, "1", "Accepted, without effect."),
     both("sql_quote_show_create", Kind::Bool, "1", "Accepted: names are quoted."),
-    both("sql_safe_updates", Kind::Bool, "0", "Accepted, without effect."),
+    both(
+        "sql_safe_updates",
+        Kind::Bool,
+        "0",
+        "UPDATE and DELETE without LIMIT have to name a key in their WHERE (1175).",
+    ),
     both(
         "sql_select_limit",
         Kind::Int { min: 0, max: i64::MAX },

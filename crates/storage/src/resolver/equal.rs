@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use freshet_base::Lsn;
-use freshet_base::task::yield_core;
+use freshet_base::task::{yield_core, yield_now};
 use freshet_schema::key::{KeyCodec, KeyWords, Keys, key_alone};
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode, history};
@@ -21,6 +21,9 @@ use super::latch::{Latch, Place};
 use crate::delta::{Chunk, Delta, EntryRows, Node, divide};
 use crate::error::Result;
 use crate::segment::{ScanRequest, Segment, Share, WaitMode, at_once};
+
+/// Rows that are added without a pause.
+const ADDED_AT_ONCE: usize = 4096;
 
 /// What the resolver of a table without a unique key knows besides.
 pub(super) struct Unkeyed {
@@ -91,6 +94,18 @@ impl EqualRows {
     /// Whether the table has a sort key; one whose first column cannot be in it has none.
     fn is_sorted(&self) -> bool {
         !self.schema.sort_key.is_empty()
+    }
+
+    /// Adds rows; returns their numbers. It may be ended on the way.
+    pub async fn add_all<'a>(&mut self, rows: impl Iterator<Item = &'a [u8]> + Send) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        for row in rows {
+            numbers.push(self.add(row));
+            if numbers.len() % ADDED_AT_ONCE == 0 {
+                yield_now().await;
+            }
+        }
+        numbers
     }
 
     /// How many different rows there are.
@@ -182,6 +197,10 @@ impl EqualRows {
             }
             start += batch.num_rows() as u32;
             yield_core();
+            // A statement may be ended here.
+            if wait_mode == WaitMode::Awaiting {
+                yield_now().await;
+            }
         }
         if candidates.is_empty() {
             return Ok(found);

@@ -8,7 +8,9 @@ use freshet_query::parser::{Statement, TableName, parse};
 use freshet_schema::Check;
 
 use super::super::{query, shield};
+use crate::reply::bounded;
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// Checks that the constraints of a new table can be evaluated.
 pub fn of_table(session: &Session, spec: &TableSpec) -> Result<()> {
@@ -77,21 +79,65 @@ pub async fn verify(
         if !check.is_enforced || before.contains(&check) {
             continue;
         }
-        let Err(error) = satisfied(session, table, &check).await else { continue };
-        let engine = Arc::clone(&session.shared.engine);
         let was_there = before.iter().any(|old| old.name == check.name);
-        let name = check.name;
+        let name = check.name.clone();
         let undo = match was_there {
             true => SchemaChange::EnforceCheck { name, is_enforced: false },
             false => SchemaChange::DropCheck { name },
         };
-        shield(session, async move { engine.ddl().alter_columns(id, vec![undo]).await }).await?;
-        return Err(error);
+        let unverified = Unverified { shared: Arc::clone(&session.shared), id, undo: Some(undo) };
+        match satisfied(session, table, (id, &check)).await {
+            Ok(()) => unverified.keep(),
+            Err(error) => {
+                unverified.take_back(session).await?;
+                return Err(error);
+            }
+        }
     }
     Ok(())
 }
 
-async fn satisfied(session: &mut Session, table: &TableName, check: &Check) -> Result<()> {
+/// A constraint that rows may violate. It is taken back also where the client hangs up, and the
+/// statement ends anywhere.
+struct Unverified {
+    shared: Arc<Shared>,
+    id: TableId,
+    undo: Option<SchemaChange>,
+}
+
+impl Unverified {
+    fn keep(mut self) {
+        self.undo = None;
+    }
+
+    async fn take_back(mut self, session: &Session) -> Result<()> {
+        let Some(undone) = self.undone() else { return Ok(()) };
+        shield(session, undone).await
+    }
+
+    fn undone(&mut self) -> Option<impl Future<Output = Result<()>> + Send + 'static> {
+        let (engine, id, undo) = (Arc::clone(&self.shared.engine), self.id, self.undo.take()?);
+        Some(async move { engine.ddl().alter_columns(id, vec![undo]).await })
+    }
+}
+
+impl Drop for Unverified {
+    fn drop(&mut self) {
+        let Some(undone) = self.undone() else { return };
+        self.shared.statements.spawn(async move {
+            if let Err(error) = undone.await {
+                tracing::warn!(%error, "a constraint stays that rows may violate; DROP it");
+            }
+        });
+    }
+}
+
+/// Looks for a row that violates a constraint, as it would be evaluated for a new row.
+async fn satisfied(
+    session: &mut Session,
+    table: &TableName,
+    (id, check): (TableId, &Check),
+) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
     let database = session.database_of(table.database.as_deref())?;
     let sql = format!(
@@ -105,8 +151,8 @@ async fn satisfied(session: &mut Session, table: &TableName, check: &Check) -> R
     else {
         bail!(Internal, "the text of a constraint is no condition: {}", check.text);
     };
-    let (_, mut rows) = query::run(session, &select, Vec::new(), Default::default()).await?;
-    while let Some(batch) = rows.next().await? {
+    let mut rows = query::check(session, &select, id).await?;
+    while let Some(batch) = bounded(session, rows.next()).await? {
         if batch.num_rows() > 0 {
             bail!(CheckViolated, "Check constraint '{}' is violated.", check.name);
         }

@@ -1,0 +1,90 @@
+//! UPDATE and DELETE of tables without a unique key: ended on the way, and beside ALTER TABLE.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use freshet_wire::client::Outcome;
+
+use crate::common::TestServer;
+
+#[test]
+fn kill_query_ends_a_change_and_leaves_nothing_of_it() {
+    let server = TestServer::start();
+    let mut victim = server.database("d");
+    let mut other = server.database("d");
+    victim.run("create table t (a int, b varchar(20))");
+    victim.run("insert into t values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')");
+    for _ in 0..13 {
+        victim.run("insert into t select a + 1, b from t");
+    }
+    let count = "select count(*) from t";
+    let rows = victim.one(count).parse::<u64>().unwrap();
+    let id = victim.one("select connection_id()");
+    let from = Instant::now();
+    assert_eq!(victim.run("update t set b = concat(b, '0')").0, rows);
+    let took = from.elapsed();
+    let mut ended = 0;
+    for (statement, changed) in [
+        ("update t set b = 'changed'", "select count(*) from t where b = 'changed'"),
+        ("delete from t where a > 0", "select 32768 - count(*) from t"),
+    ] {
+        for quarter in 0..4 {
+            let kill = format!("kill query {id}");
+            let killer = thread::spawn(move || {
+                thread::sleep(took * quarter / 4);
+                other.run(&kill);
+                other
+            });
+            let outcome = victim.query(statement);
+            other = killer.join().unwrap();
+            match outcome {
+                Outcome::Err { errno, message, .. } => {
+                    assert_eq!(errno, 1317, "{message}");
+                    assert_eq!(victim.one(changed), "0", "{statement}");
+                    ended += 1;
+                }
+                // It was done before.
+                Outcome::Ok { .. } => break,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(ended > 0);
+    victim.run("update t set b = 'changed' where a = 1");
+}
+
+#[test]
+fn an_update_goes_on_with_the_columns_that_the_table_has_now() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int, b int)");
+    root.run("insert into t values (1, 0), (2, 0), (3, 0)");
+    let over = Arc::new(AtomicBool::new(false));
+    let writers = [1, 2].map(|a| {
+        let (mut client, over) = (server.database("d"), Arc::clone(&over));
+        thread::spawn(move || {
+            let mut times = 0;
+            while !over.load(Ordering::Relaxed) {
+                let (changed, _) = client.run(&format!("update t set b = b + 1 where a = {a}"));
+                assert_eq!(changed, 1);
+                times += 1;
+            }
+            times
+        })
+    });
+    let from = Instant::now();
+    while from.elapsed() < Duration::from_secs(3) {
+        root.run("alter table t add column c int default 7");
+        root.run("alter table t rename column c to e");
+        root.run("alter table t drop column e");
+    }
+    over.store(true, Ordering::Relaxed);
+    let times = writers.map(|writer| writer.join().unwrap().to_string());
+    assert_eq!(
+        root.texts("select b from t order by a"),
+        [[times[0].clone()], [times[1].clone()], ["0".to_owned()]]
+    );
+    assert_eq!(root.fails("update t set b = c").errno, 1054);
+}
