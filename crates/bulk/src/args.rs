@@ -281,8 +281,8 @@ pub struct DumpArgs {
     /// Writes the definition of each table to TABLE.schema.sql.
     #[arg(long, value_enum, ignore_case = true, default_value_t = Ddl::None)]
     pub ddl: Ddl,
-    /// Puts definitions of MySQL and MariaDB as Freshet has them: other types for ENUM, SET, TIME,
-    /// YEAR and BIT; no computed columns, checks, foreign keys and partitions.
+    /// Puts definitions of MySQL and MariaDB as Freshet has them: other types for UUID and INET; no
+    /// computed columns, foreign keys and partitions.
     #[arg(long)]
     pub for_freshet: bool,
     /// Puts DROP TABLE IF EXISTS before definitions.

@@ -1,17 +1,15 @@
 //! Definitions of MySQL and MariaDB as Freshet has them.
 //!
 //! Works on what SHOW CREATE TABLE prints, which has a column or a key a line. What Freshet knows
-//! stays as it is; what is left out only checked, computed or found rows, which stay the same.
+//! stays as it is; what is left out only computed or found rows, which stay the same.
+
+use freshet_schema::Collation;
 
 /// Types that Freshet has not, and those that hold their values as they are dumped.
-const TYPES: [(&str, &str); 4] = [
-    ("bit", "bigint unsigned"),
-    ("uuid", "varchar(36)"),
-    ("inet6", "varchar(45)"),
-    ("inet4", "varchar(15)"),
-];
+const TYPES: [(&str, &str); 3] =
+    [("uuid", "varchar(36)"), ("inet6", "varchar(45)"), ("inet4", "varchar(15)")];
 /// Lines that begin so are left out.
-const LEFT_OUT: [&str; 4] = ["FULLTEXT", "SPATIAL", "CONSTRAINT", "CHECK"];
+const LEFT_OUT: [&str; 2] = ["FULLTEXT", "SPATIAL"];
 
 /// The definition of a table, or the same text if it is none.
 pub fn for_freshet(create: &str) -> String {
@@ -19,7 +17,7 @@ pub fn for_freshet(create: &str) -> String {
     let Some(first) = lines.next().filter(|line| line.starts_with("CREATE TABLE")) else {
         return create.to_owned();
     };
-    let mut kept = Vec::new();
+    let mut body = Vec::new();
     let mut last = ")";
     for line in lines {
         if line.starts_with(')') {
@@ -27,11 +25,11 @@ pub fn for_freshet(create: &str) -> String {
             // Partitions would follow.
             break;
         }
-        let words = words(line.trim().trim_end_matches(','));
-        if let Some(line) = line_of(&words) {
-            kept.push(format!("  {line}"));
-        }
+        body.push(words(line.trim().trim_end_matches(',')));
     }
+    let known = Known::of(&body);
+    let kept = body.iter().filter_map(|words| known.line_of(words));
+    let kept = kept.map(|line| format!("  {line}")).collect::<Vec<_>>();
     format!("{first}\n{}\n{last}", kept.join(",\n"))
 }
 
@@ -60,45 +58,91 @@ fn words(line: &str) -> Vec<&str> {
     words
 }
 
-/// The line of a column or a key; `None` if it is left out.
-fn line_of(words: &[&str]) -> Option<String> {
-    let is = |word: &str, name: &str| word.eq_ignore_ascii_case(name);
-    let first = words.first()?;
-    if LEFT_OUT.iter().any(|name| is(first, name)) {
-        return None;
-    }
-    if !first.starts_with('`') {
-        return Some(words.join(" "));
-    }
-    let mut kept = vec![(*first).to_owned()];
-    kept.extend(words.get(1).map(|ty| type_of(ty)));
-    let mut rest = words.iter().skip(2);
-    while let Some(word) = rest.next() {
-        if is(word, "GENERATED") || is(word, "AS") {
-            return None;
-        } else if is(word, "CHECK") || is(word, "COLLATE") {
-            rest.next();
-        } else if is(word, "CHARACTER") {
-            rest.nth(1);
-        } else if word.starts_with("/*!") {
-            rest.by_ref().find(|word| word.ends_with("*/"));
-        } else if !is(word, "zerofill") && !is(word, "INVISIBLE") {
-            kept.push(number_of_bits(word).unwrap_or_else(|| (*word).to_owned()));
+fn is(word: &str, name: &str) -> bool {
+    word.eq_ignore_ascii_case(name)
+}
+
+/// What the lines of a table say of each other, by names in backticks.
+struct Known<'a> {
+    /// Columns of keys that hold rows apart: they are compared by bytes.
+    keyed: Vec<&'a str>,
+    /// Columns that are left out, since they are computed.
+    computed: Vec<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(body: &[Vec<&'a str>]) -> Self {
+        let (mut keyed, mut computed) = (Vec::new(), Vec::new());
+        for words in body {
+            match words.as_slice() {
+                [kind, .., columns] if is(kind, "PRIMARY") || is(kind, "UNIQUE") => {
+                    keyed.extend(columns.split('`').skip(1).step_by(2));
+                }
+                [name, rest @ ..] if name.starts_with('`') => {
+                    let says = |word: &&str| is(word, "GENERATED") || is(word, "AS");
+                    computed.extend(rest.iter().any(says).then(|| name.trim_matches('`')));
+                }
+                _ => {}
+            }
         }
+        Self { keyed, computed }
     }
-    Some(kept.join(" "))
+
+    /// The line of a column or a key; `None` if it is left out.
+    fn line_of(&self, words: &[&str]) -> Option<String> {
+        let first = words.first()?;
+        if LEFT_OUT.iter().any(|name| is(first, name)) {
+            return None;
+        }
+        if is(first, "CONSTRAINT") || is(first, "CHECK") {
+            let at = words.iter().position(|word| is(word, "CHECK"))?;
+            return self.holds(words.get(at + 1)?).then(|| words.join(" "));
+        }
+        if !first.starts_with('`') {
+            return Some(words.join(" "));
+        }
+        if self.computed.contains(&first.trim_matches('`')) {
+            return None;
+        }
+        let mut kept = vec![(*first).to_owned()];
+        kept.extend(words.get(1).map(|ty| type_of(ty)));
+        let mut rest = words.iter().skip(2);
+        while let Some(word) = rest.next() {
+            if is(word, "COLLATE") {
+                kept.extend(rest.next().and_then(|name| self.collation_of(words, name)));
+            } else if is(word, "CHECK") {
+                let condition = rest.next().filter(|condition| self.holds(condition));
+                kept.extend(condition.map(|condition| format!("CHECK {condition}")));
+            } else if is(word, "CHARACTER") {
+                rest.nth(1);
+            } else if word.starts_with("/*!") {
+                rest.by_ref().find(|word| word.ends_with("*/"));
+            } else if !is(word, "zerofill") && !is(word, "INVISIBLE") {
+                kept.push((*word).to_owned());
+            }
+        }
+        Some(kept.join(" "))
+    }
+
+    /// Whether a condition can be kept: what it is of is there.
+    fn holds(&self, condition: &str) -> bool {
+        !condition.split('`').skip(1).step_by(2).any(|name| self.computed.contains(&name))
+    }
+
+    /// The COLLATE of a text that no key finds.
+    fn collation_of(&self, words: &[&str], name: &str) -> Option<String> {
+        let (column, ty) = (words[0].trim_matches('`'), words.get(1)?.to_ascii_lowercase());
+        let is_text = ty.starts_with("char") || ty.starts_with("varchar") || ty.ends_with("text");
+        let collation = Collation::standing_for(name)?;
+        let is_kept = is_text && !self.keyed.contains(&column) && collation != Collation::Binary;
+        is_kept.then(|| format!("COLLATE {}", collation.name()))
+    }
 }
 
 fn type_of(ty: &str) -> String {
     let name = ty.split('(').next().unwrap_or_default();
     let known = TYPES.iter().find(|(from, _)| from.eq_ignore_ascii_case(name));
     known.map_or_else(|| ty.to_owned(), |(_, to)| (*to).to_owned())
-}
-
-/// The number that `b'101'` stands for.
-fn number_of_bits(word: &str) -> Option<String> {
-    let digits = word.strip_prefix("b'")?.strip_suffix('\'')?;
-    u64::from_str_radix(digits, 2).ok().map(|number| number.to_string())
 }
 
 #[cfg(test)]
@@ -120,12 +164,30 @@ mod tests {
         let expected = "CREATE TABLE `t` (\n  \
             `id` int(11) NOT NULL AUTO_INCREMENT COMMENT 'it''s, CHECK (x) \\' y',\n  \
             `e` enum('a b','c)') DEFAULT 'a b',\n  `y` year(4) DEFAULT NULL,\n  \
-            `b` bigint unsigned NOT NULL DEFAULT 5,\n  \
+            `b` bit(3) NOT NULL DEFAULT b'101',\n  \
             `at` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),\n  \
-            `j` longtext DEFAULT NULL,\n  \
+            `j` longtext DEFAULT NULL CHECK (json_valid(`j`)),\n  \
             `h` int,\n  PRIMARY KEY (`id`),\n  KEY `k` (`e`(2),`y`)\n\
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
         assert_eq!(for_freshet(create), expected);
         assert_eq!(for_freshet("CREATE VIEW v AS SELECT 1"), "CREATE VIEW v AS SELECT 1");
+    }
+
+    #[test]
+    fn collations_and_checks_stay_where_they_can() {
+        let create = "CREATE TABLE `t` (\n  \
+            `id` varchar(9) COLLATE utf8mb4_general_ci NOT NULL,\n  \
+            `a` varchar(9) CHARACTER SET latin1 COLLATE latin1_swedish_ci DEFAULT NULL,\n  \
+            `b` text COLLATE utf8mb4_de_pb_0900_ai_ci,\n  \
+            `c` char(3) COLLATE utf8mb3_unicode_ci DEFAULT 'x' CHECK (`c` <> 'CHECK (x)'),\n  \
+            `g` int(11) GENERATED ALWAYS AS (1) VIRTUAL,\n  PRIMARY KEY (`id`),\n  \
+            UNIQUE KEY `u` (`c`,`id`),\n  \
+            CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `u` (`y`),\n  \
+            CONSTRAINT `one` CHECK (`a` > `b`),\n  CONSTRAINT `two` CHECK (`g` > 0)\n)";
+        let expected = "CREATE TABLE `t` (\n  `id` varchar(9) NOT NULL,\n  \
+            `a` varchar(9) COLLATE utf8mb4_general_ci DEFAULT NULL,\n  `b` text,\n  \
+            `c` char(3) DEFAULT 'x' CHECK (`c` <> 'CHECK (x)'),\n  PRIMARY KEY (`id`),\n  \
+            UNIQUE KEY `u` (`c`,`id`),\n  CONSTRAINT `one` CHECK (`a` > `b`)\n)";
+        assert_eq!(for_freshet(create), expected);
     }
 }
