@@ -239,9 +239,9 @@ impl Meta {
     /// New ids stand where the old ones were.
     fn empty_partitions(&self, table: &Table, names: &[String], to: &mut Changing) -> Result<()> {
         for name in names {
-            let at = to.partitions.iter().position(|one| is_named(&one.name, name));
+            let at = to.partitions.iter().position(|one| one.is_named(name));
             let old = &mut to.partitions[at.ok_or_else(|| unknown_partition(table, name))?];
-            if to.removed.iter().any(|one| is_named(&one.name, name)) {
+            if to.removed.iter().any(|one| one.is_named(name)) {
                 continue;
             }
             let new = NewPartition { name: old.name.clone(), values: old.values.clone() };
@@ -292,10 +292,6 @@ fn value_name(text: Option<String>) -> String {
     format!("{sign}{}{}", characters.collect::<String>(), text.chars().count())
 }
 
-fn is_named(name: &str, other: &str) -> bool {
-    name.eq_ignore_ascii_case(other)
-}
-
 /// 1735 in MySQL's words.
 pub fn unknown_partition(table: &Table, name: &str) -> Error {
     err!(UnknownPartition, "Unknown partition '{name}' in table '{}'", table.name)
@@ -308,9 +304,9 @@ fn drop_partitions(
     to: &mut Changing,
 ) -> Result<()> {
     for name in names {
-        match to.partitions.iter().position(|one| is_named(&one.name, name)) {
+        match to.partitions.iter().position(|one| one.is_named(name)) {
             Some(at) => to.removed.push(to.partitions.remove(at)),
-            None if if_exists || to.removed.iter().any(|one| is_named(&one.name, name)) => {
+            None if if_exists || to.removed.iter().any(|one| one.is_named(name)) => {
                 to.notes.push(format!("Wrong partition name or partition list: '{name}'"));
             }
             None => bail!(
@@ -345,9 +341,9 @@ fn close_gaps(partitions: &mut [Partition]) {
 
 fn rename(table: &Table, from: &str, to: &str, changed: &mut Changing) -> Result<()> {
     names::check_partition(to)?;
-    let at = changed.partitions.iter().position(|one| is_named(&one.name, from));
+    let at = changed.partitions.iter().position(|one| one.is_named(from));
     let at = at.ok_or_else(|| unknown_partition(table, from))?;
-    let taken = changed.partitions.iter().position(|one| is_named(&one.name, to));
+    let taken = changed.partitions.iter().position(|one| one.is_named(to));
     if taken.is_some_and(|taken| taken != at) {
         bail!(PartitionExists, "Duplicate partition name {to}");
     }

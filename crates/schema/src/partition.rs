@@ -13,7 +13,9 @@ use freshet_base::{ColumnId, SchemaVersion};
 pub use self::period::{FirstDay, TimeUnit, all_digits};
 use crate::key::{KeyCodec, Keys};
 use crate::value::temporal::{LocalDateTime, parse};
-use crate::{Column, ColumnType, Literal, RowCells, RowWriter, Rules, TableSchema, value};
+use crate::{
+    Column, ColumnType, Literal, Partition, RowCells, RowWriter, Rules, TableSchema, value,
+};
 
 /// The maximum number of partitions of a table.
 pub const PARTITIONS_MAX: usize = 4096;
@@ -407,5 +409,19 @@ impl LostKeys {
 }
 
 mod period;
+
+impl Partition {
+    /// Whether it is only there because a table has a partition ([`PartitionBy::nothing`]).
+    pub fn is_hidden(&self) -> bool {
+        self.values.as_ref().is_some_and(PartitionValues::is_nothing)
+    }
+
+    /// Whether this is its name: the case of letters does not count.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+            || !name.is_ascii() && self.name.to_lowercase() == name.to_lowercase()
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -338,13 +338,6 @@ pub struct Partition {
     pub values: Option<PartitionValues>,
 }
 
-impl Partition {
-    /// Whether it is only there because a table has a partition ([`PartitionBy::nothing`]).
-    pub fn is_hidden(&self) -> bool {
-        self.values.as_ref().is_some_and(PartitionValues::is_nothing)
-    }
-}
-
 /// Table properties. Those without an effect are kept as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
@@ -527,9 +520,9 @@ impl Table {
         self.partitions.iter().enumerate().filter(|(_, partition)| !partition.is_hidden())
     }
 
-    /// The index of the partition with a name, compared case-insensitively.
+    /// The index of the partition with a name, see [`Partition::is_named`].
     pub fn partition_at(&self, name: &str) -> Option<usize> {
-        self.partitions.iter().position(|partition| partition.name.eq_ignore_ascii_case(name))
+        self.partitions.iter().position(|partition| partition.is_named(name))
     }
 
     /// The PRIMARY KEY that was declared, enforced or not.

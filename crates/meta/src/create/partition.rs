@@ -64,7 +64,12 @@ pub(super) fn divided(
         let one = one_more(&by, columns, spec.form, &known, one)?;
         known.push(one);
     }
-    Ok((Some(by), known.into_all()))
+    let mut all = known.into_all();
+    if by.method == PartitionMethod::Range {
+        // Ranges stand in their order, as behind ADD PARTITION.
+        all.sort_by_cached_key(|one| one.values.as_ref()?.range(by.columns.len()));
+    }
+    Ok((Some(by), all))
 }
 
 /// As in MySQL, each unique key says which partition a row is in.

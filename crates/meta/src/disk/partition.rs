@@ -213,14 +213,13 @@ pub(super) fn partitions_form(partitions: &[Partition]) -> PartitionsForm {
 }
 
 pub(super) fn from_partitions_form(form: PartitionsForm) -> Result<Vec<Partition>, Unreadable> {
-    from_forms(form.partitions)
+    let partitions = from_forms(form.partitions)?;
+    check_alike(&partitions)?;
+    Ok(partitions)
 }
 
-/// Checks what partitions say of each other.
-pub(super) fn check_partitions(
-    by: Option<&PartitionBy>,
-    partitions: &[Partition],
-) -> Result<(), Unreadable> {
+/// Checks what partitions say of each other, whatever divides them.
+fn check_alike(partitions: &[Partition]) -> Result<(), Unreadable> {
     let Some(first) = partitions.first() else {
         return ensure(false, "it has no partition");
     };
@@ -228,6 +227,20 @@ pub(super) fn check_partitions(
         (one.tablets.len(), one.incarnation) == (first.tablets.len(), first.incarnation)
     };
     ensure(partitions.iter().all(alike), "its partitions differ in buckets or incarnation")?;
+    let kind = |one: &Partition| one.values.as_ref().map(std::mem::discriminant);
+    let of_one_kind = partitions.iter().all(|one| kind(one) == kind(first));
+    ensure(of_one_kind, "its partitions are divided in several ways")
+}
+
+/// Checks what partitions say of each other.
+pub(super) fn check_partitions(
+    by: Option<&PartitionBy>,
+    partitions: &[Partition],
+) -> Result<(), Unreadable> {
+    check_alike(partitions)?;
+    let Some(first) = partitions.first() else {
+        return ensure(false, "it has no partition");
+    };
     let Some(by) = by else {
         let is_whole = partitions.len() == 1 && first.values.is_none();
         return ensure(is_whole, "it has partitions that nothing divides");
@@ -243,4 +256,32 @@ pub(super) fn check_partitions(
         _ => false,
     };
     ensure(partitions.iter().all(fits), "its partitions are not what divides it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_without_partitions_is_refused() {
+        assert!(from_partitions_form(PartitionsForm { partitions: Vec::new() }).is_err());
+        let one = |incarnation, values| PartitionForm {
+            id: 1,
+            name: "p".to_owned(),
+            incarnation,
+            tablets: vec![1],
+            values,
+        };
+        let list = ValuesForm { lower: None, upper: None, list: Vec::new() };
+        let range =
+            ValuesForm { lower: None, upper: Some(KeyForm { columns: Vec::new() }), list: vec![] };
+        for partitions in [
+            vec![one(1, None), one(2, None)],
+            vec![one(1, Some(list.clone())), one(1, Some(range))],
+            vec![one(1, Some(list)), one(1, None)],
+        ] {
+            assert!(from_partitions_form(PartitionsForm { partitions }).is_err());
+        }
+        assert!(from_partitions_form(PartitionsForm { partitions: vec![one(1, None)] }).is_ok());
+    }
 }

@@ -58,7 +58,7 @@ pub(super) fn planned(
     let columns = &table.schema().columns;
     let mut made = Vec::with_capacity(into.len());
     for spec in into {
-        let is_taken = |one: &Partition| one.name.eq_ignore_ascii_case(&spec.name);
+        let is_taken = |one: &Partition| one.is_named(&spec.name);
         if kept.iter().any(|(_, one)| is_taken(one)) {
             bail!(PartitionExists, "Duplicate partition name {}", spec.name);
         }
