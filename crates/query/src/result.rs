@@ -344,6 +344,14 @@ pub enum Cells {
     Bytes(BinaryViewArray),
 }
 
+/// MySQL has no infinity; a sum may be one.
+fn check_range(column: &ResultColumn, is_finite: bool) -> Result<()> {
+    match is_finite {
+        true => Ok(()),
+        false => Err(err!(ExpressionRange, "DOUBLE value is out of range in '{}'", column.name)),
+    }
+}
+
 impl Cells {
     /// The columns of a batch.
     ///
@@ -380,9 +388,15 @@ impl Cells {
             ty if ty.is_integer() => {
                 Self::Int(to(&DataType::Int64)?.as_primitive::<Int64Type>().clone())
             }
-            DataType::Float32 => Self::Float(array.as_primitive::<Float32Type>().clone()),
+            DataType::Float32 => {
+                let values = array.as_primitive::<Float32Type>();
+                check_range(column, values.iter().flatten().all(f32::is_finite))?;
+                Self::Float(values.clone())
+            }
             DataType::Float64 => {
-                Self::Double(array.as_primitive::<Float64Type>().clone(), column.shown)
+                let values = array.as_primitive::<Float64Type>();
+                check_range(column, values.iter().flatten().all(f64::is_finite))?;
+                Self::Double(values.clone(), column.shown)
             }
             // A product with zero is a zero that may lack its declared scale.
             DataType::Decimal128(_, scale) if scale.unsigned_abs() < column.decimals => {

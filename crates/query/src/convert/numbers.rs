@@ -4,7 +4,7 @@ use arrow::datatypes::i256;
 
 use super::WIDE_DIGITS;
 
-/// The number that `text` starts with; 0 if there is none.
+/// The number that `text` starts with, clamped to those of a DOUBLE; 0 if there is none.
 pub fn number_prefix(text: &str) -> f64 {
     let text = text.trim_start();
     if let Ok(value) = text.trim_end().parse::<f64>()
@@ -13,7 +13,7 @@ pub fn number_prefix(text: &str) -> f64 {
     {
         return value;
     }
-    text[..number_bytes(text)].parse().unwrap_or(0.0)
+    text[..number_bytes(text)].parse().map_or(0.0, |value: f64| value.clamp(f64::MIN, f64::MAX))
 }
 
 /// Whether `text`, apart from surrounding blanks, is a finite double.

@@ -166,7 +166,12 @@ fn value(expr: &mut Expr) -> Result<()> {
         Value::Boolean(value) => int(u8::from(*value)),
         Value::SingleQuotedByteStringLiteral(bits) => bytes_of_bits(bits)?,
         // A number with an exponent is a DOUBLE, others are DECIMAL or integer.
-        Value::Number(digits, _) if digits.contains(['e', 'E']) => double(digits),
+        Value::Number(digits, _) if digits.contains(['e', 'E']) => {
+            if digits.parse().is_ok_and(f64::is_infinite) {
+                bail!(IllegalSet, "Illegal double '{digits}' value found during parsing");
+            }
+            double(digits)
+        }
         _ => return Ok(()),
     };
     *expr = replaced;

@@ -78,6 +78,9 @@ fn what_is_refused_says_why() {
         assert!(json["msg"].as_str().unwrap().contains(says), "{json}");
     };
     refused(ask(&site, "d", "SELECT nothing FROM t"), 400, "Unknown column 'nothing'");
+    refused(ask(&site, "d", "SELECT 1e400"), 400, "Illegal double '1e400'");
+    let sum = "SELECT SUM(x) FROM (SELECT 1e308 x UNION ALL SELECT 1.1e308) v";
+    refused(ask(&site, "d", sum), 400, "DOUBLE value is out of range in 'SUM(x)'");
     refused(ask(&site, "d", "SELECT 1; SELECT 2"), 400, "several statements");
     refused(ask(&site, "d", ""), 400, "Query was empty");
     refused(ask(&site, "none", "SELECT 1"), 404, "Unknown database 'none'");
