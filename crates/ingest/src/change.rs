@@ -17,7 +17,7 @@ use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
-use crate::keyed::{KeyedLoad, keys_of, put_removals, seen};
+use crate::keyed::{KeyedLoad, put_removals, seen};
 use crate::keyed_own::OwnKeys;
 use crate::keyed_own::Step;
 use crate::locks::{LockOwner, PRIMARY};
@@ -25,7 +25,7 @@ use crate::meeting::Meeting;
 use crate::overtaken::LookedUp;
 use crate::own_rows::OwnRows;
 use crate::target::{LoadTarget, Loaded};
-use crate::uniques::{Found, duplicate_entry, duplicate_row, values_of};
+use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
 /// What became of a change.
 pub enum Written {
@@ -178,7 +178,7 @@ impl<'a> Change<'a> {
         let removed = removed.map(Vec::as_slice).collect::<Vec<_>>();
         match self.own.clone() {
             Some(own) => {
-                self.check_values(&own, &rows, old, new).await?;
+                self.check_values(&own, old, new).await?;
                 let seen = (self.seen, self.end.expect("a change has looked"));
                 let (target, engine, patience) = (self.target, self.engine, self.patience);
                 let reserved = own.use_ids(engine, target, self.ids_of(new))?;
@@ -208,25 +208,24 @@ impl<'a> Change<'a> {
     async fn check_values(
         &mut self,
         own: &OwnRows,
-        rows: &KeyedRows,
         old: &BTreeSet<Vec<u8>>,
         new: &LoadBuffer,
     ) -> Result<()> {
-        let (engine, target) = (self.engine, self.target);
-        let values = values_of(target, new);
-        if values.is_empty() {
+        let engine = self.engine;
+        if self.target.table().unique_keys().next().is_none() {
             return Ok(());
         }
         let owner = own.owner(engine);
-        let found = Found::lock(engine, target, owner, (rows, &values), self.rules).await?;
-        self.seen = self.seen.max(found.holders.seen);
-        drop(found.latch);
-        let holders = own.sees(target, &values, found.holders);
-        match holders.last_conflict(rows, &values, |key| old.contains(key)) {
+        let found = Found::lock(engine, self.target, owner, new, self.rules).await?;
+        let Found { latch, target, rows, values, holders, .. } = found;
+        self.seen = self.seen.max(holders.seen);
+        drop(latch);
+        let holders = own.sees(&target, &values, holders);
+        match holders.last_conflict(&rows, &values, |key| old.contains(key)) {
             None => Ok(()),
             Some(conflict) => {
                 engine.horizon().wait(self.seen).await;
-                Err(duplicate_row(target, rows, &values, conflict))
+                Err(duplicate_row(&target, &rows, &values, conflict))
             }
         }
     }
@@ -237,11 +236,11 @@ impl<'a> Change<'a> {
     /// # Errors
     /// Those of [`Self::lock`].
     pub async fn meet(&mut self, new: &LoadBuffer) -> Result<Meeting> {
-        let (engine, target) = (self.engine, self.target);
-        let (rows, values) = (keys_of(target, new), values_of(target, new));
+        let engine = self.engine;
         let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
-        let found = Found::lock(engine, target, owner, (&rows, &values), self.rules).await?;
-        let Found { mut latch, places, holders } = found;
+        let found = Found::lock(engine, self.target, owner, new, self.rules).await?;
+        let Found { mut latch, target, rows, values, places, holders } = found;
+        let target = &target;
         let seen = seen(&latch, &places).max(holders.seen);
         let holders = match &self.own {
             Some(own) => own.sees(target, &values, holders),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
-use freshet_base::{ColumnId, ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
+use freshet_base::{ColumnId, Error, ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
@@ -69,6 +69,10 @@ pub(crate) struct Compactor {
     pub settler: Arc<Settler>,
     pub sweeper: Arc<Sweeper>,
     pub merges: Merges,
+    /// Held while a merge is chosen, so that a rowset is the input of one.
+    choosing: Mutex<()>,
+    /// Held by who asks for a merge.
+    asking: futures::lock::Mutex<()>,
 }
 
 /// Running and failed merges.
@@ -89,6 +93,8 @@ enum Size {
     Small,
     /// At least [`LARGE_FLUSHES`] flushes; nothing waits for these.
     Large,
+    /// A statement waits for it.
+    Asked,
 }
 
 impl Size {
@@ -137,7 +143,9 @@ impl Merges {
 impl Compactor {
     pub fn new(store: &Arc<Store>, settler: &Arc<Settler>, sweeper: &Arc<Sweeper>) -> Self {
         let (store, settler) = (Arc::clone(store), Arc::clone(settler));
-        Self { store, settler, sweeper: Arc::clone(sweeper), merges: Merges::default() }
+        let (sweeper, merges) = (Arc::clone(sweeper), Merges::default());
+        let (choosing, asking) = (Mutex::default(), futures::lock::Mutex::default());
+        Self { store, settler, sweeper, merges, choosing, asking }
     }
 
     /// Whether any merge is running.
@@ -150,6 +158,7 @@ impl Compactor {
     pub fn plan(self: &Arc<Self>) {
         for size in [Size::Small, Size::Large] {
             if self.may_merge() && !self.merges.is_running(size) {
+                let _one = self.choosing.lock();
                 let next = self.next_merge(size).or_else(|| self.next_unindexed(size));
                 next.into_iter().for_each(|work| self.start_merge(size, work));
             }
@@ -225,7 +234,8 @@ impl Compactor {
                     let is_better = best.as_ref().is_none_or(|(most, ..)| gain > *most);
                     if is_better && Size::of(inputs, large_bytes) == size {
                         let pace = merge_pace(tablet, size, &limits);
-                        best = Some((gain, MergePlan::new(view, tablet, inputs, pace)));
+                        let plan = MergePlan::new((view, &state), tablet, inputs, pace);
+                        best = Some((gain, plan));
                     }
                 }
             }
@@ -247,7 +257,7 @@ impl Compactor {
         let views = self.store.tables.views.load();
         for state in self.store.tables.states() {
             let Some(view) = views.tables.get(&state.id) else { continue };
-            let indexes = view.table.file_indexes();
+            let indexes = state.as_indexed(&view.table).file_indexes();
             if indexes.is_empty() {
                 continue;
             }
@@ -261,11 +271,60 @@ impl Compactor {
             for tablet in tablets.filter(|tablet| !self.merges.is_backing_off(tablet.id, now)) {
                 if let Some(rowset) = tablet.rowsets.iter().find(is_wanted) {
                     let pace = (size == Size::Large).then_some(BackgroundShare::Tenth);
-                    return Some(MergePlan::new(view, tablet, std::slice::from_ref(rowset), pace));
+                    let alone = std::slice::from_ref(rowset);
+                    return Some(MergePlan::new((view, &state), tablet, alone, pace));
                 }
             }
         }
         None
+    }
+
+    /// Writes the first rowset of a table anew whose files `lack` an index, with the columns that
+    /// its files have by now. Returns whether there was one.
+    ///
+    /// # Errors
+    /// A full disk; damaged files.
+    pub async fn index_next(
+        self: &Arc<Self>,
+        state: &Arc<TableState>,
+        lacks: impl Fn(&Rowset) -> Result<bool> + Send + 'static,
+    ) -> Result<bool> {
+        let _one = self.asking.lock().await;
+        self.store.disk.may_grow()?;
+        let Some(view) = self.store.tables.view(state.id) else { return Ok(false) };
+        // Files may have to be read.
+        let found = task::run(self.store.pool(), move || {
+            for rowset in view.tablets.iter().flat_map(|tablet| &tablet.rowsets) {
+                if lacks(rowset)? {
+                    return Ok::<_, Error>(Some(rowset.meta().id));
+                }
+            }
+            Ok(None)
+        });
+        let Some(found) = found.await? else { return Ok(false) };
+        let Some(work) = self.begin_asked(state, found) else {
+            // It is an input of another merge.
+            self.store.clock().sleep(CATCH_UP_LOOK).await;
+            return Ok(true);
+        };
+        let done = self.merge_and_replace(work).await;
+        self.merges.end(Size::Asked);
+        done.map(|()| true)
+    }
+
+    /// Begins a merge of one rowset, if it is there and no other merge reads it.
+    fn begin_asked(&self, state: &TableState, rowset: RowsetId) -> Option<MergePlan> {
+        let _one = self.choosing.lock();
+        let reads = self.merges.reads();
+        let view = self.store.tables.view(state.id).filter(|_| !reads.contains(&rowset))?;
+        let plan = view.tablets.iter().find_map(|tablet| {
+            let alone = tablet.rowsets.iter().find(|one| one.meta().id == rowset)?;
+            let alone = std::slice::from_ref(alone);
+            let plan = MergePlan::new((&view, state), tablet, alone, Some(BackgroundShare::Full));
+            Some(MergePlan { schema: Arc::clone(&view.schema), ..plan })
+        })?;
+        self.merges.begin(Size::Asked, &plan);
+        Some(plan)
     }
 
     /// The size from which a merge is large, in bytes; a flush is divided among the tablets.
@@ -298,7 +357,7 @@ impl Compactor {
         let job = MergeJob {
             table: work.table,
             tablet: work.tablet,
-            schema: work.schema(),
+            schema: Arc::clone(&work.schema),
             rowsets: work.rowsets.clone(),
             id: self.store.meta().ids().rowset()?,
             segment_bytes_max: self.store.config.segment_bytes_max.bytes(),
@@ -318,6 +377,7 @@ impl Compactor {
                 false => ControlFlow::Continue(()),
             };
             if let [alone] = job.rowsets.as_slice()
+                && alone.schema().version == job.schema.version
                 && alone.read_has_indexes(&job.indexes, job.is_keyed)?
             {
                 return Ok(None);
@@ -333,7 +393,7 @@ impl Compactor {
         self.store
             .failpoints()
             .pass("compaction-before-publish")
-            .map_err(|error| freshet_base::Error::io("compaction", error))?;
+            .map_err(|error| Error::io("compaction", error))?;
         let Some(state) = self.store.tables.state(work.table) else { return Ok(()) };
         self.replace(&state, work, merged, &schema, (room, in_flight)).await
     }
@@ -347,7 +407,7 @@ impl Compactor {
         schema: &Arc<TableSchema>,
         (room, mut in_flight): (Room, InFlight),
     ) -> Result<()> {
-        let MergePlan { table, tablet, rowsets: removed, .. } = work;
+        let MergePlan { table, tablet, rowsets: removed, indexes, .. } = work;
         let Merged { rowset: meta, rows } = merged;
         check_merged(&removed, &meta, schema);
         // A merge that moves marks is shown between flushes, which move marks to files (K28).
@@ -361,6 +421,10 @@ impl Compactor {
         let Some((flushed, inputs)) = self.shown(table, &removed) else { return Ok(()) };
         if rows.is_none() && !MergeSwap::has_all_deaths(&removed, &inputs) {
             // Rows were removed meanwhile that the merge cannot tell. It is done again.
+            return Ok(());
+        }
+        if !swap.takes_files_with(&indexes) {
+            // A unique key is enforced since it began.
             return Ok(());
         }
         let swap = MergeSwap { swap, rows };
@@ -412,7 +476,7 @@ fn merge_pace(tablet: &TabletFiles, size: Size, limits: &Limits) -> Option<Backg
     match size {
         Size::Small if not_full(tablet, limits) > limits.merge_max => Some(BackgroundShare::Full),
         Size::Large if tablet.rowsets.len() <= ROWSETS_MANY => Some(BackgroundShare::Tenth),
-        Size::Small | Size::Large => None,
+        Size::Small | Size::Large | Size::Asked => None,
     }
 }
 
@@ -439,13 +503,15 @@ struct MergePlan {
     stores_rows: bool,
     /// The columns of each index of the table.
     indexes: Vec<Vec<ColumnId>>,
+    /// The columns of the result.
+    schema: Arc<TableSchema>,
     /// The priority if it differs from that of flushes.
     pace: Option<BackgroundShare>,
 }
 
 impl MergePlan {
     fn new(
-        view: &TableView,
+        (view, state): (&TableView, &TableState),
         tablet: &TabletFiles,
         rowsets: &[Arc<Rowset>],
         pace: Option<BackgroundShare>,
@@ -453,13 +519,9 @@ impl MergePlan {
         let (table, tablet, rowsets) = (view.table.id, tablet.id, rowsets.to_vec());
         let model = view.table.key_model;
         let (is_keyed, stores_rows) = (model.is_keyed(), model.stores_rows());
-        let indexes = view.table.file_indexes();
-        Self { table, tablet, rowsets, is_keyed, stores_rows, indexes, pace }
-    }
-
-    /// The newest schema among the input rowsets.
-    fn schema(&self) -> Arc<freshet_schema::TableSchema> {
-        let newest = self.rowsets.iter().max_by_key(|rowset| rowset.schema().version);
-        Arc::clone(newest.expect("a merge has rowsets").schema())
+        let indexes = state.as_indexed(&view.table).file_indexes();
+        let newest = rowsets.iter().max_by_key(|rowset| rowset.schema().version);
+        let schema = Arc::clone(newest.expect("a merge has rowsets").schema());
+        Self { table, tablet, rowsets, is_keyed, stores_rows, indexes, schema, pace }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Created, Database, DatabaseMode, Definition, Dynamic, KeyChange, Meta, MetaEvent,
-    PartitionChange, Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
+    Created, Database, DatabaseMode, Definition, Dynamic, Meta, MetaEvent, PartitionChange,
+    Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::Table;
 use freshet_storage::flush::Files;
@@ -260,24 +260,6 @@ impl Ddl {
         if let Some(state) = self.store.tables.state(id) {
             state.note_clock(self.store.clock().wall_micros(), followed.err());
         }
-    }
-
-    /// Adds, drops or renames keys that are shown only. Returns warnings.
-    ///
-    /// # Errors
-    /// Those of metadata, and those of the log.
-    pub async fn alter_keys(&self, id: TableId, changes: &[KeyChange]) -> Result<Vec<String>> {
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let room = self.room_of_definition().await?;
-        let state = self.states_of(&[id])?.remove(0);
-        let _one = state.altering.lock().await;
-        self.settler.events_settled(&state).await;
-        let (keys, warnings) = self.store.meta().catalog().keys_with(id, changes)?;
-        let event = MetaEvent::Define { table: id, change: Definition::Keys(keys) };
-        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
-        Ok(warnings)
     }
 
     /// Renames tables inside their databases, all or none of them.

@@ -303,9 +303,13 @@ impl Flusher {
     ) -> Result<Vec<Written>> {
         self.store.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
         let handed = rows_of(&batches);
+        let state = self.store.tables.state(view.table.id);
         let input = FlushInput {
             lane,
-            table: Arc::clone(&view.table),
+            table: match state {
+                Some(state) => state.as_indexed(&view.table),
+                None => Arc::clone(&view.table),
+            },
             schema: Arc::clone(schema),
             batches,
             lsns,

@@ -19,7 +19,7 @@ use crate::key_rules::{Conflict, Decided, KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::overtaken::LookedUp;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
-use crate::uniques::{Holders, decide_by_all, duplicate_row, values_of};
+use crate::uniques::{Holders, decide_by_all, duplicate_row, keys_of, values_of};
 
 /// Messages about rows that were left out; further ones are only counted.
 const MESSAGES_MAX: usize = 64;
@@ -76,6 +76,8 @@ pub(crate) fn decide(
 /// The latch of a table with what was found under it.
 struct Looked {
     latch: Latch,
+    /// With the unique keys that it has under the latch.
+    target: LoadTarget,
     rows: KeyedRows,
     places: Vec<Option<Place>>,
     values: Values,
@@ -107,7 +109,7 @@ impl KeyedLoad<'_> {
             if let Some(conflict) = decided.refused {
                 return Err(self.refuse(looked, conflict).await);
             }
-            let keys = outcome(self.target, (&looked.rows, &looked.values), &decided);
+            let keys = outcome(&looked.target, (&looked.rows, &looked.values), &decided);
             if decided.kept.is_empty() {
                 return Ok(Loaded { keys, ..Loaded::looked_only(seen) });
             }
@@ -127,7 +129,7 @@ impl KeyedLoad<'_> {
                 self.check_bytes(bytes)?;
                 continue;
             }
-            let looked = looked.again(buffer, self.target, is_all).await?;
+            let looked = looked.again(buffer, is_all).await?;
             if let Some(conflict) = looked.last_conflict(self.rules.on_existing) {
                 return Err(self.refuse(looked, conflict).await);
             }
@@ -144,7 +146,7 @@ impl KeyedLoad<'_> {
 
     /// 1062, once what it tells of cannot be lost any more (K4).
     async fn refuse(&self, looked: Looked, conflict: Conflict) -> Error {
-        let error = duplicate_row(self.target, &looked.rows, &looked.values, conflict);
+        let error = duplicate_row(&looked.target, &looked.rows, &looked.values, conflict);
         let seen = looked.seen();
         drop(looked);
         self.engine.horizon().wait(seen).await;
@@ -172,14 +174,18 @@ impl KeyedLoad<'_> {
         mut held: Option<Permit>,
         waiting: &LockOwner,
     ) -> Result<(Admitted, Looked)> {
-        let (engine, table) = (self.engine, self.target.id());
-        let (rows, values) = (keys_of(self.target, buffer), values_of(self.target, buffer));
+        let (engine, table, mut target) = (self.engine, self.target.id(), self.target.clone());
+        let (rows, mut values) = (keys_of(&target, buffer), values_of(&target, buffer));
         let deadline = self.rules.deadline(engine);
         let owner = self.computed.map_or(waiting, |(owner, _)| owner);
         let locks = engine.locks();
         loop {
             let admitted = engine.admission.admit(bytes, held.take(), self.patience).await?;
-            let mut latch = resolver(self.target).latch().await?;
+            let mut latch = resolver(&target).latch().await?;
+            if !latch.has_unique_keys_of(target.table()) {
+                target = target.with_unique_keys_of_now(&engine.store.tables)?;
+                values = values_of(&target, buffer);
+            }
             let mut of_keys = std::iter::once(&rows).chain(values.all()).enumerate();
             let taken = of_keys
                 .find(|(number, rows)| locks.others_hold((table, *number), rows, Some(owner)));
@@ -191,10 +197,10 @@ impl KeyedLoad<'_> {
             }
             let places = latch.find(&rows).await?;
             let of_rows = (&rows, &places[..]);
-            let holders = Holders::find(&mut latch, self.target, of_rows, &values).await?;
+            let holders = Holders::find(&mut latch, &target, of_rows, &values).await?;
             let others = holders.others(&rows, |_| true);
             if !locks.others_hold((table, PRIMARY), &others, Some(owner)) {
-                let looked = Looked { latch, rows, places, values, holders };
+                let looked = Looked { latch, target, rows, places, values, holders };
                 return Ok((admitted, looked));
             }
             // What becomes of a row that has a value is known once its holder ends.
@@ -238,13 +244,9 @@ impl Looked {
     }
 
     /// Goes on with the rows that are in `buffer`, unless these are all.
-    async fn again(
-        mut self,
-        buffer: &LoadBuffer,
-        target: &LoadTarget,
-        is_all: bool,
-    ) -> Result<Self> {
+    async fn again(mut self, buffer: &LoadBuffer, is_all: bool) -> Result<Self> {
         if !is_all {
+            let target = &self.target;
             self.rows = keys_of(target, buffer);
             self.values = values_of(target, buffer);
             self.places = self.latch.find(&self.rows).await?;
@@ -253,10 +255,6 @@ impl Looked {
         }
         Ok(self)
     }
-}
-
-pub(crate) fn keys_of(target: &LoadTarget, buffer: &LoadBuffer) -> KeyedRows {
-    KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), target.table(), target.schema())
 }
 
 /// The highest LSN of the rows at these places, which a reply that tells of them waits for.

@@ -59,6 +59,12 @@ impl KeyedFiles<'_> {
                     engine.horizon().wait(seen).await;
                     return Err(self.duplicate(number, &value));
                 }
+                Some((_, Met::Unindexed)) => bail!(
+                    SnapshotTooOld,
+                    "unique keys or columns of table '{}' changed while the load ran; nothing was \
+                     loaded, send it again",
+                    self.target.table().name
+                ),
                 Some((number, Met::Held(rows))) => {
                     drop((latch, room));
                     let until = self.rules.deadline(engine);
@@ -92,7 +98,11 @@ impl KeyedFiles<'_> {
 
     /// Why a row cannot be loaded whose value in a unique key another row has.
     fn duplicate(&self, number: usize, value: &[u8]) -> Error {
-        let error = duplicate_entry(self.target, number, value);
+        let now = self.target.with_unique_keys_of_now(&self.engine.store.tables);
+        let error = match now {
+            Ok(target) => duplicate_entry(&target, number, value),
+            Err(error) => return error,
+        };
         match self.rules.on_existing {
             OnExisting::Replace if number != PRIMARY => err!(
                 NotSupported,

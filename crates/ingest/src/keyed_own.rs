@@ -146,10 +146,7 @@ impl KeyedTable {
         if step.outcome.skipped > 0 || step.changes.iter().any(|(_, change)| change.in_base) {
             self.looked_from.get_or_insert(step.end);
         }
-        let codecs = self.target.table().indexed();
-        let codecs = codecs.iter().map(|columns| KeyCodec::of_index(&self.schema, columns));
-        let codecs =
-            codecs.collect::<Option<Vec<_>>>().expect("columns of a key are never dropped");
+        let codecs = self.codecs();
         // What the statement removes comes first: others of its rows may take the values.
         for (key, _) in &step.changes {
             let before = self.changes.get(key).and_then(|change| change.row.as_deref());
@@ -189,8 +186,32 @@ impl KeyedTable {
         self.held.iter_mut().for_each(|held| held.shrink_to(bytes));
     }
 
-    /// Converts its rows to newer columns of the table.
+    /// Goes on with the unique keys of a target, and with its columns if they are newer.
     pub fn follow(&mut self, target: &LoadTarget) {
+        self.follow_columns(target);
+        let (own, now) = (self.target.table(), target.table());
+        if own.unique_keys().map(|key| &key.columns).eq(now.unique_keys().map(|key| &key.columns)) {
+            return;
+        }
+        self.target = self.target.with_unique_keys_of(now);
+        let codecs = self.codecs();
+        self.values = vec![BTreeMap::new(); codecs.len()];
+        for (key, change) in &self.changes {
+            let values = change.row.as_deref().map(|row| values_of(&codecs, row));
+            for (index, value) in values.into_iter().flatten() {
+                self.values[index].insert(value, key.clone());
+            }
+        }
+    }
+
+    /// Of each unique key.
+    fn codecs(&self) -> Vec<KeyCodec> {
+        let codec = |columns: &Vec<_>| KeyCodec::of_index(&self.schema, columns);
+        let codecs = self.target.table().indexed().iter().map(codec).collect::<Option<_>>();
+        codecs.expect("columns of a key are never dropped")
+    }
+
+    fn follow_columns(&mut self, target: &LoadTarget) {
         let (from, to) = (Arc::clone(&self.schema), target.schema());
         if from.version >= to.version {
             return;
@@ -204,12 +225,13 @@ impl KeyedTable {
             freshet_schema::encode(&batch, to, &mut bytes);
             *row = bytes.into();
         }
-        (self.target, self.schema) = (target.clone(), Arc::clone(to));
+        self.target = target.with_unique_keys_of(self.target.table());
+        self.schema = Arc::clone(to);
     }
 
-    /// The part of the record of the COMMIT, and the keys and values that are in it; `None` if
-    /// there is nothing to write.
-    pub fn into_part(self) -> Result<Option<(PartLoad, LoadTarget, KeyedRows, Values)>> {
+    /// The part of the record of the COMMIT, and the keys that are in it; `None` if there is
+    /// nothing to write.
+    pub fn into_part(self) -> Result<Option<(PartLoad, LoadTarget, KeyedRows)>> {
         let mut buffer = LoadBuffer::default();
         let is_removed = |change: &&Change| change.row.is_none() && change.in_base;
         let removed = self.changes.iter().filter(|(_, change)| is_removed(change));
@@ -226,12 +248,10 @@ impl KeyedTable {
         }
         let (table, schema) = (self.target.table(), &self.schema);
         let keyed = KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), table, schema);
-        let counts = (buffer.rows(), buffer.removals());
-        let values = Values::of_encoded(buffer.row_bytes(), counts, table, schema);
         let held = self.held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
         let state = &self.target.state;
         let part = PartLoad::of_changes(state, schema, buffer, held, self.looked_from);
-        Ok(Some((part, self.target, keyed, values)))
+        Ok(Some((part, self.target, keyed)))
     }
 }
 

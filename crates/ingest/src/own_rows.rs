@@ -18,7 +18,7 @@ use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, resolver};
-use crate::keyed::{keys_of, seen};
+use crate::keyed::seen;
 use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
 use crate::locks::LockOwner;
 use crate::names;
@@ -26,7 +26,7 @@ use crate::record::TABLES_MAX;
 use crate::savepoint::Savepoint;
 use crate::state::TableState;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
-use crate::uniques::{Found, Holders, values_of};
+use crate::uniques::{Found, Holders};
 use crate::unkeyed::{Affected, Copies, RowChange};
 use crate::unkeyed_own::{Seen, UnkeyedStep, UnkeyedTable};
 
@@ -242,10 +242,11 @@ impl OwnRows {
     /// The rows that have values, as the transaction sees them: its own, and stored ones that it
     /// has not changed.
     pub(crate) fn sees(&self, target: &LoadTarget, values: &Values, stored: Holders) -> Holders {
-        let keyed = self.0.keyed.lock();
-        let Some(table) = keyed.iter().find(|table| table.id() == target.id()) else {
+        let mut keyed = self.0.keyed.lock();
+        let Some(table) = keyed.iter_mut().find(|table| table.id() == target.id()) else {
             return stored;
         };
+        table.follow(target);
         let own = |index, value: &[u8]| table.holder(index, value).map(Box::from);
         stored.seen_by(values, own, |key| table.own(key).is_ok())
     }
@@ -350,9 +351,9 @@ impl OwnRows {
         patience: WaitLimit,
         rules: KeyRules,
     ) -> Result<Loaded> {
-        let (rows, values) = (keys_of(target, buffer), values_of(target, buffer));
-        let found = Found::lock(engine, target, self.owner(engine), (&rows, &values), rules);
-        let Found { latch, places, holders } = found.await?;
+        let found = Found::lock(engine, target, self.owner(engine), buffer, rules);
+        let Found { latch, target, rows, values, places, holders } = found.await?;
+        let target = &target;
         let seen = (seen(&latch, &places).max(holders.seen), latch.end());
         drop(latch);
         let holders = &self.sees(target, &values, holders);

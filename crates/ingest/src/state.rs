@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::{ByteSize, DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion};
-use freshet_base::{TableId, TxnId, Version, err};
-use freshet_schema::{Table, TableSchema};
+use freshet_base::{ByteSize, ColumnId, DbId, Error, Incarnation, Lsn, Result, Retry};
+use freshet_base::{SchemaVersion, TableId, TxnId, Version, err};
+use freshet_schema::{DeclaredKey, DeclaredKeyKind, Table, TableSchema};
 use freshet_storage::delta::Delta;
 use freshet_storage::fold::{Base, TableLog};
 use freshet_storage::resolver::Resolver;
@@ -46,6 +46,8 @@ pub struct TableState {
     /// Held by a statement that changes its definition, from reading the current one until the new
     /// one has settled.
     pub altering: futures::lock::Mutex<()>,
+    /// The columns of unique keys that a statement adds: new files have indexes by them already.
+    added_indexes: Mutex<Vec<Vec<ColumnId>>>,
     /// Its partitions at the end of the log; only changed under the append lock. `None` without
     /// PARTITION BY, which stays so.
     layout: Option<Mutex<Arc<Layout>>>,
@@ -100,6 +102,7 @@ impl TableState {
             counter: next_id.map(|next| Arc::new(counter(table, next))),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
+            added_indexes: Mutex::default(),
             layout: Layout::of(table).map(Mutex::new),
             followed: Mutex::default(),
             name: Mutex::new(String::new()),
@@ -128,6 +131,25 @@ impl TableState {
     /// well. Reading blocks appends to the table.
     pub(crate) fn lock(&self) -> MutexGuard<'_, GroupCommit> {
         self.log.lock()
+    }
+
+    /// The table for who writes files of it: with the indexes that statements add.
+    pub(crate) fn as_indexed(&self, table: &Arc<Table>) -> Arc<Table> {
+        let added = self.added_indexes.lock();
+        if added.is_empty() {
+            return Arc::clone(table);
+        }
+        let mut indexed = Table::clone(table);
+        indexed.declared_keys.extend(added.iter().map(|columns| {
+            let (kind, name) = (DeclaredKeyKind::Index, String::new());
+            DeclaredKey { kind, name, columns: columns.clone() }
+        }));
+        Arc::new(indexed)
+    }
+
+    /// Lets new files have these indexes, besides those of the table.
+    pub(crate) fn set_added_indexes(&self, columns: Vec<Vec<ColumnId>>) {
+        *self.added_indexes.lock() = columns;
     }
 
     /// Its partitions at the end of the log; `None` without PARTITION BY.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Lsn, Result, TableId, TxnId, err};
-use freshet_schema::{GroupCommitMode, Table, TableSchema};
+use freshet_base::{DbId, Lsn, Result, TableId, TxnId, bail, err};
+use freshet_schema::{DeclaredKey, GroupCommitMode, Table, TableSchema};
 
 use crate::counter::Counter;
 use crate::names;
@@ -45,6 +45,32 @@ impl LoadTarget {
         let table = catalog.require(id)?;
         let missing = || err!(NoSuchTable, "Table '{}' doesn't exist", table.name);
         Ok(Self::new(tables.state(id).ok_or_else(missing)?, Arc::clone(table)))
+    }
+
+    /// The same columns with the unique keys that the table has now.
+    ///
+    /// # Errors
+    /// 1146; 1213 if rows with these columns do not have those of a key.
+    pub(crate) fn with_unique_keys_of_now(&self, tables: &Tables) -> Result<Self> {
+        let catalog = tables.catalog();
+        let now = catalog.require(self.id())?;
+        let has = |key: &DeclaredKey| self.schema().has_same(now.schema(), &key.columns);
+        if !now.unique_keys().all(has) {
+            bail!(
+                Deadlock,
+                "columns and unique keys of table '{}' changed while the statement ran; try \
+                 restarting transaction",
+                now.name
+            );
+        }
+        Ok(self.with_unique_keys_of(now))
+    }
+
+    /// The same columns with the keys of another definition of the table.
+    pub(crate) fn with_unique_keys_of(&self, other: &Table) -> Self {
+        let declared_keys = other.declared_keys.clone();
+        let table = Arc::new(Table { declared_keys, ..Table::clone(&self.table) });
+        Self::new(Arc::clone(&self.state), table)
     }
 
     pub fn id(&self) -> TableId {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::{Lsn, Result, bail};
 use freshet_meta::Claim;
+use freshet_schema::TableSchema;
 use freshet_storage::resolver::{Equal, EqualRows, KeyedRows, Latch, Place, Values};
 
 use crate::admit::WaitLimit;
-use crate::append::PartLoad;
+use crate::append::{PartBody, PartLoad};
 use crate::engine::Engine;
 use crate::key_rules::resolver;
 use crate::keyed_own::KeyedTable;
@@ -88,7 +89,7 @@ impl Engine {
         let room = self.appender.room_for(&parts, deadline).await?;
         let mut latches = Vec::with_capacity(looked.len());
         for looked in looked {
-            latches.push(looked.latch().await?);
+            latches.push(looked.latch(self).await?);
         }
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
@@ -114,8 +115,31 @@ impl Engine {
 
 /// What a COMMIT looks up before its record, in a table of which it changes stored rows.
 enum Looked {
-    Keys { target: LoadTarget, rows: KeyedRows, values: Values, removals: u32 },
+    Keys { target: LoadTarget, rows: KeyedRows, encoded: EncodedRows },
     Rows { target: LoadTarget, equal: EqualRows, counts: Vec<usize> },
+}
+
+/// The rows of a part, of which the first `removals` only remove their key.
+struct EncodedRows {
+    bytes: Bytes,
+    rows: u32,
+    removals: u32,
+    schema: Arc<TableSchema>,
+}
+
+impl EncodedRows {
+    fn of(part: &PartLoad) -> Self {
+        let PartBody::Rows { bytes, .. } = &part.body else {
+            unreachable!("what a transaction changes of stored rows is in its record")
+        };
+        let (bytes, schema) = (bytes.clone(), Arc::clone(&part.schema));
+        Self { bytes, rows: part.rows, removals: part.removals, schema }
+    }
+
+    fn values(&self, target: &LoadTarget) -> Values {
+        let counts = (self.rows, self.removals);
+        Values::of_encoded(&self.bytes, counts, target.table(), &self.schema)
+    }
 }
 
 /// What it has found.
@@ -139,9 +163,9 @@ fn changed_parts(
 ) -> Result<Vec<(PartLoad, Looked)>> {
     let mut changed = Vec::with_capacity(keyed.len() + unkeyed.len());
     for table in keyed {
-        let Some((part, target, rows, values)) = table.into_part()? else { continue };
-        let removals = part.removals;
-        changed.push((part, Looked::Keys { target, rows, values, removals }));
+        let Some((part, target, rows)) = table.into_part()? else { continue };
+        let encoded = EncodedRows::of(&part);
+        changed.push((part, Looked::Keys { target, rows, encoded }));
     }
     for table in unkeyed {
         let at = rows.iter().position(|part| part.table.id == table.id());
@@ -160,14 +184,20 @@ impl Looked {
     ///
     /// # Errors
     /// 1062; 1213 for rows that others have removed.
-    async fn latch(self) -> Result<Latched> {
+    async fn latch(self, engine: &Engine) -> Result<Latched> {
         match self {
-            Self::Keys { target, rows, values, removals } => {
+            Self::Keys { mut target, rows, encoded } => {
+                let (removals, mut values) = (encoded.removals, encoded.values(&target));
                 let mut latch = resolver(&target).latch().await?;
+                if !latch.has_unique_keys_of(target.table()) {
+                    target = target.with_unique_keys_of_now(&engine.store.tables)?;
+                    values = encoded.values(&target);
+                }
                 let places = latch.find(&rows).await?;
                 let of_rows = (&rows, &places[..]);
                 let holders = Holders::find(&mut latch, &target, of_rows, &values).await?;
-                // It has locked its values: nobody else can have taken one.
+                // It has locked its values: nobody else can have taken one, but of keys that came
+                // or went meanwhile.
                 if let Some(conflict) = holders.last_conflict(&rows, &values, |_| false) {
                     return Err(duplicate_row(&target, &rows, &values, conflict));
                 }

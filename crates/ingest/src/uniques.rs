@@ -23,6 +23,10 @@ pub(crate) struct Holders {
     pub seen: Lsn,
 }
 
+pub(crate) fn keys_of(target: &LoadTarget, buffer: &LoadBuffer) -> KeyedRows {
+    KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), target.table(), target.schema())
+}
+
 pub(crate) fn values_of(target: &LoadTarget, buffer: &LoadBuffer) -> Values {
     let counts = (buffer.rows(), buffer.removals());
     Values::of_encoded(buffer.row_bytes(), counts, target.table(), target.schema())
@@ -74,7 +78,7 @@ impl Holders {
 
     /// The keys of holders that are not among `rows`, and that `is_new` accepts.
     pub fn others(&self, rows: &KeyedRows, is_new: impl Fn(&[u8]) -> bool) -> KeyedRows {
-        let own = keys_of(rows);
+        let own = set_of(rows);
         let all = self.of.iter().flatten().flatten().map(|key| &**key).collect::<BTreeSet<_>>();
         KeyedRows::of_keys(all.into_iter().filter(|key| !own.contains(key) && is_new(key)))
     }
@@ -106,7 +110,7 @@ impl Holders {
         values: &Values,
         is_removed: impl Fn(&[u8]) -> bool,
     ) -> Option<Conflict> {
-        let own = keys_of(rows);
+        let own = set_of(rows);
         let mut first = None::<Conflict>;
         for (index, values) in values.all().iter().enumerate() {
             for group in values.groups() {
@@ -125,13 +129,18 @@ impl Holders {
 /// What a statement that locks what it meets has found.
 pub(crate) struct Found {
     pub latch: Latch,
+    /// With the unique keys that it has under the latch.
+    pub target: LoadTarget,
+    pub rows: KeyedRows,
+    /// Of its unique keys.
+    pub values: Values,
     pub places: Vec<Option<Place>>,
     /// The stored rows that have its values; they are locked.
     pub holders: Holders,
 }
 
 impl Found {
-    /// Locks the keys of rows and their values, and the rows that have these.
+    /// Locks the keys of the rows in a buffer and their values, and the rows that have these.
     ///
     /// # Errors
     /// 1205, 1206 and 1213 for keys that others hold; files that cannot be read.
@@ -139,21 +148,32 @@ impl Found {
         engine: &Engine,
         target: &LoadTarget,
         owner: &LockOwner,
-        (rows, values): (&KeyedRows, &Values),
+        buffer: &LoadBuffer,
         rules: KeyRules,
     ) -> Result<Self> {
         let (clock, deadline, table) = (engine.store.clock(), rules.deadline(engine), target.id());
-        for (number, rows) in std::iter::once(rows).chain(values.all()).enumerate() {
+        let (mut target, rows) = (target.clone(), keys_of(target, buffer));
+        let mut values = values_of(&target, buffer);
+        for (number, rows) in std::iter::once(&rows).chain(values.all()).enumerate() {
             owner.lock((table, number), rows, clock, deadline).await?;
         }
         let mut locked = BTreeSet::<Box<[u8]>>::new();
         loop {
-            let mut latch = resolver(target).latch().await?;
-            let places = latch.find(rows).await?;
-            let holders = Holders::find(&mut latch, target, (rows, &places), values).await?;
-            let others = holders.others(rows, |key| !locked.contains(key));
+            let mut latch = resolver(&target).latch().await?;
+            if !latch.has_unique_keys_of(target.table()) {
+                drop(latch);
+                target = target.with_unique_keys_of_now(&engine.store.tables)?;
+                values = values_of(&target, buffer);
+                for (values, number) in values.all().iter().zip(1..) {
+                    owner.lock((table, number), values, clock, deadline).await?;
+                }
+                continue;
+            }
+            let places = latch.find(&rows).await?;
+            let holders = Holders::find(&mut latch, &target, (&rows, &places), &values).await?;
+            let others = holders.others(&rows, |key| !locked.contains(key));
             if others.is_empty() {
-                return Ok(Self { latch, places, holders });
+                return Ok(Self { latch, target, rows, values, places, holders });
             }
             // Nobody waits for a key with the latch in hand (K5).
             drop(latch);
@@ -163,7 +183,7 @@ impl Found {
     }
 }
 
-fn keys_of(rows: &KeyedRows) -> HashSet<&[u8]> {
+fn set_of(rows: &KeyedRows) -> HashSet<&[u8]> {
     (0..rows.len()).map(|at| rows.key(at)).collect()
 }
 

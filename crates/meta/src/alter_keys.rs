@@ -1,14 +1,17 @@
 //! CREATE INDEX, DROP INDEX, and the clauses of ALTER TABLE for keys.
 //!
-//! Adding or dropping a key is a change of the catalog alone: files that are written from then on
-//! have an index by it or not (RFC 0020), and those that are there stay as they are.
+//! Adding or dropping a key is a change of the catalog: files that are written from then on have an
+//! index by it or not (RFC 0020), and those that are there stay as they are. Before a unique key is
+//! enforced, whoever changes the catalog looks at the rows (RFC 0026).
 
 use freshet_base::{Result, TableId, bail, err};
-use freshet_schema::{DeclaredKey, DeclaredKeyKind, Table, TableForm};
+use freshet_schema::{DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
 
 use crate::alter::{SchemaChange, changed};
 use crate::catalog::Catalog;
-use crate::create::{add_foreign, declared_key, key_warning};
+use crate::create::{
+    add_foreign, check_unique, check_unique_count, declared_key, key_warning, looked_up, rank,
+};
 use crate::names;
 use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
 
@@ -19,6 +22,16 @@ const KEYS_MAX: usize = 64;
 pub const INVISIBLE_UNIQUE: &str =
     "This version of Freshet doesn't yet support INVISIBLE of a unique key";
 
+/// What is said to who adds a primary key.
+pub const ADD_PRIMARY: &str = "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD \
+                               PRIMARY KEY'; create a table with the key, copy the rows by INSERT \
+                               .. SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE";
+
+/// What is said to who drops it.
+pub const DROP_PRIMARY: &str = "This version of Freshet doesn't yet support 'ALTER TABLE ... DROP \
+                                PRIMARY KEY'; create a table without it, copy the rows by INSERT \
+                                .. SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE";
+
 /// A change of the keys of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyChange {
@@ -27,6 +40,8 @@ pub enum KeyChange {
     Drop {
         name: String,
     },
+    /// ENABLE KEYS: all unique keys that are not enforced yet are from there on.
+    Enforce,
     /// Foreign keys are not kept, so this has no effect.
     DropForeign {
         name: String,
@@ -53,8 +68,8 @@ impl Catalog {
     /// The keys of a table after these changes, and warnings.
     ///
     /// # Errors
-    /// 1061, 1068, 1072, 1075 and 1091 for changes that do not fit the table; 1235 for changes of
-    /// its primary key.
+    /// 1061, 1068, 1072, 1075, 1091 and 1503 for changes that do not fit the table; 1235 for
+    /// changes of its primary key, and for unique keys that cannot be enforced.
     pub fn keys_with(
         &self,
         id: TableId,
@@ -93,6 +108,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
                 warnings.push(add_foreign(&mut keys, written, &table.schema().columns)?);
             }
             KeyChange::Drop { name } => drop(&mut keys, name)?,
+            KeyChange::Enforce => enforce(table, &mut keys)?,
             KeyChange::DropForeign { name } => {
                 warnings.push(format!("foreign keys are not kept, so '{name}' is not there"));
             }
@@ -100,6 +116,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
             KeyChange::Show { name, visible } => show(table, &mut keys, name, *visible)?,
         }
     }
+    check_unique_count(&keys)?;
     if keys.len() > KEYS_MAX.max(table.declared_keys.len()) {
         bail!(Unknown, "Too many keys specified; max {KEYS_MAX} keys allowed");
     }
@@ -126,24 +143,75 @@ fn add(
         names::check_column(name)?;
     }
     let mut key = declared_key(written, &table.schema().columns, keys)?;
+    let mut warning = None;
     match key.kind {
-        DeclaredKeyKind::Primary => bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD PRIMARY KEY'; \
-             create a table with the key and copy the rows by INSERT .. SELECT"
-        ),
-        // The rows that are there have not been looked up, so nothing is known of their values.
-        DeclaredKeyKind::Unique => key.kind = DeclaredKeyKind::UniqueHint,
+        DeclaredKeyKind::Primary => bail!(NotSupported, "{ADD_PRIMARY}"),
+        DeclaredKeyKind::Unique => {
+            check_divided(table, &key)?;
+            if let Some(why) = unenforceable(table, &key)? {
+                key.kind = DeclaredKeyKind::UniqueHint;
+                warning = Some(why);
+            }
+        }
         _ => {}
     }
-    let warning = key_warning(&key, table.key_model);
-    let behind_unique = |key: &DeclaredKey| !key.kind.is_unique();
-    let place = match key.kind.is_unique() {
-        false => keys.len(),
-        true => keys.iter().position(behind_unique).unwrap_or(keys.len()),
-    };
-    keys.insert(place, key);
+    let warning = key_warning(&key, table.key_model).map(|said| match warning {
+        Some(why) => format!("{said}; {why}"),
+        None => said,
+    });
+    keys.push(key);
+    keys.sort_by_key(|key| rank(key, &table.schema().columns));
     Ok(warning)
+}
+
+fn check_divided(table: &Table, key: &DeclaredKey) -> Result<()> {
+    match &table.partition_by {
+        Some(by) => check_unique(by, &table.schema().columns, std::slice::from_ref(key)),
+        None => Ok(()),
+    }
+}
+
+/// Why no rows can be looked up by a unique key.
+///
+/// # Errors
+/// Columns of which there are no keys at all.
+fn unenforceable(table: &Table, key: &DeclaredKey) -> Result<Option<String>> {
+    if table.key_model != KeyModel::Primary {
+        return Ok(Some(format!("table '{}' has no PRIMARY KEY", table.name)));
+    }
+    let columns = &table.schema().columns;
+    let places = looked_up(key, columns, table.form)?;
+    let other = places.into_iter().map(|at| &columns[at]);
+    let mut other = other.filter(|column| column.ty.is_text() && !column.collation.is_by_bytes());
+    Ok(other.next().map(|column| {
+        format!(
+            "column '{}' is compared by {}, and rows are found by their bytes: give it COLLATE \
+             utf8mb4_bin by ALTER TABLE .. MODIFY",
+            column.name,
+            column.collation.name()
+        )
+    }))
+}
+
+fn enforce(table: &Table, keys: &mut [DeclaredKey]) -> Result<()> {
+    if table.primary_key().is_some_and(|key| !table.enforces(key)) {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ENABLE KEYS' of a PRIMARY KEY ('{}') \
+             that is not enforced; create a table with the key, copy the rows by INSERT .. \
+             SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE",
+            table.name
+        );
+    }
+    for key in keys.iter_mut().filter(|key| key.kind == DeclaredKeyKind::UniqueHint) {
+        if let Some(why) = unenforceable(table, key)? {
+            bail!(NotSupported, "UNIQUE KEY '{}' cannot be enforced: {why}", key.name);
+        }
+        check_divided(table, key)?;
+        key.kind = DeclaredKeyKind::Unique;
+    }
+    keys.sort_by_key(|key| rank(key, &table.schema().columns));
+    Ok(())
 }
 
 fn find(keys: &[DeclaredKey], name: &str) -> Result<usize> {
@@ -154,18 +222,7 @@ fn find(keys: &[DeclaredKey], name: &str) -> Result<usize> {
 fn drop(keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
     let at = find(keys, name)?;
     if keys[at].kind == DeclaredKeyKind::Primary {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'ALTER TABLE ... DROP PRIMARY KEY'; copy \
-             the rows to a table without it by INSERT .. SELECT"
-        );
-    }
-    if keys[at].kind == DeclaredKeyKind::Unique {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support DROP INDEX of an enforced UNIQUE KEY \
-             ('{name}'); copy the rows to a table without it by INSERT .. SELECT"
-        );
+        bail!(NotSupported, "{DROP_PRIMARY}");
     }
     keys.remove(at);
     Ok(())

@@ -27,7 +27,7 @@ mod steps;
 pub(crate) use collation::{by_bytes, check_written, compare_keyed_by_bytes, default_collation};
 pub(crate) use column::column;
 pub(crate) use known::{Known, NewPartition};
-pub(crate) use partition::{TO_DAYS_OF_1970, one_more, range_text};
+pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text};
 pub(crate) use steps::one_by_one;
 
 use aggregate::check_aggregates;
@@ -245,6 +245,10 @@ fn check_unique_keys(
             }
         }
     }
+    check_unique_count(keys)
+}
+
+pub(crate) fn check_unique_count(keys: &[DeclaredKey]) -> Result<()> {
     let unique = keys.iter().filter(|key| key.kind == DeclaredKeyKind::Unique).count();
     if unique > UNIQUE_KEYS_MAX {
         bail!(Unknown, "Too many keys specified; max {UNIQUE_KEYS_MAX} unique keys allowed");
@@ -253,7 +257,11 @@ fn check_unique_keys(
 }
 
 /// The columns of a key by which rows are looked up; they may stand anywhere in the table.
-fn looked_up(key: &DeclaredKey, columns: &[Column], form: TableForm) -> Result<Vec<usize>> {
+pub(crate) fn looked_up(
+    key: &DeclaredKey,
+    columns: &[Column],
+    form: TableForm,
+) -> Result<Vec<usize>> {
     let position = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
     let at = key.columns.iter().map(|id| position(id).expect("a declared key has its columns"));
     let at = at.collect::<Vec<_>>();
@@ -380,16 +388,20 @@ fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey
         let key = declared_key(written, columns, &keys)?;
         keys.push(key);
     }
-    // The order of MySQL, in which it shows keys and looks rows up, wherever they were declared.
+    keys.sort_by_key(|key| rank(key, columns));
+    Ok(keys)
+}
+
+/// The order of MySQL, in which it shows keys and looks rows up, wherever they were declared.
+pub(crate) fn rank(key: &DeclaredKey, columns: &[Column]) -> u8 {
     let is_nullable = |id: &ColumnId| columns.iter().any(|one| one.id == *id && one.nullable);
-    keys.sort_by_key(|key| match key.kind {
+    match key.kind {
         DeclaredKeyKind::Primary => 0,
         DeclaredKeyKind::Unique if !key.columns.iter().any(is_nullable) => 1,
         DeclaredKeyKind::Unique => 2,
         DeclaredKeyKind::UniqueHint => 3,
         DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => 4,
-    });
-    Ok(keys)
+    }
 }
 
 pub(crate) fn declared_key(

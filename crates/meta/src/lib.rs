@@ -57,7 +57,7 @@ mod view;
 mod view_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
-pub use alter_keys::{INVISIBLE_UNIQUE, KeyChange};
+pub use alter_keys::{ADD_PRIMARY, DROP_PRIMARY, INVISIBLE_UNIQUE, KeyChange};
 pub use authorize::{
     ActiveRoles, Actor, Object, authorize, may_see_database, may_see_table, require_visible,
 };

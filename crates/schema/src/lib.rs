@@ -26,6 +26,7 @@ pub mod row;
 pub mod sequence;
 pub mod table;
 pub mod types;
+mod unique;
 pub mod value;
 mod widen;
 pub mod zone;

@@ -1,6 +1,7 @@
 //! The session of a client: account, settings, transaction, diagnostics.
 
 mod currents;
+mod disabled_keys;
 mod hinted;
 mod options;
 mod temporary;
@@ -23,6 +24,7 @@ use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 pub use currents::Currents;
+pub use disabled_keys::DisabledKeys;
 pub use hinted::Hinted;
 pub use options::seconds;
 pub use temporary::{TemporaryName, TemporaryTables};
@@ -237,6 +239,7 @@ pub struct Session {
     pub insert_id: u64,
     /// Tables that no other session knows.
     pub temporary: TemporaryTables,
+    pub disabled_keys: DisabledKeys,
     /// The values of sequences that CURRVAL tells.
     pub currents: Currents,
     /// `insert_id`: the first id that the next INSERT generates.
@@ -285,6 +288,7 @@ impl Session {
             insert_id: 0,
             forced_id: None,
             temporary: TemporaryTables::default(),
+            disabled_keys: DisabledKeys::default(),
             currents: Currents::default(),
             buffer: LoadBuffer::default(),
             info: Info::default(),

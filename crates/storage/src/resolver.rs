@@ -16,6 +16,7 @@ use freshet_schema::{Distribution, Table};
 use futures::lock::Mutex;
 use parking_lot::RwLock;
 
+mod added;
 mod equal;
 mod key_table;
 mod keyed_rows;
@@ -27,6 +28,7 @@ mod swap;
 mod tests;
 mod values;
 
+pub use added::{AddedValues, IndexedFiles, NewUnique};
 use equal::Unkeyed;
 pub use equal::{Equal, EqualRows};
 use key_table::KeyTable;
@@ -119,6 +121,8 @@ impl Resolver {
         let (keys, filters) = (Arc::default(), memory.filters.clone());
         let is_unkeyed = !table.key_model.is_keyed();
         let unkeyed = is_unkeyed.then(|| Unkeyed::new(delta));
+        let values = table.indexed().into_iter();
+        let values = values.map(|columns| ValueTable::new(columns, table.schema()));
         let state = State {
             delta: Arc::clone(delta),
             node: delta.head(),
@@ -128,7 +132,7 @@ impl Resolver {
             distribution: table.distribution.clone(),
             buckets: table.buckets(),
             keys: Arc::clone(&keys),
-            values: table.indexed().into_iter().map(ValueTable::new).collect(),
+            values: values.collect(),
             runs: Runs::new(tablets, table.buckets() as usize, memory.filters.clone()),
             marks: DeltaMarks::default(),
             made: Vec::new(),
@@ -197,8 +201,8 @@ struct Rows<'a> {
     /// The number of the first one.
     first: u64,
     keyed: KeyedRows,
-    /// For each unique index; `None` where the rows are from before one of its columns.
-    values: Vec<Option<KeyedRows>>,
+    /// For each unique index.
+    values: Vec<KeyedRows>,
 }
 
 impl Rows<'_> {
@@ -363,7 +367,7 @@ impl State {
         }
         for (index, values) in self.values.iter_mut().zip(&rows.values) {
             let is_row = |at: u32| !rows.is_removal(at);
-            values.iter().for_each(|values| index.enter(values, rows.first, is_row));
+            index.enter(values, rows.first, is_row);
         }
         if let Some(last) = rows.lsns.last() {
             self.advance(*last);

@@ -73,7 +73,14 @@ pub(super) fn divided(
 }
 
 /// As in MySQL, each unique key says which partition a row is in.
-fn check_unique(by: &PartitionBy, columns: &[Column], keys: &[DeclaredKey]) -> Result<()> {
+///
+/// # Errors
+/// 1503.
+pub(crate) fn check_unique(
+    by: &PartitionBy,
+    columns: &[Column],
+    keys: &[DeclaredKey],
+) -> Result<()> {
     for key in keys.iter().filter(|key| key.kind.is_unique()) {
         if let Some(id) = by.columns.iter().find(|id| !key.columns.contains(id)) {
             let name = columns.iter().find(|column| column.id == *id).map_or("", |c| &c.name);

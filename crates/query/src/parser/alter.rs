@@ -1,5 +1,6 @@
 use freshet_base::{Result, bail};
-use freshet_meta::{ColumnPlace, DeclaredKeySpec, KeyChange, PartitionChange, SchemaChange};
+use freshet_meta::{ADD_PRIMARY, ColumnPlace, DROP_PRIMARY, DeclaredKeySpec, KeyChange};
+use freshet_meta::{PartitionChange, SchemaChange};
 use freshet_schema::DeclaredKeyKind;
 use sqlparser::tokenizer::Token;
 
@@ -32,8 +33,10 @@ pub enum AlterAction {
     Partitions(PartitionChange),
     /// AUTO_INCREMENT: the next generated id.
     Counter(u64),
-    /// DISABLE or ENABLE KEYS, which has no effect; tools write it around the rows of a dump.
-    Keys,
+    /// DISABLE KEYS, which tools write in front of the rows of a dump.
+    DisableKeys,
+    /// ENABLE KEYS, which they write behind these.
+    EnableKeys,
 }
 
 /// Parses the part after ALTER TABLE.
@@ -57,8 +60,14 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
         cursor.token(&Token::Eq);
         return Ok((table, AlterAction::Counter(cursor.number()?)));
     }
-    if cursor.one_of(&["DISABLE KEYS", "ENABLE KEYS"]).is_some() {
-        return Ok((table, AlterAction::Keys));
+    if let Some(words) = cursor.one_of(&["DISABLE KEYS", "ENABLE KEYS"]) {
+        return Ok((
+            table,
+            match words {
+                "DISABLE KEYS" => AlterAction::DisableKeys,
+                _ => AlterAction::EnableKeys,
+            },
+        ));
     }
     let (mut changes, mut keys) = (Vec::new(), Vec::new());
     cursor.list(|cursor| change(cursor, &mut changes, &mut keys))?;
@@ -126,6 +135,9 @@ fn change(
         return Ok(());
     }
     if cursor.words("DROP") {
+        if cursor.words("PRIMARY KEY") {
+            bail!(NotSupported, "{DROP_PRIMARY}");
+        }
         let refused = ["PRIMARY", "ROLLUP"];
         if let Some(what) = cursor.one_of(&refused) {
             return Err(refuse(&format!("ALTER TABLE ... DROP {what}")));
@@ -201,14 +213,17 @@ fn add(
     changes: &mut Vec<SchemaChange>,
     added: &mut Vec<KeyChange>,
 ) -> Result<()> {
-    let refused = ["TEMPORARY", "PRIMARY", "ROLLUP", "FULLTEXT"];
+    if cursor.peek_word(0).as_deref() == Some("PRIMARY") {
+        bail!(NotSupported, "{ADD_PRIMARY}");
+    }
+    let refused = ["TEMPORARY", "ROLLUP", "FULLTEXT"];
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
     }
     if constraint::is_next(cursor) {
         let name = constraint::name(cursor)?;
         if cursor.peek_word(0).as_deref() == Some("PRIMARY") {
-            return Err(refuse("ALTER TABLE ... ADD PRIMARY"));
+            bail!(NotSupported, "{ADD_PRIMARY}");
         }
         changes.push(SchemaChange::AddCheck(constraint::check(cursor, name)?));
         return Ok(());

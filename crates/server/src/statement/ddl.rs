@@ -5,8 +5,10 @@ mod replace;
 
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId, bail};
-use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable, reorganize};
+use freshet_base::{Error, Result, TableId, bail};
+use freshet_ingest::{
+    CreateOutcome, OnExisting, UnpublishedTable, alter_keys as alter_keys_of, reorganize,
+};
 use freshet_meta::{
     ColumnSpec, DefaultSpec, KeyChange, Object, PartitionChange, Privilege, Renaming, SchemaChange,
     TableSpec, show_create_table,
@@ -383,7 +385,8 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
                 session.diagnostics.push("Note", 1507, note);
             }
         }
-        AlterAction::Keys => {}
+        AlterAction::DisableKeys => session.disabled_keys.disable(id),
+        AlterAction::EnableKeys => enable_keys(session, id).await?,
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {
             unreachable!("tables are renamed as by RENAME TABLE")
         }
@@ -393,6 +396,19 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         }
     }
     Ok(Reply::done())
+}
+
+/// ENABLE KEYS: unique keys that were not enforced are from there on. Behind DISABLE KEYS it is of
+/// a dump, which says it for indexes that are not unique.
+async fn enable_keys(session: &mut Session, id: TableId) -> Result<()> {
+    if session.disabled_keys.enable(id) {
+        return Ok(());
+    }
+    let engine = Arc::clone(&session.shared.engine);
+    let enforced = async move { alter_keys_of(&engine, id, &[KeyChange::Enforce]).await };
+    let warnings = shield(session, enforced).await?;
+    warn(session, warnings);
+    Ok(())
 }
 
 /// Changes keys in one record. With columns, which have a record of their own, all of it is checked
@@ -412,11 +428,15 @@ async fn alter_keys(
     }
     let altered = async move {
         if columns.is_empty() {
-            return engine.ddl().alter_keys(id, &[first, last].concat()).await;
+            return alter_keys_of(&engine, id, &[first, last].concat()).await;
         }
-        let mut warnings = engine.ddl().alter_keys(id, &first).await?;
+        let mut warnings = alter_keys_of(&engine, id, &first).await?;
         engine.ddl().alter_columns(id, columns).await?;
-        warnings.extend(engine.ddl().alter_keys(id, &last).await?);
+        let done = alter_keys_of(&engine, id, &last).await;
+        warnings.extend(done.map_err(|error| {
+            let said = format!("{} (the columns of the statement are changed)", error.message());
+            Error::new(error.code(), said)
+        })?);
         Ok(warnings)
     };
     let warnings = shield(session, altered).await?;

@@ -59,6 +59,8 @@ pub enum Met {
     Existing(Vec<u8>, Lsn),
     /// Keys of which others hold some.
     Held(KeyedRows),
+    /// A unique key that is younger than the files.
+    Unindexed,
 }
 
 /// The right to append rows to a keyed table after looking at those that it has. All marks up to
@@ -201,6 +203,7 @@ impl Latch {
         let state = &mut *self.state;
         assert!(state.resolved < lsn, "what is marked was appended after the look-up");
         assert_eq!(places.len(), rows.len() as usize, "each key was looked up");
+        assert_eq!(values.all().len(), state.values.len(), "a record is of all unique keys");
         let delta = Arc::clone(&state.delta);
         if cut > state.resolved {
             state.cut(cut);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use freshet_base::budget::Budget;
 use freshet_base::{ColumnId, Lsn, TabletId};
+use freshet_schema::TableSchema;
 
 use crate::error::{Error, Result};
 use crate::marks::{Mark, SegmentMarks};
@@ -190,6 +191,27 @@ impl Runs {
             run.opened.keys = Some(run.segment.look_ups(&self.memory, wait_mode).await?);
         }
         Ok(run.opened.keys.as_ref().expect("they were just opened"))
+    }
+
+    /// Whether one of some runs lacks the index by these columns, or has one of them in another
+    /// form than `schema`.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys_of`].
+    pub async fn lacks_index(
+        &mut self,
+        range: Range<usize>,
+        columns: &[ColumnId],
+        schema: &TableSchema,
+    ) -> Result<bool> {
+        for at in range {
+            let is_same = self.runs[at].segment.schema().has_same(schema, columns);
+            let keys = self.keys_of(at, WaitMode::Awaiting).await?;
+            if !is_same || !keys.indexes().any(|of| of == columns) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The index of a run by these columns.

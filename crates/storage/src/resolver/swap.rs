@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, RowsetId, SegmentId};
+use freshet_base::{ColumnId, Lsn, RowsetId, SegmentId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
 use futures::lock::{Mutex, OwnedMutexGuard};
 
@@ -42,6 +42,12 @@ impl Resolver {
 }
 
 impl Swap {
+    /// Whether files with these indexes can be looked up by all unique keys, some of which may be
+    /// younger than the files.
+    pub fn takes_files_with(&self, indexes: &[Vec<ColumnId>]) -> bool {
+        self.state.values.iter().all(|values| indexes.contains(&values.columns))
+    }
+
     /// Makes the marks up to the horizon, blocking, while no snapshot opens.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use freshet_base::ColumnId;
 use freshet_base::task::yield_core;
 use freshet_schema::key::KeyCodec;
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::{Table, TableSchema, history};
 
 use super::key_table::{KeyTable, Version};
 use super::latch::{Latch, Place};
@@ -56,18 +56,27 @@ impl Values {
 
 /// The rows of the delta by the values of an index: the last one that has each.
 pub(super) struct ValueTable {
-    columns: Vec<ColumnId>,
+    pub columns: Vec<ColumnId>,
+    /// Has these columns as they are for the life of the key.
+    pub schema: Arc<TableSchema>,
     rows: KeyTable,
 }
 
 impl ValueTable {
-    pub fn new(columns: Vec<ColumnId>) -> Self {
-        Self { columns, rows: KeyTable::default() }
+    pub fn new(columns: Vec<ColumnId>, schema: &Arc<TableSchema>) -> Self {
+        Self { columns, schema: Arc::clone(schema), rows: KeyTable::default() }
     }
 
-    /// The values in the rows of a batch; `None` if they are from before a column of the index.
-    pub fn of_batch(&self, batch: &RecordBatch, schema: &TableSchema) -> Option<KeyedRows> {
-        KeyedRows::of_index_of_batch(batch, schema, &self.columns)
+    /// The values in the rows of a batch, which may be from before a column of the index.
+    pub fn of_batch(&self, batch: &RecordBatch, schema: &TableSchema) -> KeyedRows {
+        let values = match schema.has_same(&self.schema, &self.columns) {
+            true => KeyedRows::of_index_of_batch(batch, schema, &self.columns),
+            false => {
+                let adapted = history::adapt(batch, schema, &self.schema);
+                KeyedRows::of_index_of_batch(&adapted, &self.schema, &self.columns)
+            }
+        };
+        values.expect("columns of a key are never dropped")
     }
 
     /// Enters rows that follow each other from `first` on.
@@ -78,6 +87,10 @@ impl ValueTable {
             let version = Version { row: first + u64::from(last), is_removal: false };
             self.rows.enter(values.key(last), version);
         }
+    }
+
+    pub fn enter_row(&mut self, value: &[u8], row: u64) {
+        self.rows.enter(value, Version { row, is_removal: false });
     }
 
     pub fn keep_from(&mut self, row: u64) {
@@ -152,7 +165,11 @@ impl Latch {
         }
         let before = state.runs.len();
         rowsets.iter().for_each(|rowset| state.runs.add(rowset));
-        let met = state.meets_values(before, schema, is_held).await;
+        let met = match state.lacks_index(before).await {
+            Ok(Some(index)) => Ok(Some((index, Met::Unindexed))),
+            Ok(None) => state.meets_values(before, schema, is_held).await,
+            Err(error) => Err(error),
+        };
         state.runs.truncate(before);
         met
     }
