@@ -12,6 +12,8 @@ mod create_as;
 mod horizon;
 #[path = "promises/idle.rs"]
 mod idle;
+#[path = "promises/keys_added.rs"]
+mod keys_added;
 #[path = "promises/literals.rs"]
 mod literals;
 #[path = "promises/loads.rs"]

@@ -269,6 +269,7 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(read(actor)));
     start(|actor| Box::pin(alter(actor)));
+    start(|actor| Box::pin(rekey(actor)));
     start(|actor| Box::pin(truncate(actor)));
     start(|actor| Box::pin(divide(actor)));
     start(|actor| Box::pin(drop_and_create(actor)));
@@ -449,6 +450,18 @@ async fn alter(mut actor: Actor) {
             let interval_ms = actor.plan.interval_ms + 1;
             actor.client.set("t1", "group_commit_interval_ms", interval_ms).await;
         }
+    }
+}
+
+/// The unique key of a table comes and goes; it alone does that.
+async fn rekey(mut actor: Actor) {
+    for _ in 0..actor.statements / 2 {
+        actor.rest(150).await;
+        if actor.chance.random_bool(0.3) {
+            actor.client.toggle_unique("p0").await;
+        }
+        let from = actor.chance.random();
+        actor.client.take_value("p0", from).await;
     }
 }
 

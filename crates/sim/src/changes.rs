@@ -161,6 +161,6 @@ impl Client {
     }
 }
 
-fn rules(on_existing: OnExisting) -> KeyRules {
+pub(crate) fn rules(on_existing: OnExisting) -> KeyRules {
     KeyRules { on_existing, lock_wait: LOCK_WAIT }
 }

@@ -27,4 +27,5 @@ pub mod loads;
 pub mod model;
 pub mod points;
 pub mod rows;
+mod uniques;
 mod unkeyed;

@@ -180,7 +180,10 @@ impl Client {
         let (label, txn) = (staged.label, staged.part.txn);
         let event = || Event::Load(vec![staged.part.clone()], Some(label.clone()));
         let of_label = |load: &Staged| load.label == label;
-        if end == PreparedEnd::Abort {
+        let table = self.engine.catalog().table_by_id(staged.part.table).cloned();
+        // A commit aborts it where a unique key came meanwhile.
+        let gets_keys = table.is_some_and(|table| table.key_model == KeyModel::Primary);
+        if end == PreparedEnd::Abort || gets_keys {
             let mut model = self.model.lock();
             let found = model.staged.iter_mut().find(|load| of_label(load));
             found.into_iter().for_each(|load| load.may_be_aborted = true);
@@ -198,7 +201,7 @@ impl Client {
                 self.model.lock().staged.retain(|load| !of_label(load));
                 Ok(Outcome::Acknowledged(Lsn::ZERO))
             }
-            // Another client ended it, or its table was truncated or dropped.
+            // Another client ended it, or its table was truncated or dropped, or has another key.
             Err(error)
                 if [ErrorCode::WrongArguments, ErrorCode::LabelUsed].contains(&error.code()) =>
             {
