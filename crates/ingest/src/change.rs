@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use freshet_base::{Lsn, Result, bail};
 use freshet_meta::Claim;
+use freshet_schema::row::RowCells;
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
@@ -168,11 +169,11 @@ impl<'a> Change<'a> {
             return Ok(Written::Done(Loaded::looked_only(self.seen)));
         }
         if let Some(twice) = rows.groups().find(|group| group.len() > 1) {
-            return Err(self.duplicate(rows.key(twice[0])).await);
+            return Err(self.duplicate(new, (&rows, twice[1])).await);
         }
-        let fresh = rows.groups().map(|group| rows.key(group[0]));
-        let fresh = fresh.filter(|key| !old.contains(*key)).map(<[u8]>::to_vec);
-        self.check_fresh(fresh.collect()).await?;
+        let fresh = rows.groups().map(|group| group[0]);
+        let fresh = fresh.filter(|at| !old.contains(rows.key(*at)));
+        self.check_fresh(new, &rows, fresh.collect()).await?;
         let kept = rows.groups().map(|group| rows.key(group[0])).collect::<BTreeSet<_>>();
         let removed = old.iter().filter(|key| !kept.contains(key.as_slice()));
         let removed = removed.map(Vec::as_slice).collect::<Vec<_>>();
@@ -225,7 +226,7 @@ impl<'a> Change<'a> {
             None => Ok(()),
             Some(conflict) => {
                 engine.horizon().wait(self.seen).await;
-                Err(duplicate_row(&target, &rows, &values, conflict))
+                Err(duplicate_row(&target, new, (&rows, &values), conflict))
             }
         }
     }
@@ -363,26 +364,37 @@ impl<'a> Change<'a> {
         self.engine.ddl.make_partitions(self.target, new.row_bytes(), new.removals()).await
     }
 
-    /// Locks keys that new rows bring, and checks that no row has them.
-    async fn check_fresh(&mut self, fresh: Vec<Vec<u8>>) -> Result<()> {
+    /// Locks the keys that some of the new rows bring, and checks that no row has them.
+    async fn check_fresh(
+        &mut self,
+        new: &LoadBuffer,
+        rows: &KeyedRows,
+        fresh: Vec<u32>,
+    ) -> Result<()> {
         if fresh.is_empty() {
             return Ok(());
         }
-        let rows = KeyedRows::of_keys(fresh.iter().map(Vec::as_slice));
-        let Some((places, latch)) = self.lock_keys(&rows).await? else { return Ok(()) };
+        let keys = KeyedRows::of_keys(fresh.iter().map(|at| rows.key(*at)));
+        let Some((places, latch)) = self.lock_keys(&keys).await? else { return Ok(()) };
         drop(latch);
-        for (key, place) in fresh.iter().zip(places) {
-            let own = self.own.as_ref().and_then(|own| own.changed(self.target, key));
+        for (at, place) in fresh.into_iter().zip(places) {
+            let own = self.own.as_ref();
+            let own = own.and_then(|own| own.changed(self.target, rows.key(at)));
             let exists = own.map_or(place.is_some(), |row| row.is_some());
             if exists {
-                return Err(self.duplicate(key).await);
+                return Err(self.duplicate(new, (rows, at)).await);
             }
         }
         Ok(())
     }
 
-    async fn duplicate(&self, key: &[u8]) -> freshet_base::Error {
+    async fn duplicate(
+        &self,
+        new: &LoadBuffer,
+        (rows, at): (&KeyedRows, u32),
+    ) -> freshet_base::Error {
         self.engine.horizon().wait(self.seen).await;
-        duplicate_entry(self.target, PRIMARY, key)
+        let row = RowCells::new(self.target.schema()).rows(new.row_bytes()).nth(at as usize);
+        duplicate_entry(self.target, PRIMARY, rows.key(at), row)
     }
 }

@@ -194,20 +194,21 @@ impl<'a> Adding<'a> {
     /// Checks that no two rows in files share a value.
     async fn compare(&self, files: &[IndexedFiles]) -> Result<()> {
         for ((key, unique), files) in self.added.iter().zip(files) {
-            let (files, store) = (files.clone(), Arc::clone(&self.engine.store));
+            let (own, store) = (files.clone(), Arc::clone(&self.engine.store));
             let compared = unique.clone();
             let compare = move || {
                 let mut pace = || match store.keeper.is_stopping() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
                 };
-                files.first_duplicate(&compared, &mut pace)
+                own.first_duplicate(&compared, &mut pace)
             };
             let pool = self.engine.store.pool();
             let duplicate = task::run_in(pool, Lane::OwnThread, compare).await?;
             self.check_running()?;
             if let Some(value) = duplicate {
-                return self.duplicate(key, &value);
+                let row = files.row_with(unique, &value).await?;
+                return self.duplicate(key, &value, row.as_deref());
             }
         }
         Ok(())
@@ -219,18 +220,18 @@ impl<'a> Adding<'a> {
         for (key, unique) in &self.added {
             match latch.check_memory(unique).await? {
                 Ok(added) => values.push(added),
-                Err(value) => self.duplicate(key, &value)?,
+                Err(taken) => self.duplicate(key, &taken.value, taken.row.as_deref())?,
             }
         }
         Ok(values)
     }
 
-    fn duplicate(&self, key: &DeclaredKey, value: &[u8]) -> Result<()> {
+    fn duplicate(&self, key: &DeclaredKey, value: &[u8], row: Option<&[u8]>) -> Result<()> {
         let table = Arc::new(self.after.clone());
         let number = table.unique_keys().position(|one| one.name == key.name);
         let number = number.expect("an added key is one of the table") + 1;
         let target = LoadTarget::new(Arc::clone(self.state), Arc::clone(&table));
-        Err(duplicate_entry(&target, number, value))
+        Err(duplicate_entry(&target, number, value, row))
     }
 
     /// Appends the record, and goes on with its keys once it has settled.

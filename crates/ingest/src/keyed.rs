@@ -107,9 +107,10 @@ impl KeyedLoad<'_> {
             let decided = looked.decide(self.rules.on_existing);
             let seen = looked.seen();
             if let Some(conflict) = decided.refused {
-                return Err(self.refuse(looked, conflict).await);
+                return Err(self.refuse(looked, buffer, conflict).await);
             }
-            let keys = outcome(&looked.target, (&looked.rows, &looked.values), &decided);
+            let of_rows = (&looked.rows, &looked.values);
+            let keys = outcome(&looked.target, buffer, of_rows, &decided);
             if decided.kept.is_empty() {
                 return Ok(Loaded { keys, ..Loaded::looked_only(seen) });
             }
@@ -131,7 +132,7 @@ impl KeyedLoad<'_> {
             }
             let looked = looked.again(buffer, is_all).await?;
             if let Some(conflict) = looked.last_conflict(self.rules.on_existing) {
-                return Err(self.refuse(looked, conflict).await);
+                return Err(self.refuse(looked, buffer, conflict).await);
             }
             let end = self.computed.map_or(looked.latch.end(), |(_, end)| end);
             let is_derived = self.computed.is_some() || !decided.skipped.is_empty();
@@ -145,8 +146,9 @@ impl KeyedLoad<'_> {
     }
 
     /// 1062, once what it tells of cannot be lost any more (K4).
-    async fn refuse(&self, looked: Looked, conflict: Conflict) -> Error {
-        let error = duplicate_row(&looked.target, &looked.rows, &looked.values, conflict);
+    async fn refuse(&self, looked: Looked, buffer: &LoadBuffer, conflict: Conflict) -> Error {
+        let of_rows = (&looked.rows, &looked.values);
+        let error = duplicate_row(&looked.target, buffer, of_rows, conflict);
         let seen = looked.seen();
         drop(looked);
         self.engine.horizon().wait(seen).await;
@@ -266,7 +268,8 @@ pub(crate) fn seen(latch: &Latch, places: &[Option<Place>]) -> Lsn {
 /// What is told of the keys of a load.
 pub(crate) fn outcome(
     target: &LoadTarget,
-    (rows, values): (&KeyedRows, &Values),
+    buffer: &LoadBuffer,
+    of_rows: (&KeyedRows, &Values),
     decided: &Decided,
 ) -> KeyOutcome {
     let told = decided.skipped.iter().take(MESSAGES_MAX);
@@ -274,7 +277,7 @@ pub(crate) fn outcome(
         replaced: decided.replaced,
         skipped: decided.skipped.len() as u64,
         messages: told
-            .map(|&conflict| duplicate_row(target, rows, values, conflict).message().to_owned())
+            .map(|&conflict| duplicate_row(target, buffer, of_rows, conflict).message().to_owned())
             .collect(),
     }
 }

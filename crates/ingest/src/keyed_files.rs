@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::target::LoadTarget;
-use crate::uniques::duplicate_entry;
+use crate::uniques::{duplicate_entry, key_of};
 
 /// A large load of a table with a primary key.
 pub(crate) struct KeyedFiles<'a> {
@@ -57,7 +57,8 @@ impl KeyedFiles<'_> {
                 Some((number, Met::Existing(value, seen))) => {
                     drop((latch, room));
                     engine.horizon().wait(seen).await;
-                    return Err(self.duplicate(number, &value));
+                    let row = self.row_with(&rowsets, number, &value).await?;
+                    return Err(self.duplicate(number, &value, row.as_deref()));
                 }
                 Some((_, Met::Unindexed)) => bail!(
                     SnapshotTooOld,
@@ -96,11 +97,35 @@ impl KeyedFiles<'_> {
         Ok(met.map(|(index, met)| (index + 1, met)))
     }
 
+    /// A row of the files that has this value in a key, encoded, where its text does not follow
+    /// from the value.
+    async fn row_with(
+        &self,
+        rowsets: &[Arc<Rowset>],
+        number: usize,
+        value: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let target = self.target.with_unique_keys_of_now(&self.engine.store.tables)?;
+        let (table, schema) = (target.table(), target.schema());
+        if !key_of(&target, number).0.has_weights() {
+            return Ok(None);
+        }
+        let unique = number.checked_sub(1).and_then(|at| table.unique_keys().nth(at));
+        let columns = unique.map(|key| key.columns.as_slice());
+        for segment in rowsets.iter().flat_map(|rowset| rowset.segments()) {
+            let row = segment.row_with(columns, value, schema).await?;
+            if row.is_some() {
+                return Ok(row);
+            }
+        }
+        Ok(None)
+    }
+
     /// Why a row cannot be loaded whose value in a unique key another row has.
-    fn duplicate(&self, number: usize, value: &[u8]) -> Error {
+    fn duplicate(&self, number: usize, value: &[u8], row: Option<&[u8]>) -> Error {
         let now = self.target.with_unique_keys_of_now(&self.engine.store.tables);
         let error = match now {
-            Ok(target) => duplicate_entry(&target, number, value),
+            Ok(target) => duplicate_entry(&target, number, value, row),
             Err(error) => return error,
         };
         match self.rules.on_existing {

@@ -247,7 +247,8 @@ impl KeyedTable {
             return Ok(None);
         }
         let (table, schema) = (self.target.table(), &self.schema);
-        let keyed = KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), table, schema);
+        let counts = (buffer.rows(), buffer.removals());
+        let keyed = KeyedRows::of_encoded(buffer.row_bytes(), counts, table, schema);
         let held = self.held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
         let state = &self.target.state;
         let part = PartLoad::of_changes(state, schema, buffer, held, self.looked_from);
@@ -292,7 +293,7 @@ impl Step {
         };
         if let Some(conflict) = decided.refused.or_else(last) {
             engine.horizon().wait(seen.0).await;
-            return Err(duplicate_row(target, rows, values, conflict));
+            return Err(duplicate_row(target, buffer, (rows, values), conflict));
         }
         let cells = RowCells::new(target.schema());
         let encoded = cells.rows(buffer.row_bytes()).collect::<Vec<_>>();
@@ -305,7 +306,7 @@ impl Step {
             let in_base = own.in_base(target.id(), key).unwrap_or(true);
             (Box::from(key.as_slice()), Change { row: None, in_base })
         });
-        let outcome = outcome(target, (rows, values), &decided);
+        let outcome = outcome(target, buffer, (rows, values), &decided);
         Ok(Self::new(target, kept.chain(removed).collect(), outcome, seen))
     }
 

@@ -68,7 +68,7 @@ pub async fn update_columns(
         return commit_nothing(engine, target, label, patience).await.map(Some);
     }
     let (schema, count) = (target.schema(), crate::buffer::row_count(rows.count)?);
-    let keys = KeyedRows::of_encoded(rows.bytes, count, target.table(), schema);
+    let keys = KeyedRows::of_encoded(rows.bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
     let change = engine.change(target, None, KeyRules::default(), patience);
     let mut change = change.with_label(label);
@@ -78,7 +78,8 @@ pub async fn update_columns(
     for groups in groups.chunks(KEYS_AT_ONCE) {
         let firsts = groups.iter().flat_map(|group| encoded[group[0] as usize]);
         let firsts = firsts.copied().collect::<Vec<_>>();
-        let wanted = KeyedRows::of_encoded(&firsts, groups.len() as u32, target.table(), schema);
+        let count = (groups.len() as u32, 0);
+        let wanted = KeyedRows::of_encoded(&firsts, count, target.table(), schema);
         let stored = change.lock(&wanted).await?;
         for (group, stored) in groups.iter().zip(stored) {
             if stored.is_some() {
@@ -123,7 +124,7 @@ pub async fn merge_rows(
     patience: WaitLimit,
 ) -> Result<Loaded> {
     let (schema, count) = (target.schema(), crate::buffer::row_count(deletes.len())?);
-    let keys = KeyedRows::of_encoded(bytes, count, target.table(), schema);
+    let keys = KeyedRows::of_encoded(bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(bytes).collect::<Vec<_>>();
     let mut change = engine.change(target, None, KeyRules::default(), patience);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
@@ -133,7 +134,8 @@ pub async fn merge_rows(
     for groups in groups.chunks(KEYS_AT_ONCE) {
         let lasts = groups.iter().flat_map(|group| encoded[last(group)]);
         let lasts = lasts.copied().collect::<Vec<_>>();
-        let wanted = KeyedRows::of_encoded(&lasts, groups.len() as u32, target.table(), schema);
+        let count = (groups.len() as u32, 0);
+        let wanted = KeyedRows::of_encoded(&lasts, count, target.table(), schema);
         let stored = change.lock(&wanted).await?;
         for (group, stored) in groups.iter().zip(stored) {
             if stored.is_some() {

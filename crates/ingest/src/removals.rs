@@ -18,7 +18,7 @@ pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Resu
     assert_eq!(target.table().key_model, KeyModel::Unique, "other tables look before they delete");
     let schema = target.schema();
     let count = u32::try_from(deletes.len()).map_err(|_| crate::buffer::too_many_rows())?;
-    let keys = KeyedRows::of_encoded(rows, count, target.table(), schema);
+    let keys = KeyedRows::of_encoded(rows, (count, 0), target.table(), schema);
     let mut counts = vec![false; deletes.len()];
     for group in keys.groups() {
         let last = group.last().expect("a group has a row");

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use freshet_base::{Lsn, Result, bail};
 use freshet_meta::Claim;
 use freshet_schema::TableSchema;
+use freshet_schema::row::RowCells;
 use freshet_storage::resolver::{Equal, EqualRows, KeyedRows, Latch, Place, Values};
 
 use crate::admit::WaitLimit;
@@ -18,7 +19,7 @@ use crate::large_load::LargeLoad;
 use crate::own_rows::{OwnRows, TableRows, Taken, bytes_of};
 use crate::record::PART_HEAD_BYTES;
 use crate::target::{LoadTarget, Loaded};
-use crate::uniques::{Holders, duplicate_row};
+use crate::uniques::{Holders, duplicate_entry};
 use crate::unkeyed_own::{OwnPart, UnkeyedPart, UnkeyedTable};
 
 /// An open transaction; dropping it rolls it back.
@@ -199,7 +200,11 @@ impl Looked {
                 // It has locked its values: nobody else can have taken one, but of keys that came
                 // or went meanwhile.
                 if let Some(conflict) = holders.last_conflict(&rows, &values, |_| false) {
-                    return Err(duplicate_row(&target, &rows, &values, conflict));
+                    let (at, number) = conflict;
+                    let of = number.checked_sub(1).map_or(&rows, |index| &values.all()[index]);
+                    let cells = RowCells::new(&encoded.schema);
+                    let row = cells.rows(&encoded.bytes).nth(at as usize);
+                    return Err(duplicate_entry(&target, number, of.key(at), row));
                 }
                 Ok(Latched::Keys { latch, rows, values, removals, places })
             }

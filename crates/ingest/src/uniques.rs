@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use freshet_base::{Error, Lsn, Result, err};
 use freshet_schema::key::KeyCodec;
+use freshet_schema::row::RowCells;
 use freshet_storage::resolver::{KeyedRows, Latch, Place, Values};
 
 use crate::buffer::LoadBuffer;
@@ -24,7 +25,8 @@ pub(crate) struct Holders {
 }
 
 pub(crate) fn keys_of(target: &LoadTarget, buffer: &LoadBuffer) -> KeyedRows {
-    KeyedRows::of_encoded(buffer.row_bytes(), buffer.rows(), target.table(), target.schema())
+    let counts = (buffer.rows(), buffer.removals());
+    KeyedRows::of_encoded(buffer.row_bytes(), counts, target.table(), target.schema())
 }
 
 pub(crate) fn values_of(target: &LoadTarget, buffer: &LoadBuffer) -> Values {
@@ -302,26 +304,42 @@ impl<'a> Course<'a> {
     }
 }
 
-/// 1062 in MySQL's words, of a value in the key with this number.
-pub(crate) fn duplicate_entry(target: &LoadTarget, number: usize, value: &[u8]) -> Error {
+/// 1062 in MySQL's words, of a value in the key with this number, or of the row that has it, where
+/// that is known.
+pub(crate) fn duplicate_entry(
+    target: &LoadTarget,
+    number: usize,
+    value: &[u8],
+    row: Option<&[u8]>,
+) -> Error {
+    let (table, schema) = (target.table(), target.schema());
+    let (codec, name) = key_of(target, number);
+    let text = match row {
+        Some(row) => codec.row_text(schema, row),
+        None => codec.text(schema, value).expect("the key of a row is a key"),
+    };
+    err!(DuplicateKey, "Duplicate entry '{text}' for key '{}.{name}'", table.name)
+}
+
+/// The key with this number, and its name.
+pub(crate) fn key_of(target: &LoadTarget, number: usize) -> (KeyCodec, &str) {
     let (table, schema) = (target.table(), target.schema());
     let unique = number.checked_sub(1).and_then(|at| table.unique_keys().nth(at));
     let (codec, name) = match unique {
         Some(key) => (KeyCodec::of_index(schema, &key.columns), key.name.as_str()),
         None => (Some(KeyCodec::of_sort_key(schema)), "PRIMARY"),
     };
-    let codec = codec.expect("columns of a key are never dropped");
-    let text = codec.text(schema, value).expect("the key of a row is a key");
-    err!(DuplicateKey, "Duplicate entry '{text}' for key '{}.{name}'", table.name)
+    (codec.expect("columns of a key are never dropped"), name)
 }
 
-/// 1062 for a row of a statement.
+/// 1062 for one of the rows of a statement, which are in `buffer`.
 pub(crate) fn duplicate_row(
     target: &LoadTarget,
-    rows: &KeyedRows,
-    values: &Values,
+    buffer: &LoadBuffer,
+    (rows, values): (&KeyedRows, &Values),
     (at, number): Conflict,
 ) -> Error {
     let of = number.checked_sub(1).map_or(rows, |index| &values.all()[index]);
-    duplicate_entry(target, number, of.key(at))
+    let row = RowCells::new(target.schema()).rows(buffer.row_bytes()).nth(at as usize);
+    duplicate_entry(target, number, of.key(at), row)
 }

@@ -5,7 +5,7 @@
 //! enforced, whoever changes the catalog looks at the rows (RFC 0026).
 
 use freshet_base::{Result, TableId, bail, err};
-use freshet_schema::{DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
+use freshet_schema::{Column, DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
 
 use crate::alter::{SchemaChange, changed};
 use crate::catalog::Catalog;
@@ -182,11 +182,12 @@ fn unenforceable(table: &Table, key: &DeclaredKey) -> Result<Option<String>> {
     let columns = &table.schema().columns;
     let places = looked_up(key, columns, table.form)?;
     let other = places.into_iter().map(|at| &columns[at]);
-    let mut other = other.filter(|column| column.ty.is_text() && !column.collation.is_by_bytes());
+    let is_compared = |column: &Column| column.ty.is_text() && !column.collation.is_by_bytes();
+    let mut other = other.filter(|column| is_compared(column) && column.key_collation().is_none());
     Ok(other.next().map(|column| {
         format!(
-            "column '{}' is compared by {}, and rows are found by their bytes: give it COLLATE \
-             utf8mb4_bin by ALTER TABLE .. MODIFY",
+            "column '{}' is compared by {}, and was made when rows were found by their bytes: \
+             ALTER TABLE .. MODIFY it, to the same definition or to another one",
             column.name,
             column.collation.name()
         )

@@ -24,7 +24,7 @@ mod partition;
 mod sizes;
 mod steps;
 
-pub(crate) use collation::{by_bytes, check_written, compare_keyed_by_bytes, default_collation};
+pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
 pub(crate) use column::column;
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text};
@@ -92,8 +92,7 @@ impl Planned {
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
-        let keyed = collation::of_keys(spec, &mut columns, (key_model, &sort_key), &declared_keys)?;
-        warnings.extend(keyed);
+        warnings.extend(collation::of_divided(spec, &mut columns)?);
         for foreign in &spec.foreign_keys {
             warnings.push(add_foreign(&mut declared_keys, foreign, &columns)?);
         }

@@ -1,5 +1,7 @@
 //! Which rows of files the indexes of a table find for a condition (RFC 0020).
 
+pub mod weighed;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -47,6 +49,8 @@ enum Said {
 struct AskedKey {
     name: String,
     columns: Vec<ColumnId>,
+    /// Whether it sorts the rows.
+    is_primary: bool,
     said: Vec<Said>,
 }
 
@@ -97,7 +101,14 @@ impl AskedIndexes {
         let conditions = split_conjunction(expr);
         let mut keys = Vec::new();
         let is_visible = |key: &&DeclaredKey| key.kind != DeclaredKeyKind::InvisibleIndex;
-        for key in table.index_keys().filter(is_visible) {
+        // By what files know of its bytes, rows of another primary key are passed over anyway.
+        let leads_by_weights = |key: &&DeclaredKey| {
+            let leading = schema.position_of(key.columns[0]).map(|at| &schema.columns[at]);
+            table.enforces(key) && leading.is_some_and(|column| column.key_collation().is_some())
+        };
+        let primary = table.primary_key().filter(leads_by_weights);
+        for key in primary.into_iter().chain(table.index_keys().filter(is_visible)) {
+            let is_primary = key.kind == DeclaredKeyKind::Primary;
             let mut said = Vec::new();
             for id in &key.columns {
                 let Some(at) = schema.position_of(*id) else { break };
@@ -110,7 +121,8 @@ impl AskedIndexes {
                 }
             }
             if !said.is_empty() && combinations(&said) <= COMBINATIONS_MAX {
-                keys.push(AskedKey { name: key.name.clone(), columns: key.columns.clone(), said });
+                let (name, columns) = (key.name.clone(), key.columns.clone());
+                keys.push(AskedKey { name, columns, is_primary, said });
             }
         }
         (!keys.is_empty()).then(|| Self { keys, schema: Arc::clone(schema) })
@@ -189,7 +201,8 @@ impl AskedKey {
         let mut columns = Vec::new();
         for id in &self.columns[..self.said.len()] {
             let column = &written.columns[written.position_of(*id)?];
-            if column.ty != seen.columns[seen.position_of(*id)?].ty {
+            let now = &seen.columns[seen.position_of(*id)?];
+            if column.ty != now.ty || column.key_collation() != now.key_collation() {
                 return None;
             }
             columns.push(column.clone());
@@ -235,7 +248,7 @@ impl AskedKey {
                 froms.into_iter().zip(tos).map(|(from, to)| ValueRange { from, to }).collect()
             }
         };
-        Some(Probe { columns: self.columns.clone(), ranges })
+        Some(Probe { columns: (!self.is_primary).then(|| self.columns.clone()), ranges })
     }
 }
 
@@ -268,7 +281,7 @@ fn encoded(schema: TableSchema, values: &[Vec<ScalarValue>]) -> Option<Vec<Vec<u
     }
     let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), arrays).ok()?;
     let ids = schema.columns.iter().map(|column| column.id).collect::<Vec<_>>();
-    let (keys, _) = Keys::of_index(&batch, &schema, &ids)?;
+    let keys = Keys::of_weighed_index(&batch, &schema, &ids)?;
     Some((0..keys.len()).map(|row| keys.key(row).to_vec()).collect())
 }
 
@@ -279,6 +292,9 @@ fn of_column(
     column: &StoredColumn,
     zone: Zone,
 ) -> Option<Said> {
+    if column.key_collation().is_some() {
+        return weighed::of_column(guarantees, conditions, column);
+    }
     let name = column.name.to_lowercase();
     let ty = asked_type(column, zone)?;
     let is_of = |expr: &Arc<dyn PhysicalExpr>| {

@@ -27,7 +27,7 @@ use futures::future::join_all;
 use crate::coercibility::Derived;
 use crate::error::external;
 use crate::functions::meaning;
-use crate::indexes::{AskedIndexes, IndexUse};
+use crate::indexes::{AskedIndexes, IndexUse, weighed};
 use crate::origin::ColumnOrigin;
 use crate::partitions;
 use crate::prune::{Condition, tablets, without_zone};
@@ -195,7 +195,7 @@ impl StoredTable {
         };
         let filter = meaning::bare(filter)?;
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-        let expr = state.create_physical_expr(filter, &schema)?;
+        let expr = state.create_physical_expr(filter.clone(), &schema)?;
         let (table, columns, zone) = (&self.snapshot.table, self.columns(), self.zone);
         let condition = Condition::new(&expr, &self.schema, columns, zone);
         let prune = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
@@ -209,7 +209,15 @@ impl StoredTable {
                 None => of_these,
             });
         }
-        let indexes = AskedIndexes::new(&expr, &said, table, columns, zone);
+        let indexes = match weighed::columns(columns, &self.schema) {
+            None => AskedIndexes::new(&expr, &said, table, columns, zone),
+            Some(schema) => {
+                let named = weighed::named(filter, columns)?;
+                let expr = state.create_physical_expr(named, &DFSchema::try_from(schema)?)?;
+                let said = LiteralGuarantee::analyze(&expr);
+                AskedIndexes::new(&expr, &said, table, columns, zone)
+            }
+        };
         Ok(ScanPruning { prune, tablets, indexes })
     }
 }

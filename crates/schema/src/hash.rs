@@ -5,7 +5,8 @@
 //! each 64-bit word of its value. Integers, dates and times are one word, sign extended, so that a
 //! wider type has the same hash; DECIMAL and LARGEINT are the two words of their unscaled 128 bits,
 //! low first; text and bytes are their length and then their bytes, eight to a little-endian word,
-//! the last padded with zeros; NULL is `NULL_WORD`. `fold` is the upper half of the 128-bit product
+//! the last padded with zeros; texts that keys have by weights are the bytes of these; NULL is
+//! `NULL_WORD`. `fold` is the upper half of the 128-bit product
 //! xor the lower. The bucket is the hash scaled to the number of buckets: `hash * buckets >> 64`.
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -16,6 +17,7 @@ use arrow::datatypes::{
 };
 use freshet_base::ColumnId;
 
+use crate::key::key_values;
 use crate::{Distribution, TableSchema};
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -43,17 +45,22 @@ pub fn tablet_indices(
             (0..rows as u64).map(place).collect()
         }
         Distribution::Hash(columns) => {
-            let hashes = hashes(batch, schema, columns);
+            let mut hashes = vec![SEED; rows];
+            for &id in columns {
+                let at = schema.position_of(id).expect("a distribution column is never dropped");
+                let values = key_values(batch.column(at), &schema.columns[at]);
+                add_column(&mut hashes, values.as_ref());
+            }
             hashes.into_iter().map(|hash| scale(hash, buckets)).collect()
         }
     }
 }
 
-/// The hash of each row over the distribution columns `columns`.
+/// The hash of each row over the columns `columns`, whose values count as they are.
 pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -> Vec<u64> {
     let mut hashes = vec![SEED; batch.num_rows()];
     for &id in columns {
-        let at = schema.position_of(id).expect("a distribution column is never dropped");
+        let at = schema.position_of(id).expect("a column of the table");
         add_column(&mut hashes, batch.column(at).as_ref());
     }
     hashes

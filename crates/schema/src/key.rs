@@ -3,10 +3,11 @@
 
 mod bounds;
 mod bytes;
+mod weights;
 
 use std::cmp::Ordering;
 
-use arrow::array::{Array, AsArray, DynComparator, RecordBatch, make_comparator};
+use arrow::array::{Array, ArrayRef, AsArray, DynComparator, RecordBatch, make_comparator};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
@@ -18,6 +19,8 @@ use crate::TableSchema;
 
 pub use bounds::{KeyBounds, leading_column};
 pub use bytes::{KEY_BYTES_MAX, KeyCodec, Keys, key_alone};
+pub(crate) use weights::key_values;
+pub use weights::{KeyColumns, WEIGHTS_BYTES_MAX, are_in_order, asked_text};
 
 const WORD_BITS: usize = 64;
 const SIGN: u64 = 1 << 63;
@@ -37,16 +40,21 @@ impl KeyWords {
     /// Packs the leading columns of the sort key. Words of batches of the same schema can be
     /// compared with each other.
     pub fn new(batch: &RecordBatch, schema: &TableSchema) -> Self {
-        let layout = layout(batch, schema);
+        Self::of(&KeyColumns::new(batch, schema), schema)
+    }
+
+    /// Those of rows whose key columns are known.
+    pub fn of(keys: &KeyColumns, schema: &TableSchema) -> Self {
+        let layout = layout(&keys.columns, schema);
         let bits = layout.columns.iter().map(|column| column.bits).sum::<usize>();
         let width = bits.div_ceil(WORD_BITS).max(1);
-        let count = batch.num_rows() * width;
+        let count = keys.rows * width;
         // Written zeros: pages of `vec![0; n]` fault twice, on the first read and on the first
         // write.
         let words = std::iter::repeat_n(0, count).collect();
         let mut packer = Packer { words, width, at: 0 };
         for column in &layout.columns {
-            packer.column(batch.column(column.at).as_ref(), column);
+            packer.column(keys.columns[column.at].as_ref(), column);
         }
         Self { words: packer.words, width, exact: layout.exact }
     }
@@ -75,19 +83,19 @@ struct WordLayout {
 }
 
 struct PackedColumn {
-    /// Its index in the batch.
+    /// Its index in the key.
     at: usize,
     nullable: bool,
     /// Bits in the words, including the NULL bit.
     bits: usize,
 }
 
-fn layout(batch: &RecordBatch, schema: &TableSchema) -> WordLayout {
+fn layout(keys: &[ArrayRef], schema: &TableSchema) -> WordLayout {
     let mut columns = Vec::with_capacity(schema.sort_key.len());
     let mut bits_left = WORDS_MAX * WORD_BITS;
-    for &at in &schema.sort_key {
-        let nullable = schema.columns[at].nullable;
-        let (bits, whole) = width(batch.column(at).data_type());
+    for (at, array) in keys.iter().enumerate() {
+        let nullable = schema.columns[schema.sort_key[at]].nullable;
+        let (bits, whole) = width(array.data_type());
         // One word of text separates most keys; a second word only for the NULL bit is not worth
         // it.
         let needed = if whole { bits + usize::from(nullable) } else { bits };
@@ -225,12 +233,16 @@ pub struct KeyComparator {
 
 impl KeyComparator {
     pub fn new(left: &RecordBatch, right: &RecordBatch, schema: &TableSchema) -> Self {
+        Self::of(&KeyColumns::new(left, schema), &KeyColumns::new(right, schema))
+    }
+
+    /// The same of rows whose key columns are known.
+    pub fn of(left: &KeyColumns, right: &KeyColumns) -> Self {
         let options = SortOptions { descending: false, nulls_first: true };
-        let compare = |&at: &usize| {
-            make_comparator(left.column(at), right.column(at), options)
-                .expect("both batches have the columns of the schema")
+        let compare = |(left, right): (&ArrayRef, &ArrayRef)| {
+            make_comparator(left, right, options).expect("both have the columns of one key")
         };
-        Self { columns: schema.sort_key.iter().map(compare).collect() }
+        Self { columns: left.columns.iter().zip(&right.columns).map(compare).collect() }
     }
 
     /// Compares row `left` of the left batch with row `right` of the right one.

@@ -45,16 +45,6 @@ impl DefaultValue {
     }
 }
 
-/// The bytes of hex digits; `None` for other text. With an odd number of digits the first is a byte
-/// of its own.
-pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let mut bytes = digits.as_bytes().rchunks(2).map(byte).collect::<Option<Vec<_>>>()?;
-    bytes.reverse();
-    is_hex.then_some(bytes)
-}
-
 /// A column of one schema version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
@@ -71,6 +61,9 @@ pub struct Column {
     pub default: Option<DefaultValue>,
     pub comment: String,
     pub collation: Collation,
+    /// Whether keys and indexes have its texts by their weights, where `collation` is not by bytes;
+    /// by their bytes in columns that are older than RFC 0025.
+    pub keyed_by_weights: bool,
     pub length_unit: LengthUnit,
     /// The literal that rows older than the column show, set where the default is not constant.
     pub before: Option<String>,
@@ -98,6 +91,7 @@ impl Column {
             default: None,
             comment: String::new(),
             collation: Collation::Binary,
+            keyed_by_weights: false,
             length_unit: LengthUnit::Bytes,
             before: None,
             auto_increment: None,
@@ -105,6 +99,13 @@ impl Column {
             on_update_now: false,
             labels: Arc::default(),
         }
+    }
+
+    /// The collation by whose weights keys and indexes have its texts; `None` where they have its
+    /// values as they are.
+    pub fn key_collation(&self) -> Option<Collation> {
+        (self.keyed_by_weights && self.ty.is_collated() && !self.collation.is_by_bytes())
+            .then_some(self.collation)
     }
 
     /// The type as SHOW prints it: `decimal(10,2) unsigned`, `enum('a','b')`.

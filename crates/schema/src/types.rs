@@ -181,6 +181,11 @@ impl ColumnType {
             || self.is_labelled()
     }
 
+    /// Whether values are texts that keys can have by the weights of a collation.
+    pub const fn is_collated(self) -> bool {
+        matches!(self, Self::Char { .. } | Self::VarChar { .. } | Self::Text)
+    }
+
     /// Whether values are labels: ENUM, SET.
     pub const fn is_labelled(self) -> bool {
         matches!(self, Self::Enum { .. } | Self::Set { .. })
@@ -308,6 +313,16 @@ impl fmt::Display for ColumnType {
             _ => f.write_str(name),
         }
     }
+}
+
+/// The bytes of hex digits; `None` for other text. With an odd number of digits the first is a byte
+/// of its own.
+pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let mut bytes = digits.as_bytes().rchunks(2).map(byte).collect::<Option<Vec<_>>>()?;
+    bytes.reverse();
+    is_hex.then_some(bytes)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ impl TableSchema {
     pub fn has_same(&self, other: &Self, columns: &[ColumnId]) -> bool {
         let of = |schema: &Self, id| {
             let column = &schema.columns[schema.position_of(id)?];
-            Some((column.nullable, column.ty.arrow()))
+            Some((column.nullable, column.ty.arrow(), column.key_collation()))
         };
         columns.iter().all(|id| of(self, *id).is_some_and(|own| of(other, *id) == Some(own)))
     }

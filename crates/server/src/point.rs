@@ -163,7 +163,7 @@ fn named(name: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
-/// Whether values of the type are equal exactly where their cells are.
+/// Whether values of the type are equal exactly where their keys are.
 fn can_be_compared(ty: ColumnType) -> bool {
     let is_number = ty.is_integer()
         && !matches!(ty, ColumnType::Boolean | ColumnType::LargeInt | ColumnType::Year);
@@ -198,7 +198,7 @@ fn of_int(ty: ColumnType, value: i128) -> Option<Vec<u8>> {
     range.contains(&value).then(|| value.to_le_bytes()[..bytes].to_vec())
 }
 
-/// Text is compared byte by byte, and with a number as a number.
+/// Text is compared as its key says, and with a number as a number.
 fn of_text(ty: ColumnType, text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     if ty.is_text() {

@@ -119,7 +119,7 @@ impl Client {
         let buffers = by_key.values().map(|&id| encoded(&target, &(id..id + 1)));
         let all = buffers.flat_map(|buffer| buffer.row_bytes().to_vec()).collect::<Vec<_>>();
         let count = by_key.len() as u32;
-        let keys = KeyedRows::of_encoded(&all, count, target.table(), &schema);
+        let keys = KeyedRows::of_encoded(&all, (count, 0), target.table(), &schema);
         let current = change.lock(&keys).await?;
         let current = current.iter().map(|row| row.as_ref().map(|row| rows::decode(row, &schema)));
         let mut seen = by_key.keys().copied().zip(current).collect::<Vec<_>>();

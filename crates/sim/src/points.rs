@@ -15,7 +15,8 @@ impl Client {
         let codec = KeyCodec::of_sort_key(schema);
         let keys = (0..KEYS).map(|key| {
             let mut bytes = Vec::new();
-            codec.put_cells([Some(&key.to_le_bytes()[..])].into_iter(), &mut bytes);
+            let cell = rows::key_cell(key, schema);
+            codec.put_cells([Some(cell.as_slice())].into_iter(), &mut bytes);
             bytes
         });
         let keys = keys.collect::<Vec<_>>();

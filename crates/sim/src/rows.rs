@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use freshet_base::{ColumnId, RowsetId, SchemaVersion};
@@ -12,7 +14,7 @@ use freshet_meta::{
     PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 use freshet_schema::{
-    AutoPartition, Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue,
+    AutoPartition, Collation, Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue,
     PartitionMethod, TableForm, TableSchema,
 };
 use freshet_storage::segment::ScanRequest;
@@ -121,10 +123,19 @@ fn divided_by(name: &str) -> Option<PartitionBySpec> {
     })
 }
 
+/// A table whose keys are texts.
+const COLLATED: &str = "p0";
+
+fn text_key() -> ColumnSpec {
+    let collation = Some(Collation::Utf8mb40900AiCi);
+    ColumnSpec { collation, ..ColumnSpec::new("id", ColumnType::VarChar { len: 30 }) }
+}
+
 /// `name (id BIGINT, amount BIGINT, c0 INT, KEY(amount)) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE
-/// KEY(id)` if the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p;
-/// some are [divided](is_divided), by a column that UNIQUE then has; those whose names end with
-/// `auto` have a partition for each id that a row has had.
+/// KEY(id)` if the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p,
+/// with an id of texts by collation if it is p0; some are [divided](is_divided), by a column that
+/// UNIQUE then has; those whose names end with `auto` have a partition for each id that a row has
+/// had.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
@@ -138,6 +149,10 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         |kind, column: &str| DeclaredKeySpec { kind, name: None, columns: vec![column.to_owned()] };
     let index = key(DeclaredKeyKind::Index, "amount");
     if name.starts_with('p') {
+        let columns = match name {
+            COLLATED => [vec![text_key()], columns[1..].to_vec()].concat(),
+            _ => columns,
+        };
         // Amounts are numbers of versions: no two rows have the same one.
         let (primary, unique) = (DeclaredKeyKind::Primary, DeclaredKeyKind::Unique);
         let value = if divided_by(name).is_some() { "id" } else { "amount" };
@@ -189,7 +204,7 @@ pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, ou
     let heads = ids.clone().map(|id| kind.head(id));
     let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
         match at {
-            0 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(id, _)| id))),
+            0 => key_column(heads.clone(), schema),
             1 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(_, amount)| amount))),
             _ => {
                 let cells = ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>();
@@ -202,11 +217,45 @@ pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, ou
     freshet_schema::encode(&batch, schema, out);
 }
 
+/// The column of keys: numbers, or texts of which those of one number are equal by their collation.
+fn key_column(heads: impl Iterator<Item = (i64, i64)>, schema: &TableSchema) -> ArrayRef {
+    match schema.columns[0].ty.is_text() {
+        true => Arc::new(StringViewArray::from_iter_values(heads.map(key_text))),
+        false => Arc::new(Int64Array::from_iter_values(heads.map(|(id, _)| id))),
+    }
+}
+
+/// A key as a text, with an amount that decides how it is written.
+fn key_text((key, amount): (i64, i64)) -> String {
+    let start = ["key", "KEY", "k\u{e9}y", "Ke\u{301}Y"][amount.rem_euclid(4) as usize];
+    format!("{start}{key}")
+}
+
+/// The cell of a key.
+pub fn key_cell(key: i64, schema: &TableSchema) -> Vec<u8> {
+    match schema.columns[0].ty.is_text() {
+        true => key_text((key, key)).into_bytes(),
+        false => key.to_le_bytes().to_vec(),
+    }
+}
+
+/// The numbers of keys.
+fn key_numbers(column: &ArrayRef) -> Int64Array {
+    let Some(texts) = column.as_string_view_opt() else {
+        return column.as_primitive::<Int64Type>().clone();
+    };
+    let number = |text: &str| {
+        let digits = text.trim_start_matches(|sign: char| !sign.is_ascii_digit());
+        digits.parse::<i64>().expect("a key ends with its number")
+    };
+    texts.iter().map(|text| text.map(number)).collect()
+}
+
 /// Encodes a row as a reader has seen it, with the schema that it was read with.
 pub fn encode_row(row: &Row, schema: &TableSchema) -> Vec<u8> {
     let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
         match at {
-            0 => Arc::new(Int64Array::from(vec![row.id])),
+            0 => key_column(std::iter::once((row.id, row.amount)), schema),
             1 => Arc::new(Int64Array::from(vec![row.amount])),
             _ => {
                 let cell = Int32Array::from(vec![row.others[at - 2].1]);
@@ -301,7 +350,7 @@ pub fn read_with(
 }
 
 fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
-    let ids = batch.column(0).as_primitive::<Int64Type>();
+    let ids = key_numbers(batch.column(0));
     let amounts = batch.column(1).as_primitive::<Int64Type>();
     let others = schema.columns.iter().zip(batch.columns()).skip(2);
     let number = |array: &ArrayRef| cast(array, &DataType::Int32).expect("cells are numbers");

@@ -75,7 +75,7 @@ impl Client {
         let mut change =
             engine.change(&target, Some(own.clone()), rules(OnExisting::Replace), patience);
         let encoded = rows::encode_row(row, &schema);
-        let keys = KeyedRows::of_encoded(&encoded, 1, target.table(), &schema);
+        let keys = KeyedRows::of_encoded(&encoded, (1, 0), target.table(), &schema);
         let incarnation = self.incarnation(target.id());
         let current = change.lock(&keys).await?.remove(0);
         let current = current.map(|row| rows::decode(&row, &schema));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_schema::key::{KeyComparator, KeyWords};
+use freshet_schema::key::{KeyColumns, KeyComparator, KeyWords};
 
 use crate::error::{Error, Result};
 use crate::marks::DeadRows;
@@ -37,24 +37,24 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     for batch in segment.scan(&ScanRequest::all(schema), Share::WHOLE, &DeadRows::default())? {
         let batch = batch?;
         indexes.iter_mut().for_each(|index| index.push(&batch, schema));
-        let keys = KeyWords::new(&batch, schema);
+        let columns = KeyColumns::new(&batch, schema);
+        let keys = KeyWords::of(&columns, schema);
         let range = segment.meta().keys;
         let mut firsts = (0..batch.num_rows()).map(|row| keys.row(row)[0]);
         if firsts.any(|key| key < range.min || key > range.max) {
             return Err(wrong(format!("a row near {rows} lies outside the key range")));
         }
-        if let Some(before) = &before {
-            let last = arrow::array::RecordBatch::num_rows(before) - 1;
-            if KeyComparator::new(before, &batch, schema).compare(last, 0).is_gt() {
-                return Err(wrong(format!("row {rows} comes before its predecessor")));
-            }
+        if let Some((before, last)) = &before
+            && KeyComparator::of(before, &columns).compare(*last, 0).is_gt()
+        {
+            return Err(wrong(format!("row {rows} comes before its predecessor")));
         }
-        let inside = KeyComparator::new(&batch, &batch, schema);
+        let inside = KeyComparator::of(&columns, &columns);
         if let Some(row) = (1..batch.num_rows()).find(|&row| inside.compare(row - 1, row).is_gt()) {
             return Err(wrong(format!("row {} comes before its predecessor", rows + row)));
         }
         rows += batch.num_rows();
-        before = Some(batch);
+        before = batch.num_rows().checked_sub(1).map(|last| (columns, last));
     }
     if rows as u64 != segment.meta().rows {
         return Err(wrong(format!("it holds {rows} rows, not {}", segment.meta().rows)));

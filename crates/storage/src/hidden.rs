@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use freshet_schema::TableSchema;
 use freshet_schema::key::{KeyCodec, Keys, key_alone};
+use freshet_schema::{Column, TableSchema};
 
 /// Keys of a table.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl HiddenKeys {
     /// there are none.
     pub fn of_rows(rows: &[Vec<u8>], schema: &TableSchema) -> Option<Self> {
         let columns = (0..schema.columns.len()).collect::<Vec<_>>();
-        let schema = Arc::new(key_alone(schema, &columns));
+        let schema = Arc::new(values_alone(schema));
         let keys = KeyCodec::of_sort_key(&schema).of_rows(&rows.concat());
         let keys = (0..keys.len()).map(|at| Box::from(keys.key(at))).collect::<HashSet<_>>();
         (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
@@ -51,4 +51,12 @@ impl HiddenKeys {
         let seen = (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>();
         filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
     }
+}
+
+/// All columns of a schema as a key, in which equal texts of a collation are not the same.
+fn values_alone(schema: &TableSchema) -> TableSchema {
+    let exact = |column: &Column| Column { keyed_by_weights: false, ..column.clone() };
+    let columns = schema.columns.iter().map(exact).collect::<Vec<_>>();
+    let sort_key = (0..columns.len()).collect();
+    TableSchema::new(schema.version, columns, sort_key)
 }

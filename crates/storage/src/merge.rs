@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
 use freshet_base::task::yield_core;
 use freshet_schema::TableSchema;
-use freshet_schema::key::{KeyComparator, KeyWords};
+use freshet_schema::key::{KeyColumns, KeyComparator, KeyWords};
 
 use crate::error::Result;
 
@@ -33,6 +33,7 @@ pub struct Merge {
 
 struct Cursor {
     batch: RecordBatch,
+    columns: KeyColumns,
     keys: KeyWords,
     row: usize,
     /// The batch's index in `held`, after a row of it was selected.
@@ -78,8 +79,9 @@ impl Merge {
             yield_core();
             let batch = batch?;
             if batch.num_rows() > 0 {
-                let keys = KeyWords::new(&batch, &self.schema);
-                self.cursors[run] = Some(Cursor { batch, keys, row: 0, slot: None });
+                let columns = KeyColumns::new(&batch, &self.schema);
+                let keys = KeyWords::of(&columns, &self.schema);
+                self.cursors[run] = Some(Cursor { batch, columns, keys, row: 0, slot: None });
                 return Ok(true);
             }
         }
@@ -107,9 +109,8 @@ impl Merge {
         let whole = match short {
             Ordering::Equal if !left.keys.is_exact() => {
                 let comparator = &mut self.comparators[a * self.runs.len() + b];
-                let comparator = comparator.get_or_insert_with(|| {
-                    KeyComparator::new(&left.batch, &right.batch, &self.schema)
-                });
+                let comparator = comparator
+                    .get_or_insert_with(|| KeyComparator::of(&left.columns, &right.columns));
                 comparator.compare(left.row, right.row)
             }
             short => short,

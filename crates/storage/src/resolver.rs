@@ -28,7 +28,7 @@ mod swap;
 mod tests;
 mod values;
 
-pub use added::{AddedValues, IndexedFiles, NewUnique};
+pub use added::{AddedValues, IndexedFiles, NewUnique, Taken};
 use equal::Unkeyed;
 pub use equal::{Equal, EqualRows};
 use key_table::KeyTable;
@@ -319,7 +319,12 @@ impl State {
                 lsns: &lsns[from..to],
                 is_removal: &is_removal[from..to],
                 first: first + from as u64,
-                keyed: KeyedRows::of_batch(&batch, &schema, &self.distribution, self.buckets),
+                keyed: KeyedRows::of_batch(
+                    &batch,
+                    &is_removal[from..to],
+                    &schema,
+                    (&self.distribution, self.buckets),
+                ),
                 values: self.values.iter().map(|index| index.of_batch(&batch, &schema)).collect(),
             };
             self.versions(rows, wait_mode).await?;

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use freshet_schema::TableSchema;
-use freshet_schema::key::{KeyComparator, KeyWords};
+use freshet_schema::key::{KeyColumns, KeyComparator, KeyWords};
 
 use crate::error::Result;
 
@@ -65,8 +65,9 @@ impl Rows {
 
     /// Their sort keys by `schema`.
     pub fn keys(&self, schema: &TableSchema) -> Keys {
-        let words = KeyWords::new(&self.all, schema);
-        let columns = (!words.is_exact()).then(|| (self.all.clone(), schema.clone()));
+        let columns = KeyColumns::new(&self.all, schema);
+        let words = KeyWords::of(&columns, schema);
+        let columns = (!words.is_exact()).then_some(columns);
         Keys { words, columns }
     }
 
@@ -82,8 +83,8 @@ impl Rows {
 /// The sort keys of [`Rows`], computed once for all tablets.
 pub struct Keys {
     words: KeyWords,
-    /// The rows, for keys that are longer than their words.
-    columns: Option<(RecordBatch, TableSchema)>,
+    /// For keys that are longer than their words.
+    columns: Option<KeyColumns>,
 }
 
 impl Keys {
@@ -101,8 +102,7 @@ impl Keys {
 
     /// Sorts rows with equal first words by the rest of their keys.
     fn sort_ties(&self, words: &KeyWords, keyed: &mut [Keyed]) {
-        let columns = self.columns.as_ref();
-        let columns = columns.map(|(keys, schema)| KeyComparator::new(keys, keys, schema));
+        let columns = self.columns.as_ref().map(|keys| KeyComparator::of(keys, keys));
         let compare = |a: &Keyed, b: &Keyed| {
             let (left, right) = (a.row as usize, b.row as usize);
             let order = words.row(left)[1..].cmp(&words.row(right)[1..]);

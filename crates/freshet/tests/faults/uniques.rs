@@ -27,9 +27,50 @@ fn may_be(error: &str) -> bool {
     ["Duplicate entry", "Lock wait timeout", "Deadlock"].iter().any(|one| error.contains(one))
 }
 
-fn statement(random: &mut StdRng, version: u64) -> String {
+/// What the keys are.
+#[derive(Clone, Copy)]
+enum Keys {
+    Numbers,
+    /// Texts that are compared by collations, each written in several ways.
+    Texts,
+}
+
+impl Keys {
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Numbers => {
+                "CREATE TABLE q.q (id BIGINT PRIMARY KEY, u INT, w VARCHAR(20), v BIGINT, \
+                 UNIQUE KEY (u), UNIQUE KEY (w)) DISTRIBUTED BY HASH(id) BUCKETS 2"
+            }
+            Self::Texts => {
+                "CREATE TABLE q.q (id VARCHAR(20) PRIMARY KEY, u INT, \
+                 w VARCHAR(20) COLLATE utf8mb4_unicode_ci, v BIGINT, UNIQUE KEY (u), \
+                 UNIQUE KEY (w)) COLLATE utf8mb4_0900_ai_ci PARTITION BY KEY (id) PARTITIONS 2"
+            }
+        }
+    }
+
+    fn id(self, id: u64, version: u64) -> String {
+        match self {
+            Self::Numbers => id.to_string(),
+            Self::Texts => {
+                format!("'{}{id:02}'", ["key", "KEY", "k\u{e9}y"][version as usize % 3])
+            }
+        }
+    }
+
+    const fn value(self, version: u64) -> &'static str {
+        match (self, version % 3) {
+            (Self::Texts, 1) => "W",
+            (Self::Texts, 2) => "\u{175}",
+            _ => "w",
+        }
+    }
+}
+
+fn statement(random: &mut StdRng, keys: Keys, version: u64) -> String {
     let mut row = || {
-        let id = random.random_range(0..KEYS);
+        let id = keys.id(random.random_range(0..KEYS), version);
         let value = |random: &mut StdRng| match random.random_range(0..8) {
             0 => "NULL".to_owned(),
             _ => random.random_range(0..VALUES).to_string(),
@@ -37,7 +78,9 @@ fn statement(random: &mut StdRng, version: u64) -> String {
         let (u, w) = (value(random), value(random));
         (id, u, w)
     };
-    let text = |(id, u, w): &(u64, String, String)| format!("({id}, {u}, 'w{w}', {version})");
+    let start = keys.value(version);
+    let text =
+        |(id, u, w): &(String, String, String)| format!("({id}, {u}, '{start}{w}', {version})");
     let (one, two) = (row(), row());
     let (id, u, _) = &one;
     match random.random_range(0..9) {
@@ -56,7 +99,7 @@ fn statement(random: &mut StdRng, version: u64) -> String {
 }
 
 /// Writes until the server dies; returns its last version that was acknowledged.
-fn write(port: u16, writer: u64, seed: u64, mut last: u64) -> u64 {
+fn write(port: u16, keys: Keys, writer: u64, seed: u64, mut last: u64) -> u64 {
     let Ok(mut client) = Client::connect(port) else { return last };
     let mut random = StdRng::seed_from_u64(seed);
     let mode = ["off_mode", "sync_mode", "async_mode"][writer as usize % 3];
@@ -71,13 +114,13 @@ fn write(port: u16, writer: u64, seed: u64, mut last: u64) -> u64 {
         if is_transaction {
             statements.push("BEGIN".to_owned());
             let changes = random.random_range(1..4);
-            statements.extend((0..changes).map(|_| statement(&mut random, version)));
+            statements.extend((0..changes).map(|_| statement(&mut random, keys, version)));
             statements.push(own.clone());
             statements.push(
                 ["COMMIT", "ROLLBACK"][usize::from(random.random_range(0..4) == 0)].to_owned(),
             );
         } else {
-            statements.push(statement(&mut random, version));
+            statements.push(statement(&mut random, keys, version));
             statements.push(own.clone());
         }
         let mut committed = true;
@@ -117,6 +160,15 @@ fn read(port: u16) {
 
 #[test]
 fn no_value_of_a_unique_key_is_ever_of_two_rows() {
+    no_value_twice(Keys::Numbers);
+}
+
+#[test]
+fn no_two_rows_have_keys_that_a_collation_calls_equal() {
+    no_value_twice(Keys::Texts);
+}
+
+fn no_value_twice(keys: Keys) {
     let world = world();
     let mut lasts = vec![0; WRITERS as usize];
     let mut random = StdRng::seed_from_u64(1062);
@@ -125,9 +177,7 @@ fn no_value_of_a_unique_key_is_ever_of_two_rows() {
         let mut client = Client::connect(server.mysql_port).unwrap();
         if crash == 0 {
             client.query("CREATE DATABASE q").unwrap();
-            let table = "CREATE TABLE q.q (id BIGINT PRIMARY KEY, u INT, w VARCHAR(20), v BIGINT, \
-                         UNIQUE KEY (u), UNIQUE KEY (w)) DISTRIBUTED BY HASH(id) BUCKETS 2";
-            client.query(table).unwrap();
+            client.query(keys.table()).unwrap();
             client.query("CREATE TABLE q.last (writer INT PRIMARY KEY, v BIGINT)").unwrap();
         }
         compare(&mut client);
@@ -152,7 +202,7 @@ fn no_value_of_a_unique_key_is_ever_of_two_rows() {
         let port = server.mysql_port;
         let running = lasts.iter().zip(0..).map(|(&last, writer)| {
             let seed = random.random();
-            thread::spawn(move || write(port, writer, seed, last))
+            thread::spawn(move || write(port, keys, writer, seed, last))
         });
         let running = running.collect::<Vec<_>>();
         let reader = thread::spawn(move || read(port));
@@ -168,5 +218,51 @@ fn no_value_of_a_unique_key_is_ever_of_two_rows() {
     client.query("FLUSH TABLES q.q").unwrap();
     compare(&mut client);
     server.stop().unwrap();
+    world.setup.check_files().unwrap();
+}
+
+#[test]
+fn large_loads_follow_collations() {
+    let mut world = world();
+    world.setup = world.setup.clone().with("wal_load_bytes_max", "64KiB");
+    let mut server = world.setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE q").unwrap();
+    let table = "CREATE TABLE q.q (a VARCHAR(200) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, \
+                 b VARCHAR(20) COLLATE utf8mb4_general_ci, UNIQUE KEY (b))";
+    client.query(table).unwrap();
+    let rows = |verb: &str, a: &str, b: &str, from: u64| {
+        format!(
+            "{verb} INTO q.q WITH RECURSIVE r (n) AS (SELECT {from} UNION ALL SELECT n + 1 FROM r \
+             WHERE n < {from} + 899) SELECT CONCAT('{a} ', n, REPEAT('x', 150)), CONCAT('{b}', n) \
+             FROM r"
+        )
+    };
+    client.query(&rows("INSERT", "schl\u{fc}ssel", "v", 100)).unwrap();
+    let refused = |client: &mut Client, sql: &str, wanted: &str| {
+        let error = client.query(sql).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    };
+    let exists = format!("Duplicate entry 'SCHLUSSEL 999{}' for key 'q.PRIMARY'", "x".repeat(150));
+    refused(&mut client, &rows("INSERT", "SCHLUSSEL", "w", 999), &exists);
+    let exists = "Duplicate entry 'V999' for key 'q.b'";
+    refused(&mut client, &rows("INSERT", "other", "V", 999), exists);
+    client.query(&rows("REPLACE", "SCHLUSSEL", "\u{1e7d}", 100)).unwrap();
+    let counts = "SELECT COUNT(*), COUNT(DISTINCT a), SUM(a LIKE 'SCHL%' COLLATE utf8mb4_bin), \
+                  SUM(b = 'V500') FROM q.q";
+    let wanted = ["900", "900", "900", "1"];
+    assert_eq!(client.query(counts).unwrap()[0], wanted);
+    server.kill();
+    let mut server = world.setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert_eq!(client.query(counts).unwrap()[0], wanted);
+    client.query("FLUSH TABLES q.q").unwrap();
+    assert_eq!(client.query(counts).unwrap()[0], wanted);
+    client.query("DELETE FROM q.q WHERE b < 'V200'").unwrap();
+    server.kill();
+    let mut server = world.setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert_eq!(client.number("SELECT COUNT(*) FROM q.q").unwrap(), 800);
+    server.kill();
     world.setup.check_files().unwrap();
 }

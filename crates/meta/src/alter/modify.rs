@@ -9,7 +9,7 @@ use freshet_schema::{
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
-use crate::create::{column, compare_keyed_by_bytes, labels};
+use crate::create::{column, keep_collation, labels};
 use crate::names;
 use crate::spec::ColumnSpec;
 
@@ -32,7 +32,6 @@ pub(super) fn modify(
         }
     }
     check_type(table, &old, &new)?;
-    compare_keyed_by_bytes(table, written.collation, &mut new)?;
     if old.aggregate != new.aggregate
         || (old.aggregate.is_some() && old.ty.arrow() != new.ty.arrow())
     {
@@ -43,6 +42,9 @@ pub(super) fn modify(
         );
     }
     let is_sorted_by = is_key_column(table, old.id);
+    if is_sorted_by {
+        keep_collation(table, &old, written.collation, &mut new)?;
+    }
     if is_key && !is_sorted_by {
         bail!(
             NotSupported,

@@ -1,7 +1,7 @@
 //! Collations of columns, and what they cannot be used for.
 
-use freshet_base::{ColumnId, Result, bail};
-use freshet_schema::{Collation, Column, DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
+use freshet_base::{Result, bail};
+use freshet_schema::{Collation, Column, Distribution, KeyModel, Table, TableForm};
 
 use crate::spec::{ColumnSpec, TableSpec};
 
@@ -38,31 +38,20 @@ pub(crate) fn check_written(written: &ColumnSpec, form: TableForm) -> Result<()>
     }
 }
 
-/// Texts of keys are found by their bytes, so columns of keys are compared by bytes. Returns the
-/// warnings about those for which the table said something else.
-pub(super) fn of_keys(
-    spec: &TableSpec,
-    columns: &mut [Column],
-    (key_model, sort_key): (KeyModel, &[usize]),
-    declared: &[DeclaredKey],
-) -> Result<Vec<String>> {
-    let sorted = match key_model {
-        KeyModel::Duplicate => &[],
-        KeyModel::Unique | KeyModel::Primary | KeyModel::Aggregate => sort_key,
-    };
-    let unique = declared.iter().filter(|key| key.kind == DeclaredKeyKind::Unique);
-    let unique = unique.flat_map(|key| &key.columns).copied();
-    let sorted = sorted.iter().map(|&at| columns[at].id);
-    let divided = spec.partition_by.iter().flat_map(|by| &by.columns).filter_map(|name| {
-        columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)).map(|column| column.id)
-    });
-    let keyed = sorted.chain(unique).chain(divided).collect::<Vec<ColumnId>>();
+/// Partitions are found by the bytes of texts, so columns of PARTITION BY are compared by bytes.
+/// Returns the warnings about those for which the table said something else.
+///
+/// # Errors
+/// `NotSupported` if a column itself says something else.
+pub(super) fn of_divided(spec: &TableSpec, columns: &mut [Column]) -> Result<Vec<String>> {
+    let names = spec.partition_by.iter().flat_map(|by| &by.columns).collect::<Vec<_>>();
     let mut warnings = Vec::new();
     for (column, written) in columns.iter_mut().zip(&spec.columns) {
         let said = column.collation;
-        if keyed.contains(&column.id) && to_bytes(column, written.collation)? {
+        let is_divided = names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+        if is_divided && to_bytes(column, written.collation)? {
             warnings.push(format!(
-                "Column '{}' is compared by bytes and not by {}: it is part of a key",
+                "Column '{}' is compared by bytes and not by {}: it is part of PARTITION BY",
                 column.name,
                 said.name()
             ));
@@ -79,35 +68,57 @@ fn to_bytes(column: &mut Column, written: Option<Collation>) -> Result<bool> {
     if let Some(written) = written {
         bail!(
             NotSupported,
-            "Column '{}' cannot have COLLATE {}: it is part of a key or of PARTITION BY, whose \
-             texts are found by their bytes; write COLLATE utf8mb4_bin, or leave it out of the key",
+            "Column '{}' cannot have COLLATE {}: it is part of PARTITION BY, whose texts are found \
+             by their bytes; write COLLATE utf8mb4_bin",
             column.name,
             written.name()
         );
     }
     column.collation = Collation::Utf8mb4Bin;
+    column.keyed_by_weights = false;
     Ok(true)
 }
 
-/// Compares a changed column by bytes, where rows are found by them.
+/// Leaves the collation of a column as it is by which rows are sorted and found, in a new
+/// definition of the column.
 ///
 /// # Errors
-/// `NotSupported` if it names a collation that does not.
-pub(crate) fn compare_keyed_by_bytes(
+/// `NotSupported` if that names another one.
+pub(crate) fn keep_collation(
     table: &Table,
+    old: &Column,
     written: Option<Collation>,
     new: &mut Column,
 ) -> Result<()> {
-    let schema = table.schema();
-    let is_sorted = table.key_model != KeyModel::Duplicate
-        && schema.sort_key.iter().any(|&at| schema.columns[at].id == new.id);
-    let is_unique = table
-        .declared_keys
-        .iter()
-        .any(|key| key.kind == DeclaredKeyKind::Unique && key.columns.contains(&new.id));
-    let is_divided = table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&new.id));
-    if is_sorted || is_unique || is_divided {
+    if table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&new.id)) {
         to_bytes(new, written)?;
+        return Ok(());
     }
+    let schema = table.schema();
+    let is_sorted_by = schema.sort_key.iter().any(|&at| schema.columns[at].id == new.id);
+    let is_hashed = matches!(&table.distribution, Distribution::Hash(of) if of.contains(&new.id));
+    let is_unique = table.unique_keys().any(|key| key.columns.contains(&new.id));
+    if !is_sorted_by && !is_hashed && !is_unique {
+        return Ok(());
+    }
+    new.keyed_by_weights = old.keyed_by_weights;
+    let is_enforced = is_unique || is_sorted_by && table.key_model != KeyModel::Duplicate;
+    let (before, after) = (old.collation, new.collation);
+    let is_same = before == after || before.is_by_bytes() && after.is_by_bytes();
+    if is_same || !new.ty.is_text() || !is_enforced && old.key_collation().is_none() {
+        return Ok(());
+    }
+    if let Some(written) = written {
+        bail!(
+            NotSupported,
+            "Can not change the collation of column '{}' from {} to {}: rows are sorted and found \
+             by it; create a table with the new column, copy the rows by INSERT .. SELECT, and \
+             exchange both by ALTER TABLE .. REPLACE WITH TABLE",
+            old.name,
+            before.name(),
+            written.name()
+        );
+    }
+    new.collation = before;
     Ok(())
 }

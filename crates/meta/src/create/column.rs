@@ -41,6 +41,7 @@ pub(crate) fn column(
         labels: written.labels.as_slice().into(),
         ..Column::new(id, &written.name, written.ty)
     };
+    column.keyed_by_weights = column.ty.is_collated() && !column.collation.is_by_bytes();
     column.default = default(written, &column)?;
     check_on_update(&column)?;
     if written.auto_increment {

@@ -37,6 +37,8 @@ pub struct ColumnForm {
     on_update_now: bool,
     #[prost(string, repeated, tag = "39")]
     labels: Vec<String>,
+    #[prost(bool, tag = "41")]
+    keyed_by_weights: bool,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
@@ -150,6 +152,7 @@ impl OnDisk for Column {
             aggregate: self.aggregate.map(|function| function.form()),
             on_update_now: self.on_update_now,
             labels: self.labels.to_vec(),
+            keyed_by_weights: self.keyed_by_weights,
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
@@ -173,6 +176,7 @@ impl OnDisk for Column {
             aggregate: form.aggregate.map(Aggregate::from_form).transpose()?,
             on_update_now: form.on_update_now,
             labels: form.labels.into(),
+            keyed_by_weights: form.keyed_by_weights,
         })
     }
 }

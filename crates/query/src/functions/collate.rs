@@ -215,6 +215,11 @@ fn made(collation: Collation, made: Made, text: Expr) -> Expr {
     Udf::scalar(name, (1, 1), Volatility::Immutable, does).call(vec![text])
 }
 
+/// The name of the function of weights.
+pub const fn weights_name(collation: Collation) -> &'static str {
+    names(collation)[0]
+}
+
 /// The weights of a text, as bytes; those of a literal are a literal.
 pub fn weights(collation: Collation, text: Expr) -> Expr {
     match &text {

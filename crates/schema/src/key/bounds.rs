@@ -51,6 +51,11 @@ impl KeyBounds {
             // NULL is before every value.
             (None, Some(_)) => None,
         };
+        // Weights tell nothing of bytes.
+        let ends = match column.key_collation() {
+            Some(_) => Ends { least: None, greatest: None, ..ends },
+            None => ends,
+        };
         let (min, max) = ends.arrays(&ty);
         Self { min, max, null_count }
     }

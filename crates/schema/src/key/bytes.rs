@@ -2,16 +2,18 @@
 //!
 //! A key is its columns one after the other. A nullable column begins with a byte, 0 for NULL and
 //! 1 for a value. Numbers and times stand big endian, their sign bit inverted; of negative floats
-//! all bits are. In text and binary strings 00 becomes 00 01, and 00 00 ends them. So no key of
+//! all bits are. In text and binary strings 00 becomes 00 01, and 00 00 ends them. Texts that are
+//! compared by a collation stand as its weights, so equal ones are one key. So no key of
 //! some columns is the beginning of another key of these columns, and whatever is appended to keys
 //! only decides between equal ones.
 
 use arrow::array::RecordBatch;
 use freshet_base::ColumnId;
 
+use super::weights::{put_text_of, put_weights, text_of};
 use crate::row::{Put, RowWriter, put_bytes};
 use crate::value::{cell_text, put_zero};
-use crate::{ColumnType, Layout, RowCells, TableSchema, encode};
+use crate::{Collation, ColumnType, Layout, RowCells, TableSchema, encode};
 
 /// The longest key, in bytes of its cells, as in MySQL.
 pub const KEY_BYTES_MAX: usize = 3072;
@@ -29,6 +31,8 @@ pub struct KeyCodec {
     cells: RowCells,
     /// Whether what is beyond [`KEY_BYTES_MAX`] is cut off.
     clips: bool,
+    /// Whether rows have weights in place of texts ([`Self::put_row`]).
+    of_removals: bool,
 }
 
 struct KeyColumn {
@@ -37,6 +41,8 @@ struct KeyColumn {
     nullable: bool,
     layout: Layout,
     order: Order,
+    /// Of texts by weights.
+    collation: Option<Collation>,
 }
 
 /// How the cells of a type are ordered.
@@ -59,10 +65,17 @@ impl KeyCodec {
         let of = |&at: &usize| {
             let column = &schema.columns[at];
             let (layout, order) = (column.ty.layout(), Order::of(column.ty));
-            KeyColumn { at, nullable: column.nullable, layout, order }
+            let (nullable, collation) = (column.nullable, column.key_collation());
+            KeyColumn { at, nullable, layout, order, collation }
         };
-        let cells = RowCells::new(schema);
-        Self { columns: columns.iter().map(of).collect(), cells, clips: false }
+        let columns = columns.iter().map(of).collect();
+        Self { columns, cells: RowCells::new(schema), clips: false, of_removals: false }
+    }
+
+    /// The codec of the keys of rows that only remove them, made by [`Self::put_row`].
+    #[must_use]
+    pub fn of_removals(self) -> Self {
+        Self { of_removals: true, ..self }
     }
 
     /// The codec of the values of an index of these columns, of which equal ones have equal bytes;
@@ -134,6 +147,16 @@ impl KeyCodec {
                 out.push(if cell.is_some() { VALUE } else { NULL });
             }
             let Some(mut cell) = cell else { continue };
+            if let Some(collation) = column.collation {
+                let text = std::str::from_utf8(cell).expect("a text is UTF-8");
+                let mut weights = Vec::with_capacity(cell.len());
+                match self.of_removals {
+                    true => put_text_of(text, &mut weights),
+                    false => put_weights(collation, text, &mut weights),
+                }
+                put_string(&weights, out);
+                continue;
+            }
             if self.clips && column.layout == Layout::Bytes {
                 cell = &cell[..cell.len().min(KEY_BYTES_MAX.saturating_sub(length))];
             }
@@ -166,7 +189,7 @@ impl KeyCodec {
     }
 
     /// Appends a row of the schema of which only the key counts: other columns are NULL, or the
-    /// zero of their type.
+    /// zero of their type, and texts by weights have these ([`Self::of_removals`]).
     ///
     /// # Errors
     /// What is wrong with bytes that are not a key of these columns.
@@ -198,17 +221,43 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// The key as text, for messages: its values joined by hyphens, as MySQL shows it.
+    /// The key as text, for messages: its values joined by hyphens, as MySQL shows it. Weights are
+    /// shown as hex digits; [`Self::row_text`] knows their texts.
     ///
     /// # Errors
     /// What is wrong with bytes that are not a key of these columns.
     pub fn text(&self, schema: &TableSchema, key: &[u8]) -> Result<String, &'static str> {
-        let cells = self.decode(key)?;
+        let mut cells = self.decode(key)?;
+        for (column, cell) in self.columns.iter().zip(&mut cells) {
+            let Some(cell) = cell.as_mut().filter(|_| column.collation.is_some()) else { continue };
+            let mut weights = Vec::new();
+            put_text_of(std::str::from_utf8(cell).expect("a text is UTF-8"), &mut weights);
+            let digits = weights.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+            *cell = format!("0x{digits}").into_bytes();
+        }
+        Ok(self.shown(schema, cells.iter().map(Option::as_deref)))
+    }
+
+    /// The key of an encoded row as text.
+    pub fn row_text(&self, schema: &TableSchema, row: &[u8]) -> String {
+        self.shown(schema, self.columns.iter().map(|column| self.cells.cell(row, column.at)))
+    }
+
+    fn shown<'c>(
+        &self,
+        schema: &TableSchema,
+        cells: impl Iterator<Item = Option<&'c [u8]>>,
+    ) -> String {
         let shown = self.columns.iter().zip(cells).map(|(column, cell)| match cell {
-            Some(cell) => cell_text(schema.columns[column.at].ty, &cell),
+            Some(cell) => cell_text(schema.columns[column.at].ty, cell),
             None => "NULL".to_owned(),
         });
-        Ok(shown.collect::<Vec<_>>().join("-"))
+        shown.collect::<Vec<_>>().join("-")
+    }
+
+    /// Whether keys have weights in place of texts.
+    pub fn has_weights(&self) -> bool {
+        self.columns.iter().any(|column| column.collation.is_some())
     }
 
     /// The bytes of each column of a key.
@@ -231,7 +280,8 @@ impl KeyCodec {
         Ok(pieces)
     }
 
-    /// The cells of a key, as they stand in rows, without lengths; `None` for NULL.
+    /// The cells of a key, as they stand in rows, without lengths; `None` for NULL. Weights stand
+    /// as in rows that only remove their key.
     ///
     /// # Errors
     /// What is wrong with bytes that are not a key of these columns.
@@ -254,6 +304,9 @@ impl KeyCodec {
 
 impl KeyColumn {
     fn take_cell(&self, key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
+        if self.collation.is_some() {
+            return Ok(text_of(&take_string(key)?).into_bytes());
+        }
         let Layout::Fixed(width) = self.layout else { return take_string(key) };
         let cell = key.split_off(..width).ok_or("a key that ends too early")?;
         let mut cell = cell.to_vec();
@@ -364,6 +417,19 @@ impl Keys {
         let places = columns.iter().map(|id| schema.position_of(*id));
         let (alone, rows) = columns_of(batch, schema, &places.collect::<Option<Vec<_>>>()?);
         Some(KeyCodec::of_index(&alone, columns)?.values_of_rows(&rows))
+    }
+
+    /// The values of an index in the rows of a batch, where texts by weights are those of
+    /// [`asked_text`](super::asked_text); `None` if the schema lacks a column of the index.
+    pub fn of_weighed_index(
+        batch: &RecordBatch,
+        schema: &TableSchema,
+        columns: &[ColumnId],
+    ) -> Option<Self> {
+        let mut rows = Vec::new();
+        encode(batch, schema, &mut rows);
+        let codec = KeyCodec::of_index(schema, columns)?.of_removals();
+        Some(codec.values_of_rows(&rows).0)
     }
 
     pub fn len(&self) -> usize {

@@ -170,7 +170,7 @@ pub async fn candidates(
     let Ok(count) = u32::try_from(count) else {
         bail!(OutOfRoom, "the statement changes more than {} rows; add a LIMIT", u32::MAX);
     };
-    Ok(Some(KeyedRows::of_encoded(&bytes, count, target.table(), &alone)))
+    Ok(Some(KeyedRows::of_encoded(&bytes, (count, 0), target.table(), &alone)))
 }
 
 /// A change whose rows are known by key.

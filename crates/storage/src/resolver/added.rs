@@ -8,7 +8,6 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use freshet_base::task::yield_core;
 use freshet_base::{ColumnId, Lsn};
 use freshet_schema::key::KeyCodec;
@@ -37,6 +36,13 @@ pub struct NewUnique {
 
 /// The values of a unique key in rows that are not in files yet, of which no other row has one.
 pub struct AddedValues(ValueTable);
+
+/// A value that two rows have.
+pub struct Taken {
+    pub value: Vec<u8>,
+    /// One of them, encoded with the columns of the key; `None` if it is gone meanwhile.
+    pub row: Option<Vec<u8>>,
+}
 
 /// The files of a table, all with an index.
 #[derive(Clone)]
@@ -69,6 +75,20 @@ impl IndexedFiles {
         let pairs = self.0.iter().zip(&others.0);
         self.0.len() == others.0.len()
             && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(&a.segment, &b.segment))
+    }
+
+    /// A row that has a value, encoded with the columns of the key.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`] of a segment.
+    pub async fn row_with(&self, unique: &NewUnique, value: &[u8]) -> Result<Option<Vec<u8>>> {
+        for IndexedFile { segment, .. } in &self.0 {
+            let row = segment.row_with(Some(&unique.columns), value, &unique.schema).await?;
+            if row.is_some() {
+                return Ok(row);
+            }
+        }
+        Ok(None)
     }
 
     /// The least value that two rows have which live when they are looked at; blocking. `pace` may
@@ -174,26 +194,27 @@ impl Latch {
     }
 
     /// Looks up the rows that are not in files yet. `Err` has the least value of theirs that two
-    /// living rows have.
+    /// living rows have, and one of these.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`] of a segment's index.
     pub async fn check_memory(
         &mut self,
         unique: &NewUnique,
-    ) -> Result<std::result::Result<AddedValues, Vec<u8>>> {
+    ) -> Result<std::result::Result<AddedValues, Taken>> {
         let state = &mut *self.state;
         let mut values = ValueTable::new(unique.columns.clone(), &unique.schema);
         let living = state.living_values(&values)?;
         let rows = KeyedRows::of_keys(living.iter().map(|(value, _)| value.as_slice()));
-        let twice = rows.groups().find(|group| group.len() > 1).map(|group| rows.key(group[0]));
+        let twice = rows.groups().find(|group| group.len() > 1).map(|group| group[0]);
         let wanted = rows.groups().map(|group| rows.wanted(group[0], state.resolved)).collect();
         let (all, mode) = (0..state.runs.len(), WaitMode::Awaiting);
         let stored =
             state.runs.look_up_values(&unique.columns, wanted, all, &|_, _| false, mode).await?;
-        let stored = stored.iter().map(|found| rows.key(found.at)).min();
-        if let Some(value) = twice.into_iter().chain(stored).min() {
-            return Ok(Err(value.to_vec()));
+        let stored = stored.iter().map(|found| found.at);
+        if let Some(at) = twice.into_iter().chain(stored).min_by_key(|at| rows.key(*at)) {
+            let row = state.delta.encoded_row(living[at as usize].1, &unique.schema)?;
+            return Ok(Err(Taken { value: rows.key(at).to_vec(), row }));
         }
         living.iter().for_each(|(value, row)| values.enter_row(value, *row));
         Ok(Ok(AddedValues(values)))
@@ -223,10 +244,19 @@ impl State {
         for chunk in self.delta.chunks(&self.delta.head()) {
             for step in chunk.steps(Lsn::ZERO, self.resolved) {
                 let Step::Rows(entries) = step else { continue };
-                let EntryRows { mut first, batches, .. } = chunk.rows_of(entries)?;
+                let EntryRows { first, is_removal, batches, .. } = chunk.rows_of(entries)?;
+                let mut from = 0;
                 for (schema, batch) in batches {
-                    self.living_values_of((&batch, &schema), first, values, &mut living);
-                    first += batch.num_rows() as u64;
+                    let is_removal = &is_removal[from..from + batch.num_rows()];
+                    let keyed = KeyedRows::of_batch(
+                        &batch,
+                        is_removal,
+                        &schema,
+                        (&self.distribution, self.buckets),
+                    );
+                    let rows = (&keyed, &values.of_batch(&batch, &schema));
+                    self.living_values_of(rows, first + from as u64, &mut living);
+                    from += batch.num_rows();
                     yield_core();
                 }
             }
@@ -238,13 +268,10 @@ impl State {
     /// truncated, or has lost its partition, is in no key table.
     fn living_values_of(
         &self,
-        (batch, schema): (&RecordBatch, &TableSchema),
+        (keyed, of_rows): (&KeyedRows, &KeyedRows),
         first: u64,
-        values: &ValueTable,
         living: &mut Vec<(Vec<u8>, u64)>,
     ) {
-        let keyed = KeyedRows::of_batch(batch, schema, &self.distribution, self.buckets);
-        let of_rows = values.of_batch(batch, schema);
         let known = self.keys.read();
         for &at in of_rows.groups().flatten() {
             let row = first + u64::from(at);

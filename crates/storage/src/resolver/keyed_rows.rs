@@ -3,8 +3,8 @@
 use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, Lsn};
 use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::key::{KeyCodec, Keys};
-use freshet_schema::{Distribution, Table, TableSchema, hash as tablet_hash};
+use freshet_schema::key::{KeyCodec, Keys, key_alone};
+use freshet_schema::{Distribution, RowCells, Table, TableSchema, encode, hash as tablet_hash};
 
 use super::runs::Wanted;
 
@@ -12,30 +12,43 @@ use super::runs::Wanted;
 pub struct KeyedRows {
     keys: Keys,
     /// Of each row; empty if they are not known.
-    buckets: Vec<u32>,
+    buckets: Vec<Option<u32>>,
     /// The indices of the rows, by key and then as they come; without those that have NULL in a
     /// unique index, which are equal to no other.
     order: Vec<u32>,
 }
 
 impl KeyedRows {
-    /// The rows of a batch, which has the columns of `schema`.
+    /// The rows of a batch, which has the columns of `schema`, and of which some only remove their
+    /// key.
     pub fn of_batch(
         batch: &RecordBatch,
+        is_removal: &[bool],
         schema: &TableSchema,
-        distribution: &Distribution,
-        buckets: u32,
+        (distribution, buckets): (&Distribution, u32),
     ) -> Self {
-        let buckets = tablet_hash::tablet_indices(batch, schema, distribution, buckets, 0);
-        Self::new(Keys::of_batch(batch, schema), buckets)
+        let mut rows = Vec::new();
+        let of_key = batch.project(&schema.sort_key).expect("the key is of columns of the batch");
+        let alone = key_alone(schema, &schema.sort_key);
+        encode(&of_key, &alone, &mut rows);
+        let keys = keys_of(&rows, &alone, |at| is_removal[at]);
+        let at = tablet_hash::tablet_indices(batch, schema, distribution, buckets, 0);
+        Self::new(keys, known(at, buckets, schema, |at| is_removal[at]))
     }
 
-    /// `rows` encoded rows of `table`, which have the columns of `schema`.
+    /// `rows` encoded rows of `table`, which have the columns of `schema`, and of which the first
+    /// `removals` only remove their key.
     ///
     /// # Panics
     /// When `bytes` are not so many rows.
-    pub fn of_encoded(bytes: &[u8], rows: u32, table: &Table, schema: &TableSchema) -> Self {
-        let keys = KeyCodec::of_sort_key(schema).of_rows(bytes);
+    pub fn of_encoded(
+        bytes: &[u8],
+        (rows, removals): (u32, u32),
+        table: &Table,
+        schema: &TableSchema,
+    ) -> Self {
+        let is_removal = |at: usize| at < removals as usize;
+        let keys = keys_of(bytes, schema, is_removal);
         assert_eq!(keys.len(), rows as usize, "each row has a key");
         let count = table.buckets();
         let buckets = if count == 1 {
@@ -46,7 +59,7 @@ impl KeyedRows {
             let batch = columns.finish();
             tablet_hash::tablet_indices(&batch, schema, &table.distribution, count, 0)
         };
-        Self::new(keys, buckets)
+        Self::new(keys, known(buckets, count, schema, is_removal))
     }
 
     /// The values of an index in `rows` encoded rows, which have the columns of `schema`, and of
@@ -88,7 +101,7 @@ impl KeyedRows {
         Self::new(keys.collect(), Vec::new())
     }
 
-    fn new(keys: Keys, buckets: Vec<u32>) -> Self {
+    fn new(keys: Keys, buckets: Vec<Option<u32>>) -> Self {
         let mut order = (0..keys.len() as u32).collect::<Vec<_>>();
         order.sort_by(|&a, &b| keys.key(a as usize).cmp(keys.key(b as usize)));
         Self { keys, buckets, order }
@@ -115,7 +128,39 @@ impl KeyedRows {
 
     /// The look-up of a row's key, for what dies at `lsn`.
     pub(super) fn wanted(&self, at: u32, lsn: Lsn) -> Wanted<'_> {
-        let bucket = self.buckets.get(at as usize).map(|bucket| *bucket as usize);
+        let bucket = self.buckets.get(at as usize).copied().flatten();
+        let bucket = bucket.map(|bucket| bucket as usize);
         Wanted { at, key: self.key(at), bucket, lsn }
     }
+}
+
+/// The sort keys of encoded rows, of which some only remove theirs.
+fn keys_of(mut bytes: &[u8], schema: &TableSchema, is_removal: impl Fn(usize) -> bool) -> Keys {
+    let codec = KeyCodec::of_sort_key(schema);
+    if !codec.has_weights() {
+        return codec.of_rows(bytes);
+    }
+    let (of_removals, cells) = (KeyCodec::of_sort_key(schema).of_removals(), RowCells::new(schema));
+    let mut keys = Vec::new();
+    while !bytes.is_empty() {
+        let (row, behind) = bytes.split_at(cells.row_bytes(bytes));
+        let codec = if is_removal(keys.len()) { &of_removals } else { &codec };
+        let mut key = Vec::new();
+        codec.put(row, &mut key);
+        keys.push(key);
+        bytes = behind;
+    }
+    keys.iter().map(Vec::as_slice).collect()
+}
+
+/// The buckets that are known: a row that only removes its key has weights in place of its texts.
+fn known(
+    at: Vec<u32>,
+    buckets: u32,
+    schema: &TableSchema,
+    is_removal: impl Fn(usize) -> bool,
+) -> Vec<Option<u32>> {
+    let has_weights = KeyCodec::of_sort_key(schema).has_weights();
+    let is_known = |row: usize| buckets == 1 || !(has_weights && is_removal(row));
+    at.into_iter().enumerate().map(|(row, at)| is_known(row).then_some(at)).collect()
 }

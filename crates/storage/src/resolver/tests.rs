@@ -113,7 +113,7 @@ impl Store {
         let mut latch = block_on(view.resolver.as_ref().unwrap().latch()).unwrap();
         assert_eq!(latch.end().get(), self.lsn, "all is resolved");
         let bytes = encoded(&all.iter().map(|&key| (key, String::new())).collect::<Vec<_>>());
-        let rows = KeyedRows::of_encoded(&bytes, all.len() as u32, &self.table, &self.schema);
+        let rows = KeyedRows::of_encoded(&bytes, (all.len() as u32, 0), &self.table, &self.schema);
         let places = block_on(latch.find(&rows)).unwrap();
         let found = places.iter().flatten().collect::<Vec<_>>();
         let read = block_on(latch.read(&found, &self.schema)).unwrap();

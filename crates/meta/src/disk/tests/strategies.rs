@@ -93,6 +93,7 @@ fn column() -> impl Strategy<Value = Column> {
             length_unit,
             auto_increment,
             on_update_now,
+            keyed_by_weights: on_update_now,
             ..Column::new(ColumnId(id), name, ty)
         }
     })

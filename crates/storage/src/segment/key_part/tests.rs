@@ -391,7 +391,9 @@ proptest! {
         };
         let expected = (0..).zip(&numbers).filter(|(_, number)| is_within(number));
         let expected = expected.map(|(row, _)| row).collect::<Vec<u32>>();
-        let find = |rows_max| block_on(index.rows_within(&ranges, rows_max, WaitMode::Blocking));
+        let find = |rows_max| {
+            block_on(index.rows_within(&ranges, (rows_max, true), WaitMode::Blocking))
+        };
         prop_assert!(index.rows_within_at_most(&ranges) >= expected.len() as u64);
         if let Some(fewer) = expected.len().checked_sub(1) {
             prop_assert_eq!(find(fewer).unwrap().filter(|rows| rows.len() > fewer), None);

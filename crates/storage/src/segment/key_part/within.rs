@@ -28,14 +28,14 @@ impl KeyPart {
     }
 
     /// The rows whose values are within these ranges, ascending, dead ones too; `None` if they are
-    /// more than `rows_max`. Of the part of an index.
+    /// more than `rows_max`. Of the part of an index, or else of the keys that sort the rows.
     ///
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Corruption`].
     pub async fn rows_within(
         &self,
         ranges: &[ValueRange],
-        rows_max: usize,
+        (rows_max, is_index): (usize, bool),
         wait_mode: WaitMode,
     ) -> Result<Option<Vec<u32>>> {
         if self.rows_within_at_least(ranges) > rows_max as u64 {
@@ -54,6 +54,13 @@ impl KeyPart {
                 let number = of[0].0;
                 let block = self.open_block(number, &bytes)?;
                 for (_, range) in *of {
+                    if !is_index {
+                        let first = self.directory.rows_of(number).start;
+                        let keys = block.keys().skip_while(|(key, _)| *key < range.from);
+                        let keys = keys.take_while(|(key, _)| range.reaches(key));
+                        rows.extend(keys.flat_map(|(_, of)| first + of.start..first + of.end));
+                        continue;
+                    }
                     let entries = block.keys_from(&range.from);
                     for entry in entries.take_while(|entry| range.reaches(entry)) {
                         let row = index::split(&entry).filter(|(_, row)| *row < self.rows());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::ColumnId;
+use freshet_schema::{TableSchema, encode};
 
 use super::{Segment, at_once};
 use crate::error::Result;
@@ -15,8 +16,8 @@ const FEW_ROWS: usize = 16;
 /// What is asked of one index: ranges of its values, in bytes as this segment has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// All columns of the index.
-    pub columns: Vec<ColumnId>,
+    /// All columns of the index; `None` for the keys that sort the rows.
+    pub columns: Option<Vec<ColumnId>>,
     pub ranges: Vec<ValueRange>,
 }
 
@@ -72,6 +73,42 @@ impl Segment {
         Ok(index)
     }
 
+    /// A row, dead or not, that has a value in the index of these columns, or else a sort key;
+    /// encoded with the columns of `schema`.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys`] and [`Self::rows`].
+    pub async fn row_with(
+        &self,
+        columns: Option<&[ColumnId]>,
+        value: &[u8],
+        schema: &Arc<TableSchema>,
+    ) -> Result<Option<Vec<u8>>> {
+        let wait_mode = WaitMode::Awaiting;
+        let row = match columns {
+            None => match self.sort_keys(wait_mode).await? {
+                Some(keys) => {
+                    let found = keys.look_up(&[value], wait_mode).await?;
+                    found.first().map(|found| found.rows.start)
+                }
+                None => None,
+            },
+            Some(columns) => match self.index(columns, wait_mode).await? {
+                Some(index) => {
+                    let found = index.look_up_values(&[value], wait_mode).await?;
+                    found.first().and_then(|found| found.rows.first().copied())
+                }
+                None => None,
+            },
+        };
+        let Some(row) = row else { return Ok(None) };
+        let mut encoded = Vec::new();
+        for batch in self.rows(schema, &[row], wait_mode).await? {
+            encode(&batch, schema, &mut encoded);
+        }
+        Ok(Some(encoded))
+    }
+
     /// The rows that one of these probes finds, ascending, dead ones too, and the place of the
     /// probe: of the one that finds fewest. `None` if the segment has none of these indexes, or if
     /// more than `rows_max` rows are found.
@@ -86,7 +123,11 @@ impl Segment {
     ) -> Result<Option<(usize, Vec<u32>)>> {
         let mut indexes = Vec::new();
         for (at, probe) in probes.iter().enumerate() {
-            if let Some(index) = self.index(&probe.columns, wait_mode).await? {
+            let index = match &probe.columns {
+                Some(columns) => self.index(columns, wait_mode).await?,
+                None => self.sort_keys(wait_mode).await?,
+            };
+            if let Some(index) = index {
                 indexes.push((index.rows_within_at_most(&probe.ranges), at, index));
             }
         }
@@ -98,7 +139,9 @@ impl Segment {
                 Some((_, rows)) if rows.len() <= FEW_ROWS => break,
                 Some((_, rows)) => rows.len() - 1,
             };
-            let rows = index.rows_within(&probes[at].ranges, fewer, wait_mode).await?;
+            let Probe { columns, ranges } = &probes[at];
+            let limit = (fewer, columns.is_some());
+            let rows = index.rows_within(ranges, limit, wait_mode).await?;
             best = rows.map(|rows| (at, rows)).or(best);
         }
         Ok(best)

@@ -50,6 +50,17 @@ impl Segment {
         Ok(Arc::clone(self.keys.get_or_init(|| Arc::new(keys))))
     }
 
+    /// Its keys, if it has some, without their filter.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys`].
+    pub(super) async fn sort_keys(&self, wait_mode: WaitMode) -> Result<Option<Arc<KeyPart>>> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(Some(Arc::clone(keys)));
+        }
+        Ok(self.keys(wait_mode).await?.filter(KeyPart::has_keys).map(Arc::new))
+    }
+
     /// The row that a look-up has found here, encoded with the columns of [`Self::schema`].
     ///
     /// # Errors
