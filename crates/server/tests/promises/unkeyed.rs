@@ -31,13 +31,20 @@ fn kill_query_ends_a_change_and_leaves_nothing_of_it() {
         ("delete from t where a > 0", "select 32768 - count(*) from t"),
     ] {
         for quarter in 0..4 {
-            let kill = format!("kill query {id}");
-            let killer = thread::spawn(move || {
-                thread::sleep(took * quarter / 4);
-                other.run(&kill);
-                other
+            let (kill, over) = (format!("kill query {id}"), Arc::new(AtomicBool::new(false)));
+            let killer = thread::spawn({
+                let over = Arc::clone(&over);
+                move || {
+                    thread::sleep(took * quarter / 4);
+                    while !over.load(Ordering::Relaxed) {
+                        other.run(&kill);
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    other
+                }
             });
             let outcome = victim.query(statement);
+            over.store(true, Ordering::Relaxed);
             other = killer.join().unwrap();
             match outcome {
                 Outcome::Err { errno, message, .. } => {
