@@ -116,6 +116,10 @@ codes! {
     ColumnCount = 1136 "21S01" 400;
     /// The user may not do this to this table.
     TableAccessDenied = 1142 "42000" 403;
+    /// A column without a privilege.
+    ColumnAccessDenied = 1143 "42000" 403;
+    /// A privilege on what it is not for.
+    IllegalGrant = 1144 "42000" 400;
     NoSuchTable = 1146 "42S02" 404;
     /// A packet above `max_allowed_packet`.
     PacketTooLarge = 1153 "08S01" 413;

@@ -1,8 +1,10 @@
 //! Authorization: checks whether a user may perform an action.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail, err};
 
 use crate::catalog::{Catalog, INFORMATION_SCHEMA, is_reserved_database};
 use crate::privilege::{Privilege, Privileges};
@@ -147,7 +149,9 @@ pub fn may_see_database<'a>(
     is_reserved_database(database)
         || actor.into().has_grant(catalog, |grant| match &grant.object {
             GrantObject::Server => !grant.privileges.is_empty(),
-            GrantObject::Database(name) | GrantObject::Table(name, _) => name == database,
+            GrantObject::Database(name)
+            | GrantObject::Table(name, _)
+            | GrantObject::Column(name, ..) => name == database,
         })
 }
 
@@ -179,8 +183,80 @@ pub fn may_see_table<'a>(
     table: &str,
 ) -> bool {
     actor.into().has_grant(catalog, |grant| {
-        !grant.privileges.is_empty() && covers(&grant.object, Object::Table(database, table))
+        let is_of = covers(&grant.object, Object::Table(database, table))
+            || grant.object.is_column_of(database, table);
+        !grant.privileges.is_empty() && is_of
     })
+}
+
+/// Whether the actor has any privilege on the column; otherwise it is not listed for it.
+pub fn may_see_column<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    (database, table): (&str, &str),
+    column: &str,
+) -> bool {
+    actor.into().has_grant(catalog, |grant| {
+        let is_it = matches!(&grant.object, GrantObject::Column(_, _, name)
+            if grant.object.is_column_of(database, table) && name.eq_ignore_ascii_case(column));
+        let covers = covers(&grant.object, Object::Table(database, table));
+        !grant.privileges.is_empty() && (covers || is_it)
+    })
+}
+
+/// On which columns of a table somebody has a privilege.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ColumnRights {
+    All,
+    /// On these, in lower case; at least one.
+    These(BTreeSet<String>),
+}
+
+impl ColumnRights {
+    pub fn has(&self, column: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(columns) => columns.contains(&column.to_lowercase()),
+        }
+    }
+}
+
+/// On which columns of a table `actor` has a privilege.
+///
+/// # Errors
+/// Those of [`authorize`] where it has it on none.
+pub fn authorize_columns<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    privilege: Privilege,
+    (database, table): (&str, &str),
+) -> Result<ColumnRights> {
+    let actor = actor.into();
+    let refused = match authorize(catalog, actor, privilege, Object::Table(database, table)) {
+        Ok(()) => return Ok(ColumnRights::All),
+        Err(refused) => refused,
+    };
+    let columns = RefCell::new(BTreeSet::new());
+    actor.has_grant(catalog, |grant| {
+        if let GrantObject::Column(_, _, column) = &grant.object
+            && grant.object.is_column_of(database, table)
+            && grant.privileges.has(privilege)
+        {
+            columns.borrow_mut().insert(column.to_lowercase());
+        }
+        false
+    });
+    let columns = columns.into_inner();
+    if columns.is_empty() { Err(refused) } else { Ok(ColumnRights::These(columns)) }
+}
+
+/// 1143 in MySQL's words.
+pub fn column_denied(account: &Account, privilege: Privilege, column: &str, table: &str) -> Error {
+    err!(
+        ColumnAccessDenied,
+        "{} command denied to user {account} for column '{column}' in table '{table}'",
+        privilege.name()
+    )
 }
 
 fn is_open_to_all(privilege: Privilege, object: Object<'_>) -> bool {

@@ -59,7 +59,8 @@ mod view_admin;
 pub use alter::{ColumnPlace, SchemaChange};
 pub use alter_keys::{ADD_PRIMARY, DROP_PRIMARY, INVISIBLE_UNIQUE, KeyChange};
 pub use authorize::{
-    ActiveRoles, Actor, Object, authorize, may_see_database, may_see_table, require_visible,
+    ActiveRoles, Actor, ColumnRights, Object, authorize, authorize_columns, column_denied,
+    may_see_column, may_see_database, may_see_table, require_visible,
 };
 pub use ballast::Ballast;
 pub use catalog::{

@@ -120,6 +120,15 @@ pub enum GrantObject {
     Database(String),
     /// `d.t`, whether or not the table exists.
     Table(String, String),
+    /// A column of `d.t`, as the table calls it.
+    Column(String, String, String),
+}
+
+impl GrantObject {
+    /// Whether it is a column of this table.
+    pub(crate) fn is_column_of(&self, database: &str, table: &str) -> bool {
+        matches!(self, Self::Column(db, name, _) if db == database && name == table)
+    }
 }
 
 impl std::fmt::Display for GrantObject {
@@ -128,7 +137,7 @@ impl std::fmt::Display for GrantObject {
         match self {
             Self::Server => f.write_str("*.*"),
             Self::Database(database) => write!(f, "`{}`.*", quoted(database)),
-            Self::Table(database, table) => {
+            Self::Table(database, table) | Self::Column(database, table, _) => {
                 write!(f, "`{}`.`{}`", quoted(database), quoted(table))
             }
         }

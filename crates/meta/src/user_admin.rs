@@ -6,7 +6,7 @@ use crate::authorize::{Actor, Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::privilege::{Privilege, Privileges};
-use crate::user::{Account, AuthData, Grant, GrantObject, TlsRequirement, User};
+use crate::user::{Account, AuthData, GrantObject, TlsRequirement, User};
 use crate::user_options::UserOption;
 
 /// Maximum number of accounts on a server.
@@ -261,7 +261,14 @@ impl UserAdmin {
                 );
             }
             let left = user.granted(object).without(privileges);
-            Ok(user.with_grant(object.clone(), left))
+            let mut user = user.with_grant(object.clone(), left);
+            // As in MySQL, ALL of a table is that of its columns as well.
+            if let GrantObject::Table(database, table) = object
+                && privileges.contains(Privileges::all())
+            {
+                user.grants.retain(|grant| !grant.object.is_column_of(database, table));
+            }
+            Ok(user)
         })
     }
 
@@ -313,10 +320,19 @@ impl User {
     /// The lines of SHOW GRANTS, one per object; USAGE on the server if nothing is granted there.
     /// Behind them a line of the roles without ADMIN OPTION, and one of those with it.
     pub fn show_grants(&self) -> Vec<String> {
-        let server =
-            Grant { object: GrantObject::Server, privileges: self.granted(&GrantObject::Server) };
-        let others = self.grants.iter().filter(|grant| grant.object != GrantObject::Server);
-        let granted = std::iter::once(&server).chain(others).map(|grant| self.show_grant(grant));
+        let mut objects = vec![GrantObject::Server];
+        for grant in &self.grants {
+            let object = match &grant.object {
+                GrantObject::Column(database, table, _) => {
+                    GrantObject::Table(database.clone(), table.clone())
+                }
+                other => other.clone(),
+            };
+            if !objects.contains(&object) {
+                objects.push(object);
+            }
+        }
+        let granted = objects.iter().map(|object| self.show_grant(object));
         granted
             .chain([false, true].into_iter().filter_map(|admin| self.show_roles(admin)))
             .collect()
@@ -330,17 +346,40 @@ impl User {
         (!roles.is_empty()).then(line)
     }
 
-    fn show_grant(&self, grant: &Grant) -> String {
+    fn show_grant(&self, object: &GrantObject) -> String {
+        let privileges = self.granted(object);
         let option = Privileges::NONE.with(Privilege::GrantOption);
-        let plain = grant.privileges.without(option);
-        let names = match plain {
-            none if none.is_empty() => "USAGE".to_owned(),
-            all if all.contains(Privileges::all()) => "ALL PRIVILEGES".to_owned(),
-            some => some.iter().map(Privilege::name).collect::<Vec<_>>().join(", "),
-        };
+        let plain = privileges.without(option);
+        let mut names = Vec::new();
+        if !plain.is_empty() && plain.contains(Privileges::all()) {
+            names.push("ALL PRIVILEGES".to_owned());
+        }
+        for &privilege in Privilege::ALL.iter().filter(|one| **one != Privilege::GrantOption) {
+            if names.is_empty() || !plain.contains(Privileges::all()) {
+                names.extend(plain.has(privilege).then(|| privilege.name().to_owned()));
+            }
+            names.extend(self.show_columns(object, privilege));
+        }
+        let names = if names.is_empty() { "USAGE".to_owned() } else { names.join(", ") };
         let to = self.account.quoted();
-        let with = if grant.privileges.contains(option) { " WITH GRANT OPTION" } else { "" };
-        format!("GRANT {names} ON {} TO {to}{with}", grant.object)
+        let with = if privileges.contains(option) { " WITH GRANT OPTION" } else { "" };
+        format!("GRANT {names} ON {object} TO {to}{with}")
+    }
+
+    /// A privilege on columns of a table, as `SELECT (a, b)`.
+    fn show_columns(&self, object: &GrantObject, privilege: Privilege) -> Option<String> {
+        let GrantObject::Table(database, table) = object else { return None };
+        let columns = self.grants.iter().filter_map(|grant| match &grant.object {
+            GrantObject::Column(_, _, column)
+                if grant.object.is_column_of(database, table)
+                    && grant.privileges.has(privilege) =>
+            {
+                Some(format!("`{}`", column.replace('`', "``")))
+            }
+            _ => None,
+        });
+        let columns = columns.collect::<Vec<_>>();
+        (!columns.is_empty()).then(|| format!("{} ({})", privilege.name(), columns.join(", ")))
     }
 }
 

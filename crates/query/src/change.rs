@@ -15,7 +15,7 @@ use sqlparser::ast::{
     TableWithJoins, Value, visit_expressions, visit_expressions_mut, visit_relations,
 };
 
-pub use looks::Columns;
+pub use looks::{Columns, Reads};
 
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 

@@ -17,7 +17,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::LiteralGuarantee;
 use datafusion::physical_plan::ExecutionPlan;
-use freshet_base::TabletId;
+use freshet_base::{Error, TabletId};
 use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
@@ -50,6 +50,8 @@ pub struct StoredTable {
     zone: Zone,
     schema: SchemaRef,
     constraints: Constraints,
+    /// By column, why a query must not read it.
+    denied: Vec<Option<Error>>,
 }
 
 impl StoredTable {
@@ -62,7 +64,30 @@ impl StoredTable {
             .then(|| Constraint::PrimaryKey(snapshot.schema.sort_key.clone()));
         let constraints = Constraints::new_unverified(key.into_iter().collect());
         let snapshot = Arc::new(snapshot);
-        Self { database, full_name, snapshot, zone, schema, constraints }
+        let denied = Vec::new();
+        Self { database, full_name, snapshot, zone, schema, constraints, denied }
+    }
+
+    /// The same table, of which columns must not be read that `denied` has something to say of.
+    pub fn guarded(&self, denied: impl Fn(&str) -> Option<Error>) -> Self {
+        Self {
+            database: self.database.clone(),
+            full_name: self.full_name.clone(),
+            snapshot: Arc::clone(&self.snapshot),
+            zone: self.zone,
+            schema: Arc::clone(&self.schema),
+            constraints: self.constraints.clone(),
+            denied: self.columns().columns.iter().map(|column| denied(&column.name)).collect(),
+        }
+    }
+
+    /// # Errors
+    /// Why one of these columns must not be read.
+    fn check_rights(&self, projection: &[usize]) -> Result<()> {
+        match projection.iter().find_map(|at| self.denied.get(*at)?.as_ref()) {
+            None => Ok(()),
+            Some(denied) => Err(external(Error::new(denied.code(), denied.message().to_owned()))),
+        }
     }
 
     /// Its database and name.
@@ -343,6 +368,7 @@ impl TableProvider for StoredTable {
             Some(projection) => projection.clone(),
             None => (0..self.schema.fields().len()).collect(),
         };
+        self.check_rights(&projection)?;
         // What is dead is known before anything is counted or read.
         self.snapshot.resolved().await.map_err(|error| external(error.into()))?;
         // Rows removed by a filter do not count towards the limit.

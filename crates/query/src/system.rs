@@ -97,6 +97,8 @@ pub trait SystemSource: Send + Sync {
 
     fn may_see_table(&self, database: &str, table: &str) -> bool;
 
+    fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool;
+
     /// Whether the user may see what a view selects.
     fn may_show_view(&self, database: &str, view: &str) -> bool;
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use freshet_base::Result;
+use freshet_base::{Error, Result, bail};
 use freshet_meta::{Account, View};
+
+use crate::provider::StoredTable;
 
 /// A table that a query reads, as the planner takes it.
 #[derive(Clone)]
@@ -15,6 +17,17 @@ impl Table {
     /// A table that is not stored, or is wrapped.
     pub fn new(provider: Arc<dyn TableProvider>) -> Self {
         Self(provider)
+    }
+
+    /// The same, of which a query that reads a column fails with what `denied` says of it.
+    ///
+    /// # Errors
+    /// `NotSupported` for a table that is not stored.
+    pub fn guarded(self, denied: impl Fn(&str) -> Option<Error>) -> Result<Self> {
+        let Some(stored) = self.0.downcast_ref::<StoredTable>() else {
+            bail!(NotSupported, "privileges on columns are those of stored tables");
+        };
+        Ok(Self(Arc::new(stored.guarded(denied))))
     }
 
     /// The types of its columns as a query sees them.

@@ -183,11 +183,21 @@ pub fn resolve<N: AsRef<str>>(
     // Read first: a later change makes the target stale, not wrong.
     let generation = engine.catalog_generation();
     let database = session.database_of(database)?;
-    session.authorize_use(Privilege::Insert, database, table)?;
+    session.authorize_columns(Privilege::Insert, database, table)?;
     if on_existing == OnExisting::Replace {
         session.authorize_use(Privilege::Delete, database, table)?;
     }
     let into = session.target(database, table)?;
+    let place = (database, table);
+    match columns {
+        Some(named) => {
+            session.check_columns(Privilege::Insert, place, named.iter().map(AsRef::as_ref))?;
+        }
+        None => {
+            let all = into.schema().columns.iter().map(|column| column.name.as_str());
+            session.check_columns(Privilege::Insert, place, all)?;
+        }
+    }
     Target::new(&session.shared, &session.settings, generation, into, columns, on_existing)
 }
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{LoadTarget, OwnRows};
-use freshet_meta::{Account, Actor, Catalog, Object, Privilege, View, authorize};
+use freshet_meta::{
+    Account, Actor, Catalog, ColumnRights, Object, Privilege, View, authorize, authorize_columns,
+    column_denied,
+};
 use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
@@ -299,10 +302,22 @@ impl Reader {
     /// A table for somebody who may read it.
     fn table_for(&self, reader: Actor<'_>, database: &str, name: &str) -> Result<Table> {
         let alone = without_partitions(name);
-        if !self.is_own(database, alone) {
-            authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, alone))?;
+        let rights = match self.is_own(database, alone) {
+            true => ColumnRights::All,
+            false => {
+                let place = (database, alone);
+                authorize_columns(&self.catalog, reader, Privilege::Select, place)?
+            }
+        };
+        let table = self.with_tables(|tables| tables.table(database, name))?;
+        if rights == ColumnRights::All {
+            return Ok(table);
         }
-        self.with_tables(|tables| tables.table(database, name))
+        let denied = |column: &str| {
+            let denied = || column_denied(reader.account, Privilege::Select, column, alone);
+            (!rights.has(column)).then(denied)
+        };
+        table.guarded(denied)
     }
 
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {

@@ -8,6 +8,7 @@ mod listing;
 mod loads;
 mod nodes;
 mod order;
+mod rights;
 mod sequences;
 mod server;
 pub mod system;

@@ -2,6 +2,8 @@
 //! active and granted.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+#[path = "rights/columns.rs"]
+mod columns;
 mod common;
 #[path = "rights/options.rs"]
 mod options;

@@ -54,7 +54,7 @@ pub struct GrantedRoleForm {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct GrantForm {
-    #[prost(oneof = "ObjectForm", tags = "1, 2, 3")]
+    #[prost(oneof = "ObjectForm", tags = "1, 2, 3, 5")]
     object: Option<ObjectForm>,
     #[prost(uint32, repeated, tag = "4")]
     privileges: Vec<u32>,
@@ -68,6 +68,8 @@ pub enum ObjectForm {
     Database(String),
     #[prost(message, tag = "3")]
     Table(TableNameForm),
+    #[prost(message, tag = "5")]
+    Column(ColumnNameForm),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -76,6 +78,16 @@ pub struct TableNameForm {
     database: String,
     #[prost(string, tag = "2")]
     table: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ColumnNameForm {
+    #[prost(string, tag = "1")]
+    database: String,
+    #[prost(string, tag = "2")]
+    table: String,
+    #[prost(string, tag = "3")]
+    column: String,
 }
 
 numbered!(TlsRequirement {
@@ -186,6 +198,10 @@ impl OnDisk for Grant {
                 let (database, table) = (database.clone(), table.clone());
                 ObjectForm::Table(TableNameForm { database, table })
             }
+            GrantObject::Column(database, table, column) => {
+                let (database, table) = (database.clone(), table.clone());
+                ObjectForm::Column(ColumnNameForm { database, table, column: column.clone() })
+            }
         };
         let privileges = self.privileges.iter().map(|privilege| privilege.form()).collect();
         GrantForm { object: Some(object), privileges }
@@ -197,6 +213,9 @@ impl OnDisk for Grant {
             Some(ObjectForm::Database(database)) => GrantObject::Database(database),
             Some(ObjectForm::Table(TableNameForm { database, table })) => {
                 GrantObject::Table(database, table)
+            }
+            Some(ObjectForm::Column(ColumnNameForm { database, table, column })) => {
+                GrantObject::Column(database, table, column)
             }
             None => return Err(Unreadable("the object of a grant is missing".to_owned())),
         };

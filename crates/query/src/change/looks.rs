@@ -16,17 +16,37 @@ pub trait Columns {
     fn begins_key(&self, name: &str) -> bool;
 }
 
+/// What a statement reads of the table that it changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// These columns of the rows that it changes.
+    Columns(Vec<String>),
+    /// The table, in a join or a subquery.
+    Table,
+}
+
 impl Change {
-    /// Whether it reads columns of the table that it changes. Of joined tables it does.
-    pub fn reads(&self, columns: &impl Columns) -> bool {
+    /// What it reads of the table that it changes.
+    pub fn reads(&self, columns: &impl Columns) -> Reads {
         let of_order = self.rows.order.iter().map(|by| &by.expr);
         let set = match &self.kind {
             ChangeKind::Update { set } => set.as_slice(),
             ChangeKind::Delete | ChangeKind::Lock(_) => &[],
         };
         let values = set.iter().filter_map(|(_, value)| value.as_ref()).map(|value| &value.0);
-        let mut exprs = self.rows.selection.iter().chain(of_order).chain(values);
-        self.is_joined() || exprs.any(|expr| self.names(expr, columns))
+        let exprs = self.rows.selection.iter().chain(of_order).chain(values).collect::<Vec<_>>();
+        if self.is_joined() || exprs.iter().any(|expr| self.is_read_by(*expr)) {
+            return Reads::Table;
+        }
+        let mut read = Vec::new();
+        for expr in exprs {
+            let _ = visit_expressions(expr, |expr| {
+                let name = self.column_of(expr).filter(|name| columns.is_column(name));
+                read.extend(name.map(str::to_owned));
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        Reads::Columns(read)
     }
 
     /// Whether an expression has a column of the table, or the table in a subquery.

@@ -1,6 +1,6 @@
 //! Parses accounts and privileges.
 
-use freshet_base::{Result, err};
+use freshet_base::{Result, bail, err};
 pub use freshet_meta::Account;
 use freshet_meta::{GrantObject, Privilege, Privileges, TlsRequirement, UserOption};
 use sqlparser::tokenizer::Token;
@@ -30,6 +30,8 @@ impl std::fmt::Debug for Authentication {
 #[derive(Clone, PartialEq, Debug)]
 pub struct GrantStatement {
     pub privileges: Privileges,
+    /// Privileges on columns alone.
+    pub columns: Vec<(Privilege, Vec<String>)>,
     pub object: GrantTarget,
     pub accounts: Vec<Account>,
 }
@@ -147,9 +149,12 @@ fn requirement(cursor: &mut Cursor<'_>) -> Result<TlsRequirement> {
 
 /// Parses the part after GRANT (`to` = "TO") or REVOKE ("FROM").
 pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
-    let mut privileges = Privileges::NONE;
-    for one in cursor.list(privilege)? {
-        privileges = one.iter().fold(privileges, Privileges::with);
+    let (mut privileges, mut columns) = (Privileges::NONE, Vec::new());
+    for (one, of_columns) in cursor.list(privilege)? {
+        match of_columns {
+            None => privileges = one.iter().fold(privileges, Privileges::with),
+            Some(names) => columns.extend(one.iter().map(|privilege| (privilege, names.clone()))),
+        }
     }
     cursor.expect_words("ON")?;
     cursor.words("TABLE");
@@ -163,26 +168,38 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
     if cursor.words("WITH GRANT OPTION") {
         privileges = privileges.with(Privilege::GrantOption);
     }
-    Ok(GrantStatement { privileges, object, accounts })
+    Ok(GrantStatement { privileges, columns, object, accounts })
 }
 
-fn privilege(cursor: &mut Cursor<'_>) -> Result<Privileges> {
+/// A privilege, and the columns that it is on.
+fn privilege(cursor: &mut Cursor<'_>) -> Result<(Privileges, Option<Vec<String>>)> {
     let mut words = Vec::new();
     while !matches!(cursor.peek().token, Token::Comma | Token::LParen | Token::EOF)
         && cursor.peek_word(0).is_some_and(|word| word != "ON" && word != "TO" && word != "FROM")
     {
         words.push(cursor.name()?);
     }
-    if matches!(cursor.peek().token, Token::LParen) {
-        return Err(refuse("privileges on columns"));
-    }
     let name = words.join(" ");
     if name.is_empty() {
         return Err(cursor.error());
     }
-    Privilege::parse(&name).ok_or_else(|| {
+    let privileges = Privilege::parse(&name).ok_or_else(|| {
         err!(Syntax, "You have an error in your SQL syntax; '{name}' is no privilege")
-    })
+    })?;
+    if !cursor.token(&Token::LParen) {
+        return Ok((privileges, None));
+    }
+    let of_columns = [Privilege::Select, Privilege::Insert, Privilege::Update];
+    if !of_columns.iter().any(|one| Privileges::NONE.with(*one) == privileges) {
+        bail!(
+            Syntax,
+            "You have an error in your SQL syntax; '{name}' is no privilege on columns: SELECT, \
+             INSERT and UPDATE are"
+        );
+    }
+    let columns = cursor.list(|cursor| cursor.name())?;
+    cursor.expect(&Token::RParen)?;
+    Ok((privileges, Some(columns)))
 }
 
 fn object(cursor: &mut Cursor<'_>) -> Result<GrantTarget> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES, View, partition_text};
+use freshet_meta::{
+    Account, Database, GrantObject, Privilege, Privileges, RESERVED_DATABASES, View, partition_text,
+};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{Column, ColumnType, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm};
 
@@ -208,6 +210,9 @@ pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
         for (at, column) in table.schema().columns.iter().enumerate() {
+            if !system.source.may_see_column(&database.name, &table.name, &column.name) {
+                continue;
+            }
             let key = column_key(table, column, at);
             rows.push(column_row([&database.name, &table.name], column, at, key));
         }
@@ -424,6 +429,65 @@ pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         }
     }
     rows
+}
+
+/// Privileges on columns, of accounts that the user may see.
+fn of_columns<'a>(
+    system: &'a SystemTables<'_>,
+) -> impl Iterator<Item = (&'a Account, [&'a str; 3], Privileges, bool)> {
+    let users = system.snapshot.catalog.users();
+    let users = users.filter(|user| system.source.may_see_account(&user.account));
+    users.flat_map(|user| {
+        user.grants.iter().filter_map(|grant| {
+            let GrantObject::Column(database, table, column) = &grant.object else { return None };
+            let of_table = GrantObject::Table(database.clone(), table.clone());
+            let is_grantable = user.granted(&of_table).has(Privilege::GrantOption);
+            Some((&user.account, [&**database, table, column], grant.privileges, is_grantable))
+        })
+    })
+}
+
+pub fn column_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (account, [database, table, column], privileges, is_grantable) in of_columns(system) {
+        for privilege in privileges.iter() {
+            rows.push(vec![
+                account.to_string().into(),
+                CATALOG.into(),
+                database.into(),
+                table.into(),
+                column.into(),
+                privilege.name().into(),
+                (if is_grantable { "YES" } else { "NO" }).into(),
+            ]);
+        }
+    }
+    rows
+}
+
+/// `mysql.columns_priv`.
+pub fn columns_priv(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let row = |(account, [database, table, column], privileges, _): (
+        &Account,
+        [&str; 3],
+        Privileges,
+        bool,
+    )| {
+        let names = privileges.iter().map(|one| {
+            let (first, rest) = one.name().split_at(1);
+            first.to_owned() + &rest.to_lowercase()
+        });
+        vec![
+            account.host.as_str().into(),
+            database.into(),
+            account.name.as_str().into(),
+            table.into(),
+            column.into(),
+            Cell::Null,
+            names.collect::<Vec<_>>().join(",").as_str().into(),
+        ]
+    };
+    of_columns(system).map(row).collect()
 }
 
 /// `mysql.role_edges`: which roles were granted to which accounts.

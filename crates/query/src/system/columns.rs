@@ -255,7 +255,7 @@ pub const TABLES: &[SystemTable] = &[
     ),
     table!(
         "column_privileges",
-        Rows::None,
+        Rows::Catalog(catalog::column_privileges),
         GRANTEE,
         TABLE_CATALOG,
         TABLE_SCHEMA,
@@ -286,6 +286,18 @@ pub const TABLES: &[SystemTable] = &[
         #max_user_connections
     ),
     table!("mysql", "db", Rows::None, Host, Db, User),
+    table!(
+        "mysql",
+        "columns_priv",
+        Rows::Catalog(catalog::columns_priv),
+        Host,
+        Db,
+        User,
+        Table_name,
+        Column_name,
+        @Timestamp,
+        Column_priv
+    ),
     table!(
         "mysql",
         "role_edges",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{LoadTarget, UnpublishedTable};
-use freshet_meta::{Object, Privilege};
+use freshet_meta::{ColumnRights, Object, Privilege, authorize_columns, column_denied};
 use freshet_schema::Table;
 
 use super::Session;
@@ -100,6 +100,40 @@ impl Session {
         match self.temporary.find(database, table) {
             Some(_) => Ok(()),
             None => self.authorize(privilege, Object::Table(database, table)),
+        }
+    }
+
+    /// On which columns of a table the user has a privilege.
+    ///
+    /// # Errors
+    /// 1142 where it has it on none.
+    pub fn authorize_columns(
+        &self,
+        privilege: Privilege,
+        database: &str,
+        table: &str,
+    ) -> Result<ColumnRights> {
+        if self.temporary.find(database, table).is_some() {
+            return Ok(ColumnRights::All);
+        }
+        let catalog = self.shared.engine.catalog();
+        authorize_columns(&catalog, self.client.actor(), privilege, (database, table))
+    }
+
+    /// Checks that the user has a privilege on these columns of a table.
+    ///
+    /// # Errors
+    /// 1142, and 1143 for a column.
+    pub fn check_columns<'a>(
+        &self,
+        privilege: Privilege,
+        (database, table): (&str, &str),
+        columns: impl IntoIterator<Item = &'a str>,
+    ) -> Result<()> {
+        let rights = self.authorize_columns(privilege, database, table)?;
+        match columns.into_iter().find(|column| !rights.has(column)) {
+            None => Ok(()),
+            Some(column) => Err(column_denied(&self.client.account, privilege, column, table)),
         }
     }
 

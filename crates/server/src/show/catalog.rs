@@ -16,6 +16,7 @@ use freshet_schema::Zone;
 use freshet_schema::{Aggregate, Collation, Column, Distribution, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
+use super::rights::{listed, privileges_on};
 use super::system::ServerView;
 use crate::session::Session;
 
@@ -242,8 +243,11 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
     if let Some(view) = view(session, name)? {
         return Ok(view_columns(&view, full, listing));
     }
-    let table = stored(session, name)?;
+    let table = listed(session, name)?;
     for (at, column) in table.schema().columns.iter().enumerate() {
+        let Some(privileges) = privileges_on(session, (database, &table), &column.name) else {
+            continue;
+        };
         let (ty, null) = (some(column.type_text()), some(yes_no(&table, column.nullable)));
         let (key, default) = (some(key_of(&table, at)), column.default_text());
         let extra = some(extra_of(&table, at, column));
@@ -258,7 +262,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
                 key,
                 default,
                 extra,
-                some("select,insert,update,references"),
+                some(&privileges),
                 some(&column.comment),
             ]),
         }

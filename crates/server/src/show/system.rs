@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use freshet_base::{Result, TableId};
 use freshet_ingest::{EndedGroup, FlushTimes, names};
-use freshet_meta::{Account, Object, Privilege, authorize, may_see_database, may_see_table};
+use freshet_meta::{
+    Account, Object, Privilege, authorize, may_see_column, may_see_database, may_see_table,
+};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
 
 use super::listing::Listing;
@@ -194,5 +196,10 @@ impl SystemSource for ServerView {
 
     fn may_see_table(&self, database: &str, table: &str) -> bool {
         may_see_table(&self.shared.engine.catalog(), self.client.actor(), database, table)
+    }
+
+    fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool {
+        let catalog = self.shared.engine.catalog();
+        may_see_column(&catalog, self.client.actor(), (database, table), column)
     }
 }

@@ -19,7 +19,7 @@ use freshet_storage::resolver::KeyedRows;
 use super::assigned::{Assigned, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
-use super::changed::{ColumnsOf, Tries, check_safe, refused, report};
+use super::changed::{Tries, check_safe, reads, refused, report};
 use super::{query, shield, unkeyed};
 use crate::insert::key_rules;
 use crate::reader::GivenRows;
@@ -104,11 +104,15 @@ fn was_altered(session: &Session, target: &LoadTarget) -> bool {
 /// Names and privileges.
 pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
     let database = session.database_of(change.target.database.as_deref())?;
-    let privilege = match change.kind {
-        ChangeKind::Update { .. } | ChangeKind::Lock(_) => Privilege::Update,
-        ChangeKind::Delete => Privilege::Delete,
-    };
-    session.authorize_use(privilege, database, &change.target.table)?;
+    let table = change.target.table.as_str();
+    match &change.kind {
+        ChangeKind::Update { set } => {
+            let columns = set.iter().map(|(column, _)| column.as_str());
+            session.check_columns(Privilege::Update, (database, table), columns)?;
+        }
+        ChangeKind::Lock(_) => session.authorize_use(Privilege::Update, database, table)?,
+        ChangeKind::Delete => session.authorize_use(Privilege::Delete, database, table)?,
+    }
     session.target(database, &change.target.table)
 }
 
@@ -146,7 +150,7 @@ pub async fn candidates(
     let alone = Arc::new(TableSchema::new(schema.version, key, sort_key));
     let rules = rules(session, target, change.ignores);
     let plan = InsertPlan::partial::<&str>(&alone, None, 0, &rules)?;
-    let (select, reads) = (change.candidates(&names), change.reads(&ColumnsOf(target)));
+    let (select, reads) = (change.candidates(&names), reads(session, change, target)?);
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
     let Some((columns, mut rows)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);
@@ -204,7 +208,7 @@ impl Found<'_> {
         let out = new.begin();
         let (mut matched, mut written) = (0, 0);
         if !old.is_empty() {
-            let is_own = !change.reads(&ColumnsOf(self.target));
+            let is_own = !reads(session, change, self.target)?;
             let given = GivenRows { is_own, ..given(self.target, &old, None)? };
             let given = (given, old.len());
             let changed = self.decide(session, change, given, parameters).await?;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_ingest::{LoadTarget, Loaded};
-use freshet_query::change::{Change, ChangeKind, Columns};
+use freshet_meta::Privilege;
+use freshet_query::change::{Change, ChangeKind, Columns, Reads};
 use freshet_schema::{KeyModel, TableForm};
 use freshet_wire::Capabilities;
 
@@ -71,6 +72,23 @@ impl Columns for ColumnsOf<'_> {
         let is_sorted = table.form == TableForm::Olap && schema.sort_key.first() == Some(&at);
         is_sorted || first.any(|id| *id == schema.columns[at].id)
     }
+}
+
+/// Whether the table that a statement changes is read as by a SELECT. Otherwise it reads columns
+/// that it may read, or none.
+///
+/// # Errors
+/// 1142 and 1143.
+pub fn reads(session: &Session, change: &Change, target: &LoadTarget) -> Result<bool> {
+    let columns = match change.reads(&ColumnsOf(target)) {
+        Reads::Table => return Ok(true),
+        Reads::Columns(columns) if columns.is_empty() => return Ok(false),
+        Reads::Columns(columns) => columns,
+    };
+    let database = session.database_of(change.target.database.as_deref())?;
+    let place = (database, change.target.table.as_str());
+    session.check_columns(Privilege::Select, place, columns.iter().map(String::as_str))?;
+    Ok(false)
 }
 
 /// Refuses a change that neither a key nor LIMIT narrows, where the session wants that.

@@ -15,7 +15,7 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, TableSchema, encode};
 
 use super::assigned::{Assigned, given, note, rules};
-use super::changed::{ColumnsOf, refused, report};
+use super::changed::{reads, refused, report};
 use super::query;
 use crate::accounts::SessionMemory;
 use crate::reader::GivenRows;
@@ -61,7 +61,7 @@ pub async fn change(
             (removed.collect::<Vec<_>>(), 0)
         }
         Some((plan, computed)) => {
-            let is_own = !change.reads(&ColumnsOf(target));
+            let is_own = !reads(session, change, target)?;
             updates(session, (target, is_own), (plan, computed), rows, parameters).await?
         }
     };
@@ -135,7 +135,7 @@ async fn candidates(
         }
     };
     let names = read.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
-    let (select, reads) = (change.candidates(&names), change.reads(&ColumnsOf(target)));
+    let (select, reads) = (change.candidates(&names), reads(session, change, target)?);
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
     let Some((_, mut found)) = found else { return Ok(None) };
     let mut memory = SessionMemory::new(&session.usage);

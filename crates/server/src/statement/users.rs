@@ -5,7 +5,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
     Account, AuthData, GrantObject, Object, Privilege, Privileges, TlsRequirement, User, UserAdmin,
-    UserOption, UserOptions,
+    UserOption, UserOptions, column_denied,
 };
 use freshet_query::parser::{Authentication, GrantStatement, GrantTarget, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
@@ -165,15 +165,61 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
         }
     };
     check_may_grant(session, granting.privileges, &object)?;
-    let (accounts, privileges) = (granting.accounts.clone(), granting.privileges);
+    let mut objects = of_columns(session, &granting.columns, &object, give)?;
+    if objects.is_empty() || !granting.privileges.is_empty() {
+        objects.push((object, granting.privileges));
+    }
+    let accounts = granting.accounts.clone();
     let by = session.client.clone();
     run(session, move |admin| {
-        accounts.iter().try_for_each(|account| match give {
-            true => admin.grant(account, privileges, &object),
-            false => admin.revoke(by.actor(), account, privileges, &object),
-        })
+        for account in &accounts {
+            for (object, privileges) in &objects {
+                match give {
+                    true => admin.grant(account, *privileges, object)?,
+                    false => admin.revoke(by.actor(), account, *privileges, object)?,
+                }
+            }
+        }
+        Ok(())
     })
     .await
+}
+
+/// Privileges on columns, which the granting user may grant.
+fn of_columns(
+    session: &Session,
+    columns: &[(Privilege, Vec<String>)],
+    object: &GrantObject,
+    give: bool,
+) -> Result<Vec<(GrantObject, Privileges)>> {
+    if columns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let GrantObject::Table(database, table) = object else {
+        bail!(
+            IllegalGrant,
+            "Illegal GRANT/REVOKE command; columns are those of one table, and {object} is none"
+        );
+    };
+    let catalog = session.shared.engine.catalog();
+    let schema = Arc::clone(catalog.require_table(database, table)?.schema());
+    let mut objects = Vec::new();
+    for (privilege, names) in columns {
+        let rights = session.authorize_columns(*privilege, database, table)?;
+        for name in names {
+            let known = schema.position(name).map(|at| schema.columns[at].name.as_str());
+            if known.is_none() && give {
+                bail!(UnknownColumn, "Unknown column '{name}' in '{table}'");
+            }
+            let name = known.unwrap_or(name);
+            if !rights.has(name) {
+                return Err(column_denied(&session.client.account, *privilege, name, table));
+            }
+            let column = GrantObject::Column(database.clone(), table.clone(), name.to_owned());
+            objects.push((column, Privileges::NONE.with(*privilege)));
+        }
+    }
+    Ok(objects)
 }
 
 /// Checks that the granting user has the privileges granted, and GRANT OPTION.
@@ -181,7 +227,9 @@ fn check_may_grant(session: &Session, privileges: Privileges, object: &GrantObje
     let on = match object {
         GrantObject::Server => Object::Server,
         GrantObject::Database(database) => Object::Database(database),
-        GrantObject::Table(database, table) => Object::Table(database, table),
+        GrantObject::Table(database, table) | GrantObject::Column(database, table, _) => {
+            Object::Table(database, table)
+        }
     };
     session.authorize(Privilege::GrantOption, on)?;
     privileges.iter().try_for_each(|privilege| session.authorize(privilege, on))

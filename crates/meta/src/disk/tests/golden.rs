@@ -471,6 +471,14 @@ fn user() {
         "010a01751201251a14010101010101010101010101010101010101010122032441242a050a002201012a\
          061201642201022a0b1a060a0164120174220110",
     );
+    let column = GrantObject::Column("d".to_owned(), "t".to_owned(), "c".to_owned());
+    has_bytes(
+        &User {
+            grants: vec![grant(column, Privilege::Select)],
+            ..User::new(Account::anywhere("u"), AuthData::default())
+        },
+        "010a0175120125 2a0e 2a09 0a0164120174 1a0163 220101",
+    );
     let account = Account::anywhere("u");
     let auth = AuthData { tls: TlsRequirement::X509, ..AuthData::default() };
     has_bytes(&User::new(account.clone(), auth), "010a01751201253003");

@@ -419,6 +419,8 @@ pub(super) fn user() -> impl Strategy<Value = User> {
         Just(GrantObject::Server),
         text().prop_map(GrantObject::Database),
         (text(), text()).prop_map(|(database, table)| GrantObject::Table(database, table)),
+        (text(), text(), text())
+            .prop_map(|(database, table, column)| { GrantObject::Column(database, table, column) }),
     ];
     let privileges = vec(select(Privilege::ALL.to_vec()), 0..5);
     let grant = (object, privileges).prop_map(|(object, privileges)| Grant {
