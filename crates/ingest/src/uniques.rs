@@ -327,7 +327,10 @@ pub(crate) fn key_of(target: &LoadTarget, number: usize) -> (KeyCodec, &str) {
     let unique = number.checked_sub(1).and_then(|at| table.unique_keys().nth(at));
     let (codec, name) = match unique {
         Some(key) => (KeyCodec::of_index(schema, &key.columns), key.name.as_str()),
-        None => (Some(KeyCodec::of_sort_key(schema)), "PRIMARY"),
+        None => {
+            let name = table.row_key().map_or("PRIMARY", |key| key.name.as_str());
+            (Some(KeyCodec::of_sort_key(schema)), name)
+        }
     };
     (codec.expect("columns of a key are never dropped"), name)
 }

@@ -107,7 +107,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
             KeyChange::AddForeign(written) => {
                 warnings.push(add_foreign(&mut keys, written, &table.schema().columns)?);
             }
-            KeyChange::Drop { name } => drop(&mut keys, name)?,
+            KeyChange::Drop { name } => drop(table, &mut keys, name)?,
             KeyChange::Enforce => enforce(table, &mut keys)?,
             KeyChange::DropForeign { name } => {
                 warnings.push(format!("foreign keys are not kept, so '{name}' is not there"));
@@ -220,10 +220,19 @@ fn find(keys: &[DeclaredKey], name: &str) -> Result<usize> {
     at.ok_or_else(|| err!(CannotDropColumn, "Can't DROP '{name}'; check that column/key exists"))
 }
 
-fn drop(keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
+fn drop(table: &Table, keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
     let at = find(keys, name)?;
     if keys[at].kind == DeclaredKeyKind::Primary {
         bail!(NotSupported, "{DROP_PRIMARY}");
+    }
+    let sorts = keys.iter().position(|key| table.is_sorted_by(key));
+    if table.row_key().is_some() && sorts == Some(at) {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support DROP INDEX of the UNIQUE KEY ('{name}') \
+             that is in the place of a PRIMARY KEY; create a table without it, copy the rows by \
+             INSERT .. SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE"
+        );
     }
     keys.remove(at);
     Ok(())

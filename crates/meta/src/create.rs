@@ -23,6 +23,7 @@ pub(crate) mod labels;
 mod partition;
 mod sizes;
 mod steps;
+mod unique;
 
 pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
 pub(crate) use column::column;
@@ -223,6 +224,9 @@ fn sort_key(
     let primary = declared.iter().find(|key| key.kind == DeclaredKeyKind::Primary);
     if let (None, Some(primary)) = (&spec.key, primary) {
         return Ok((KeyModel::Primary, looked_up(primary, columns, spec.form)?));
+    }
+    if let Some(columns) = unique::names_rows(spec, columns, declared) {
+        return Ok((KeyModel::Primary, columns));
     }
     let leading = key_columns(spec, columns)?;
     check_aggregates(spec, columns, leading)?;

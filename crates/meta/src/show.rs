@@ -152,7 +152,7 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
         tail += &format!(" COMMENT={}", text(&table.comment));
     }
     // Only if it was written, so that a table without it has a statement that MySQL accepts.
-    let by_key = table.primary_key().map(|key| Distribution::Hash(key.columns.clone()));
+    let by_key = table.row_key().map(|key| Distribution::Hash(key.columns.clone()));
     let is_default = match table.key_model {
         KeyModel::Primary => Some(&table.distribution) == by_key.as_ref(),
         _ => table.distribution == Distribution::Random,

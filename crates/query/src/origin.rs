@@ -56,6 +56,7 @@ impl ColumnOrigin {
         for key in table.declared_keys.iter().filter(|key| key.columns.contains(&column.id)) {
             set |= match key.kind {
                 DeclaredKeyKind::Primary => flags::PRIMARY_KEY,
+                DeclaredKeyKind::Unique if table.is_row_key(key) => flags::PRIMARY_KEY,
                 DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => flags::UNIQUE_KEY,
                 DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => flags::MULTIPLE_KEY,
             };

@@ -553,14 +553,13 @@ impl Table {
         if key.kind.is_unique() && !self.enforces(key) { NOT_ENFORCED } else { "" }
     }
 
-    /// The enforced unique keys beside the primary key.
-    pub fn unique_keys(&self) -> impl Iterator<Item = &DeclaredKey> {
-        self.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Unique)
-    }
-
     /// What MySQL shows as the key of a column: `PRI`, `UNI` or `MUL`.
     pub fn key_word(&self, column: ColumnId) -> Option<&'static str> {
-        let words = self.declared_keys.iter().filter_map(|key| key.word(column));
+        let word = |key: &DeclaredKey| match self.is_row_key(key) && key.columns.contains(&column) {
+            true => Some("PRI"),
+            false => key.word(column),
+        };
+        let words = self.declared_keys.iter().filter_map(word);
         words.max_by_key(|word| ["MUL", "UNI", "PRI"].iter().position(|other| other == word))
     }
 
@@ -569,9 +568,11 @@ impl Table {
         self.unique_keys().map(|key| key.columns.clone()).collect()
     }
 
-    /// The keys by which new files have an index: all but the primary one, which sorts the rows.
+    /// The keys by which new files have an index: all but the one that sorts the rows.
     pub fn index_keys(&self) -> impl Iterator<Item = &DeclaredKey> {
-        self.declared_keys.iter().filter(|key| key.kind != DeclaredKeyKind::Primary)
+        let has_index =
+            |key: &&DeclaredKey| key.kind != DeclaredKeyKind::Primary && !self.is_row_key(key);
+        self.declared_keys.iter().filter(has_index)
     }
 
     /// The columns of each index that new files have.

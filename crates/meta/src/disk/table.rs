@@ -227,10 +227,7 @@ fn check(table: &Table) -> Result<(), Unreadable> {
         KeyModel::Unique | KeyModel::Aggregate => {
             table.key_columns > 0 && schema.sort_key.iter().copied().eq(0..table.key_columns)
         }
-        KeyModel::Primary => {
-            let ids = schema.sort_key.iter().map(|&at| schema.columns[at].id);
-            table.primary_key().is_some_and(|key| ids.eq(key.columns.iter().copied()))
-        }
+        KeyModel::Primary => table.row_key().is_some(),
     };
     let is_folded = |(at, column): (usize, &freshet_schema::Column)| {
         let is_value = table.key_model == KeyModel::Aggregate && at >= table.key_columns;
