@@ -16,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::computed::ProjectComputedKeys;
 use crate::interrupt;
 use crate::join_keys::RepairJoinKeys;
+use crate::lists;
 use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
@@ -86,9 +87,17 @@ impl OptimizerRule for Checked<dyn OptimizerRule + Send + Sync> {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>, DataFusionError> {
         interrupt::check()?;
-        match self.0.name() == PUSH_DOWN_FILTER && is_over_one_group(&plan) {
-            true => Ok(Transformed::no(plan)),
-            false => self.0.rewrite(plan, config),
+        match self.0.name() {
+            PUSH_DOWN_FILTER if is_over_one_group(&plan) => Ok(Transformed::no(plan)),
+            SIMPLIFY_EXPRESSIONS => {
+                let apart = lists::kept_apart(plan)?;
+                let simplified = self.0.rewrite(apart.data, config)?;
+                match apart.transformed {
+                    true => simplified.map_data(lists::together),
+                    false => Ok(simplified),
+                }
+            }
+            _ => self.0.rewrite(plan, config),
         }
     }
 }
@@ -119,6 +128,8 @@ impl PhysicalOptimizerRule for CheckCancelled {
 const LEARN_FILTERS: &str = "FilterPushdown(Post)";
 /// DataFusion's rule that reorders inner joins by their keys.
 const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
+/// DataFusion's rule that simplifies expressions.
+const SIMPLIFY_EXPRESSIONS: &str = "simplify_expressions";
 /// DataFusion's rule that moves conditions towards the scans.
 const PUSH_DOWN_FILTER: &str = "push_down_filter";
 

@@ -43,6 +43,7 @@ mod labels;
 mod lateral;
 pub mod limits;
 pub mod listing;
+mod lists;
 mod losses;
 pub mod mapping;
 mod membership;
