@@ -125,6 +125,11 @@ impl<'a> Change<'a> {
         self.seen
     }
 
+    /// The end of the log when it first looked, of which nothing may be durable yet.
+    pub fn looked_to(&self) -> Lsn {
+        self.end.unwrap_or(self.seen)
+    }
+
     /// Locks keys and finds their stored rows.
     async fn lock_keys(
         &mut self,

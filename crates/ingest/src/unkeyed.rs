@@ -134,8 +134,8 @@ fn encode(
         let left = &mut found[*id as usize];
         let times = match copies {
             Copies::All if is_combined => usize::from(!left.is_empty()),
+            _ if left.is_empty() => return Ok(None),
             Copies::All => left.len(),
-            Copies::One if left.is_empty() => return Ok(None),
             Copies::One => 1,
         };
         let kept = if is_combined { 0 } else { left.len() - times };

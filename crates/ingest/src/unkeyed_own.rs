@@ -76,6 +76,9 @@ impl UnkeyedStep {
                 Copies::One => wanted[id as usize] += 1,
                 Copies::All => wanted[id as usize] = seen.own + seen.stored.unwrap_or(0),
             }
+            if wanted[id as usize] == 0 {
+                return Ok(None);
+            }
         }
         let (gone, hidden, taken_back) = (Vec::new(), Vec::new(), Vec::new());
         let (new, rows) = (LoadBuffer::default(), wanted.iter().sum());

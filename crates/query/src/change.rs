@@ -12,11 +12,13 @@ use freshet_base::{Result, bail};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
-    TableWithJoins, Value, visit_expressions, visit_expressions_mut, visit_relations,
+    TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
 };
 
 pub use looks::{Columns, Reads};
 
+use crate::joined::{self, table_of};
+use crate::self_reads;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 
 /// The name of the column with the number of a row among those that are computed from.
@@ -37,6 +39,8 @@ pub struct Change {
     pub name: String,
     /// IGNORE.
     pub ignores: bool,
+    /// The tables that the statement changes beside it.
+    pub(crate) beside: Vec<TableName>,
     pub(crate) rows: Rows,
 }
 
@@ -113,7 +117,8 @@ impl Change {
             order: if limit.is_some() { order } else { Vec::new() },
             limit,
         };
-        Ok(Self { kind: ChangeKind::Lock(wait), target, name, ignores: false, rows })
+        let (kind, beside) = (ChangeKind::Lock(wait), Vec::new());
+        Ok(Self { kind, target, name, ignores: false, beside, rows })
     }
 
     /// How many rows it is of at most; `None` without LIMIT.
@@ -181,16 +186,31 @@ impl Change {
 
     /// The query of the rows to be changed, for EXPLAIN.
     pub fn found(&self) -> Select {
-        self.limited(vec![Expr::Value(Value::Number("1".into(), false).into())])
+        self.limited(self.query(vec![Expr::Value(Value::Number("1".into(), false).into())]))
     }
 
-    /// The query of the values of these columns in the rows to be changed.
-    pub fn candidates(&self, columns: &[&str]) -> Select {
-        self.limited(columns.iter().map(|column| self.column(column)).collect())
+    /// The query of the values of these columns in the rows to be changed. `present` is a column
+    /// of the table that is never NULL: it is where an outer join has found no row of the table.
+    pub fn candidates(&self, columns: &[&str], present: Option<&str>) -> Select {
+        let mut query = self.query(columns.iter().map(|column| self.column(column)).collect());
+        if joined::is_outer(&self.rows.from) {
+            if present.is_none() {
+                joined::on_table(body_of(&mut query), &self.name, joined::mark);
+            }
+            self.keep_found(&mut query, present.unwrap_or(joined::MARK));
+        }
+        self.limited(query)
     }
 
-    fn limited(&self, exprs: Vec<Expr>) -> Select {
-        let mut query = self.query(exprs);
+    /// Leaves out rows of an outer join that have none of the table.
+    fn keep_found(&self, query: &mut Query, present: &str) {
+        let found = Expr::IsNotNull(Box::new(self.column(present)));
+        if let SetExpr::Select(select) = &mut *query.body {
+            select.selection = Some(joined::and(select.selection.take(), found));
+        }
+    }
+
+    fn limited(&self, mut query: Query) -> Select {
         if !self.rows.order.is_empty() {
             let kind = OrderByKind::Expressions(self.rows.order.clone());
             query.order_by = Some(OrderBy { kind, interpolate: None });
@@ -204,34 +224,43 @@ impl Change {
     }
 
     /// The query of [`ROW`] and new values over current rows, for those that are still to be
-    /// changed.
+    /// changed. They stand where the statement names the table that it changes, and nowhere else.
     ///
-    /// # Errors 1093 when the statement reads the table that it changes in a subquery, or joins it
-    /// to itself.
+    /// # Errors
+    /// 1093 when the statement reads a table that it changes in a subquery.
     pub fn computed(&self, values: &[Scalar]) -> Result<Select> {
         let row = self.column(ROW);
         let values = values.iter().map(|value| value.0.clone());
         let mut query = self.query(std::iter::once(row).chain(values).collect());
-        // The rows that are given are of the partitions that were named.
-        if let SetExpr::Select(select) = &mut *query.body {
-            select.from.iter_mut().for_each(without_partitions);
-        }
-        let mut times = 0;
-        let _ = visit_relations(&query, |relation| {
-            let last = relation.0.last().and_then(|part| part.as_ident());
-            let is_target =
-                last.is_some_and(|name| name.value.eq_ignore_ascii_case(&self.target.table));
-            times += usize::from(is_target);
-            ControlFlow::<()>::Continue(())
-        });
-        if times > 1 {
+        let changed = std::iter::once(&self.target).chain(&self.beside);
+        if let Some(read) = self_reads::in_subquery(&query, changed) {
+            let name = if *read == self.target { &self.name } else { &read.table };
             bail!(
                 ChangesWhatItReads,
-                "You can't specify target table '{}' for update in FROM clause",
-                self.name
+                "You can't specify target table '{name}' for update in FROM clause"
             );
         }
+        joined::on_table(body_of(&mut query), &self.name, joined::given);
+        if joined::is_outer(&self.rows.from) {
+            self.keep_found(&mut query, ROW);
+        }
+        self.without_database(&mut query);
         Ok(Select(Box::new(query)))
+    }
+
+    /// Rows that are given stand under the name of the table alone.
+    fn without_database(&self, query: &mut Query) {
+        let Some(database) = &self.target.database else { return };
+        let _ = visit_expressions_mut(query, |expr| {
+            if let Expr::CompoundIdentifier(parts) = expr
+                && parts.len() == 3
+                && parts[0].value == *database
+                && parts[1].value.eq_ignore_ascii_case(&self.name)
+            {
+                parts.remove(0);
+            }
+            ControlFlow::<()>::Continue(())
+        });
     }
 
     fn query(&self, exprs: Vec<Expr>) -> Query {
@@ -252,9 +281,11 @@ fn has_partitions(table: &TableWithJoins) -> bool {
     matches!(&table.relation, TableFactor::Table { partitions, .. } if !partitions.is_empty())
 }
 
-fn without_partitions(table: &mut TableWithJoins) {
-    if let TableFactor::Table { partitions, .. } = &mut table.relation {
-        partitions.clear();
+/// The tables that a query reads.
+fn body_of(query: &mut Query) -> &mut [TableWithJoins] {
+    match &mut *query.body {
+        SetExpr::Select(select) => &mut select.from,
+        _ => &mut [],
     }
 }
 
@@ -267,47 +298,65 @@ fn single(from: &[TableWithJoins]) -> Option<(TableName, String)> {
     table_of(&one.relation)
 }
 
-/// A named table, and the name by which expressions refer to it.
-pub(crate) fn table_of(factor: &TableFactor) -> Option<(TableName, String)> {
-    let TableFactor::Table { name, alias, .. } = factor else { return None };
-    let mut parts = name.0.iter().filter_map(|part| part.as_ident()).map(|id| id.value.clone());
-    let mut table = TableName { database: None, table: parts.next()? };
-    if let Some(second) = parts.next() {
-        table.database = Some(std::mem::replace(&mut table.table, second));
-    }
-    let name = alias.as_ref().map_or_else(|| table.table.clone(), |alias| alias.name.value.clone());
-    Some((table, name))
-}
-
 fn quoted(name: &str) -> Ident {
     Ident::with_quote('`', name)
 }
 
 /// The values of assignments that are carried out one after the other, as MySQL does: what a later
 /// one reads of an earlier one's column is the new value. `None`, DEFAULT, is left to the caller.
-pub fn in_order(set: &Assignments) -> Assignments {
+/// Where tables are joined, `of` is the name of the one that gets the values.
+pub fn in_order(set: &Assignments, of: Option<&str>) -> Assignments {
     let mut done: Assignments = Vec::with_capacity(set.len());
     for (column, value) in set {
         let value = value.clone().map(|mut value| {
-            let _ = visit_expressions_mut(&mut value.0, |expr| {
-                let name = match expr {
-                    Expr::Identifier(name) => Some(&name.value),
-                    Expr::CompoundIdentifier(parts) => parts.last().map(|part| &part.value),
-                    _ => None,
-                };
-                let before = name.and_then(|name| {
-                    done.iter().rfind(|(column, _)| column.eq_ignore_ascii_case(name))
-                });
-                if let Some((_, Some(before))) = before {
-                    *expr = Expr::Nested(Box::new(before.0.clone()));
-                }
-                ControlFlow::<()>::Continue(())
-            });
+            let _ = value.0.visit(&mut Before { done: &done, of, queries: 0 });
             value
         });
         done.push((column.clone(), value));
     }
     done
+}
+
+/// Puts the values of earlier assignments in place of their columns.
+struct Before<'a> {
+    done: &'a Assignments,
+    of: Option<&'a str>,
+    /// The nesting of subqueries, in which a name alone is one of their own columns.
+    queries: usize,
+}
+
+impl VisitorMut for Before<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let name = match expr {
+            Expr::Identifier(name) if self.queries == 0 => &name.value,
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [.., table, column]
+                    if self.of.is_none_or(|of| of.eq_ignore_ascii_case(&table.value)) =>
+                {
+                    &column.value
+                }
+                _ => return ControlFlow::Continue(()),
+            },
+            _ => return ControlFlow::Continue(()),
+        };
+        let before = self.done.iter().rfind(|(column, _)| column.eq_ignore_ascii_case(name));
+        if let Some((_, Some(before))) = before {
+            *expr = Expr::Nested(Box::new(before.0.clone()));
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// An expression of ON DUPLICATE KEY UPDATE over rows that also have the columns [`NEW`]:

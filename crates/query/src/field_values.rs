@@ -26,7 +26,7 @@ pub fn over_variables(set: &Assignments, variables: &[&str]) -> Assignments {
             ControlFlow::<()>::Continue(())
         });
     }
-    in_order(&set)
+    in_order(&set, None)
 }
 
 /// The query of the row's number, of these columns and of these values.

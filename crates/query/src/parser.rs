@@ -62,6 +62,7 @@ pub use view::CreateView;
 use crate::actions;
 use crate::assign;
 use crate::change::Change;
+use crate::changes::Changes;
 use crate::hint::{self, Hint};
 use crate::session::SqlMode;
 use crate::syntax::Select;
@@ -95,6 +96,8 @@ pub enum Statement {
     LoadData(Box<LoadData>),
     /// UPDATE and DELETE.
     Change(Box<Change>),
+    /// UPDATE and DELETE of joined tables.
+    ChangeSeveral(Box<Changes>),
     CreateDatabase {
         name: String,
         if_not_exists: bool,
@@ -345,8 +348,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "INSERT" => insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert))),
         "REPLACE" => insert::replace(cursor).map(|insert| Statement::Insert(Box::new(insert))),
         "LOAD" => infile::load(cursor).map(|load| Statement::LoadData(Box::new(load))),
-        "UPDATE" => change::update(cursor).map(|change| Statement::Change(Box::new(change))),
-        "DELETE" => change::delete(cursor).map(|change| Statement::Change(Box::new(change))),
+        "UPDATE" => change::update(cursor),
+        "DELETE" => change::delete(cursor),
         "CREATE" => create(cursor),
         "DROP" => drop(cursor),
         "TRUNCATE" => partition::truncate(cursor),

@@ -20,8 +20,9 @@ pub struct SnapshotTables<'a> {
     pub snapshot: &'a Snapshot,
     /// The time zone in which instants are displayed.
     pub zone: Zone,
-    /// Adds rows that are visible to this session only.
-    pub overlay: &'a (dyn Fn(TableSnapshot) -> Result<TableSnapshot> + Send + Sync),
+    /// Adds rows that are visible to this session only; told whether the statement reads rows here
+    /// that are given in place of those of the table.
+    pub overlay: &'a (dyn Fn(TableSnapshot, bool) -> Result<TableSnapshot> + Send + Sync),
     /// The tables of system databases.
     pub system: &'a dyn Tables,
 }
@@ -54,10 +55,11 @@ impl SnapshotTables<'_> {
         let mut names = full_name.split(PARTITION_MARK);
         let name = names.next().unwrap_or_default();
         let partitions = names.collect::<Vec<_>>();
+        let is_given = partitions == [""];
         let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
         let snapshot = self.snapshot.table(id)?.ok_or_else(missing)?;
-        let mut snapshot = (self.overlay)(snapshot)?;
-        if !partitions.is_empty() {
+        let mut snapshot = (self.overlay)(snapshot, is_given)?;
+        if !partitions.is_empty() && !is_given {
             snapshot = within(snapshot, &partitions)?;
         }
         Ok(Table(Arc::new(StoredTable::new((database, full_name), snapshot, self.zone))))

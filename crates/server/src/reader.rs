@@ -32,6 +32,9 @@ pub struct GivenRows {
     pub rows: RecordBatch,
     /// Whether the statement has brought them itself, so that reading them needs no right.
     pub is_own: bool,
+    /// Whether they stand only where the statement says so, and other mentions of the table read
+    /// the snapshot.
+    pub is_marked: bool,
 }
 
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
@@ -216,9 +219,10 @@ impl Reader {
         })
     }
 
-    fn overlaid(&self, table: TableSnapshot) -> Result<TableSnapshot> {
+    fn overlaid(&self, table: TableSnapshot, is_given: bool) -> Result<TableSnapshot> {
         let id: TableId = table.table.id;
-        if let Some(given) = self.given.as_ref().filter(|given| given.table == id) {
+        let given = self.given.as_ref().filter(|given| given.table == id);
+        if let Some(given) = given.filter(|given| is_given || !given.is_marked) {
             return Ok(table.only(Arc::clone(&given.schema), given.rows.clone()));
         }
         let Some(own) = &self.own else { return Ok(table) };
@@ -321,7 +325,7 @@ impl Reader {
     }
 
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {
-        let overlay = |table| self.overlaid(table);
+        let overlay = |table, is_given| self.overlaid(table, is_given);
         let (snapshot, zone) = (&self.snapshot, self.zone);
         let system = SystemTables { snapshot, source: &self.server, zone };
         read(&SnapshotTables { snapshot, zone, overlay: &overlay, system: &system })

@@ -261,6 +261,7 @@ impl StatementDeadline {
             Statement::Insert(_)
             | Statement::LoadData(_)
             | Statement::Change(_)
+            | Statement::ChangeSeveral(_)
             | Statement::CreateTable(_) => settings.insert_timeout,
             _ => settings.query_timeout,
         };

@@ -21,6 +21,7 @@ mod query;
 mod roles;
 mod sequence;
 mod set;
+mod several;
 mod transact;
 mod unkeyed;
 mod users;
@@ -374,7 +375,7 @@ fn count(session: &Session, statement: &Statement) {
         | Statement::SideEffects(_)
         | Statement::Explain { .. } => "query",
         Statement::Insert(_) | Statement::LoadData(_) => "insert",
-        Statement::Change(_) => "change",
+        Statement::Change(_) | Statement::ChangeSeveral(_) => "change",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
         Statement::Begin { .. }
@@ -502,6 +503,7 @@ async fn reply(
         }
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,
+        Statement::ChangeSeveral(changes) => several::change(session, changes, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
         Statement::Show(shown) => {
             session.wait_durable().await;
@@ -537,13 +539,9 @@ async fn reply(
             users::change(session, &parsed.statement).await
         }
         Statement::Role(changed) => roles::run(session, changed).await,
-        Statement::CreateView(create) => {
+        Statement::CreateView(_) | Statement::DropViews { .. } => {
             commit_first(session).await?;
-            views::create(session, create).await
-        }
-        Statement::DropViews { views, if_exists } => {
-            commit_first(session).await?;
-            views::drop(session, views, *if_exists).await
+            views::change(session, &parsed.statement).await
         }
         _ => {
             commit_first(session).await?;

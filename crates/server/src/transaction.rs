@@ -203,6 +203,22 @@ impl Transactions {
         Ok(())
     }
 
+    /// Lets the open transaction read one snapshot, that of now; false if it does so anyway.
+    pub fn pin(&mut self, engine: &Engine, settings: &Settings) -> bool {
+        let Some(open) = self.open.as_mut().filter(|open| !open.repeatable_read) else {
+            return false;
+        };
+        open.snapshot = Some(engine.snapshot(settings.freshness));
+        true
+    }
+
+    /// Lets it read what is committed, behind [`Self::pin`].
+    pub fn unpin(&mut self) {
+        if let Some(open) = self.open.as_mut().filter(|open| !open.repeatable_read) {
+            open.snapshot = None;
+        }
+    }
+
     /// Whether a statement that only reads sees what is committed when it begins, and nothing else:
     /// no snapshot of its transaction, and no rows that it has changed.
     pub fn reads_anew(&self, settings: &Settings) -> bool {

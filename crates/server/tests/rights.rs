@@ -46,6 +46,21 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
     (&["select on d.k", "update on d.t"], "update d.t set b = (select max(k.b) from d.k)", 1142),
     (&["delete on d.k"], "delete from d.k limit 1", 1142),
     (&["delete on d.t"], "delete from d.t where 1 = 1 limit 1", 1142),
+    (
+        &["select on d.k", "update on d.k", "select on d.t", "update on d.t"],
+        "update d.k join d.t on k.a = t.a set k.b = 5, t.b = 6",
+        1142,
+    ),
+    (
+        &["select on d.k", "update on d.k", "select on d.t"],
+        "update d.k join d.t on k.a = t.a set k.b = t.b",
+        1142,
+    ),
+    (
+        &["select on d.k", "delete on d.k", "select on d.t", "delete on d.t"],
+        "delete d.k, d.t from d.k join d.t on k.a = t.a + 100",
+        1142,
+    ),
     (&["create on d.*"], "create database if not exists d", 1044),
     (&["drop on e.*"], "drop database e", 1044),
     (&["create on d.*"], "create table d.n (a int)", 1142),

@@ -2,21 +2,24 @@
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{Ident, ObjectNamePart, TableFactor, TableWithJoins};
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
+use super::Statement;
 use super::cursor::{Cursor, refuse};
 use super::partition;
-use crate::change::{Change, ChangeKind, Rows, table_of};
+use crate::change::{Change, ChangeKind, Rows};
+use crate::changes::{Assignment, Changes, ChangesKind, Target};
+use crate::joined::{self, table_of};
 use crate::syntax::{Scalar, TableName, table_factor};
 
 /// Parses what follows UPDATE.
-pub fn update(cursor: &mut Cursor<'_>) -> Result<Change> {
+pub fn update(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.words("LOW_PRIORITY");
     let ignores = cursor.words("IGNORE");
     let from = tables(cursor)?;
     cursor.expect_words("SET")?;
-    let mut names = Vec::new();
     let set = cursor.list(|cursor| {
         let mut name = vec![cursor.name()?];
         while cursor.token(&Token::Period) {
@@ -24,20 +27,36 @@ pub fn update(cursor: &mut Cursor<'_>) -> Result<Change> {
         }
         cursor.expect(&Token::Eq)?;
         let column = name.pop().expect("a name has a part");
-        names.push(name);
-        Ok((column, value(cursor)?))
+        Ok((name, column, value(cursor)?))
     })?;
-    let target = target_of_set(&from, &names)?;
-    let rows = rows(cursor, from)?;
-    Ok(Change { kind: ChangeKind::Update { set }, target: target.0, name: target.1, ignores, rows })
+    let rows = rows(cursor, "UPDATE", from)?;
+    if let [one] = &rows.from[..]
+        && one.joins.is_empty()
+        && !matches!(one.relation, TableFactor::NestedJoin { .. })
+    {
+        let target = of_factor(&one.relation)?;
+        let set = set.into_iter().map(|(_, column, value)| (column, value)).collect();
+        return Ok(one_change(target, ChangeKind::Update { set }, ignores, rows));
+    }
+    let tables = all(&rows.from);
+    let place = |name: &[String]| match name {
+        [] => Ok(None),
+        [database, table, ..] => place_of_set(&rows.from, &tables, Some(database), table).map(Some),
+        [table] => place_of_set(&rows.from, &tables, None, table).map(Some),
+    };
+    let set = set
+        .into_iter()
+        .map(|(name, column, value)| Ok(Assignment { of: place(&name)?, column, value }));
+    let kind = ChangesKind::Update(set.collect::<Result<_>>()?);
+    Ok(several(Changes { kind, tables, ignores, rows }))
 }
 
 /// Parses what follows DELETE.
-pub fn delete(cursor: &mut Cursor<'_>) -> Result<Change> {
+pub fn delete(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.words("LOW_PRIORITY");
     cursor.words("QUICK");
     let ignores = cursor.words("IGNORE");
-    let named = match cursor.words("FROM") {
+    let names = match cursor.words("FROM") {
         true => None,
         false => {
             let names = cursor.list(named)?;
@@ -45,23 +64,60 @@ pub fn delete(cursor: &mut Cursor<'_>) -> Result<Change> {
             Some(names)
         }
     };
-    let mut from = match of_partitions(cursor)? {
-        Some(table) => vec![table],
-        None => tables(cursor)?,
+    let (names, from) = match names {
+        Some(names) => (Some(names), tables(cursor)?),
+        None if is_using(cursor) => {
+            let names = cursor.list(named)?;
+            cursor.expect_words("USING")?;
+            (Some(names), tables(cursor)?)
+        }
+        None => match of_partitions(cursor)? {
+            Some(table) => (None, vec![table]),
+            None => (None, tables(cursor)?),
+        },
     };
-    let mut names = named;
-    if names.is_none() && cursor.words("USING") {
-        let of = |table: &TableWithJoins| of_factor(&table.relation).map(|(table, _)| table);
-        names = Some(from.iter().map(of).collect::<Result<_>>()?);
-        from = tables(cursor)?;
+    let rows = rows(cursor, "DELETE", from)?;
+    let Some(names) = names else {
+        let target = single(&rows.from)?;
+        return Ok(one_change(target, ChangeKind::Delete, ignores, rows));
+    };
+    let tables = all(&rows.from);
+    let mut places = Vec::with_capacity(names.len());
+    for name in &names {
+        let place = find(&tables, name)?;
+        if places.contains(&place) {
+            bail!(NotUniqueTable, "Not unique table/alias: '{}'", name.table);
+        }
+        places.push(place);
     }
-    let target = match names.as_deref() {
-        None => single(&from)?,
-        Some([name]) => find(&from, name)?,
-        Some(_) => return Err(refuse("DELETE of several tables at once")),
-    };
-    let rows = rows(cursor, from)?;
-    Ok(Change { kind: ChangeKind::Delete, target: target.0, name: target.1, ignores, rows })
+    let kind = ChangesKind::Delete(places);
+    Ok(several(Changes { kind, tables, ignores, rows }))
+}
+
+fn one_change(target: Target, kind: ChangeKind, ignores: bool, rows: Rows) -> Statement {
+    let ((target, name), beside) = (target, Vec::new());
+    Statement::Change(Box::new(Change { kind, target, name, ignores, beside, rows }))
+}
+
+fn several(changes: Changes) -> Statement {
+    Statement::ChangeSeveral(Box::new(changes))
+}
+
+/// Whether USING follows a list of names, as in `DELETE FROM t, u USING ..`.
+fn is_using(cursor: &Cursor<'_>) -> bool {
+    let mut at = 0;
+    loop {
+        match &cursor.parser.peek_nth_token_ref(at).token {
+            Token::Word(word) if word.quote_style.is_none() => match word.keyword {
+                Keyword::USING => return at > 0,
+                Keyword::WHERE | Keyword::ORDER | Keyword::LIMIT | Keyword::AS => return false,
+                _ => {}
+            },
+            Token::Word(_) | Token::Comma | Token::Period | Token::Mul => {}
+            _ => return false,
+        }
+        at += 1;
+    }
 }
 
 /// A table with some of its partitions, in the words of Doris too, if it comes next:
@@ -106,7 +162,7 @@ fn tables(cursor: &mut Cursor<'_>) -> Result<Vec<TableWithJoins>> {
 }
 
 /// WHERE, ORDER BY and LIMIT.
-fn rows(cursor: &mut Cursor<'_>, from: Vec<TableWithJoins>) -> Result<Rows> {
+fn rows(cursor: &mut Cursor<'_>, word: &str, from: Vec<TableWithJoins>) -> Result<Rows> {
     let selection = match cursor.words("WHERE") {
         true => Some(cursor.expr()?.0),
         false => None,
@@ -121,8 +177,11 @@ fn rows(cursor: &mut Cursor<'_>, from: Vec<TableWithJoins>) -> Result<Rows> {
         true => Some(cursor.expr()?.0),
         false => None,
     };
-    if is_joined && (limit.is_some() || !order.is_empty()) {
-        bail!(WrongUsage, "Incorrect usage of UPDATE and ORDER BY or LIMIT with several tables");
+    if is_joined && !order.is_empty() {
+        bail!(WrongUsage, "Incorrect usage of {word} and ORDER BY");
+    }
+    if is_joined && limit.is_some() {
+        bail!(WrongUsage, "Incorrect usage of {word} and LIMIT");
     }
     Ok(Rows { from, selection, order, limit })
 }
@@ -135,9 +194,6 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
     }
     cursor.expr().map(Some)
 }
-
-/// The table, and the name by which expressions refer to it.
-type Target = (TableName, String);
 
 fn of_factor(factor: &TableFactor) -> Result<Target> {
     match table_of(factor) {
@@ -154,45 +210,43 @@ fn single(from: &[TableWithJoins]) -> Result<Target> {
 }
 
 fn all(from: &[TableWithJoins]) -> Vec<Target> {
-    let joined = from.iter().flat_map(|table| {
-        std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
-    });
-    joined.filter_map(|factor| of_factor(factor).ok()).collect()
+    joined::factors(from).into_iter().filter_map(table_of).collect()
 }
 
-fn find(from: &[TableWithJoins], wanted: &TableName) -> Result<Target> {
+/// The place of a table that DELETE names.
+fn find(tables: &[Target], wanted: &TableName) -> Result<usize> {
     let is_it = |(table, name): &Target| {
         name.eq_ignore_ascii_case(&wanted.table)
             && (wanted.database.is_none() || table.database == wanted.database)
     };
-    match all(from).into_iter().find(is_it) {
-        Some(target) => Ok(target),
+    match tables.iter().position(is_it) {
+        Some(at) => Ok(at),
         None => bail!(UnknownTable, "Unknown table '{}' in MULTI DELETE", wanted.table),
     }
 }
 
-/// The table that the assignments of an UPDATE are of.
-fn target_of_set(from: &[TableWithJoins], names: &[Vec<String>]) -> Result<Target> {
-    let tables = all(from);
-    if let [one] = from
-        && one.joins.is_empty()
-    {
-        return of_factor(&one.relation);
+/// The place of the table whose column is set.
+fn place_of_set(
+    from: &[TableWithJoins],
+    tables: &[Target],
+    database: Option<&String>,
+    wanted: &str,
+) -> Result<usize> {
+    let is_it = |(table, name): &Target| {
+        name.eq_ignore_ascii_case(wanted)
+            && (database.is_none() || table.database.as_ref() == database)
+    };
+    if let Some(at) = tables.iter().position(is_it) {
+        return Ok(at);
     }
-    let mut found = None::<Target>;
-    for name in names {
-        let Some(qualifier) = name.last() else {
-            return Err(refuse("UPDATE of several tables whose SET does not say of which"));
-        };
-        let target =
-            tables.iter().find(|(_, known)| known.eq_ignore_ascii_case(qualifier)).cloned();
-        match (&found, target) {
-            (_, None) => bail!(UnknownTable, "Unknown table '{qualifier}' in MULTI UPDATE"),
-            (Some(before), Some(next)) if before.1 != next.1 => {
-                return Err(refuse("UPDATE of columns of several tables at once"));
-            }
-            (_, target) => found = target,
+    let is_derived = joined::factors(from).into_iter().any(|factor| {
+        matches!(factor, TableFactor::Derived { alias: Some(alias), .. }
+            if alias.name.value.eq_ignore_ascii_case(wanted))
+    });
+    match is_derived {
+        true => {
+            bail!(NonUpdatableTable, "The target table {wanted} of the UPDATE is not updatable")
         }
+        false => bail!(UnknownTable, "Unknown table '{wanted}' in MULTI UPDATE"),
     }
-    found.ok_or_else(|| refuse("UPDATE without SET"))
 }

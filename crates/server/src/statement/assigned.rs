@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use freshet_base::{ColumnId, Error, Result, bail};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder, Warnings};
-use freshet_query::change::{Assignments, NEW, ROW, in_order};
+use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Literal, Scalar, Select};
@@ -45,12 +45,24 @@ pub struct NewValues {
 }
 
 impl Assigned {
+    /// What an UPDATE assigns; `None` for other changes.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of(session: &Session, target: &LoadTarget, change: &Change) -> Result<Option<Self>> {
+        let ChangeKind::Update { set } = &change.kind else { return Ok(None) };
+        let of = change.is_joined().then_some(change.name.as_str());
+        Self::new(session, target, (set, of), change.ignores).map(Some)
+    }
+
+    /// `of` is the name of the table where it is one of several.
+    ///
     /// # Errors
     /// 1054 for a column that the table does not have.
     pub fn new(
         session: &Session,
         target: &LoadTarget,
-        set: &Assignments,
+        (set, of): (&Assignments, Option<&str>),
         ignores: bool,
     ) -> Result<Self> {
         let schema = target.schema();
@@ -62,7 +74,7 @@ impl Assigned {
             Ok((name.clone(), value))
         };
         let set = set.iter().map(with_defaults).collect::<Result<Assignments>>()?;
-        for (name, value) in in_order(&set) {
+        for (name, value) in in_order(&set, of) {
             let Some(at) = schema.position(&name) else {
                 bail!(UnknownColumn, "Unknown column '{name}' in 'field list'");
             };
@@ -291,7 +303,10 @@ pub fn given(target: &LoadTarget, old: &[&[u8]], new: Option<&[&[u8]]>) -> Resul
     }
     let schema = Arc::new(TableSchema::new(schema.version, columns, schema.sort_key.clone()));
     match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
-        Ok(rows) => Ok(GivenRows { table: target.id(), schema, rows, is_own: false }),
+        Ok(rows) => {
+            let (table, is_own, is_marked) = (target.id(), false, false);
+            Ok(GivenRows { table, schema, rows, is_own, is_marked })
+        }
         Err(error) => bail!(Internal, "current rows do not fit their columns: {error}"),
     }
 }

@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Lsn, Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
-use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
+use freshet_ingest::{Engine, LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
@@ -69,12 +69,8 @@ async fn once(
     if target.table().key_model != KeyModel::Primary && !is_unlocked {
         return Err(refused(change, target));
     }
-    let plan = match &change.kind {
-        ChangeKind::Delete | ChangeKind::Lock(_) => None,
-        ChangeKind::Update { set } => Some(Assigned::new(session, target, set, change.ignores)?),
-    };
-    let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
-    if is_unlocked && plan.as_ref().is_some_and(Assigned::sets_key) {
+    let keyed = Keyed::new(session, &engine, change, (target, own))?;
+    if is_unlocked && keyed.plan.as_ref().is_some_and(Assigned::sets_key) {
         bail!(
             NotSupported,
             "UPDATE of a column of the UNIQUE KEY of table '{}' is not supported: DELETE the row \
@@ -82,16 +78,17 @@ async fn once(
             target.table().name
         );
     }
-    let computed = change.computed(&exprs)?;
-    let Some(keys) = candidates(session, change, target, parameters).await? else {
-        return Ok(None);
-    };
-    let found = Found { target, own, keys, plan: plan.as_ref(), computed: &computed };
-    found.change(session, change, parameters.to_vec()).await
+    let Some(found) = keyed.find(session, parameters).await? else { return Ok(None) };
+    let looked = keyed.decide(session, found, parameters).await?;
+    let (matched, changed) = (looked.matched, looked.changed());
+    Ok(match looked.write(session).await? {
+        Written::Done(loaded) => Some(report(session, &change.kind, loaded.lsn, matched, changed)),
+        Written::Overtaken => None,
+    })
 }
 
 /// Whether the columns of a table are others than a statement of no transaction has planned with.
-fn was_altered(session: &Session, target: &LoadTarget) -> bool {
+pub fn was_altered(session: &Session, target: &LoadTarget) -> bool {
     let catalog = session.shared.engine.catalog();
     let now = catalog.table_by_id(target.id());
     session.transactions.open().is_none()
@@ -150,7 +147,8 @@ pub async fn candidates(
     let alone = Arc::new(TableSchema::new(schema.version, key, sort_key));
     let rules = rules(session, target, change.ignores);
     let plan = InsertPlan::partial::<&str>(&alone, None, 0, &rules)?;
-    let (select, reads) = (change.candidates(&names), reads(session, change, target)?);
+    let reads = reads(session, change, target)?;
+    let select = change.candidates(&names, names.first().copied());
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
     let Some((columns, mut rows)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);
@@ -177,89 +175,159 @@ pub async fn candidates(
     Ok(Some(KeyedRows::of_encoded(&bytes, (count, 0), target.table(), &alone)))
 }
 
-/// A change whose rows are known by key.
-struct Found<'a> {
+/// A change of a table whose rows are known by key.
+pub struct Keyed<'a> {
+    engine: &'a Engine,
+    change: &'a Change,
     target: &'a LoadTarget,
     own: Option<OwnRows>,
-    keys: KeyedRows,
     /// The values of an UPDATE.
-    plan: Option<&'a Assigned>,
+    plan: Option<Assigned>,
     /// The query of the rows that are still to be changed, with their values.
-    computed: &'a Select,
+    computed: Select,
+}
+
+/// Rows that were found, and are locked where a transaction or a PRIMARY KEY does so.
+pub struct Found<'a> {
+    changing: freshet_ingest::Change<'a>,
+    keys: KeyedRows,
+    /// The row that each key has now.
+    current: Vec<Option<Vec<u8>>>,
 }
 
 impl Found<'_> {
-    /// Changes the rows; `None` if others wrote them meanwhile.
-    async fn change(
-        self,
+    /// A snapshot has what the rows were read from if it reaches this LSN.
+    pub fn looked_to(&self) -> Lsn {
+        self.changing.looked_to()
+    }
+}
+
+/// Rows and what becomes of them.
+pub struct Looked<'a> {
+    changing: freshet_ingest::Change<'a>,
+    /// The keys of the rows that change.
+    gone: BTreeSet<Vec<u8>>,
+    /// What they become.
+    new: LoadBuffer,
+    pub matched: u64,
+}
+
+impl Looked<'_> {
+    pub fn changed(&self) -> u64 {
+        self.gone.len() as u64
+    }
+
+    /// Leaves out the rows that `other` removes.
+    pub fn forget(&mut self, other: &Looked<'_>) {
+        self.gone.retain(|key| !other.gone.contains(key));
+    }
+
+    /// Changes the rows.
+    ///
+    /// # Errors
+    /// 1062, and those of locking and appending. Nothing was changed then.
+    pub async fn write(self, session: &mut Session) -> Result<Written> {
+        bounded(session, self.changing.write(&self.gone, &self.new)).await
+    }
+}
+
+impl<'a> Keyed<'a> {
+    /// # Errors
+    /// 1054 and 1093.
+    pub fn new(
+        session: &Session,
+        engine: &'a Engine,
+        change: &'a Change,
+        (target, own): (&'a LoadTarget, Option<OwnRows>),
+    ) -> Result<Self> {
+        let plan = Assigned::of(session, target, change)?;
+        let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
+        let computed = change.computed(&exprs)?;
+        Ok(Self { engine, change, target, own, plan, computed })
+    }
+
+    /// Finds the rows and locks them; `None` if their table is just being altered.
+    ///
+    /// # Errors
+    /// Expressions; keys that others hold.
+    pub async fn find(
+        &self,
         session: &mut Session,
-        change: &Change,
-        parameters: Vec<Parameter>,
-    ) -> Result<Option<Reply>> {
-        let engine = Arc::clone(&session.shared.engine);
+        parameters: &[Parameter],
+    ) -> Result<Option<Found<'a>>> {
+        let keys = candidates(session, self.change, self.target, parameters).await?;
+        let Some(keys) = keys else { return Ok(None) };
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let key_rules = key_rules(&session.settings, OnExisting::Replace);
-        let mut changing = engine.change(self.target, self.own.clone(), key_rules, patience);
-        let current = bounded(session, changing.lock(&self.keys)).await?;
+        let own = self.own.clone();
+        let mut changing = self.engine.change(self.target, own, key_rules, patience);
+        let current = bounded(session, changing.lock(&keys)).await?;
+        Ok(Some(Found { changing, keys, current }))
+    }
+
+    /// Computes what becomes of the rows that are still to be changed.
+    ///
+    /// # Errors
+    /// Expressions and values.
+    pub async fn decide(
+        &self,
+        session: &mut Session,
+        found: Found<'a>,
+        parameters: &[Parameter],
+    ) -> Result<Looked<'a>> {
+        let Found { changing, keys, current } = found;
         let mut current = current.into_iter().zip(0..).filter_map(|(row, at)| Some((at, row?)));
-        let (keys, rows): (Vec<u32>, Vec<Vec<u8>>) = current.by_ref().unzip();
+        let (places, rows): (Vec<u32>, Vec<Vec<u8>>) = current.by_ref().unzip();
         let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
         let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
         let out = new.begin();
         let (mut matched, mut written) = (0, 0);
-        if !old.is_empty() {
-            let is_own = !reads(session, change, self.target)?;
-            let given = GivenRows { is_own, ..given(self.target, &old, None)? };
-            let given = (given, old.len());
-            let changed = self.decide(session, change, given, parameters).await?;
-            for (at, values) in changed {
-                matched += 1;
-                let differs = match (self.plan, values) {
-                    (Some(plan), Some(values)) => {
-                        let before = out.len();
-                        let differs = plan.apply(old[at], &values, out)?;
-                        if !differs {
-                            out.truncate(before);
-                        }
-                        written += usize::from(differs);
-                        differs
+        for (at, values) in self.computed(session, &old, parameters).await? {
+            matched += 1;
+            let differs = match (&self.plan, values) {
+                (Some(plan), Some(values)) => {
+                    let before = out.len();
+                    let differs = plan.apply(old[at], &values, out)?;
+                    if !differs {
+                        out.truncate(before);
                     }
-                    _ => true,
-                };
-                if differs {
-                    gone.insert(self.keys.key(keys[at]).to_vec());
+                    written += usize::from(differs);
+                    differs
                 }
+                _ => true,
+            };
+            if differs {
+                gone.insert(keys.key(places[at]).to_vec());
             }
         }
         new.count(written)?;
-        let changed = gone.len() as u64;
-        match bounded(session, changing.write(&gone, &new)).await? {
-            Written::Done(loaded) => {
-                Ok(Some(report(session, &change.kind, &loaded, matched, changed)))
-            }
-            Written::Overtaken => Ok(None),
-        }
+        Ok(Looked { changing, gone, new, matched })
     }
 
     /// The rows that are still to be changed, by number, with their values.
-    async fn decide(
+    async fn computed(
         &self,
         session: &mut Session,
-        change: &Change,
-        given: (GivenRows, usize),
-        parameters: Vec<Parameter>,
+        old: &[&[u8]],
+        parameters: &[Parameter],
     ) -> Result<Vec<(usize, Option<Vec<u8>>)>> {
-        let count = given.1;
-        if let Some(plan) = self.plan {
-            let new = plan.compute(session, self.computed, given, parameters).await?;
-            let rows = (0..count).filter_map(|at| Some((at, Some(new.of(at)?.to_vec()))));
+        if old.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_own = !reads(session, self.change, self.target)?;
+        let given = GivenRows { is_own, is_marked: true, ..given(self.target, old, None)? };
+        let parameters = parameters.to_vec();
+        if let Some(plan) = &self.plan {
+            let given = (given, old.len());
+            let new = plan.compute(session, &self.computed, given, parameters).await?;
+            let rows = (0..old.len()).filter_map(|at| Some((at, Some(new.of(at)?.to_vec()))));
             let rows = rows.collect();
             crate::insert::told(session, new.warnings);
             return Ok(rows);
         }
-        let rules = rules(session, self.target, change.ignores);
+        let rules = rules(session, self.target, self.change.ignores);
         let losses = session.settings.losses(self.target.table().form);
-        let over = query::over(session, self.computed, given.0, parameters, losses).await?;
+        let over = query::over(session, &self.computed, given, parameters, losses).await?;
         note(session, &rules, over.warnings)?;
         let mut rows = BTreeSet::new();
         for batch in &over.batches {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, bail};
-use freshet_ingest::{LoadTarget, Loaded};
+use freshet_base::{Lsn, Result, bail};
+use freshet_ingest::LoadTarget;
 use freshet_meta::Privilege;
 use freshet_query::change::{Change, ChangeKind, Columns, Reads};
 use freshet_schema::{KeyModel, TableForm};
@@ -106,15 +106,16 @@ pub fn check_safe(session: &Session, change: &Change, target: &LoadTarget) -> Re
     Ok(())
 }
 
-/// The reply to a statement that was of `matched` rows, and has changed some of them.
+/// The reply to a statement that was of `matched` rows, and has changed some of them, with what is
+/// in the log up to this LSN.
 pub fn report(
     session: &mut Session,
     kind: &ChangeKind,
-    loaded: &Loaded,
+    lsn: Lsn,
     matched: u64,
     changed: u64,
 ) -> Reply {
-    session.acked = session.acked.max(loaded.lsn);
+    session.acked = session.acked.max(lsn);
     if kind == &ChangeKind::Delete {
         return Reply::Done { affected: changed };
     }

@@ -53,7 +53,7 @@ pub async fn insert_or_update(
     let database = session.database_of(table.database.as_deref())?;
     session.authorize_use(Privilege::Update, database, &table.table)?;
     let ignores = target.on_existing == OnExisting::Skip;
-    let assigned = Assigned::new(session, &target.into, set, ignores)?;
+    let assigned = Assigned::new(session, &target.into, (set, None), ignores)?;
     if session.buffer.rows() == 0 {
         return Ok(Reply::Done { affected: nothing(session) });
     }

@@ -54,6 +54,10 @@ pub async fn explain(
             found = change.found();
             &found
         }
+        Statement::ChangeSeveral(changes) => {
+            found = changes.found();
+            &found
+        }
         Statement::Insert(insert) => match &insert.source {
             InsertSource::Query(query) => query,
             InsertSource::Values(rows) => {

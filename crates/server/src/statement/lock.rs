@@ -63,7 +63,8 @@ pub async fn select(
     let schema = Arc::clone(target.schema());
     let mut rows = ColumnsBuilder::new(&schema, current.len());
     current.iter().flatten().for_each(|row| rows.append(row, 1));
-    let given = GivenRows { table: target.id(), schema, rows: rows.finish(), is_own: false };
+    let (table, rows) = (target.id(), rows.finish());
+    let given = GivenRows { table, schema, rows, is_own: false, is_marked: false };
     query::select_over(session, query, items, given, parameters).await
 }
 

@@ -41,41 +41,114 @@ pub async fn change(
             return Err(refused(change, target));
         }
     }
-    let plan = match &change.kind {
-        ChangeKind::Delete | ChangeKind::Lock(_) => None,
-        ChangeKind::Update { set } => {
-            let plan = Assigned::new(session, target, set, change.ignores)?;
-            let computed = change.computed(&plan.exprs())?;
-            Some((plan, computed))
-        }
-    };
-    if plan.is_none() {
-        // The statement reads no other rows of the table than those that it removes.
-        change.computed(&[])?;
-    }
-    let found = candidates(session, change, target, parameters).await?;
-    let Some((rows, _memory)) = found else { return Ok(None) };
-    let (changes, matched) = match &plan {
-        None => {
-            let removed = rows.into_iter().map(|old| RowChange { old, new: None });
-            (removed.collect::<Vec<_>>(), 0)
-        }
-        Some((plan, computed)) => {
-            let is_own = !reads(session, change, target)?;
-            updates(session, (target, is_own), (plan, computed), rows, parameters).await?
-        }
-    };
-    let copies = if change.is_joined() { Copies::All } else { Copies::One };
-    let engine = Arc::clone(&session.shared.engine);
-    let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    check_running(session)?;
-    let changed = engine.change_rows(target, own.as_ref(), &changes, copies, patience);
-    Ok(match bounded(session, changed).await? {
+    let unkeyed = Unkeyed::new(session, change, (target, own))?;
+    let Some(found) = unkeyed.find(session, parameters).await? else { return Ok(None) };
+    let looked = unkeyed.decide(session, found, parameters).await?;
+    let matched = looked.matched;
+    Ok(match unkeyed.write(session, &looked).await? {
         Affected::Rows(rows, loaded) => {
-            Some(report(session, &change.kind, &loaded, matched.max(rows), rows))
+            Some(report(session, &change.kind, loaded.lsn, matched.max(rows), rows))
         }
         Affected::Overtaken => None,
     })
+}
+
+/// A change of a table whose rows are known by their values.
+pub struct Unkeyed<'a> {
+    change: &'a Change,
+    target: &'a LoadTarget,
+    own: Option<OwnRows>,
+    /// The values of an UPDATE, and the query of them.
+    plan: Option<(Assigned, Select)>,
+}
+
+/// Rows that were found.
+pub struct FoundRows {
+    rows: Vec<Vec<u8>>,
+    memory: SessionMemory,
+}
+
+/// Rows and what they become.
+pub struct LookedRows {
+    changes: Vec<RowChange>,
+    pub matched: u64,
+    _memory: SessionMemory,
+}
+
+impl LookedRows {
+    /// Leaves out the rows that `other` removes.
+    pub fn forget(&mut self, other: &Self) {
+        let gone = other.changes.iter().map(|change| &change.old).collect::<BTreeSet<_>>();
+        self.changes.retain(|change| !gone.contains(&change.old));
+    }
+}
+
+impl<'a> Unkeyed<'a> {
+    /// # Errors
+    /// 1054 and 1093.
+    pub fn new(
+        session: &Session,
+        change: &'a Change,
+        (target, own): (&'a LoadTarget, Option<OwnRows>),
+    ) -> Result<Self> {
+        let plan = Assigned::of(session, target, change)?;
+        let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
+        // A DELETE reads no other rows of the table than those that it removes, either.
+        let computed = change.computed(&exprs)?;
+        Ok(Self { change, target, own, plan: plan.map(|plan| (plan, computed)) })
+    }
+
+    /// Finds the rows; `None` if their table is just being altered.
+    ///
+    /// # Errors
+    /// Expressions.
+    pub async fn find(
+        &self,
+        session: &mut Session,
+        parameters: &[Parameter],
+    ) -> Result<Option<FoundRows>> {
+        let found = candidates(session, self.change, self.target, parameters).await?;
+        Ok(found.map(|(rows, memory)| FoundRows { rows, memory }))
+    }
+
+    /// Computes what the rows become.
+    ///
+    /// # Errors
+    /// Expressions and values.
+    pub async fn decide(
+        &self,
+        session: &mut Session,
+        found: FoundRows,
+        parameters: &[Parameter],
+    ) -> Result<LookedRows> {
+        let FoundRows { rows, memory } = found;
+        let (changes, matched) = match &self.plan {
+            None => {
+                let removed = rows.into_iter().map(|old| RowChange { old, new: None });
+                (removed.collect(), 0)
+            }
+            Some((plan, computed)) => {
+                let is_own = !reads(session, self.change, self.target)?;
+                let target = (self.target, is_own);
+                updates(session, target, (plan, computed), rows, parameters).await?
+            }
+        };
+        Ok(LookedRows { changes, matched, _memory: memory })
+    }
+
+    /// Changes the rows, unless others have done so meanwhile.
+    ///
+    /// # Errors
+    /// Those of admission and appending. Nothing was changed then.
+    pub async fn write(&self, session: &mut Session, looked: &LookedRows) -> Result<Affected> {
+        let copies = if self.change.is_joined() { Copies::All } else { Copies::One };
+        let engine = Arc::clone(&session.shared.engine);
+        let patience = WaitLimit::For(session.settings.insert_timeout.time());
+        check_running(session)?;
+        let (own, changes) = (self.own.as_ref(), &looked.changes);
+        let changed = engine.change_rows(self.target, own, changes, copies, patience);
+        bounded(session, changed).await
+    }
 }
 
 /// What rows with an AGGREGATE KEY, which are stored in parts, allow: DELETE of whole keys.
@@ -135,7 +208,9 @@ async fn candidates(
         }
     };
     let names = read.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
-    let (select, reads) = (change.candidates(&names), reads(session, change, target)?);
+    let present = read.columns.iter().find(|column| !column.nullable);
+    let select = change.candidates(&names, present.map(|column| column.name.as_str()));
+    let reads = reads(session, change, target)?;
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
     let Some((_, mut found)) = found else { return Ok(None) };
     let mut memory = SessionMemory::new(&session.usage);
@@ -211,7 +286,7 @@ async fn updates(
         return Ok((Vec::new(), 0));
     }
     let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let given = GivenRows { is_own, ..given(target, &old, None)? };
+    let given = GivenRows { is_own, is_marked: true, ..given(target, &old, None)? };
     let given = (given, old.len());
     check_running(session)?;
     let new = plan.compute(session, computed, given, parameters.to_vec()).await?;

@@ -6,7 +6,7 @@ use freshet_base::{ColumnId, DbId, Result, bail};
 use freshet_meta::{Object, Privilege, TextMode, View};
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
-use freshet_query::parser::{CreateView, TableName};
+use freshet_query::parser::{CreateView, Statement, TableName};
 use freshet_query::result::ResultColumn;
 use freshet_query::{actions, parser};
 use freshet_schema::Column;
@@ -16,11 +16,23 @@ use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
+/// Runs CREATE VIEW or DROP VIEW.
+///
+/// # Errors
+/// Those of either.
+pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
+    match statement {
+        Statement::CreateView(create) => create_view(session, create).await,
+        Statement::DropViews { views, if_exists } => drop(session, views, *if_exists).await,
+        _ => bail!(NotSupported, "this is no statement about views"),
+    }
+}
+
 /// CREATE VIEW: the query is planned, so that it has only what its creator may read.
 ///
 /// # Errors
 /// Missing privileges, taken names, and those of the query.
-pub async fn create(session: &mut Session, create: &CreateView) -> Result<Reply> {
+async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply> {
     let database = session.database_of(create.name.database.as_deref())?.to_owned();
     let name = create.name.table.clone();
     session.authorize(Privilege::CreateView, Object::Table(&database, &name))?;
@@ -116,7 +128,7 @@ fn named(create: &CreateView, columns: Vec<ResultColumn>) -> Result<(Vec<Column>
 ///
 /// # Errors
 /// 1051, 1347, missing privileges.
-pub async fn drop(session: &mut Session, views: &[TableName], if_exists: bool) -> Result<Reply> {
+async fn drop(session: &mut Session, views: &[TableName], if_exists: bool) -> Result<Reply> {
     let place = |view: &TableName| {
         let database = session.database_of(view.database.as_deref())?;
         session.authorize(Privilege::Drop, Object::Table(database, &view.table))?;

@@ -202,7 +202,10 @@ impl Computed {
         columns.push(Column { nullable: false, ..number });
         let schema = Arc::new(TableSchema::new(schema.version, columns, Vec::new()));
         match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
-            Ok(rows) => Ok(GivenRows { table: target.into.id(), schema, rows, is_own: true }),
+            Ok(rows) => {
+                let (table, is_own, is_marked) = (target.into.id(), true, false);
+                Ok(GivenRows { table, schema, rows, is_own, is_marked })
+            }
             Err(error) => bail!(Internal, "fields do not fit their columns: {error}"),
         }
     }
