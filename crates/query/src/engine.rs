@@ -23,11 +23,10 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
+use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use freshet_base::{Error, Result, err};
 use freshet_meta::{Account, View};
 use freshet_schema::Collation;
-use sqlparser::ast::Statement;
 
 use crate::aggregated;
 use crate::checked;
@@ -54,6 +53,7 @@ use crate::snapshot;
 use crate::syntax::Select;
 use crate::tables::Tables;
 use crate::threads::{PlanSize, Rows, Threads};
+use crate::using;
 use crate::views;
 
 /// Memory reserved per sort for merging its spilled runs.
@@ -312,10 +312,7 @@ impl Planner {
             reads_view: &reads_view,
         };
         let planner = SqlToRel::new_with_options(&context, options());
-        let mut types = planner_context(&parameters);
-        let logical = planner
-            .sql_statement_to_plan_with_context(Statement::Query(query.0), &mut types)
-            .map_err(mapped)?;
+        let logical = using::planned(query.0, &planner, || planner_context(&parameters))?;
         let logical = lateral::unnested(logical).map_err(mapped)?;
         let logical = labels::numbered(logical).and_then(grouping::as_shown);
         let logical = logical.and_then(rollup::ordered).map_err(mapped)?;
@@ -370,10 +367,9 @@ impl Planner {
             within: around.within.iter().copied().chain([view]).collect(),
             reads_view: around.reads_view,
         };
-        let plan = SqlToRel::new_with_options(&context, options())
-            .sql_statement_to_plan(Statement::Query(query.0.clone()))
-            .and_then(|plan| collation::applied(plan, session.collation()))
-            .map_err(mapped)?;
+        let planner = SqlToRel::new_with_options(&context, options());
+        let plan = using::planned(query.0.clone(), &planner, PlannerContext::new)?;
+        let plan = collation::applied(plan, session.collation()).map_err(mapped)?;
         let columns = result::columns(plan.schema(), &rewritten.names);
         let named = views::columns(view, &plan, &columns)?;
         LogicalPlanBuilder::from(plan).project(named).and_then(|plan| plan.build()).map_err(mapped)
@@ -475,12 +471,12 @@ fn options() -> ParserOptions {
         .with_default_null_ordering(NullOrdering::NullsMin)
 }
 
-fn planner_context(parameters: &[Option<DataType>]) -> datafusion::sql::planner::PlannerContext {
+fn planner_context(parameters: &[Option<DataType>]) -> PlannerContext {
     let types = parameters
         .iter()
         .map(|ty| ty.clone().map(|ty| Arc::new(Field::new("?", ty, true)) as FieldRef))
         .collect::<Vec<_>>();
-    datafusion::sql::planner::PlannerContext::new().with_prepare_param_data_types(types)
+    PlannerContext::new().with_prepare_param_data_types(types)
 }
 
 struct Context<'a> {

@@ -73,6 +73,7 @@ pub mod tables;
 pub mod temporal;
 mod threads;
 mod top_rows;
+mod using;
 mod views;
 mod wide;
 mod yielding;

@@ -22,6 +22,8 @@ mod values;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
+pub use join::constraint as join_condition;
+
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
     BinaryOperator, Expr, ObjectName, Query, Select, TableFactor, VisitMut, VisitorMut,

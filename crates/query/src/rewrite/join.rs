@@ -94,7 +94,7 @@ fn set_condition(operator: &mut JoinOperator, condition: Option<Expr>) {
 }
 
 /// The constraint of a join of two tables.
-fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+pub fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     match operator {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
