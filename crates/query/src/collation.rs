@@ -20,7 +20,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprSchemable, Filter, Join, LogicalPlan, LogicalPlanBuilder, Sort,
-    Subquery, Union, Window, WindowFunctionDefinition, when,
+    Subquery, Union, Values, Window, WindowFunctionDefinition, when,
 };
 use freshet_schema::Collation;
 
@@ -103,6 +103,7 @@ impl Collating {
                 let next = like(next, first.schema())?;
                 LogicalPlan::RecursiveQuery(query).with_new_exprs(Vec::new(), vec![first, next])?
             }
+            LogicalPlan::Values(values) if marks => self.values(values)?,
             other if inputs.is_empty() => other,
             other => {
                 let schema = Arc::clone(inputs[0].schema());
@@ -203,6 +204,24 @@ impl Collating {
             let weights = std::mem::replace(side, Expr::Column(Column::from_name(&name)));
             keys.push(weights.alias(name));
         }
+    }
+
+    /// A column of VALUES has the collation that its expressions have in common.
+    fn values(&self, values: Values) -> Result<LogicalPlan> {
+        let schema = DFSchema::empty();
+        let scope = self.scope(&schema);
+        let fields = values.schema.iter().enumerate();
+        let items = fields.map(|(at, (qualifier, field))| {
+            let item = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+            if !is_text(field.data_type()) {
+                return Ok(item);
+            }
+            let texts = values.values.iter().map(|row| &row[at]).collect::<Vec<_>>();
+            let derived = outside(scope.together(&texts, "VALUES")?);
+            Ok(with_collation(item, qualifier.cloned(), field.name(), derived))
+        });
+        let items = items.collect::<Result<Vec<_>>>()?;
+        LogicalPlanBuilder::from(LogicalPlan::Values(values)).project(items)?.build()
     }
 
     fn join(&mut self, join: Join, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {

@@ -316,7 +316,7 @@ impl Planner {
         let logical = lateral::unnested(logical).map_err(mapped)?;
         let logical = labels::numbered(logical).and_then(grouping::as_shown);
         let logical = logical.and_then(rollup::ordered).map_err(mapped)?;
-        let columns = result::columns(logical.schema(), &rewritten.names);
+        let mut columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let (bounds, collation) = (Bounds::of(&session), session.collation());
         let stop = Cancellation::default();
@@ -325,6 +325,7 @@ impl Planner {
             true => logical,
             false => {
                 let logical = collation::applied(logical, collation).map_err(mapped)?;
+                result::put_collations(&mut columns, logical.schema());
                 self.state_of(&evaluation).optimize(&logical).map_err(mapped)?
             }
         };

@@ -22,7 +22,7 @@ mod body;
 pub mod change;
 pub mod changes;
 mod checked;
-mod coercibility;
+pub mod coercibility;
 mod collation;
 mod computed;
 pub mod convert;

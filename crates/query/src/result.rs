@@ -17,6 +17,7 @@ use datafusion::common::DFSchema;
 use freshet_base::{Result, err};
 use freshet_schema::ColumnType;
 
+use crate::coercibility::Derived;
 use crate::convert::{round_half_up, round_half_up_wide};
 use crate::functions::meaning;
 use crate::origin::{ColumnOrigin, flags};
@@ -83,12 +84,20 @@ pub struct ResultColumn {
     pub binary: bool,
     /// The number of fractional digits that all values display; `None` if each displays its own.
     pub shown: Option<u8>,
+    /// The collation of a text, if its query was planned with all types.
+    pub derived: Option<Derived>,
 }
 
 impl ResultColumn {
     /// A text column that is not from a table.
     pub fn text(name: impl Into<String>) -> Self {
         described(name.into(), &DataType::Utf8View)
+    }
+
+    /// Whether it has bytes that are no text.
+    pub fn is_bytes(&self) -> bool {
+        let types = [ResultType::Blob, ResultType::VarString, ResultType::String];
+        self.binary && types.contains(&self.ty)
     }
 
     /// An integer column that is not from a table.
@@ -121,6 +130,14 @@ pub fn columns(schema: &DFSchema, names: &[Option<String>]) -> Vec<ResultColumn>
             column(field, table, called(schema, at), written.and_then(Option::as_deref))
         })
         .collect()
+}
+
+/// Says which collation each column has, once the plan of the query knows.
+pub fn put_collations(columns: &mut [ResultColumn], schema: &DFSchema) {
+    for (column, field) in columns.iter_mut().zip(schema.fields()) {
+        let is_text = convert::is_text(field.data_type()) && !meaning::is_json(field);
+        column.derived = is_text.then(|| Derived::decode(field).unwrap_or(Derived::BYTES));
+    }
 }
 
 /// The internal name of a column with the same name as an earlier one.
@@ -187,6 +204,7 @@ fn plain(name: String, ty: ResultType, length: u32) -> ResultColumn {
         flags: 0,
         binary: false,
         shown: None,
+        derived: None,
     }
 }
 

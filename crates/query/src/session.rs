@@ -31,6 +31,11 @@ pub trait Variables: Send + Sync {
 
     /// A user variable; NULL if it was not set.
     fn user(&self, name: &str) -> Value;
+
+    /// The collation of a user variable whose value brought one; `None` for that of literals.
+    fn user_collation(&self, _name: &str) -> Option<Collation> {
+        None
+    }
 }
 
 /// The flags of `sql_mode` that affect parsing and planning.

@@ -16,7 +16,7 @@ use freshet_query::session::{self as planning, Scope, Value, Variables};
 use freshet_query::snapshot::{SnapshotTables, without_partitions};
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
-use freshet_schema::{KeyModel, TableSchema, Zone};
+use freshet_schema::{Collation, KeyModel, TableSchema, Zone};
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
@@ -153,6 +153,7 @@ impl Reader {
             values: Arc::clone(&session.variables),
             globals: shared.globals.load(),
             users: Arc::clone(&session.user_variables),
+            user_collations: Arc::clone(&session.user_collations),
             warnings: session.diagnostics.count,
             last_insert_id: session.last_insert_id,
             forced_id: session.forced_id.unwrap_or(0),
@@ -337,6 +338,7 @@ pub struct SessionVariables {
     values: Values,
     globals: Values,
     users: Arc<HashMap<String, Value>>,
+    user_collations: Arc<HashMap<String, Collation>>,
     warnings: u64,
     last_insert_id: u64,
     /// `insert_id`, or 0.
@@ -352,6 +354,7 @@ impl SessionVariables {
             globals: Arc::clone(&values),
             values,
             users: Arc::default(),
+            user_collations: Arc::default(),
             warnings: 0,
             last_insert_id: 0,
             forced_id: 0,
@@ -391,6 +394,10 @@ impl Variables for SessionVariables {
 
     fn user(&self, name: &str) -> Value {
         self.users.get(&name.to_lowercase()).cloned().unwrap_or(Value::Null)
+    }
+
+    fn user_collation(&self, name: &str) -> Option<Collation> {
+        self.user_collations.get(name).copied()
     }
 }
 

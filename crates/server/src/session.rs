@@ -215,6 +215,8 @@ pub struct Session {
     pub settings: Settings,
     /// `@x`, by lower-case name.
     pub user_variables: Arc<HashMap<String, Value>>,
+    /// The collations of those whose values brought one.
+    pub user_collations: Arc<HashMap<String, freshet_schema::Collation>>,
     /// Statements of PREPARE, by lower-case name.
     pub named: HashMap<String, NamedStatement>,
     /// The memory of `user_variables`.
@@ -277,6 +279,7 @@ impl Session {
             unhinted: None,
             settings,
             user_variables: Arc::default(),
+            user_collations: Arc::default(),
             named: HashMap::new(),
             diagnostics: Diagnostics::default(),
             last_insert: None,
@@ -309,6 +312,7 @@ impl Session {
         self.sets_group_commit = false;
         self.unhinted = None;
         self.user_variables = Arc::default();
+        self.user_collations = Arc::default();
         self.named = HashMap::new();
         self.user_variables_kept = SessionMemory::new(&self.usage);
         self.diagnostics.clear();
@@ -378,11 +382,15 @@ impl Session {
         self.adopt_options();
     }
 
-    /// `SET @name = value`.
+    /// `SET @name = value`; the variable keeps the collation of a text that has one of its own.
     ///
     /// # Errors
     /// 1041 at the account's memory limit.
-    pub fn set_user_variable(&mut self, name: &str, value: Value) -> Result<()> {
+    pub fn set_user_variable(
+        &mut self,
+        name: &str,
+        (value, collation): (Value, Option<freshet_schema::Collation>),
+    ) -> Result<()> {
         let bytes = |value: &Value| match value {
             Value::Text(text) => (USER_VARIABLE_BYTES + name.len() + text.len()) as u64,
             _ => (USER_VARIABLE_BYTES + name.len()) as u64,
@@ -390,6 +398,16 @@ impl Session {
         let before = self.user_variables.get(name).map_or(0, bytes);
         let kept = self.user_variables_kept.bytes() - before + bytes(&value);
         self.user_variables_kept.resize(kept)?;
+        match collation {
+            Some(collation) => {
+                let collations = Arc::make_mut(&mut self.user_collations);
+                collations.insert(name.to_owned(), collation);
+            }
+            None if self.user_collations.contains_key(name) => {
+                Arc::make_mut(&mut self.user_collations).remove(name);
+            }
+            None => {}
+        }
         Arc::make_mut(&mut self.user_variables).insert(name.to_owned(), value);
         Ok(())
     }

@@ -7,10 +7,13 @@ use arrow::datatypes::{DataType, Field, Schema};
 use freshet_base::{Result, bail};
 use freshet_query::RecordBatch;
 use freshet_query::assign::{AssignedColumn, Place};
+use freshet_query::coercibility::Strength;
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::Value;
+use freshet_schema::Collation;
 
 use crate::session::Session;
+use crate::variables;
 
 /// Columns whose values go to variables.
 pub struct Watched(Vec<WatchedColumn>);
@@ -18,6 +21,7 @@ pub struct Watched(Vec<WatchedColumn>);
 struct WatchedColumn {
     at: usize,
     variable: String,
+    collation: Option<Collation>,
     takes: Takes,
 }
 
@@ -31,7 +35,11 @@ enum Takes {
 impl Watched {
     /// # Errors
     /// 1235 for a count that does not begin with a whole number.
-    pub fn new(session: &Session, columns: Vec<AssignedColumn>, width: usize) -> Result<Self> {
+    pub fn new(
+        session: &Session,
+        columns: Vec<AssignedColumn>,
+        shown: &[ResultColumn],
+    ) -> Result<Self> {
         let column = |column: AssignedColumn| {
             let takes = match column.step {
                 None => Takes::Last(None),
@@ -39,9 +47,10 @@ impl Watched {
             };
             let at = match column.place {
                 Place::FromStart(at) => at,
-                Place::FromEnd(at) => width - 1 - at,
+                Place::FromEnd(at) => shown.len() - 1 - at,
             };
-            Ok(WatchedColumn { at, variable: column.variable, takes })
+            let collation = kept_collation(session, &shown[at]);
+            Ok(WatchedColumn { at, variable: column.variable, collation, takes })
         };
         columns.into_iter().map(column).collect::<Result<_>>().map(Self)
     }
@@ -79,7 +88,7 @@ impl Watched {
                 Takes::Count { now, .. } => now.map(Value::Int),
             };
             if let Some(value) = value {
-                session.set_user_variable(&column.variable, value)?;
+                session.set_user_variable(&column.variable, (value, column.collation))?;
             }
         }
         Ok(())
@@ -129,6 +138,24 @@ fn counted(
     match RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays) {
         Ok(batch) => Ok(batch),
         Err(error) => bail!(Internal, "a count does not fit its column: {error}"),
+    }
+}
+
+/// The collation that a variable keeps of a column; `None` for that of literals, and for what is no
+/// text.
+pub fn kept_collation(session: &Session, column: &ResultColumn) -> Option<Collation> {
+    match column.derived {
+        Some(derived) if derived.strength >= Strength::Coercible => {
+            let id = variables::find("collation_connection");
+            let of_literals = match id.map(|id| id.of(&session.variables)) {
+                Some(Value::Text(name)) => Collation::standing_for(name),
+                _ => None,
+            };
+            Some(derived.collation)
+                .filter(|known| *known != of_literals.unwrap_or(Collation::Utf8mb4Bin))
+        }
+        Some(derived) => Some(derived.collation),
+        None => column.is_bytes().then_some(Collation::Binary),
     }
 }
 

@@ -10,7 +10,7 @@ use freshet_schema::Collation;
 use crate::coercibility::{Derived, Strength};
 use crate::convert::is_text;
 use crate::error::external;
-use crate::functions::collate::COLLATE;
+use crate::functions::collate::{COLLATE, COLLATED};
 use crate::functions::meaning::is_json;
 
 /// What the expressions of a node refer to.
@@ -116,13 +116,18 @@ impl Scope<'_> {
         let args = call.args.iter().collect::<Vec<_>>();
         let count = args.len();
         match name {
-            COLLATE => {
+            COLLATE | COLLATED => {
                 let name = match &args[1] {
                     Expr::Literal(name, _) => name.try_as_str().flatten().unwrap_or_default(),
                     _ => "",
                 };
-                let collation = Collation::standing_for(name).unwrap_or(Collation::Utf8mb4Bin);
-                Ok(Derived { collation, strength: Strength::Explicit })
+                let collation = match name == Collation::Binary.name() {
+                    true => Collation::Binary,
+                    false => Collation::standing_for(name).unwrap_or(Collation::Utf8mb4Bin),
+                };
+                let is_said = call.func.name() == COLLATE;
+                let strength = if is_said { Strength::Explicit } else { Strength::Implicit };
+                Ok(Derived { collation, strength })
             }
             "mysql_case" => {
                 let results = args.into_iter().enumerate();

@@ -21,6 +21,8 @@ use crate::evaluation::Evaluation;
 
 /// `text COLLATE name`: the text, whose collation is known to who has planned the comparison.
 pub const COLLATE: &str = "mysql_collate";
+/// The same for a text that has its collation as a column has.
+pub const COLLATED: &str = "mysql_collated";
 /// COLLATION(text), which is known where it is planned.
 pub const COLLATION_OF: &str = "mysql_collation";
 /// COERCIBILITY(text), likewise.
@@ -269,17 +271,21 @@ pub fn weights_of(collation: Collation, texts: &ArrayRef) -> Result<ArrayRef> {
 }
 
 pub fn all() -> Vec<ScalarUDF> {
-    let property = |name, ty| Udf::scalar(name, (1, 1), Volatility::Immutable, Property { ty });
-    vec![
+    let collate = |name| {
         TypeDependent::udf(
-            COLLATE,
+            name,
             (2, 2),
             |types| Ok(if is_text(&types[0]) { types[0].clone() } else { DataType::Utf8View }),
             |mut args, types| {
                 let wanted = if is_text(&types[0]) { &types[0] } else { &DataType::Utf8View };
                 Ok(converted(args.remove(0), &types[0], wanted))
             },
-        ),
+        )
+    };
+    let property = |name, ty| Udf::scalar(name, (1, 1), Volatility::Immutable, Property { ty });
+    vec![
+        collate(COLLATE),
+        collate(COLLATED),
         property(COLLATION_OF, DataType::Utf8View),
         property(COERCIBILITY_OF, DataType::Int64),
     ]

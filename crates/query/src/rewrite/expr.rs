@@ -10,6 +10,7 @@ use super::values::{
     binary, call, case, double, int, is_short, literal, lower, not, null, of_variable, take, text,
 };
 use super::{Rewriter, function, interval, tuple};
+use crate::functions::collate::COLLATED;
 use crate::session::Scope;
 use crate::syntax::hex_of_bits;
 
@@ -139,7 +140,12 @@ impl Rewriter<'_> {
         let first = &idents[0].value;
         let Some(system) = first.strip_prefix("@@") else {
             let name = first[1..].trim_matches(['`', '\'', '"']);
-            return Ok(of_variable(self.session.variables.user(&name.to_lowercase())));
+            let (name, variables) = (name.to_lowercase(), self.session.variables);
+            let value = of_variable(variables.user(&name));
+            return Ok(match variables.user_collation(&name) {
+                None => value,
+                Some(collation) => call(COLLATED, vec![value, text(collation.name())]),
+            });
         };
         let (scope, name) = match idents {
             [_] => (Scope::Any, system),

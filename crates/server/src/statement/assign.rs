@@ -22,13 +22,13 @@ pub async fn select(
 ) -> Result<Reply> {
     let taken = assign::taken(select, items)?;
     for (variable, value) in &taken.before {
-        let value = query::value(session, value, parameters.clone()).await?;
+        let value = query::variable(session, value, parameters.clone()).await?;
         session.set_user_variable(variable, value)?;
     }
     let reply = query::select(session, &taken.query, items, parameters).await?;
     match reply {
         Reply::Stream(columns, rows, None) if !taken.columns.is_empty() => {
-            let watched = Watched::new(session, taken.columns, columns.len())?;
+            let watched = Watched::new(session, taken.columns, &columns)?;
             Ok(Reply::Stream(columns, rows, Some(watched)))
         }
         reply => Ok(reply),

@@ -17,8 +17,8 @@ use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
-use freshet_schema::ColumnType;
 use freshet_schema::value::instant_literal;
+use freshet_schema::{Collation, ColumnType};
 
 use super::{insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
@@ -295,7 +295,12 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
         ResultType::Blob | ResultType::VarString | ResultType::Null => ColumnType::Text,
     };
     let nullable = column.flags & flags::NOT_NULL == 0;
-    ColumnSpec { nullable, ..ColumnSpec::new(&column.name, ty) }
+    let collation = column.derived.filter(|_| ty.is_text() && ty != ColumnType::Json);
+    let collation = collation.map(|derived| match derived.collation {
+        Collation::Binary => Collation::Utf8mb4Bin,
+        collation => collation,
+    });
+    ColumnSpec { nullable, collation, ..ColumnSpec::new(&column.name, ty) }
 }
 
 async fn drop_tables(

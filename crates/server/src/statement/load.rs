@@ -227,7 +227,7 @@ async fn finish(
 ) -> Result<Reply> {
     for (name, value) in tally.variables {
         let text = |text: Vec<u8>| Value::Text(String::from_utf8_lossy(&text).into_owned());
-        session.set_user_variable(&name, value.map_or(Value::Null, text))?;
+        session.set_user_variable(&name, (value.map_or(Value::Null, text), None))?;
     }
     let (mut deleted, mut skipped) = (0, tally.warnings.filtered);
     warn(session, target, tally.taken, tally.warnings)?;

@@ -13,6 +13,7 @@ use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Constant, Scalar, Select};
 use freshet_query::{DataType, Parameter, RecordBatch, parameters};
+use freshet_schema::Collation;
 use freshet_wire::Param;
 
 use crate::accounts::SessionMemory;
@@ -24,7 +25,7 @@ use crate::reader::{GivenRows, Reader};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::settings::StatementDeadline;
-use crate::watched::cell_value;
+use crate::watched::{cell_value, kept_collation};
 
 /// Expressions that are evaluated in one query.
 const TOGETHER: usize = 256;
@@ -130,8 +131,10 @@ pub async fn select_into(
         session.diagnostics.push("Warning", 1329, message.to_owned());
         return Ok(Reply::done());
     };
-    for (name, cells) in variables.iter().zip(Cells::of(&batch, &columns)?) {
-        session.set_user_variable(name, cell_value(&cells, 0))?;
+    let cells = Cells::of(&batch, &columns)?;
+    for ((name, column), cells) in variables.iter().zip(&columns).zip(&cells) {
+        let collation = kept_collation(session, column);
+        session.set_user_variable(name, (cell_value(cells, 0), collation))?;
     }
     Ok(Reply::Done { affected: 1 })
 }
@@ -254,25 +257,11 @@ pub async fn live_rows(session: &mut Session, table: TableId) -> Result<u64> {
     bounded(session, reader.live_rows(table)).await
 }
 
-/// Evaluates expressions outside of a query; each is a column of one row.
+/// Evaluates expressions outside of a query; each is a column of one row. Returns warnings instead
+/// of recording them in the session.
 ///
 /// # Errors
 /// Those of planning and executing.
-pub async fn evaluate(
-    session: &mut Session,
-    exprs: Vec<Scalar>,
-    parameters: Vec<Parameter>,
-) -> Result<Vec<Cells>> {
-    let losses = Losses::default();
-    let (cells, warnings) = evaluate_apart(session, exprs, parameters, losses).await?;
-    session.diagnostics.evaluated(warnings);
-    Ok(cells)
-}
-
-/// As [`evaluate`], and returns warnings instead of recording them in the session.
-///
-/// # Errors
-/// As [`evaluate`].
 pub async fn evaluate_apart(
     session: &mut Session,
     exprs: Vec<Scalar>,
@@ -301,17 +290,36 @@ pub async fn evaluate_apart(
 /// The value of one expression, for a variable.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// As [`evaluate_apart`].
 pub async fn value(
     session: &mut Session,
     expr: &Scalar,
     parameters: Vec<Parameter>,
 ) -> Result<Value> {
+    Ok(variable(session, expr, parameters).await?.0)
+}
+
+/// As [`value`], with the collation that a user variable keeps.
+///
+/// # Errors
+/// As [`evaluate_apart`].
+pub async fn variable(
+    session: &mut Session,
+    expr: &Scalar,
+    parameters: Vec<Parameter>,
+) -> Result<(Value, Option<Collation>)> {
     if let Some(value) = literal(expr) {
-        return Ok(value);
+        return Ok((value, None));
     }
-    let cells = evaluate(session, vec![expr.clone()], parameters).await?;
-    Ok(cell_value(&cells[0], 0))
+    let select = Select::of(vec![expr.clone()]);
+    let (columns, mut rows) = run(session, &select, parameters, Losses::default()).await?;
+    let batches = bounded(session, rows.collect()).await?;
+    session.diagnostics.evaluated(rows.warnings());
+    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+        bail!(Unknown, "an expression gave no value");
+    };
+    let collation = kept_collation(session, &columns[0]);
+    Ok((cell_value(&Cells::of(batch, &columns)?[0], 0), collation))
 }
 
 /// The value of a literal, which needs no planning.

@@ -46,8 +46,8 @@ async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
         }
         SetTarget::User(name) => {
             let value = match &assignment.value {
-                Some(expr) => query::value(session, expr, Vec::new()).await?,
-                None => Value::Null,
+                Some(expr) => query::variable(session, expr, Vec::new()).await?,
+                None => (Value::Null, None),
             };
             session.set_user_variable(name, value)
         }
