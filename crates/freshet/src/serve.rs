@@ -186,6 +186,7 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
         load_patience: config.load_patience,
         compaction: config.compaction,
         orphan_grace: config.orphan_grace,
+        recycle_bin_keep: config.recycle_bin_keep,
         labels: LabelLimits {
             keep: config.label_keep,
             keep_streaming: config.label_keep_streaming,

@@ -341,7 +341,7 @@ impl Appender {
         txn: TxnId,
         size: JoinSize,
     ) -> Result<Joined> {
-        if group.log().is_dropped() {
+        if group.is_gone() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", table.name());
         }
         match mode {
@@ -558,7 +558,7 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
     for (part, layout) in parts.iter().zip(layouts) {
         let group = part.table.lock();
         let log = group.log();
-        if log.is_dropped() {
+        if group.is_gone() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
         check_cut(&part.table, part.looked_up)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, Result, TableId};
+use freshet_schema::Table;
 
 use crate::ddl::Ddl;
 use crate::recycle::Recycler;
@@ -18,7 +19,8 @@ pub(crate) fn begin(term: &Arc<Term>, recycler: Arc<Recycler>, ddl: Arc<Ddl>) {
     let store = Arc::clone(&term.store);
     // None is of this term, since a CREATE waits for its record.
     let catalog = term.store.meta().catalog();
-    let left = catalog.tables().filter(|table| table.unlisted).map(|table| table.id);
+    let is_left = |table: &&Arc<Table>| table.unlisted && table.dropped_micros.is_none();
+    let left = catalog.tables().filter(is_left).map(|table| table.id);
     let left = left.collect::<Vec<TableId>>();
     let begin = async move {
         let _appends = appends;

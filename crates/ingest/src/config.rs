@@ -49,6 +49,8 @@ pub struct EngineConfig {
     pub orphan_grace: Duration,
     /// How long and how many labels are kept.
     pub labels: LabelLimits,
+    /// How long dropped tables can be recovered; 0 drops them at once.
+    pub recycle_bin_keep: Duration,
 }
 
 impl EngineConfig {
@@ -81,6 +83,7 @@ impl EngineConfig {
             compaction: true,
             orphan_grace: Duration::from_secs(600),
             labels: LabelLimits::default(),
+            recycle_bin_keep: Duration::ZERO,
         }
     }
 }

@@ -113,6 +113,8 @@ pub struct GroupCommit {
     open: Option<OpenGroup>,
     /// Waiters for the end of a group; they receive the LSN of that end.
     waiting: Vec<(TxnId, oneshot::Sender<Lsn>)>,
+    /// Whether the table is in the recycle bin: nobody loads into it.
+    in_bin: bool,
 }
 
 /// The result of [`GroupCommit::join`].
@@ -156,7 +158,17 @@ impl GroupCommit {
     /// Starts without an open group.
     pub fn new(log: TableLog, is_keyed: bool) -> Self {
         assert_eq!(log.open(), None, "a table has no group before its first record");
-        Self { log, is_keyed, open: None, waiting: Vec::new() }
+        Self { log, is_keyed, open: None, waiting: Vec::new(), in_bin: false }
+    }
+
+    /// Whether it takes no rows, since it is dropped, for good or into the recycle bin.
+    pub fn is_gone(&self) -> bool {
+        self.in_bin || self.log.is_dropped()
+    }
+
+    /// Puts the table into the recycle bin, or takes it out.
+    pub fn set_in_bin(&mut self, in_bin: bool) {
+        self.in_bin = in_bin;
     }
 
     /// The state of the table according to the log.

@@ -48,7 +48,7 @@ impl LargeLoad {
         // memory the table holds.
         table.check_flushes()?;
         let group = table.lock();
-        if group.log().is_dropped() {
+        if group.is_gone() {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
         }
         Ok(Self {

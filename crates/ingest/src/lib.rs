@@ -24,6 +24,7 @@
 mod admit;
 mod append;
 mod begin;
+mod bin;
 mod buffer;
 mod change;
 pub mod check;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
-use freshet_meta::{IdEnds, MetaEvent, disk};
+use freshet_meta::{Definition, IdEnds, MetaEvent, disk};
 use freshet_schema::Table;
 use freshet_storage::fold::{Barrier, Event};
 use freshet_wal::Room;
@@ -172,6 +172,14 @@ impl Settler {
                 bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
             }
             states.iter().for_each(|state| state.note_event(lsn));
+            let in_bin = match &event {
+                MetaEvent::Define { change: Definition::Dropped { .. }, .. } => Some(true),
+                MetaEvent::Define { change: Definition::Recovered(_), .. } => Some(false),
+                _ => None,
+            };
+            if let Some(in_bin) = in_bin {
+                states.iter().for_each(|state| state.lock().set_in_bin(in_bin));
+            }
             ids.iter().for_each(|id| record::write_metadata_stamp(stamp, *id));
             Ok(self.settle_later(lsn, event, None, file))
         })?;

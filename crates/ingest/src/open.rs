@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::admit::Admission;
 use crate::append::Appender;
 use crate::begin::begin;
+use crate::bin::{self, Emptier};
 use crate::check::unreadable;
 use crate::compact::Compactor;
 use crate::config::EngineConfig;
@@ -85,6 +86,7 @@ impl Engine {
         }
         let replayed = replay.finish();
         truncate_lost(&engine.store).await?;
+        bin::close(&engine.store);
         step(&engine.store.world, "recovery-log-replayed")?;
         engine.settler.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
@@ -149,6 +151,7 @@ impl Engine {
             recycler,
             prepared: Arc::clone(&prepared),
             follower: Follower::new(Arc::clone(&store), Arc::clone(&ddl)),
+            emptier: Emptier::new(Arc::clone(&store), Arc::clone(&ddl)),
         });
         Ok(Self {
             store,

@@ -150,7 +150,9 @@ impl Ddl {
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
         // Its record may have settled after its statement was given up.
-        let is_unlisted = catalog.table_by_id(id).is_some_and(|table| table.unlisted);
+        let is_unlisted = catalog
+            .table_by_id(id)
+            .is_some_and(|table| table.unlisted && table.dropped_micros.is_none());
         let Some(state) = self.store.tables.state(id).filter(|_| is_unlisted) else {
             return Ok(());
         };

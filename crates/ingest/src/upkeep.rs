@@ -17,6 +17,7 @@ use freshet_storage::resolver::Resolver;
 
 use crate::admit::Admission;
 use crate::append::Appender;
+use crate::bin::Emptier;
 use crate::compact::Compactor;
 use crate::flush::Flusher;
 use crate::follow::Follower;
@@ -55,6 +56,7 @@ pub(crate) struct Upkeep {
     pub recycler: Arc<Recycler>,
     pub prepared: Arc<PreparedLoads>,
     pub follower: Follower,
+    pub emptier: Emptier,
 }
 
 impl Upkeep {
@@ -70,6 +72,7 @@ impl Upkeep {
                 self.compactor.plan();
                 self.prepared.abort_expired();
                 self.follower.plan();
+                self.emptier.plan();
             }
             self.resolve();
             self.sweeper.plan();
@@ -95,6 +98,7 @@ impl Upkeep {
         let kept =
             self.recycler.jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
         let kept = kept || self.prepared.is_busy() || self.follower.is_busy();
+        let kept = kept || self.emptier.is_busy();
         kept || resolves || self.store.disk.is_busy() || appends
     }
 

@@ -173,6 +173,7 @@ impl Meta {
             created_micros: self.clock.0.wall_micros(),
             collation: planned.collation,
             unlisted: false,
+            dropped_micros: None,
             sequence: None,
         })
     }

@@ -359,7 +359,18 @@ impl Fold {
         match change {
             Definition::Name(name) if self.is_free(table, name) => next = renamed(table, name),
             Definition::Listed if self.is_free(table, &table.name) => next.unlisted = false,
-            Definition::Name(_) | Definition::Listed => return false,
+            Definition::Recovered(name)
+                if table.dropped_micros.is_some() && self.is_free(table, name) =>
+            {
+                next = Table { unlisted: false, dropped_micros: None, ..renamed(table, name) };
+            }
+            Definition::Dropped { at_micros } if !table.unlisted => {
+                (next.unlisted, next.dropped_micros) = (true, Some(*at_micros));
+            }
+            Definition::Name(_)
+            | Definition::Listed
+            | Definition::Recovered(_)
+            | Definition::Dropped { .. } => return false,
             Definition::Properties(properties) => next.properties = properties.clone(),
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
@@ -460,7 +471,9 @@ impl Fold {
             MetaEvent::Define { table, change } => {
                 let table = self.catalog.table_by_id(*table);
                 table.and_then(|table| match change {
-                    Definition::Name(name) => self.holder(table, name),
+                    Definition::Name(name) | Definition::Recovered(name) => {
+                        self.holder(table, name)
+                    }
                     Definition::Listed => self.holder(table, &table.name),
                     _ => None,
                 })

@@ -18,6 +18,7 @@ mod alter;
 mod alter_keys;
 mod authorize;
 mod ballast;
+mod bin;
 mod catalog;
 mod checkpoint;
 mod checks;

@@ -3,6 +3,7 @@
 
 mod admin;
 mod alter;
+mod bin;
 mod change;
 mod constraint;
 mod create;
@@ -41,6 +42,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 pub use admin::CancelLoad;
 pub use alter::AlterAction;
+pub use bin::BinStatement;
 pub use create::CreateTable;
 use cursor::{Cursor, Source, refuse};
 use dialect::MySql;
@@ -113,6 +115,8 @@ pub enum Statement {
         if_exists: bool,
         /// TEMPORARY: no others.
         temporary: bool,
+        /// FORCE: not into the recycle bin.
+        force: bool,
     },
     CreateView(Box<CreateView>),
     DropViews {
@@ -182,6 +186,7 @@ pub enum Statement {
     Deallocate(String),
     /// CANCEL LOAD.
     CancelLoad(CancelLoad),
+    Bin(BinStatement),
     /// CANCEL ALTER TABLE COLUMN FROM a table.
     CancelAlter(TableName),
     /// ADMIN SET FRONTEND CONFIG.
@@ -337,7 +342,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     match word.as_str() {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
-        "MERGE" | "CALL" | "HANDLER" | "XA" | "RECOVER" | "EXPORT" | "BACKUP" | "RESTORE" => {
+        "MERGE" | "CALL" | "HANDLER" | "XA" | "EXPORT" | "BACKUP" | "RESTORE" => {
             return Err(refuse(&word));
         }
         _ => {}
@@ -351,6 +356,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "UPDATE" => change::update(cursor),
         "DELETE" => change::delete(cursor),
         "CREATE" => create(cursor),
+        "DROP" if cursor.words("CATALOG RECYCLE BIN") => bin::drop(cursor).map(Statement::Bin),
         "DROP" => drop(cursor),
         "TRUNCATE" => partition::truncate(cursor),
         "ALTER" => alter(cursor),
@@ -363,6 +369,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "ADMIN" => admin::admin(cursor),
         "CANCEL" => admin::cancel(cursor),
         "CLEAN" => admin::clean(cursor),
+        "RECOVER" => bin::recover(cursor).map(Statement::Bin),
         "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
         "GRANT" if roles::follow(cursor) => roles::grant(cursor).map(role_statement),
         "REVOKE" if roles::follow(cursor) => roles::revoke(cursor).map(role_statement),
@@ -470,8 +477,8 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("TABLE") || cursor.words("TABLES") {
         let if_exists = cursor.words("IF EXISTS");
         let tables = cursor.list(Cursor::table)?;
-        cursor.one_of(&["FORCE", "RESTRICT", "CASCADE"]);
-        return Ok(Statement::DropTable { tables, if_exists, temporary });
+        let force = cursor.one_of(&["FORCE", "RESTRICT", "CASCADE"]) == Some("FORCE");
+        return Ok(Statement::DropTable { tables, if_exists, temporary, force });
     }
     if cursor.words("USER") {
         let if_exists = cursor.words("IF EXISTS");

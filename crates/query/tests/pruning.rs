@@ -164,6 +164,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         created_micros: 0,
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     })

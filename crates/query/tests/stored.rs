@@ -62,6 +62,7 @@ fn table() -> Arc<Table> {
         created_micros: 0,
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     })

@@ -484,6 +484,8 @@ pub struct Table {
     /// Whether CREATE TABLE AS SELECT is still filling it: it has no name yet, and is dropped at
     /// the next start if a crash leaves it so.
     pub unlisted: bool,
+    /// When it was dropped into the recycle bin, microseconds since 1970-01-01 UTC.
+    pub dropped_micros: Option<i64>,
     /// Of a sequence: it has no rows, and its counter has the numbers of the values.
     pub sequence: Option<Sequence>,
 }

@@ -1,6 +1,7 @@
 //! SHOW and DESCRIBE.
 
 mod alters;
+mod bin;
 mod catalog;
 pub mod config;
 mod dynamic;
@@ -136,6 +137,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Proc(path) => nodes::proc(session, path),
         ShowWhat::Config => config::listing(session),
         ShowWhat::Plain("SEQUENCES") => sequences::sequences(session),
+        ShowWhat::Plain("CATALOG RECYCLE BIN") => bin::listing(session),
         ShowWhat::Plain("BACKENDS") => Ok(nodes::backends(&session.shared)),
         ShowWhat::Plain("FRONTENDS") => Ok(nodes::frontends(&session.shared)),
         ShowWhat::Plain(what) => Ok(server::plain(what)),

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod alone;
 mod assign;
 mod assigned;
+mod bin;
 pub mod cells;
 mod change;
 mod changed;

@@ -2,6 +2,8 @@
 //! active and granted.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+#[path = "rights/bin.rs"]
+mod bin;
 #[path = "rights/columns.rs"]
 mod columns;
 mod common;
@@ -71,6 +73,7 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
         1142,
     ),
     (&["drop on d.n"], "drop table d.n", 1142),
+    (&["drop on d.n", "create on d.*"], "recover table d.n as back", 1142),
     (&["drop on d.t"], "truncate table d.t", 1142),
     (&["alter on d.t"], "alter table d.t add column z int", 1142),
     (&["create view on d.*", "select on d.t"], "create view d.v2 as select a from d.t", 1142),
@@ -100,7 +103,8 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
 
 #[test]
 fn every_kind_of_statement_takes_its_rights_by_a_role_as_by_the_account() {
-    let server = TestServer::start();
+    let keep = std::time::Duration::from_secs(3600);
+    let server = TestServer::sized(|config| config.recycle_bin_keep = keep);
     let mut root = server.database("d");
     root.run("create database e");
     root.run("create table t (a int, b int)");

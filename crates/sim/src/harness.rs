@@ -407,6 +407,9 @@ fn check_metadata(live: &Engine, replayed: &Engine) {
     }
 }
 
+/// How long dropped tables can be recovered.
+pub const KEEP: Duration = Duration::from_secs(60);
+
 /// Limits so small that a run of a second reaches all code paths.
 pub fn tiny_config() -> EngineConfig {
     let mut config = EngineConfig::new(STORE, ByteSize::kib(512));
@@ -419,5 +422,6 @@ pub fn tiny_config() -> EngineConfig {
     config.sorted_bytes_max = ByteSize::kib(16);
     config.load_patience = Duration::from_secs(5);
     config.orphan_grace = Duration::from_secs(2);
+    config.recycle_bin_keep = KEEP;
     config
 }

@@ -310,6 +310,7 @@ fn table(schema: TableSchema) -> Table {
         created_micros: 0,
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     }

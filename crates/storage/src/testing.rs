@@ -78,6 +78,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         created_micros: 0,
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     }

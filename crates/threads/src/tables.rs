@@ -68,6 +68,7 @@ fn table() -> Table {
         created_micros: 0,
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     }

@@ -77,7 +77,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
     change: Option<ChangeForm>,
 }
 
@@ -97,6 +97,10 @@ pub enum ChangeForm {
     Keys(KeysForm),
     #[prost(message, tag = "8")]
     Partitions(PartitionsForm),
+    #[prost(int64, tag = "9")]
+    Dropped(i64),
+    #[prost(string, tag = "10")]
+    Recovered(String),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -231,6 +235,8 @@ impl OnDisk for Definition {
         match self {
             Self::Name(name) => ChangeForm::Name(name.clone()),
             Self::Listed => ChangeForm::Listed(true),
+            Self::Dropped { at_micros } => ChangeForm::Dropped(*at_micros),
+            Self::Recovered(name) => ChangeForm::Recovered(name.clone()),
             Self::Properties(properties) => ChangeForm::Properties(properties.form()),
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
@@ -246,6 +252,8 @@ impl OnDisk for Definition {
                 ensure(listed, "a table is never taken out of the list")?;
                 Ok(Self::Listed)
             }
+            ChangeForm::Dropped(at_micros) => Ok(Self::Dropped { at_micros }),
+            ChangeForm::Recovered(name) => Ok(Self::Recovered(name)),
             ChangeForm::Properties(form) => Properties::from_form(form).map(Self::Properties),
             ChangeForm::Schema(form) => {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)

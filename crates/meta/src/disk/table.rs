@@ -59,6 +59,8 @@ pub struct TableForm {
     /// 0 in tables that are older than collations, which compare by bytes.
     #[prost(uint32, tag = "21")]
     collation: u32,
+    #[prost(int64, optional, tag = "23")]
+    dropped_micros: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -176,6 +178,7 @@ impl OnDisk for Table {
             comment: self.comment.clone(),
             created_micros: self.created_micros,
             unlisted: self.unlisted,
+            dropped_micros: self.dropped_micros,
             placement: self.placement.as_ref().map(Placement::form),
             sequence: self.sequence.as_ref().map(Sequence::form),
             partition_by: self.partition_by.as_ref().map(PartitionBy::form),
@@ -209,6 +212,7 @@ impl OnDisk for Table {
             comment: form.comment,
             created_micros: form.created_micros,
             unlisted: form.unlisted,
+            dropped_micros: form.dropped_micros,
             placement: form.placement.map(Placement::from_form).transpose()?,
             sequence: form.sequence.map(Sequence::from_form).transpose()?,
             partition_by: form.partition_by.map(PartitionBy::from_form).transpose()?,
@@ -221,6 +225,7 @@ impl OnDisk for Table {
 /// Checks what the parts of a table say of each other.
 fn check(table: &Table) -> Result<(), Unreadable> {
     let schema = table.schema();
+    ensure(table.unlisted || table.dropped_micros.is_none(), "it is dropped, and has its name")?;
     ensure(table.key_columns <= schema.columns.len(), "it has more key columns than columns")?;
     let has_key = match table.key_model {
         KeyModel::Duplicate => true,

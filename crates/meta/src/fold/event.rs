@@ -69,6 +69,10 @@ pub enum Definition {
     Name(String),
     /// A table created by CREATE TABLE AS SELECT appears under its name.
     Listed,
+    /// DROP TABLE into the recycle bin.
+    Dropped { at_micros: i64 },
+    /// RECOVER TABLE: it is listed under this name.
+    Recovered(String),
     /// SET.
     Properties(Properties),
     /// ALTER of columns: the next schema version.

@@ -27,6 +27,7 @@ const FIXED: [(&str, &str, &str); 5] = [
 
 fn all(shared: &Shared) -> Vec<Config> {
     let labels = shared.engine.config().labels;
+    let bin = shared.engine.config().recycle_bin_keep;
     let loads = &shared.settings.loads;
     let mut all = Vec::new();
     let mut is = |name, value: u64, setting| {
@@ -34,6 +35,7 @@ fn all(shared: &Shared) -> Vec<Config> {
     };
     is("label_keep_max_second", labels.keep.as_secs(), "label_keep");
     is("streaming_label_keep_max_second", labels.keep_streaming.as_secs(), "label_keep_streaming");
+    is("catalog_trash_expire_second", bin.as_secs(), "recycle_bin_keep");
     is("label_num_threshold", labels.finished_max as u64, "labels_max");
     is("max_running_txn_num_per_db", labels.running_max as u64, "labels_running_max");
     is("streaming_load_max_mb", loads.streaming_load_max_mb, "streaming_load_max_mb");

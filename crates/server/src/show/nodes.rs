@@ -74,7 +74,7 @@ pub fn data(session: &Session, of: Option<&TableName>) -> Result<Listing> {
 }
 
 /// Bytes as Doris writes them.
-fn readable(bytes: u64) -> String {
+pub fn readable(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "KB", "MB", "GB"] {
         if value < 1024.0 {

@@ -202,19 +202,6 @@ const EMPTY: &[(&[&str], &[&str])] = &[
     (&["BINARY LOGS", "MASTER LOGS"], &["Log_name", "File_size"]),
     (&["SLAVE STATUS", "REPLICA STATUS"], &["Slave_IO_State", "Master_Host"]),
     (&["PROFILES"], &["Query_ID", "Duration", "Query"]),
-    (
-        &["CATALOG RECYCLE BIN"],
-        &[
-            "Type",
-            "Name",
-            "DbId",
-            "TableId",
-            "PartitionId",
-            "DropTime",
-            "DataSize",
-            "RemoteDataSize",
-        ],
-    ),
     (&["VIEWS"], &["Name"]),
     (&["FUNCTIONS"], &["Function Name"]),
 ];

@@ -20,7 +20,7 @@ use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
 use freshet_schema::{Collation, ColumnType};
 
-use super::{insert, query, sequence, shield};
+use super::{bin, insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
@@ -56,9 +56,10 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             Ok(Reply::done())
         }
         Statement::CreateTable(create) => create_table(session, create).await,
-        Statement::DropTable { tables, if_exists, temporary } => {
-            drop_tables(session, tables, *if_exists, *temporary).await
+        Statement::DropTable { tables, if_exists, temporary, force } => {
+            drop_tables(session, tables, (*if_exists, *temporary, *force)).await
         }
+        Statement::Bin(statement) => bin::run(session, statement).await,
         Statement::Truncate(tables) => {
             let ids = tables.iter().map(|table| table_id(session, table, Privilege::Drop));
             let mut ids = ids.collect::<Result<Vec<_>>>()?;
@@ -306,8 +307,7 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
 async fn drop_tables(
     session: &mut Session,
     tables: &[TableName],
-    if_exists: bool,
-    temporary: bool,
+    (if_exists, temporary, force): (bool, bool, bool),
 ) -> Result<Reply> {
     for table in tables {
         let database = session.database_of(table.database.as_deref())?;
@@ -336,7 +336,12 @@ async fn drop_tables(
             session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
             continue;
         }
-        let dropped = async move { engine.ddl().drop_table(&database, &name, if_exists).await };
+        let dropped = async move {
+            match force {
+                true => engine.ddl().drop_table(&database, &name, if_exists).await,
+                false => engine.ddl().bin_table(&database, &name, if_exists).await,
+            }
+        };
         if !shield(session, dropped).await? {
             session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
         }

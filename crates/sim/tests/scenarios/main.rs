@@ -1,6 +1,7 @@
 //! Scenarios: sequences of events from the design documents, lack of space, and damage on the disk.
 #![allow(clippy::unwrap_used)]
 
+mod bin;
 mod damage;
 mod ddl;
 mod definitions;

@@ -90,6 +90,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         created_micros: 0,
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     })

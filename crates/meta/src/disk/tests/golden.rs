@@ -160,6 +160,7 @@ pub(super) fn sample_table() -> Table {
         created_micros: 1_700_000_000_000_000,
         collation: Collation::Utf8mb4Bin,
         unlisted: true,
+        dropped_micros: None,
         sequence: None,
         placement: None,
     }
@@ -376,6 +377,8 @@ fn definitions() {
     let define = |change| MetaEvent::Define { table: TableId(7), change };
     has_bytes(&define(Definition::Name("u".to_owned())), "01 2205 0807 120175");
     has_bytes(&define(Definition::Listed), "01 2204 0807 1801");
+    has_bytes(&define(Definition::Dropped { at_micros: 5 }), "01 2204 0807 4805");
+    has_bytes(&define(Definition::Recovered("u".to_owned())), "01 2205 0807 520175");
     has_bytes(
         &define(Definition::Properties(Properties::default())),
         "0122100807220c08904e108080802018012001",

@@ -232,6 +232,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             comment,
             created_micros,
             unlisted,
+            dropped_micros: (unlisted && id % 2 == 0).then_some(created_micros),
             placement,
             sequence: None,
         }
@@ -335,6 +336,8 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
     let change = prop_oneof![
         text().prop_map(Definition::Name),
         Just(Definition::Listed),
+        any::<i64>().prop_map(|at_micros| Definition::Dropped { at_micros }),
+        text().prop_map(Definition::Recovered),
         properties().prop_map(Definition::Properties),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),

@@ -1,0 +1,157 @@
+//! The recycle bin: DROP TABLE without FORCE takes a table out of the list, and leaves it whole. It
+//! can be recovered until its time is over (`recycle_bin_keep`); then it is dropped like any
+//! other. While the disk is full nothing is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::{Error, ErrorCode, Result, TableId};
+use freshet_meta::{Definition, MetaEvent};
+use freshet_schema::Table;
+use parking_lot::Mutex;
+
+use crate::ddl::Ddl;
+use crate::job::Job;
+use crate::record::BarrierBody;
+use crate::store::Store;
+
+/// How often tables are looked for whose time is over.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+impl Ddl {
+    /// Drops a table into the recycle bin. Returns whether it existed; an error if not, unless IF
+    /// EXISTS was given. It is dropped for good if the bin keeps nothing, or the log or the disk is
+    /// full.
+    ///
+    /// # Errors
+    /// `TableDropMissing`, and those of the log.
+    pub async fn bin_table(&self, database: &str, name: &str, if_exists: bool) -> Result<bool> {
+        self.term.begun().await?;
+        if self.store.config.recycle_bin_keep.is_zero() {
+            return self.drop_table(database, name, if_exists).await;
+        }
+        let room = match self.room_of_definition().await {
+            Err(error) if is_full(&error) => {
+                return self.drop_table(database, name, if_exists).await;
+            }
+            room => room?,
+        };
+        let _names = self.lock_names().await;
+        let catalog = self.store.meta().catalog();
+        let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {
+            return Ok(false);
+        };
+        let at_micros = self.store.clock().wall_micros();
+        let change = Definition::Dropped { at_micros };
+        let event = MetaEvent::Define { table: table.id, change };
+        self.settler.define_tables(&self.states_of(&[table.id])?, event, room).await?;
+        Ok(true)
+    }
+
+    /// Brings a table back from the recycle bin, under `new_name` or its own.
+    ///
+    /// # Errors
+    /// 1049 and 1051 for what is not there, 1050 if the name is taken, 1103 if it is invalid.
+    pub async fn recover_table(
+        &self,
+        (database, name): (&str, &str),
+        id: Option<TableId>,
+        new_name: Option<&str>,
+    ) -> Result<()> {
+        let room = self.room_of_definition().await?;
+        let _names = self.lock_names().await;
+        let catalog = self.store.meta().catalog();
+        let table = catalog.table_in_bin(database, name, id)?.id;
+        let new_name = new_name.unwrap_or(name);
+        catalog.check_name(table, new_name)?;
+        let change = Definition::Recovered(new_name.to_owned());
+        let event = MetaEvent::Define { table, change };
+        self.settler.define_tables(&self.states_of(&[table])?, event, room).await
+    }
+
+    /// Drops a table of the recycle bin for good. Returns whether it was there.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub async fn drop_from_bin(&self, id: TableId) -> Result<bool> {
+        self.term.begun().await?;
+        let _names = self.lock_names().await;
+        let catalog = self.store.meta().catalog();
+        // It may have been recovered, or dropped with its database.
+        let is_there = catalog.bin().any(|table| table.id == id);
+        let Some(state) = self.store.tables.state(id).filter(|_| is_there) else {
+            return Ok(false);
+        };
+        self.barrier(BarrierBody::Drop, &[state]).await?;
+        Ok(true)
+    }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::OutOfRoom | ErrorCode::DiskFull)
+}
+
+/// Refuses loads into the tables of the bin, as their drop did before the start.
+pub(crate) fn close(store: &Store) {
+    let catalog = store.meta().catalog();
+    let states = catalog.bin().filter_map(|table| store.tables.state(table.id));
+    states.for_each(|state| state.lock().set_in_bin(true));
+}
+
+/// Drops the tables of the recycle bin whose time is over.
+pub(crate) struct Emptier {
+    store: Arc<Store>,
+    ddl: Arc<Ddl>,
+    /// When it looks next.
+    due: Mutex<Duration>,
+    job: Job,
+}
+
+impl Emptier {
+    pub fn new(store: Arc<Store>, ddl: Arc<Ddl>) -> Self {
+        Self { store, ddl, due: Mutex::default(), job: Job::default() }
+    }
+
+    /// Begins to drop tables, if it is time.
+    pub fn plan(&self) {
+        let now = self.store.clock().now();
+        if *self.due.lock() > now {
+            return;
+        }
+        *self.due.lock() = now + INTERVAL;
+        let over = self.over();
+        let Some(running) = (!over.is_empty()).then(|| self.job.begin()).flatten() else {
+            return;
+        };
+        let ddl = Arc::clone(&self.ddl);
+        let empty = async move {
+            for table in over {
+                if let Err(error) = ddl.drop_from_bin(table).await {
+                    tracing::warn!(%table, %error, "a table stays in the recycle bin for now");
+                }
+            }
+            drop(running);
+        };
+        self.store.pool().spawn("recycle bin", Box::pin(empty));
+    }
+
+    /// The tables whose time is over; all of them while the disk is full.
+    fn over(&self) -> Vec<TableId> {
+        let catalog = self.store.tables.catalog();
+        let keep = self.store.config.recycle_bin_keep.as_micros();
+        let keep = i64::try_from(keep).unwrap_or(i64::MAX);
+        let least = self.store.clock().wall_micros().saturating_sub(keep);
+        let is_over = |table: &&Arc<Table>| table.dropped_micros.is_some_and(|at| at <= least);
+        let mut over = catalog.bin().filter(is_over).map(|table| table.id).collect::<Vec<_>>();
+        if over.is_empty() && catalog.bin().next().is_some() && self.store.disk.may_grow().is_err()
+        {
+            over = catalog.bin().map(|table| table.id).collect();
+            tracing::warn!(tables = over.len(), "the disk is full: the recycle bin is emptied");
+        }
+        over
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.job.is_running()
+    }
+}

@@ -1,0 +1,45 @@
+//! SHOW CATALOG RECYCLE BIN.
+
+use freshet_base::Result;
+use freshet_meta::may_see_table;
+
+use super::listing::{Listing, instant, some};
+use crate::session::Session;
+
+/// The tables in the recycle bin that the user may see, the newest first.
+///
+/// # Errors
+/// Those of a snapshot.
+pub fn listing(session: &Session) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "Type",
+        "Name",
+        "#DbId",
+        "#TableId",
+        "#PartitionId",
+        "DropTime",
+        "DataSize",
+        "RemoteDataSize",
+    ]);
+    let snapshot = session.shared.engine.snapshot(session.settings.freshness);
+    let catalog = session.shared.engine.catalog();
+    let actor = session.client.actor();
+    let is_seen = |database: &str, name: &str| may_see_table(&catalog, actor, database, name);
+    let mut tables = catalog.bin().collect::<Vec<_>>();
+    tables.retain(|table| is_seen(catalog.database_name(table), &table.name));
+    tables.sort_by_key(|table| std::cmp::Reverse((table.dropped_micros, table.id)));
+    for table in tables {
+        let bytes = snapshot.table(table.id)?.map_or(0, |read| read.bytes());
+        listing.push([
+            some("Table"),
+            some(&table.name),
+            some(table.db),
+            some(table.id),
+            None,
+            table.dropped_micros.map(instant),
+            some(super::nodes::readable(bytes)),
+            some(super::nodes::readable(0)),
+        ]);
+    }
+    Ok(listing)
+}

@@ -1,0 +1,50 @@
+//! RECOVER TABLE, and DROP of a table in the recycle bin.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, TableId, bail};
+use freshet_meta::{Object, Privilege};
+use freshet_query::parser::BinStatement;
+
+use super::shield;
+use crate::reply::Reply;
+use crate::session::Session;
+
+/// Runs such a statement.
+///
+/// # Errors
+/// Missing privileges, unknown names, a name that is taken.
+pub async fn run(session: &Session, statement: &BinStatement) -> Result<Reply> {
+    let engine = Arc::clone(&session.shared.engine);
+    match statement {
+        BinStatement::Recover { table, id, new_name } => {
+            let database = session.database_of(table.database.as_deref())?.to_owned();
+            let shown = new_name.as_ref().unwrap_or(&table.table);
+            // Who recovers it could as well have dropped it, and gets it under another name.
+            session.authorize(Privilege::Drop, Object::Table(&database, &table.table))?;
+            session.authorize(Privilege::Create, Object::Table(&database, shown))?;
+            let (name, id, new_name) = (table.table.clone(), id.map(TableId), new_name.clone());
+            let recovered = async move {
+                engine.ddl().recover_table((&database, &name), id, new_name.as_deref()).await
+            };
+            shield(session, recovered).await?;
+        }
+        BinStatement::Drop { id } => {
+            let id = TableId(*id);
+            let catalog = engine.catalog();
+            let unknown = || format!("Unknown table {id} in the recycle bin");
+            let Some(table) = catalog.bin().find(|table| table.id == id) else {
+                bail!(TableDropMissing, "{}", unknown());
+            };
+            let database = catalog.database_name(table).to_owned();
+            // Names of tables that the user must not see are not told.
+            if session.authorize(Privilege::Drop, Object::Table(&database, &table.name)).is_err() {
+                bail!(TableDropMissing, "{}", unknown());
+            }
+            if !shield(session, async move { engine.ddl().drop_from_bin(id).await }).await? {
+                bail!(TableDropMissing, "{}", unknown());
+            }
+        }
+    }
+    Ok(Reply::done())
+}

@@ -1,0 +1,35 @@
+//! The recycle bin tells nobody of tables that they may not see.
+
+use std::time::Duration;
+
+use super::as_user;
+use super::common::TestServer;
+
+#[test]
+fn a_dropped_table_is_seen_by_who_could_see_it() {
+    let server = TestServer::sized(|config| config.recycle_bin_keep = Duration::from_secs(3600));
+    let mut root = server.connect();
+    root.run("create database d");
+    root.run("create table d.t (a int)");
+    root.run("create user u");
+    root.run("create user seeing");
+    root.run("grant select on d.t to seeing");
+    root.run("drop table d.t");
+    let bin = root.texts("show catalog recycle bin");
+    assert_eq!(bin.len(), 1);
+    let id = bin[0][3].clone();
+    let mut other = as_user(&server, "u");
+    assert_eq!(other.texts("show catalog recycle bin").len(), 0);
+    assert_eq!(other.fails("recover table d.t").errno, 1142);
+    let purge = format!("drop catalog recycle bin where 'TableId' = {id}");
+    let unknown = other.fails("drop catalog recycle bin where 'TableId' = 999999");
+    let hidden = other.fails(&purge);
+    assert_eq!((hidden.errno, unknown.errno), (1051, 1051));
+    assert_eq!(hidden.message.replace(&id, "999999"), unknown.message);
+    let mut seeing = as_user(&server, "seeing");
+    assert_eq!(seeing.texts("show catalog recycle bin").len(), 1);
+    assert_eq!(seeing.fails("recover table d.t").errno, 1142);
+    assert_eq!(seeing.fails(&purge).errno, 1051);
+    root.run(&purge);
+    assert_eq!(root.fails("recover table d.t").errno, 1051);
+}
