@@ -16,14 +16,16 @@ use freshet_meta::{
 use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
+use freshet_query::session::Value;
 use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
-use freshet_schema::{Collation, ColumnType};
+use freshet_schema::{Collation, ColumnType, TableForm};
 
 use super::{bin, insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
+use crate::variables;
 
 /// Runs a DDL statement.
 ///
@@ -112,7 +114,7 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     session.authorize(Privilege::Create, Object::Table(&database, &name))?;
     let mut spec = match &create.like {
         Some(like) => spec_like(session, like, (&database, &name))?,
-        None => create.spec.clone(),
+        None => collated(session, create.spec.clone()),
     };
     spec.name = name.clone();
     if create.query.is_none() {
@@ -130,6 +132,18 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
         session.diagnostics.push("Note", 1050, format!("Table '{name}' already exists"));
     }
     Ok(Reply::done())
+}
+
+/// A table in the syntax of MySQL that names no collation has that of the server.
+fn collated(session: &Session, mut spec: TableSpec) -> TableSpec {
+    if spec.form == TableForm::MySql && spec.collation.is_none() {
+        let id = variables::find("collation_server").expect("a variable of the registry");
+        spec.collation = match id.of(&session.variables) {
+            Value::Text(name) => Collation::standing_for(name),
+            _ => None,
+        };
+    }
+    spec
 }
 
 async fn create_from(

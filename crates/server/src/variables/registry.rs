@@ -189,7 +189,7 @@ pub const ALL: &[Variable] = &[
         "utf8mb4_bin",
         "The collation of the current database.",
     ),
-    both("collation_server", Kind::Collation, "utf8mb4_bin", "The collation of new databases."),
+    both("collation_server", Kind::Collation, "utf8mb4_bin", "That of tables that name none."),
     global(
         "connect_timeout",
         Kind::Int { min: 2, max: 31536000 },
