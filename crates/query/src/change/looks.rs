@@ -122,7 +122,7 @@ impl Change {
             Expr::Like { negated: false, expr, pattern, .. } => key(expr) && begins(pattern),
             Expr::Value(value) => match &value.value {
                 Value::Null | Value::Boolean(false) => true,
-                Value::Number(digits, _) => digits.to_string() == "0",
+                Value::Number(digits, _) => *digits == "0",
                 _ => false,
             },
             _ => false,

@@ -156,7 +156,7 @@ async fn within(
 
 /// A table and its rows, as they were found.
 enum Found<'a> {
-    Keyed(Keyed<'a>, change::Found<'a>),
+    Keyed(Box<Keyed<'a>>, change::Found<'a>),
     Unkeyed(Unkeyed<'a>, FoundRows),
 }
 
@@ -205,7 +205,7 @@ async fn look<'a>(
                 let rows = keyed.find(session, parameters).await?;
                 let Some(rows) = rows else { return Ok(None) };
                 end = end.max(rows.looked_to());
-                Found::Keyed(keyed, rows)
+                Found::Keyed(Box::new(keyed), rows)
             }
             false => {
                 let unkeyed = Unkeyed::new(session, change, into)?;
@@ -215,7 +215,10 @@ async fn look<'a>(
             }
         });
     }
-    let horizon = async { Ok(engine.horizon().wait(end).await) };
+    let horizon = async {
+        engine.horizon().wait(end).await;
+        Ok(())
+    };
     bounded(session, horizon).await?;
     session.transactions.pin(engine, &session.settings);
     let mut decided = Vec::<Decided<'a>>::with_capacity(parts.len());
