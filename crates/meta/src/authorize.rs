@@ -199,8 +199,17 @@ pub fn may_see_column<'a>(
     actor.into().has_grant(catalog, |grant| {
         let is_it = matches!(&grant.object, GrantObject::Column(_, _, name)
             if grant.object.is_column_of(database, table) && name.eq_ignore_ascii_case(column));
-        let covers = covers(&grant.object, Object::Table(database, table));
-        !grant.privileges.is_empty() && (covers || is_it)
+        // CREATE or DROP of a table tells nothing of its columns.
+        const TELL: [Privilege; 5] = [
+            Privilege::Select,
+            Privilege::Insert,
+            Privilege::Update,
+            Privilege::Delete,
+            Privilege::Alter,
+        ];
+        let tells = TELL.iter().any(|privilege| grant.privileges.has(*privilege));
+        let covers = tells && covers(&grant.object, Object::Table(database, table));
+        is_it && !grant.privileges.is_empty() || covers
     })
 }
 

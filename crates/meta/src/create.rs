@@ -84,6 +84,7 @@ impl Planned {
     pub fn check(spec: &TableSpec) -> Result<Self> {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
+        collation::check_table(spec)?;
         let mut columns = columns(spec)?;
         let checks = checks::of_table(spec, &columns)?;
         let mut declared_keys = declared_keys(spec, &columns)?;
@@ -225,7 +226,7 @@ fn sort_key(
     if let (None, Some(primary)) = (&spec.key, primary) {
         return Ok((KeyModel::Primary, looked_up(primary, columns, spec.form)?));
     }
-    if let Some(columns) = unique::names_rows(spec, columns, declared) {
+    if let Some(columns) = unique::names_rows(spec, columns, declared)? {
         return Ok((KeyModel::Primary, columns));
     }
     let leading = key_columns(spec, columns)?;

@@ -199,7 +199,7 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
     };
     assert!(run(&plan).is_err(), "it has nothing to read");
     let answer = run(&plan.bound(&*pinned(0..100)).unwrap().unwrap()).unwrap();
-    assert_eq!(common::rows(&answer, &plan.columns), [["99"]]);
+    assert_eq!(common::rows(&answer, &plan.columns).unwrap(), [["99"]]);
     assert_eq!(views.pins().count(), 0);
 }
 

@@ -319,6 +319,11 @@ impl Reader {
             return Ok(table);
         }
         let denied = |column: &str| {
+            // A statement that changes rows reads all their columns: the table has to be granted.
+            if column == freshet_query::change::ROW {
+                let table = Object::Table(database, alone);
+                return authorize(&self.catalog, reader, Privilege::Select, table).err();
+            }
             let denied = || column_denied(reader.account, Privilege::Select, column, alone);
             (!rights.has(column)).then(denied)
         };

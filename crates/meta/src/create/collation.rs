@@ -21,6 +21,24 @@ pub(crate) fn default_collation(spec: &TableSpec) -> Collation {
     }
 }
 
+/// Checks the COLLATE of a table.
+///
+/// # Errors
+/// `NotSupported` in Doris's syntax, which compares by bytes.
+pub(crate) fn check_table(spec: &TableSpec) -> Result<()> {
+    match spec.collation {
+        Some(collation) if spec.form == TableForm::Olap && !collation.is_by_bytes() => bail!(
+            NotSupported,
+            "Table '{}' cannot have COLLATE {}: a table in the syntax of Doris (DISTRIBUTED BY, \
+             DUPLICATE KEY and the like) compares texts by bytes; write COLLATE in the query, or \
+             create the table in the syntax of MySQL",
+            spec.name,
+            collation.name()
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Checks the COLLATE of a column.
 ///
 /// # Errors

@@ -127,13 +127,19 @@ fn columns_of(condition: &mut Scalar, constraint: &str) -> Result<Vec<String>> {
 
 /// Parses a column of a key, with a length or an order, which change nothing.
 pub fn key_part(cursor: &mut Cursor<'_>) -> Result<String> {
+    sized_key_part(cursor).map(|(column, _)| column)
+}
+
+/// As [`key_part`], and whether it has a length: the key is one of the beginnings of texts.
+pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<(String, bool)> {
     let column = cursor.name()?;
-    if cursor.token(&Token::LParen) {
+    let has_length = cursor.token(&Token::LParen);
+    if has_length {
         cursor.number()?;
         cursor.expect(&Token::RParen)?;
     }
     let _ = cursor.words("ASC") || cursor.words("DESC");
-    Ok(column)
+    Ok((column, has_length))
 }
 
 /// Parses VISIBLE or INVISIBLE, in the words of MySQL or MariaDB: whether queries may go by it.

@@ -162,15 +162,10 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
     }
     let mut kind = kind;
     let columns = cursor.in_parens(|cursor| {
-        let column = cursor.name()?;
-        if cursor.token(&Token::LParen) {
-            cursor.number()?;
-            cursor.expect(&Token::RParen)?;
-            if kind == DeclaredKeyKind::Unique {
-                kind = DeclaredKeyKind::UniqueHint;
-            }
+        let (column, has_length) = constraint::sized_key_part(cursor)?;
+        if has_length && kind == DeclaredKeyKind::Unique {
+            kind = DeclaredKeyKind::UniqueHint;
         }
-        let _ = cursor.words("ASC") || cursor.words("DESC");
         Ok(column)
     })?;
     loop {

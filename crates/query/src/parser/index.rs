@@ -5,7 +5,7 @@ use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec};
 use freshet_schema::{DeclaredKeyKind, TableForm};
 use sqlparser::tokenizer::Token;
 
-use super::constraint::{key_part, shown, visibility};
+use super::constraint::{shown, sized_key_part, visibility};
 use super::create::element;
 use super::cursor::{Cursor, refuse};
 use crate::syntax::TableName;
@@ -24,7 +24,11 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     using(cursor)?;
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
-    let columns = cursor.in_parens(key_part)?;
+    let parts = cursor.in_parens(sized_key_part)?;
+    if kind == DeclaredKeyKind::Unique && parts.iter().any(|(_, has_length)| *has_length) {
+        kind = DeclaredKeyKind::UniqueHint;
+    }
+    let columns = parts.into_iter().map(|(column, _)| column).collect();
     loop {
         if cursor.words("COMMENT") {
             cursor.text()?;

@@ -144,7 +144,7 @@ impl Bench {
             let (columns, mut rows) = self.engine.select(asked, Vec::new()).await?;
             Ok::<_, freshet_base::Error>((columns, rows.collect().await?))
         })?;
-        let rows = rows(&batches, &columns);
+        let rows = rows(&batches, &columns)?;
         Ok((columns, rows))
     }
 
@@ -166,19 +166,19 @@ impl Bench {
         let batches = self
             .runtime
             .block_on(async { self.engine.execute(&plan, values).await?.collect().await })?;
-        Ok(rows(&batches, &plan.columns))
+        rows(&batches, &plan.columns)
     }
 }
 
-pub fn rows(batches: &[RecordBatch], columns: &[ResultColumn]) -> Vec<Vec<String>> {
+pub fn rows(batches: &[RecordBatch], columns: &[ResultColumn]) -> Result<Vec<Vec<String>>> {
     let mut rows = Vec::new();
     for batch in batches {
-        let cells = Cells::of(batch, columns).unwrap();
+        let cells = Cells::of(batch, columns)?;
         for row in 0..batch.num_rows() {
             rows.push(cells.iter().map(|cells| shown(cells, row)).collect());
         }
     }
-    rows
+    Ok(rows)
 }
 
 fn shown(cells: &Cells, row: usize) -> String {

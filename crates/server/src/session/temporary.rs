@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{LoadTarget, UnpublishedTable};
-use freshet_meta::{ColumnRights, Object, Privilege, authorize_columns, column_denied};
+use freshet_meta::{
+    ColumnRights, Object, Privilege, authorize_columns, column_denied, may_see_column,
+};
 use freshet_schema::Table;
 
 use super::Session;
@@ -135,6 +137,21 @@ impl Session {
             None => Ok(()),
             Some(column) => Err(column_denied(&self.client.account, privilege, column, table)),
         }
+    }
+
+    /// Checks that the user has any privilege on a column of a stored table.
+    ///
+    /// # Errors
+    /// 1143 if not.
+    pub fn check_seen(&self, table: &Table, column: &str) -> Result<()> {
+        let catalog = self.shared.engine.catalog();
+        let database = catalog.database_name(table);
+        let is_own = self.temporary.find(database, &table.name).is_some();
+        if is_own || may_see_column(&catalog, self.client.actor(), (database, &table.name), column)
+        {
+            return Ok(());
+        }
+        Err(column_denied(&self.client.account, Privilege::Select, column, &table.name))
     }
 
     /// The table of this name to load into.

@@ -68,7 +68,7 @@ impl Assigned {
         let schema = target.schema();
         // The last of several values for a column counts.
         let mut last: Vec<Option<Option<Scalar>>> = vec![None; schema.columns.len()];
-        let of_column = |name: &str| default_of(target, name);
+        let of_column = |name: &str| default_of(session, target, name);
         let with_defaults = |(name, value): &(String, Option<Scalar>)| {
             let value = value.clone().map(|value| value.with_defaults(of_column)).transpose()?;
             Ok((name.clone(), value))
@@ -242,13 +242,14 @@ pub fn rules(session: &Session, target: &LoadTarget, ignores: bool) -> Rules {
 /// The default of a column, for `DEFAULT(column)`.
 ///
 /// # Errors
-/// 1054, 1364 for a column without one, and `NotSupported` for one that is computed.
-pub fn default_of(target: &LoadTarget, name: &str) -> Result<Literal> {
+/// 1054, 1143, 1364 for a column without one, and `NotSupported` for one that is computed.
+pub fn default_of(session: &Session, target: &LoadTarget, name: &str) -> Result<Literal> {
     let schema = target.schema();
     let Some(at) = schema.position(name) else {
         bail!(UnknownColumn, "Unknown column '{name}' in 'field list'")
     };
     let column = &schema.columns[at];
+    session.check_seen(target.table(), &column.name)?;
     match &column.default {
         Some(DefaultValue::Literal(text)) if column.ty.is_numeric() => {
             Ok(Literal::Number(text.clone()))

@@ -167,7 +167,8 @@ async fn values(
         true => Vec::new(),
         false => {
             let losses = session.settings.losses(target.into.table().form);
-            let defaults = |expr: Scalar| expr.with_defaults(|name| default_of(&target.into, name));
+            let defaults =
+                |expr: Scalar| expr.with_defaults(|name| default_of(session, &target.into, name));
             let exprs = exprs.into_iter().map(defaults).collect::<Result<_>>()?;
             let (cells, warnings) =
                 query::evaluate_apart(session, exprs, parameters.clone(), losses).await?;

@@ -161,3 +161,26 @@ fn who_grants_has_the_column_and_it_exists() {
     client.run("set role r");
     assert_eq!(client.texts("select a, c from d.t where a = 1"), [["1", "3"]]);
 }
+
+#[test]
+fn a_hidden_column_is_told_of_by_no_other_road() {
+    let (server, mut root) = server();
+    root.run("create table d.s (id int primary key, a int, h varchar(20) default 'hidden')");
+    root.run("create table d.o (id int primary key, a int)");
+    root.run("create user w");
+    root.run("grant insert (id, a) on d.s to w");
+    root.run("grant create on d.* to w");
+    let mut client = as_user(&server, "w");
+    let listed = "select column_name from information_schema.columns where table_name = 's'";
+    assert_eq!(client.texts(listed), [["id"], ["a"]], "CREATE tells of no columns");
+    assert_eq!(client.fails("insert into d.s (id, a) values (5, default(h))").errno, 1143);
+    client.run("insert into d.s (id, a) values (5, default(a))");
+    // What reads whole rows says so of the table.
+    root.run("insert into d.o values (5, 1)");
+    root.run("grant delete on d.s to w");
+    root.run("grant select (id) on d.s to w");
+    root.run("grant select on d.o to w");
+    let denied = client.fails("delete d.s from d.s join d.o on d.s.id = d.o.id");
+    assert_eq!(denied.errno, 1142);
+    assert!(denied.message.contains("SELECT") && !denied.message.contains('\u{1}'), "{denied:?}");
+}

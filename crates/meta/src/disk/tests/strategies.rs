@@ -342,7 +342,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),
-        vec(divided_partition(), 0..3).prop_map(Definition::Partitions),
+        vec(divided_partition(), 1..3).prop_map(Definition::Partitions),
     ];
     let truncate = (any::<u64>(), any::<u64>(), any::<u32>(), ids());
     let truncate = truncate.prop_map(|(table, version, incarnation, tablets)| Truncate {
