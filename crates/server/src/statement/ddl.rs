@@ -248,6 +248,10 @@ async fn selected(
     session.transactions.roll_back();
     if spec.columns.is_empty() {
         spec.columns = columns.iter().map(column_spec).collect();
+        if spec.form == TableForm::Olap {
+            // Tables in the syntax of Doris compare by bytes, whatever their rows come from.
+            spec.columns.iter_mut().for_each(|column| column.collation = None);
+        }
     }
     Ok((columns, rows))
 }
