@@ -127,7 +127,7 @@ impl Emptier {
         let empty = async move {
             for table in over {
                 if let Err(error) = ddl.drop_from_bin(table).await {
-                    tracing::warn!(%table, %error, "a table stays in the recycle bin for now");
+                    tracing::warn!(%table, %error, "a table stays in the recycle bin; retried");
                 }
             }
             drop(running);
