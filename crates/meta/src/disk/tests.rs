@@ -27,7 +27,7 @@ where
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn tables_come_back(table in strategies::table(), schema in strategies::schema(7)) {

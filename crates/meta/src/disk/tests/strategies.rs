@@ -144,14 +144,23 @@ fn partition() -> impl Strategy<Value = Partition> {
     )
 }
 
-/// A partition with values.
-fn divided_partition() -> impl Strategy<Value = Partition> {
+/// The partitions of one table: alike in buckets, incarnation and what divides them.
+fn divided_partitions() -> impl Strategy<Value = Vec<Partition>> {
     let key = || vec(vec(any::<u8>(), 0..4), 0..3);
     let range = (proptest::option::of(key()), key())
         .prop_map(|(lower, upper)| PartitionValues::Range { lower, upper });
     let list = vec(key(), 0..3).prop_map(PartitionValues::List);
-    (partition(), prop_oneof![range, list])
-        .prop_map(|(partition, values)| Partition { values: Some(values), ..partition })
+    let one = || (any::<u64>(), text());
+    let partitions = prop_oneof![vec((one(), range), 1..4), vec((one(), list), 1..4)];
+    (partition(), partitions).prop_map(|(alike, partitions)| {
+        let divided = |((id, name), values)| Partition {
+            id: PartitionId(id),
+            name,
+            values: Some(values),
+            ..alike.clone()
+        };
+        partitions.into_iter().map(divided).collect()
+    })
 }
 
 fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Distribution)> {
@@ -342,7 +351,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),
-        vec(divided_partition(), 1..3).prop_map(Definition::Partitions),
+        divided_partitions().prop_map(Definition::Partitions),
     ];
     let truncate = (any::<u64>(), any::<u64>(), any::<u32>(), ids());
     let truncate = truncate.prop_map(|(table, version, incarnation, tablets)| Truncate {
