@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # make test-ecosystem: tools of MySQL that are large to install, against the real server: mydumper
-# and myloader, R2DBC with two drivers, dbt. Names given as arguments choose some of them.
+# and myloader, R2DBC with two drivers, dbt, three drivers of Rust; and the pages of docs/connect
+# about them. Names given as arguments choose some of them.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 source scripts/clients_env.sh
@@ -10,13 +11,22 @@ FILES=tests/clients/ecosystem
 main() {
     install_packages_for mariadb=mariadb-client mydumper=mydumper javac=default-jdk-headless \
         mvn=maven
+    install_venv python tests/clients/python/requirements.txt
+    PYTHON=$VENV
     install_venv dbt "$FILES/requirements.txt"
+    DBT=$VENV
+    VENV=$PYTHON
+    install_rust_clients
     install_reactive
     start_server
     client mydumper  mydumper_client client_dump "$@"
     client r2dbc     reactive_client mysql "$@"
     client r2dbc_maria reactive_client mariadb "$@"
     client dbt       dbt_client "$FILES/dbt" "$@"
+    client sqlx      rust_client sqlx "$@"
+    client mysql_async rust_client mysql_async "$@"
+    client diesel    rust_client diesel "$@"
+    client rust_page rust_page rust "$@"
     [[ $FAILED == 0 ]] || fail "$FAILED clients failed"
 }
 
@@ -28,6 +38,16 @@ install_reactive() {
         org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
         -DoutputDirectory="$JARS"
     touch "$JARS/ready"
+}
+
+# A copy in a folder of the cache, since cargo builds anew for each folder that a clone may be in.
+install_rust_clients() {
+    RUST=$(pinned rust tests/clients/rust/Cargo.lock)
+    [[ -d $RUST ]] || say "building drivers of Rust in $RUST (about a minute)"
+    mkdir -p "$RUST/clients"
+    cp -r tests/clients/rust/. "$RUST/clients"
+    CARGO_INCREMENTAL=0 cargo build --quiet --locked --manifest-path "$RUST/clients/Cargo.toml" \
+        --target-dir "$RUST" --bin freshet-rust-clients
 }
 
 # A dump of a database, loaded under another name.
@@ -55,8 +75,12 @@ reactive_client() {
 dbt_client() {
     cp -r "$1" "$WORK/dbt"
     (cd "$WORK/dbt" && DO_NOT_TRACK=1 DBT_SEND_ANONYMOUS_USAGE_STATS=false \
-        bounded "$VENV/bin/dbt" build --profiles-dir .) || return
+        bounded "$DBT/bin/dbt" build --profiles-dir .) || return
     expect "SELECT SUM(price) FROM client_dbt.totals" 15.50
 }
+
+rust_client() { bounded "$RUST/debug/freshet-rust-clients" "$1" "$CLIENT_MYSQL_PORT"; }
+
+rust_page() { RUST=$RUST CARGO_INCREMENTAL=0 python_client pages "$1"; }
 
 main "$@"
