@@ -8,10 +8,9 @@ use std::time::Duration;
 use freshet_base::{Error, ErrorCode, Result, TableId};
 use freshet_meta::{Definition, MetaEvent};
 use freshet_schema::Table;
-use parking_lot::Mutex;
 
 use crate::ddl::Ddl;
-use crate::job::Job;
+use crate::periodic::Periodic;
 use crate::record::BarrierBody;
 use crate::store::Store;
 
@@ -102,37 +101,27 @@ pub(crate) fn close(store: &Store) {
 pub(crate) struct Emptier {
     store: Arc<Store>,
     ddl: Arc<Ddl>,
-    /// When it looks next.
-    due: Mutex<Duration>,
-    job: Job,
+    job: Periodic,
 }
 
 impl Emptier {
     pub fn new(store: Arc<Store>, ddl: Arc<Ddl>) -> Self {
-        Self { store, ddl, due: Mutex::default(), job: Job::default() }
+        Self { store, ddl, job: Periodic::every(INTERVAL) }
     }
 
     /// Begins to drop tables, if it is time.
     pub fn plan(&self) {
-        let now = self.store.clock().now();
-        if *self.due.lock() > now {
-            return;
-        }
-        *self.due.lock() = now + INTERVAL;
-        let over = self.over();
-        let Some(running) = (!over.is_empty()).then(|| self.job.begin()).flatten() else {
-            return;
-        };
-        let ddl = Arc::clone(&self.ddl);
-        let empty = async move {
-            for table in over {
-                if let Err(error) = ddl.drop_from_bin(table).await {
-                    tracing::warn!(%table, %error, "a table stays in the recycle bin; retried");
+        self.job.plan(&self.store, "recycle bin", || {
+            let over = self.over();
+            let ddl = Arc::clone(&self.ddl);
+            (!over.is_empty()).then(|| async move {
+                for table in over {
+                    if let Err(error) = ddl.drop_from_bin(table).await {
+                        tracing::warn!(%table, %error, "a table stays in the recycle bin; retried");
+                    }
                 }
-            }
-            drop(running);
-        };
-        self.store.pool().spawn("recycle bin", Box::pin(empty));
+            })
+        });
     }
 
     /// The tables whose time is over; all of them while the disk is full.
@@ -152,6 +141,6 @@ impl Emptier {
     }
 
     pub fn is_busy(&self) -> bool {
-        self.job.is_running()
+        self.job.is_busy()
     }
 }

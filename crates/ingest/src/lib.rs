@@ -64,6 +64,7 @@ mod open;
 mod overtaken;
 mod own_rows;
 mod partitions;
+mod periodic;
 mod prepared;
 mod privacy;
 mod record;

@@ -3,10 +3,6 @@
 //! and after each start it holds what was acknowledged.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 
 use super::*;
 
@@ -14,11 +10,8 @@ const WRITERS: u64 = 4;
 const ACCOUNTS: i64 = 12;
 const BALANCE: i64 = 100;
 const CRASHES: u64 = 8;
-const LOAD_MS: std::ops::Range<u64> = 150..800;
-/// What a run without a failpoint waits for, on a machine that has others to serve too.
-const TRANSFERS_MIN: u64 = 8;
-const PATIENCE: Duration = Duration::from_secs(60);
-const FAILPOINTS: [(&str, u64); 4] = [
+const LOAD: Load = Load { ms: 150..800, work_min: 8 };
+const FAILPOINTS: [Failpoint; 4] = [
     ("marks-written", 3),
     ("flush-after-publish", 2),
     ("compaction-before-publish", 1),
@@ -95,27 +88,17 @@ fn transfers_between_accounts_keep_their_sum_over_crashes() {
     let mut random = StdRng::seed_from_u64(517);
     let done = Arc::new(AtomicU64::new(0));
     for crash in 0..CRASHES {
-        let mut server = world.setup.start().unwrap();
-        let mut client = Client::connect(server.mysql_port).unwrap();
-        if crash == 0 {
-            client.query("CREATE DATABASE b").unwrap();
-            client.query("CREATE TABLE b.b (k BIGINT PRIMARY KEY, v BIGINT NOT NULL)").unwrap();
-            let rows = (0..ACCOUNTS).map(|account| format!("({account}, {BALANCE})"));
-            let rows = rows.collect::<Vec<_>>().join(",");
-            client.query(&format!("INSERT INTO b.b VALUES {rows}")).unwrap();
-        }
-        check(&client.query(SUM).unwrap());
-        drop(client);
-        if crash % 2 == 1 {
-            let (name, passes) = FAILPOINTS[crash as usize / 2 % FAILPOINTS.len()];
-            let skip = random.random_range(0..passes);
-            server.stop().unwrap();
-            let setup = world.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
-            server = setup.spawn().unwrap();
-            if server.wait_ready().is_err() {
-                continue;
+        let server = world.begin_life(crash, &FAILPOINTS, &mut random, |client| {
+            if crash == 0 {
+                client.query("CREATE DATABASE b").unwrap();
+                client.query("CREATE TABLE b.b (k BIGINT PRIMARY KEY, v BIGINT NOT NULL)").unwrap();
+                let rows = (0..ACCOUNTS).map(|account| format!("({account}, {BALANCE})"));
+                let rows = rows.collect::<Vec<_>>().join(",");
+                client.query(&format!("INSERT INTO b.b VALUES {rows}")).unwrap();
             }
-        }
+            check(&client.query(SUM).unwrap());
+        });
+        let Some(server) = server else { continue };
         let port = server.mysql_port;
         let running = (0..WRITERS).map(|_| {
             let (seed, done) = (random.random(), Arc::clone(&done));
@@ -123,23 +106,11 @@ fn transfers_between_accounts_keep_their_sum_over_crashes() {
         });
         let running = running.collect::<Vec<_>>();
         let reader = thread::spawn(move || read(port));
-        let (before, began) = (done.load(Ordering::Relaxed), Instant::now());
-        sleep(Duration::from_millis(random.random_range(LOAD_MS)));
-        let is_little = || done.load(Ordering::Relaxed) < before + TRANSFERS_MIN;
-        while crash % 2 == 0 && is_little() && began.elapsed() < PATIENCE {
-            sleep(Duration::from_millis(20));
-        }
-        server.kill();
+        end_life(server, crash, LOAD, &done, &mut random);
         running.into_iter().for_each(|writer| writer.join().unwrap());
         reader.join().unwrap();
     }
     let done = done.load(Ordering::Relaxed);
     assert!(done > 20, "{done} transfers are no test");
-    let mut server = world.setup.start().unwrap();
-    let mut client = Client::connect(server.mysql_port).unwrap();
-    check(&client.query(SUM).unwrap());
-    client.query("FLUSH TABLES b.b").unwrap();
-    check(&client.query(SUM).unwrap());
-    server.stop().unwrap();
-    world.setup.check_files().unwrap();
+    world.end("b.b", |client| check(&client.query(SUM).unwrap()));
 }

@@ -3,19 +3,17 @@
 //! statement leaves the key as a whole or not at all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use std::sync::atomic::AtomicBool;
 
 use super::*;
 
 const WRITERS: u64 = 3;
 const CRASHES: u64 = 10;
 const VALUES: u64 = 200_000;
-const LOAD_MS: std::ops::Range<u64> = 400..1500;
+/// The key is added so often at least.
+const LOAD: Load = Load { ms: 400..1500, work_min: 2 };
 /// Where the server dies in every other life, and how often that is passed before.
-const FAILPOINTS: [(&str, u64); 5] = [
+const FAILPOINTS: [Failpoint; 5] = [
     ("barrier-durable", 12),
     ("compaction-before-publish", 3),
     ("flush-after-publish", 3),
@@ -72,7 +70,7 @@ fn check_unique(client: &mut Client) -> bool {
 }
 
 /// Whether the key was acknowledged last, or dropped; unknown within a statement.
-fn toggle(port: u16, seed: u64, added: &mut u64) -> Option<bool> {
+fn toggle(port: u16, seed: u64, added: &AtomicU64) -> Option<bool> {
     let Ok(mut client) = Client::connect(port) else { return None };
     let mut random = StdRng::seed_from_u64(seed);
     let is_there = client.number(IS_UNIQUE);
@@ -95,7 +93,7 @@ fn toggle(port: u16, seed: u64, added: &mut u64) -> Option<bool> {
         match client.query("ALTER TABLE k.k ADD UNIQUE KEY uk (u)") {
             Ok(_) => {
                 is_there = true;
-                *added += 1;
+                added.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) if error.to_string().contains("Duplicate entry") => {
                 // So that it comes through now and then.
@@ -112,34 +110,23 @@ fn toggle(port: u16, seed: u64, added: &mut u64) -> Option<bool> {
 fn unique_keys_come_and_go_as_a_whole() {
     let world = world();
     let mut random = StdRng::seed_from_u64(32);
-    let (mut known, mut added) = (Some(false), 0);
+    let (mut known, done) = (Some(false), Arc::new(AtomicU64::new(0)));
     for crash in 0..CRASHES {
-        let mut server = world.setup.start().unwrap();
-        let mut client = Client::connect(server.mysql_port).unwrap();
-        if crash == 0 {
-            client.query("CREATE DATABASE k").unwrap();
-            let table = "CREATE TABLE k.k (id BIGINT PRIMARY KEY, u INT) DISTRIBUTED BY HASH(id) \
-                         BUCKETS 2";
-            client.query(table).unwrap();
-        }
-        let is_there = client.number(IS_UNIQUE).unwrap() > 0;
-        assert!(known.is_none_or(|known| known == is_there), "{known:?} was acknowledged");
-        if is_there {
-            assert!(check_unique(&mut client));
-        }
-        drop(client);
-        if crash % 2 == 1 {
-            let (name, passes) = FAILPOINTS[crash as usize / 2 % FAILPOINTS.len()];
-            let skip = random.random_range(0..passes);
-            server.stop().unwrap();
-            let setup = world.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
-            server = setup.spawn().unwrap();
-            if server.wait_ready().is_err() {
-                // It came there during its start.
-                known = Some(is_there);
-                continue;
+        let server = world.begin_life(crash, &FAILPOINTS, &mut random, |client| {
+            if crash == 0 {
+                client.query("CREATE DATABASE k").unwrap();
+                let table = "CREATE TABLE k.k (id BIGINT PRIMARY KEY, u INT) \
+                             DISTRIBUTED BY HASH(id) BUCKETS 2";
+                client.query(table).unwrap();
             }
-        }
+            let is_there = client.number(IS_UNIQUE).unwrap() > 0;
+            assert!(known.is_none_or(|known| known == is_there), "{known:?} was acknowledged");
+            known = Some(is_there);
+            if is_there {
+                assert!(check_unique(client));
+            }
+        });
+        let Some(server) = server else { continue };
         let port = server.mysql_port;
         let is_over = Arc::new(AtomicBool::new(false));
         let writers = (0..WRITERS).map(|_| {
@@ -147,27 +134,22 @@ fn unique_keys_come_and_go_as_a_whole() {
             thread::spawn(move || write(port, seed, &is_over))
         });
         let writers = writers.collect::<Vec<_>>();
-        let seed = random.random();
-        let toggler = thread::spawn(move || {
-            let mut added = 0;
-            (toggle(port, seed, &mut added), added)
-        });
-        sleep(Duration::from_millis(random.random_range(LOAD_MS)));
-        server.kill();
-        let (last, more) = toggler.join().unwrap();
-        (known, added) = (last, added + more);
+        let (seed, added) = (random.random(), Arc::clone(&done));
+        let toggler = thread::spawn(move || toggle(port, seed, &added));
+        end_life(server, crash, LOAD, &done, &mut random);
+        known = toggler.join().unwrap();
         is_over.store(true, Ordering::Release);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     }
+    let added = done.load(Ordering::Relaxed);
     assert!(added > 5, "the key was added {added} times");
-    let mut server = world.setup.start().unwrap();
-    let mut client = Client::connect(server.mysql_port).unwrap();
-    while client.query("ALTER TABLE k.k ADD UNIQUE KEY again (u)").is_err() {
-        client.query("DELETE FROM k.k WHERE id > 3000").unwrap();
-        client.query("DELETE FROM k.k ORDER BY id LIMIT 20").unwrap();
-    }
-    assert!(check_unique(&mut client));
-    client.query("FLUSH TABLES k.k").unwrap();
-    server.stop().unwrap();
-    world.setup.check_files().unwrap();
+    let mut names = ["again", "behind_the_flush"].iter();
+    world.end("k.k", |client| {
+        let add = format!("ALTER TABLE k.k ADD UNIQUE KEY {} (u)", names.next().unwrap());
+        while client.query(&add).is_err() {
+            client.query("DELETE FROM k.k WHERE id > 3000").unwrap();
+            client.query("DELETE FROM k.k ORDER BY id LIMIT 20").unwrap();
+        }
+        assert!(check_unique(client));
+    });
 }

@@ -17,6 +17,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ use freshet_torture::client::{Client, Failure};
 use freshet_torture::http::{get, load_head};
 use freshet_torture::server::{Server, Setup};
 use freshet_torture::writers::create_tables;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use rustix::process::Signal;
 
 const END_PATIENCE: Duration = Duration::from_secs(60);
@@ -37,6 +40,63 @@ fn world() -> World {
     let dir = tempfile::tempdir().unwrap();
     let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
     World { _dir: dir, setup }
+}
+
+/// A place in the code where the server dies, and how often it is passed before.
+type Failpoint = (&'static str, u64);
+
+/// What writers do in a life of the server.
+struct Load {
+    ms: std::ops::Range<u64>,
+    /// What is waited for where it does not die by itself: the machine may have others to serve.
+    work_min: u64,
+}
+
+impl World {
+    /// Begins a life of the server: `look` sees what the one before left, and in every other life
+    /// it dies at one of the failpoints, unless somebody kills it before. `None` if it came there
+    /// during its start.
+    fn begin_life(
+        &self,
+        life: u64,
+        failpoints: &[Failpoint],
+        random: &mut StdRng,
+        look: impl FnOnce(&mut Client),
+    ) -> Option<Server> {
+        let mut server = self.setup.start().unwrap();
+        look(&mut Client::connect(server.mysql_port).unwrap());
+        if life.is_multiple_of(2) {
+            return Some(server);
+        }
+        let (name, passes) = failpoints[life as usize / 2 % failpoints.len()];
+        let skip = random.random_range(0..passes);
+        server.stop().unwrap();
+        let setup = self.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
+        let mut server = setup.spawn().unwrap();
+        server.wait_ready().is_ok().then_some(server)
+    }
+
+    /// The last life: looks before and after the flush of a table, stops, and checks the files.
+    fn end(&self, table: &str, mut look: impl FnMut(&mut Client)) {
+        let mut server = self.setup.start().unwrap();
+        let mut client = Client::connect(server.mysql_port).unwrap();
+        look(&mut client);
+        client.query(&format!("FLUSH TABLES {table}")).unwrap();
+        look(&mut client);
+        server.stop().unwrap();
+        self.setup.check_files().unwrap();
+    }
+}
+
+/// Lets writers work, who count what they have done, and then kills the server.
+fn end_life(mut server: Server, life: u64, load: Load, done: &AtomicU64, random: &mut StdRng) {
+    let (before, began) = (done.load(Ordering::Relaxed), Instant::now());
+    sleep(Duration::from_millis(random.random_range(load.ms)));
+    let is_little = || done.load(Ordering::Relaxed) < before + load.work_min;
+    while life.is_multiple_of(2) && is_little() && began.elapsed() < END_PATIENCE {
+        sleep(Duration::from_millis(20));
+    }
+    server.kill();
 }
 
 /// A started server with the tables.

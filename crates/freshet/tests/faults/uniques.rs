@@ -2,8 +2,7 @@
 //! rows of few values, for themselves and in transactions; no value is ever of two rows, before a
 //! crash or after it, and what was acknowledged last stays.
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use std::sync::Arc;
 
 use super::*;
 
@@ -11,9 +10,9 @@ const WRITERS: u64 = 4;
 const CRASHES: u64 = 8;
 const KEYS: u64 = 60;
 const VALUES: u64 = 80;
-const LOAD_MS: std::ops::Range<u64> = 300..1200;
+const LOAD: Load = Load { ms: 300..1200, work_min: 30 * WRITERS };
 /// Where the server dies in every other life, and how often that is passed before.
-const FAILPOINTS: [(&str, u64); 4] = [
+const FAILPOINTS: [Failpoint; 4] = [
     ("marks-written", 3),
     ("flush-after-publish", 3),
     ("compaction-before-publish", 1),
@@ -99,7 +98,13 @@ fn statement(random: &mut StdRng, keys: Keys, version: u64) -> String {
 }
 
 /// Writes until the server dies; returns its last version that was acknowledged.
-fn write(port: u16, keys: Keys, writer: u64, seed: u64, mut last: u64) -> u64 {
+fn write(
+    port: u16,
+    keys: Keys,
+    (writer, seed): (u64, u64),
+    mut last: u64,
+    done: &AtomicU64,
+) -> u64 {
     let Ok(mut client) = Client::connect(port) else { return last };
     let mut random = StdRng::seed_from_u64(seed);
     let mode = ["off_mode", "sync_mode", "async_mode"][writer as usize % 3];
@@ -133,6 +138,7 @@ fn write(port: u16, keys: Keys, writer: u64, seed: u64, mut last: u64) -> u64 {
         }
         if committed {
             last = version;
+            done.fetch_add(1, Ordering::Relaxed);
         }
         if random.random_range(0..60) == 0 && client.query("FLUSH TABLES q.q").is_err() {
             return last;
@@ -172,53 +178,36 @@ fn no_value_twice(keys: Keys) {
     let world = world();
     let mut lasts = vec![0; WRITERS as usize];
     let mut random = StdRng::seed_from_u64(1062);
+    let done = Arc::new(AtomicU64::new(0));
     for crash in 0..CRASHES {
-        let mut server = world.setup.start().unwrap();
-        let mut client = Client::connect(server.mysql_port).unwrap();
-        if crash == 0 {
-            client.query("CREATE DATABASE q").unwrap();
-            client.query(keys.table()).unwrap();
-            client.query("CREATE TABLE q.last (writer INT PRIMARY KEY, v BIGINT)").unwrap();
-        }
-        compare(&mut client);
-        for (writer, last) in lasts.iter_mut().enumerate() {
-            let sql = format!("SELECT COALESCE(MAX(v), 0) FROM q.last WHERE writer = {writer}");
-            let found = client.number(&sql).unwrap() as u64;
-            assert!(found >= *last, "writer {writer} lost what it was told");
-            *last = found;
-        }
-        drop(client);
-        if crash % 2 == 1 {
-            let (name, passes) = FAILPOINTS[crash as usize / 2 % FAILPOINTS.len()];
-            let skip = random.random_range(0..passes);
-            server.stop().unwrap();
-            let setup = world.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
-            server = setup.spawn().unwrap();
-            if server.wait_ready().is_err() {
-                // It came there during its start.
-                continue;
+        let server = world.begin_life(crash, &FAILPOINTS, &mut random, |client| {
+            if crash == 0 {
+                client.query("CREATE DATABASE q").unwrap();
+                client.query(keys.table()).unwrap();
+                client.query("CREATE TABLE q.last (writer INT PRIMARY KEY, v BIGINT)").unwrap();
             }
-        }
+            compare(client);
+            for (writer, last) in lasts.iter_mut().enumerate() {
+                let sql = format!("SELECT COALESCE(MAX(v), 0) FROM q.last WHERE writer = {writer}");
+                let found = client.number(&sql).unwrap() as u64;
+                assert!(found >= *last, "writer {writer} lost what it was told");
+                *last = found;
+            }
+        });
+        let Some(server) = server else { continue };
         let port = server.mysql_port;
         let running = lasts.iter().zip(0..).map(|(&last, writer)| {
-            let seed = random.random();
-            thread::spawn(move || write(port, keys, writer, seed, last))
+            let (seed, done) = (random.random(), Arc::clone(&done));
+            thread::spawn(move || write(port, keys, (writer, seed), last, &done))
         });
         let running = running.collect::<Vec<_>>();
         let reader = thread::spawn(move || read(port));
-        sleep(Duration::from_millis(random.random_range(LOAD_MS)));
-        server.kill();
+        end_life(server, crash, LOAD, &done, &mut random);
         lasts = running.into_iter().map(|writer| writer.join().unwrap()).collect();
         reader.join().unwrap();
     }
     assert!(lasts.iter().all(|last| *last > 20), "few statements came through: {lasts:?}");
-    let mut server = world.setup.start().unwrap();
-    let mut client = Client::connect(server.mysql_port).unwrap();
-    compare(&mut client);
-    client.query("FLUSH TABLES q.q").unwrap();
-    compare(&mut client);
-    server.stop().unwrap();
-    world.setup.check_files().unwrap();
+    world.end("q.q", compare);
 }
 
 #[test]

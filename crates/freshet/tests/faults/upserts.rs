@@ -2,9 +2,7 @@
 //! and after each start every key has its last acknowledged version, or a later one that was sent.
 
 use std::collections::BTreeMap;
-
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use std::sync::Arc;
 
 use super::*;
 
@@ -12,9 +10,9 @@ const WRITERS: u64 = 3;
 /// Keys of each writer.
 const KEYS: u64 = 400;
 const CRASHES: u64 = 8;
-const LOAD_MS: std::ops::Range<u64> = 100..900;
+const LOAD: Load = Load { ms: 100..900, work_min: WRITERS * 2 * KEYS };
 /// Where the server dies in every other life, and how often that is passed before.
-const FAILPOINTS: [(&str, u64); 4] = [
+const FAILPOINTS: [Failpoint; 4] = [
     ("marks-written", 4),
     ("flush-after-publish", 3),
     ("compaction-before-publish", 1),
@@ -30,7 +28,12 @@ struct Versions {
 }
 
 /// Writes until the server dies.
-fn write(port: u16, (writer, seed): (u64, u64), mut versions: Versions) -> Versions {
+fn write(
+    port: u16,
+    (writer, seed): (u64, u64),
+    mut versions: Versions,
+    done: &AtomicU64,
+) -> Versions {
     let Ok(mut client) = Client::connect(port) else { return versions };
     let mut random = StdRng::seed_from_u64(seed);
     let modes = ["off_mode", "sync_mode", "async_mode"];
@@ -53,6 +56,7 @@ fn write(port: u16, (writer, seed): (u64, u64), mut versions: Versions) -> Versi
         if client.query(&sql).is_err() {
             return versions;
         }
+        done.fetch_add(load.len() as u64, Ordering::Relaxed);
         versions.acknowledged.extend(load);
         if random.random_range(0..40) == 0 && client.query("FLUSH TABLES u.u").is_err() {
             return versions;
@@ -95,47 +99,30 @@ fn every_key_has_its_last_version_after_a_crash() {
     let world = world();
     let mut writers = vec![Versions::default(); WRITERS as usize];
     let mut random = StdRng::seed_from_u64(2411);
+    let done = Arc::new(AtomicU64::new(0));
     for crash in 0..CRASHES {
-        let mut server = world.setup.start().unwrap();
-        let mut client = Client::connect(server.mysql_port).unwrap();
-        if crash == 0 {
-            client.query("CREATE DATABASE u").unwrap();
-            let table = "CREATE TABLE u.u (k BIGINT, v BIGINT, s VARCHAR(30)) UNIQUE KEY(k) \
-                         DISTRIBUTED BY HASH(k) BUCKETS 2";
-            client.query(table).unwrap();
-        }
-        compare(&mut client, &mut writers);
-        drop(client);
-        if crash % 2 == 1 {
-            let (name, passes) = FAILPOINTS[crash as usize / 2 % FAILPOINTS.len()];
-            let skip = random.random_range(0..passes);
-            server.stop().unwrap();
-            let setup = world.setup.clone().with("failpoints", format!("{name}=abort@{skip}"));
-            server = setup.spawn().unwrap();
-            if server.wait_ready().is_err() {
-                // It came there during its start.
-                continue;
+        let server = world.begin_life(crash, &FAILPOINTS, &mut random, |client| {
+            if crash == 0 {
+                client.query("CREATE DATABASE u").unwrap();
+                let table = "CREATE TABLE u.u (k BIGINT, v BIGINT, s VARCHAR(30)) UNIQUE KEY(k) \
+                             DISTRIBUTED BY HASH(k) BUCKETS 2";
+                client.query(table).unwrap();
             }
-        }
+            compare(client, &mut writers);
+        });
+        let Some(server) = server else { continue };
         let port = server.mysql_port;
         let running = writers.drain(..).zip(0..).map(|(versions, writer)| {
-            let seed = random.random();
-            thread::spawn(move || write(port, (writer, seed), versions))
+            let (seed, done) = (random.random(), Arc::clone(&done));
+            thread::spawn(move || write(port, (writer, seed), versions, &done))
         });
         let running = running.collect::<Vec<_>>();
         let reader = thread::spawn(move || read(port));
-        sleep(Duration::from_millis(random.random_range(LOAD_MS)));
-        server.kill();
+        end_life(server, crash, LOAD, &done, &mut random);
         writers.extend(running.into_iter().map(|writer| writer.join().unwrap()));
         reader.join().unwrap();
     }
     let replaces = |writer: &Versions| writer.last > 5 * KEYS;
     assert!(writers.iter().all(replaces), "a key has few versions");
-    let mut server = world.setup.start().unwrap();
-    let mut client = Client::connect(server.mysql_port).unwrap();
-    compare(&mut client, &mut writers);
-    client.query("FLUSH TABLES u.u").unwrap();
-    compare(&mut client, &mut writers);
-    server.stop().unwrap();
-    world.setup.check_files().unwrap();
+    world.end("u.u", |client| compare(client, &mut writers));
 }

@@ -45,14 +45,24 @@ pub struct NewValues {
 }
 
 impl Assigned {
-    /// What an UPDATE assigns; `None` for other changes.
+    /// What an UPDATE assigns, `None` for other changes; and the query of the rows that are still
+    /// to be changed, with their values.
     ///
     /// # Errors
-    /// As [`Self::new`].
-    pub fn of(session: &Session, target: &LoadTarget, change: &Change) -> Result<Option<Self>> {
-        let ChangeKind::Update { set } = &change.kind else { return Ok(None) };
+    /// As [`Self::new`], and 1093.
+    pub fn of(
+        session: &Session,
+        target: &LoadTarget,
+        change: &Change,
+    ) -> Result<(Option<Self>, Select)> {
+        let ChangeKind::Update { set } = &change.kind else {
+            // A DELETE reads no other rows of the table than those that it removes, either.
+            return Ok((None, change.computed(&[])?));
+        };
         let of = change.is_joined().then_some(change.name.as_str());
-        Self::new(session, target, (set, of), change.ignores).map(Some)
+        let plan = Self::new(session, target, (set, of), change.ignores)?;
+        let computed = change.computed(&plan.exprs())?;
+        Ok((Some(plan), computed))
     }
 
     /// `of` is the name of the table where it is one of several.

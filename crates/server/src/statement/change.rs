@@ -240,9 +240,7 @@ impl<'a> Keyed<'a> {
         change: &'a Change,
         (target, own): (&'a LoadTarget, Option<OwnRows>),
     ) -> Result<Self> {
-        let plan = Assigned::of(session, target, change)?;
-        let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
-        let computed = change.computed(&exprs)?;
+        let (plan, computed) = Assigned::of(session, target, change)?;
         Ok(Self { engine, change, target, own, plan, computed })
     }
 

@@ -21,6 +21,15 @@ use crate::session::Session;
 /// A table and what changes in it.
 type Part<'a> = (&'a Change, &'a LoadTarget);
 
+/// A statement and the transaction that it runs in.
+#[derive(Clone, Copy)]
+struct Inside<'a> {
+    engine: &'a Engine,
+    parts: &'a [Part<'a>],
+    parameters: &'a [Parameter],
+    own: &'a OwnRows,
+}
+
 /// What a statement did in all tables.
 #[derive(Default)]
 struct Done {
@@ -106,7 +115,9 @@ async fn once(
     let engine = Arc::clone(&session.shared.engine);
     let own = session.transactions.writable(&engine, &session.settings)?.cloned();
     match own {
-        Some(own) => within(session, &engine, parts, &own, parameters).await,
+        Some(own) => {
+            within(session, Inside { engine: &engine, parts, parameters, own: &own }).await
+        }
         None => alone(session, &engine, parts, parameters).await,
     }
 }
@@ -121,7 +132,7 @@ async fn alone(
     session.transactions.begin(engine, &session.settings, None, false)?;
     let open = session.transactions.open().expect("it was just opened");
     let own = open.own_rows().clone();
-    let done = look_and_write(session, engine, parts, &own, parameters).await;
+    let done = look_and_write(session, Inside { engine, parts, parameters, own: &own }).await;
     if !matches!(done, Ok(Some(_))) {
         session.transactions.roll_back();
         return done;
@@ -138,18 +149,12 @@ async fn alone(
 }
 
 /// Runs it in an open transaction, which stays as it was if the statement fails.
-async fn within(
-    session: &mut Session,
-    engine: &Engine,
-    parts: &[Part<'_>],
-    own: &OwnRows,
-    parameters: &[Parameter],
-) -> Result<Option<Done>> {
+async fn within(session: &mut Session, inside: Inside<'_>) -> Result<Option<Done>> {
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    let saved = bounded(session, own.save(engine, patience)).await?;
-    let done = look_and_write(session, engine, parts, own, parameters).await;
+    let saved = bounded(session, inside.own.save(inside.engine, patience)).await?;
+    let done = look_and_write(session, inside).await;
     if !matches!(done, Ok(Some(_))) {
-        own.restore(&saved);
+        inside.own.restore(&saved);
     }
     done
 }
@@ -167,16 +172,10 @@ enum Decided<'a> {
 }
 
 /// Changes all tables in the transaction; `None` if others wrote rows meanwhile that nobody locks.
-async fn look_and_write(
-    session: &mut Session,
-    engine: &Engine,
-    parts: &[Part<'_>],
-    own: &OwnRows,
-    parameters: &[Parameter],
-) -> Result<Option<Done>> {
+async fn look_and_write(session: &mut Session, inside: Inside<'_>) -> Result<Option<Done>> {
     session.wait_durable().await;
-    let pinned = session.transactions.pin(engine, &session.settings);
-    let decided = look(session, engine, parts, own, parameters).await;
+    let pinned = session.transactions.pin(inside.engine, &session.settings);
+    let decided = look(session, inside).await;
     if pinned {
         session.transactions.unpin();
     }
@@ -188,13 +187,8 @@ async fn look_and_write(
 
 /// Finds the rows of all tables in one snapshot and locks them, and then computes what becomes of
 /// them, in another one: what others have changed before the locks counts.
-async fn look<'a>(
-    session: &mut Session,
-    engine: &'a Engine,
-    parts: &[Part<'a>],
-    own: &OwnRows,
-    parameters: &[Parameter],
-) -> Result<Option<Vec<Decided<'a>>>> {
+async fn look<'a>(session: &mut Session, inside: Inside<'a>) -> Result<Option<Vec<Decided<'a>>>> {
+    let Inside { engine, parts, parameters, own } = inside;
     let mut end = session.acked;
     let mut found = Vec::with_capacity(parts.len());
     for &(change, target) in parts {

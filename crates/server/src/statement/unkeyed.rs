@@ -91,10 +91,7 @@ impl<'a> Unkeyed<'a> {
         change: &'a Change,
         (target, own): (&'a LoadTarget, Option<OwnRows>),
     ) -> Result<Self> {
-        let plan = Assigned::of(session, target, change)?;
-        let exprs = plan.as_ref().map_or_else(Vec::new, Assigned::exprs);
-        // A DELETE reads no other rows of the table than those that it removes, either.
-        let computed = change.computed(&exprs)?;
+        let (plan, computed) = Assigned::of(session, target, change)?;
         Ok(Self { change, target, own, plan: plan.map(|plan| (plan, computed)) })
     }
 
