@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-ecosystem check fmt demo demo-stop run docs sim differential crash powercut fuzz soak coverage bench bench-before bench-full
+.PHONY: help setup test test-ecosystem check fmt demo demo-stop run docs sim differential crash powercut fuzz hostile soak coverage bench bench-before bench-full
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ powercut: ## cut its power under load, as root; CUTS=100 says how often
 
 fuzz: ## feed rubbish to every reader; MINUTES=60 each, JOBS=n at a time, TARGET=x for one of them
 	@scripts/fuzz.sh
+
+hostile: ## clients that speak the protocol wrongly, with and without TLS, for MINUTES=60
+	@scripts/hostile.sh
 
 soak: ## mixed load for MINUTES=30; memory, files and latencies must stay flat
 	@scripts/soak.sh

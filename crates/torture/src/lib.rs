@@ -4,7 +4,7 @@
 //! It is: a server as a child process ([`server`]), clients over plain sockets ([`client`],
 //! [`http`]), writers that keep a journal of what was acknowledged ([`journal`], [`writers`]), the
 //! comparison of tables with that journal ([`check`]), and the long runs built from them
-//! ([`crash`], [`powercut`], [`soak`]).
+//! ([`crash`], [`powercut`], [`soak`], [`hostile`]).
 //!
 //! It is not: part of the server. It uses only the server's sockets, files and exit status.
 //!
@@ -20,6 +20,7 @@
 pub mod check;
 pub mod client;
 pub mod crash;
+pub mod hostile;
 pub mod http;
 pub mod journal;
 pub mod powercut;

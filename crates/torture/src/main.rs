@@ -1,4 +1,5 @@
-//! `torture`: the long torture tests, run by `make crash`, `make powercut` and `make soak`.
+//! `torture`: the long torture tests, run by `make crash`, `make powercut`,
+//! `make hostile` and `make soak`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use freshet_torture::server::Setup;
-use freshet_torture::{crash, powercut, soak};
+use freshet_torture::{crash, hostile, powercut, soak};
 
 /// Torture tests of a server.
 #[derive(Parser)]
@@ -58,6 +59,18 @@ enum Run {
         #[arg(long)]
         lying_disk: Option<PathBuf>,
     },
+    /// Clients that speak the protocol wrongly, with and without TLS, beside a neighbour who must
+    /// not notice.
+    Hostile {
+        #[command(flatten)]
+        common: Common,
+        /// The duration.
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+        /// Hostile clients at once.
+        #[arg(long, default_value_t = 8)]
+        clients: u64,
+    },
     /// Mixed load for a long time; memory, descriptors, files and latencies must stay flat.
     Soak {
         #[command(flatten)]
@@ -105,6 +118,11 @@ fn run(run: Run) -> Result<String, String> {
                 (false, false) => Err(tally.to_string()),
                 (true, true) => Err(format!("a disk that lies goes unnoticed: {tally}")),
             }
+        }
+        Run::Hostile { common, minutes, clients } => {
+            let setup = Setup::new(&common.server, &common.dir);
+            let (time, seed) = (Duration::from_secs(60 * minutes), common.seed);
+            hostile::run(&hostile::Options { setup, seed, time, clients })
         }
         Run::Soak { common, minutes, out } => {
             let setup = Setup::new(&common.server, &common.dir);

@@ -7,6 +7,7 @@
 mod client;
 mod depth;
 mod held;
+mod hostile;
 mod http;
 mod planning;
 mod rights;
