@@ -14,6 +14,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::computed::ProjectComputedKeys;
+use crate::dependent::DependentJoins;
 use crate::interrupt;
 use crate::join_keys::RepairJoinKeys;
 use crate::lists;
@@ -27,8 +28,12 @@ use crate::yielding::YieldBehindJoins;
 /// The analyzer rules: ours first, then DataFusion's.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
-    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
-        [Arc::new(Membership), Arc::new(Ranges), Arc::new(ProjectComputedKeys)];
+    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 4] = [
+        Arc::new(Membership),
+        Arc::new(Ranges),
+        Arc::new(ProjectComputedKeys),
+        Arc::new(DependentJoins),
+    ];
     ours.into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 

@@ -10,12 +10,14 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, Result};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DataFusionError, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, Sort, Window};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::dependent::references::{free, has_subquery, subquery_of};
 
 /// Prefix of the computed columns' names, followed by a number; no user column is named like this.
 const COMPUTED: &str = "#computed";
@@ -61,7 +63,8 @@ fn below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let exprs = each(&mut columns, aggr_expr)?;
             LogicalPlan::Aggregate(Aggregate::try_new(columns.below(input)?, keys, exprs)?)
         }
-        LogicalPlan::Sort(Sort { expr, input, fetch }) => {
+        LogicalPlan::Sort(sort) => {
+            let Sort { expr, input, fetch } = with_hidden_keys(sort)?;
             let expr =
                 expr.into_iter().map(|by| by.with_expr(columns.with_subquery(by.expr.clone())));
             let expr = expr.collect();
@@ -70,6 +73,50 @@ fn below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         other => return Ok(Transformed::no(other)),
     };
     LogicalPlanBuilder::from(changed).project(items)?.build().map(Transformed::yes)
+}
+
+/// A sort of selected columns by subqueries that read columns which are not selected: these keys
+/// become columns of the select list.
+fn with_hidden_keys(mut sort: Sort) -> Result<Sort> {
+    let LogicalPlan::Projection(items) = &*sort.input else { return Ok(sort) };
+    let (shown, below) = (items.schema.as_ref(), items.input.schema());
+    let is_hidden = |key: &Expr| {
+        let mut hidden = false;
+        key.apply(|part| {
+            if let Some(subquery) = subquery_of(part) {
+                let read = free(&subquery.subquery)?;
+                hidden |= read
+                    .iter()
+                    .any(|(_, column)| below.has_column(column) && !shown.has_column(column));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok::<_, DataFusionError>(hidden)
+    };
+    let mut exprs = items.expr.clone();
+    for by in &mut sort.expr {
+        if !is_hidden(&by.expr)? {
+            continue;
+        }
+        let name = format!("{COMPUTED}s{}", exprs.len());
+        let key = std::mem::replace(&mut by.expr, Expr::Column(Column::from_name(&name)));
+        let key = key.transform_up(|part| {
+            let selected = match &part {
+                Expr::Column(column) => shown.maybe_index_of_column(column),
+                _ => None,
+            };
+            Ok(match selected {
+                Some(at) => Transformed::yes(items.expr[at].clone().unalias()),
+                None => Transformed::no(part),
+            })
+        })?;
+        exprs.push(key.data.alias(name));
+    }
+    if exprs.len() > items.expr.len() {
+        let input = LogicalPlanBuilder::from(Arc::clone(&items.input)).project(exprs)?.build()?;
+        sort.input = Arc::new(input);
+    }
+    Ok(sort)
 }
 
 /// Whether a node contains expressions to move below it.
@@ -163,12 +210,4 @@ impl Columns {
         let items = own.chain(exprs).collect::<Vec<_>>();
         LogicalPlanBuilder::from(input).project(items)?.build().map(Arc::new)
     }
-}
-
-fn has_subquery(expr: &Expr) -> bool {
-    let subquery = |part: &Expr| {
-        let found = matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
-        Ok(found)
-    };
-    expr.exists(subquery).expect("nothing that looks at an expression fails")
 }

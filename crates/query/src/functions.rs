@@ -23,6 +23,7 @@ pub mod misc;
 pub mod net;
 pub mod number;
 mod once;
+pub mod one_row;
 pub mod operators;
 pub mod regexp;
 pub mod rounding;
@@ -108,6 +109,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         misc::all(),
         net::all(),
         encode::all(),
+        one_row::all(),
         whole::all(),
     ]
     .into_iter()

@@ -7,24 +7,21 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
-use freshet_base::err;
 
-use crate::error::external;
-use crate::functions::json_table::ROWS;
+use crate::dependent::push::conditions_of;
+use crate::dependent::references::free;
 
-/// Replaces the joins of a plan with JSON_TABLE.
-///
-/// # Errors
-/// `NotSupported` for outer joins with a condition, and for columns of a query further out.
+/// Replaces the inner joins of a plan with JSON_TABLE, and the left ones ON TRUE. The others, and
+/// JSON_TABLE of a column of a query further out, become joins like other correlated subqueries.
 pub fn unnested(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|node| {
         let node = match node {
-            LogicalPlan::Join(join) => match Side::of(&join.right) {
+            LogicalPlan::Join(join) => match Side::of(&join)? {
                 Some(side) => {
                     changed = true;
                     side.on_top_of(&join)?
@@ -37,26 +34,7 @@ pub fn unnested(plan: LogicalPlan) -> Result<LogicalPlan> {
         };
         Ok(Transformed::yes(node))
     })?;
-    let plan = plan.data;
-    plan.apply_with_subqueries(|node| {
-        let mut left = false;
-        node.apply_expressions(|expr| {
-            expr.apply(|part| {
-                left |= matches!(part, Expr::ScalarFunction(call) if call.func.name() == ROWS)
-                    && part.exists(|part| Ok(matches!(part, Expr::OuterReferenceColumn(..))))?;
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
-        match left {
-            false => Ok(TreeNodeRecursion::Continue),
-            true => Err(refused("JSON_TABLE of a column of an outer query or a right side")),
-        }
-    })?;
-    Ok(plan)
-}
-
-fn refused(what: &str) -> datafusion::common::DataFusionError {
-    external(err!(NotSupported, "This version of Freshet doesn't yet support '{what}'"))
+    Ok(plan.data)
 }
 
 /// The subquery of a JSON_TABLE.
@@ -66,29 +44,27 @@ struct Side {
 }
 
 impl Side {
-    fn of(plan: &LogicalPlan) -> Option<Self> {
-        let (plan, alias) = match plan {
+    fn of(join: &Join) -> Result<Option<Self>> {
+        let (plan, alias) = match &*join.right {
             LogicalPlan::SubqueryAlias(named) => (&*named.input, Some(named.alias.clone())),
             plan => (plan, None),
         };
-        let LogicalPlan::Subquery(subquery) = plan else { return None };
+        let LogicalPlan::Subquery(subquery) = plan else { return Ok(None) };
         let subquery = Arc::clone(&subquery.subquery);
-        is_json_table(&subquery).then_some(Self { subquery, alias })
+        let left = join.left.schema();
+        let fits = match join.join_type {
+            JoinType::Inner => true,
+            JoinType::Left => condition_of(join)?.is_none(),
+            _ => false,
+        };
+        let is_own = free(&subquery)?.iter().all(|(_, column)| left.has_column(column));
+        Ok((fits && is_own && is_json_table(&subquery)).then_some(Self { subquery, alias }))
     }
 
     /// The join with this on its right side, without a join.
     fn on_top_of(self, join: &Join) -> Result<LogicalPlan> {
         let left = join.left.schema().columns();
         let keeps_all = join.join_type == JoinType::Left;
-        let on = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
-        let conditions = on.chain(join.filter.clone()).filter(|condition| !is_true(condition));
-        let condition = conjunction(conditions.collect::<Vec<_>>());
-        if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
-            return Err(refused("RIGHT JOIN with JSON_TABLE"));
-        }
-        if keeps_all && condition.is_some() {
-            return Err(refused("LEFT JOIN with JSON_TABLE on anything but TRUE"));
-        }
         let plan = put(&self.subquery, &join.left, &left, keeps_all)?;
         let made = self.subquery.schema().columns().into_iter().map(|column| {
             let name = column.name.clone();
@@ -96,11 +72,17 @@ impl Side {
         });
         let all = left.into_iter().map(Expr::Column).chain(made).collect::<Vec<_>>();
         let plan = LogicalPlanBuilder::from(plan).project(all)?;
-        match condition {
+        match condition_of(join)? {
             Some(condition) => plan.filter(condition)?.build(),
             None => plan.build(),
         }
     }
+}
+
+/// The condition of a join, if it is not TRUE.
+fn condition_of(join: &Join) -> Result<Option<Expr>> {
+    let conditions = conditions_of(join)?.into_iter();
+    Ok(conjunction(conditions.filter(|condition| !is_true(condition))))
 }
 
 fn is_true(condition: &Expr) -> bool {

@@ -26,6 +26,8 @@ pub mod coercibility;
 mod collation;
 mod computed;
 pub mod convert;
+mod dependence;
+mod dependent;
 mod dynamic_filters;
 pub mod engine;
 pub mod error;

@@ -14,11 +14,13 @@ use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when,
+    Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery, lit,
+    when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use freshet_base::err;
 
+use crate::dependent::references::free;
 use crate::error::external;
 use crate::functions::operators::comparable;
 
@@ -47,7 +49,11 @@ impl AnalyzerRule for Membership {
 fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut count = 0;
     let changed = plan.transform_down_with_subqueries(|node| {
-        let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
+        let filter = match node {
+            LogicalPlan::Filter(filter) => filter,
+            LogicalPlan::Join(join) => return joined(join, &mut count).map(Transformed::yes),
+            node => return Ok(Transformed::no(node)),
+        };
         let schema = Arc::clone(filter.input.schema());
         let conditions = split_conjunction_owned(filter.predicate);
         let conditions = conditions.into_iter().map(|part| condition(part, &schema, &mut count));
@@ -56,6 +62,20 @@ fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
     });
     changed.map(|changed| changed.data)
+}
+
+/// The condition of a join; in those of outer joins DataFusion has no rule for IN.
+fn joined(mut join: Join, count: &mut usize) -> Result<LogicalPlan> {
+    let schema = Arc::clone(&join.schema);
+    if let Some(filter) = join.filter.take() {
+        let conditions = split_conjunction_owned(filter).into_iter();
+        let conditions = conditions.map(|part| match join.join_type {
+            JoinType::Inner => condition(part, &schema, count),
+            _ => nested(part, &schema, count),
+        });
+        join.filter = conjunction(conditions.collect::<Result<Vec<_>>>()?);
+    }
+    Ok(LogicalPlan::Join(join))
 }
 
 /// A condition in which false is equivalent to NULL.
@@ -71,7 +91,7 @@ fn condition(part: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
         },
         other => return nested(other, schema, count),
     };
-    let depends = !membership.subquery.outer_ref_columns.is_empty();
+    let depends = !free(&membership.subquery.subquery)?.is_empty();
     let known = membership.expr.column_refs().is_empty();
     match membership.negated && (depends || known) {
         true => cases(membership, schema, count),

@@ -17,7 +17,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::LiteralGuarantee;
 use datafusion::physical_plan::ExecutionPlan;
-use freshet_base::{Error, TabletId};
+use freshet_base::{ColumnId, Error, TabletId};
 use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
@@ -59,10 +59,7 @@ impl StoredTable {
     pub fn new((database, name): (&str, &str), snapshot: TableSnapshot, zone: Zone) -> Self {
         let schema = planned_schema(database, &snapshot);
         let (database, full_name) = (database.to_owned(), name.to_owned());
-        // Rows that are grouped by it are alike in all columns.
-        let key = (snapshot.table.key_model == KeyModel::Primary)
-            .then(|| Constraint::PrimaryKey(snapshot.schema.sort_key.clone()));
-        let constraints = Constraints::new_unverified(key.into_iter().collect());
+        let constraints = Constraints::new_unverified(unique_keys(&snapshot));
         let snapshot = Arc::new(snapshot);
         let denied = Vec::new();
         Self { database, full_name, snapshot, zone, schema, constraints, denied }
@@ -328,6 +325,21 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
         fields.extend(PLACE_COLUMNS.map(|name| Field::new(name, DataType::UInt64, false)));
     }
     Arc::new(Schema::new(fields))
+}
+
+/// The keys without NULL of which no two rows have the same: rows that are grouped by one are alike
+/// in all columns.
+fn unique_keys(snapshot: &TableSnapshot) -> Vec<Constraint> {
+    let (table, schema) = (&snapshot.table, &snapshot.schema);
+    let key = (table.key_model == KeyModel::Primary).then(|| schema.sort_key.clone());
+    let others = table.unique_keys().filter_map(|key| {
+        let place = |id: &ColumnId| {
+            let at = schema.columns.iter().position(|column| column.id == *id)?;
+            (!schema.columns[at].nullable).then_some(at)
+        };
+        key.columns.iter().map(place).collect::<Option<Vec<_>>>()
+    });
+    key.into_iter().chain(others).map(Constraint::PrimaryKey).collect()
 }
 
 impl fmt::Debug for StoredTable {

@@ -17,11 +17,12 @@ pub mod set_operation;
 mod special;
 mod subquery;
 mod tuple;
-mod values;
+pub mod values;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
+pub use aggregate::is_call as aggregate_call;
 pub use join::constraint as join_condition;
 
 use freshet_base::{Error, Result, bail};

@@ -1,5 +1,5 @@
 //! USING and NATURAL: such a join shows a column that both sides share once, with the value of the
-//! side that keeps all its rows, and before all others.
+//! side that keeps all its rows, and before all others, in the order of that side.
 //!
 //! DataFusion has no place for it where it looks up names. So joins get conditions, `*` becomes a
 //! list of columns, and the name of a shared column becomes that of the side which shows it. This
@@ -20,6 +20,7 @@ use sqlparser::ast::{
     SetExpr, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
+use crate::dependence;
 use crate::error::mapped;
 use crate::rewrite::join_condition;
 use scopes::Scopes;
@@ -46,7 +47,7 @@ pub fn planned<S: ContextProvider>(
         Ok(fields.map(|field| field.name().clone()).collect())
     };
     written_out(&mut query, &columns_of)?;
-    plan(query)
+    dependence::planned(query, plan)
 }
 
 /// Writes out the joins of a rewritten query that share columns.
@@ -244,7 +245,6 @@ impl Using<'_> {
         };
         let keeps_right = matches!(operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_));
         let mut conditions = Vec::with_capacity(names.len());
-        let mut shown = Vec::with_capacity(left.len() + right.len());
         for name in &names {
             let (one, other) = (only(&left, name)?, only(&right, name)?);
             conditions.push(Expr::BinaryOp {
@@ -252,11 +252,12 @@ impl Using<'_> {
                 op: BinaryOperator::Eq,
                 right: Box::new(other.expr()),
             });
-            let shows = if keeps_right { other } else { one };
-            shown.push(Visible { is_shared: true, ..shows.clone() });
         }
         set_condition(operator, conditions);
         let (first, second) = if keeps_right { (right, left) } else { (left, right) };
+        let mut shown = Vec::with_capacity(first.len() + second.len());
+        let shared = first.iter().filter(|column| names.contains(&column.name));
+        shown.extend(shared.map(|column| Visible { is_shared: true, ..column.clone() }));
         let rest = first.into_iter().chain(second);
         shown.extend(rest.filter(|column| !names.contains(&column.name)));
         Ok(shown)

@@ -8,6 +8,7 @@ use sqlparser::ast::{
 
 use super::values::{argument, call, int, take, text};
 use crate::evaluation::Bounds;
+use crate::functions::list;
 use crate::session::Session;
 
 /// Maximum length in bytes of results that concatenate the values of a group.
@@ -37,6 +38,14 @@ const NAMES: [(&str, &str); 8] = [
     ("var_samp", "var_sample"),
     ("group_concat", "mysql_group_concat"),
 ];
+
+/// Whether an expression calls an aggregate, by its name before or after it is rewritten.
+pub fn is_call(expr: &Expr) -> bool {
+    let Expr::Function(function) = expr else { return false };
+    let name = function.name.to_string().replace('`', "").to_lowercase();
+    let is_renamed = NAMES.iter().any(|(_, renamed)| *renamed == name);
+    function.over.is_none() && (is_renamed || list::is_aggregate(&name))
+}
 
 fn rename(function: &mut Function, name: &str) {
     function.name = ObjectName::from(vec![Ident::new(name)]);
