@@ -76,6 +76,14 @@ fn compressed_bodies_are_unpacked() {
     assert_eq!(put(&json, &objects)["NumberLoadedRows"], 1);
     assert_eq!(site.rows(), ["1,10,x", "2,20,y", "3,30,z"]);
 
+    // Both headers, which must say the same.
+    let both = ["compress_type: GZ", "Content-Encoding: gzip", "label: both"];
+    assert_eq!(put(&both, &gzip(b"4,40,w\n"))["NumberLoadedRows"], 1);
+    let reply = put(&["compress_type: LZ4", "Content-Encoding: gzip"], &gzip(b"5,50,v\n"));
+    let message = reply["Message"].as_str().unwrap();
+    assert!(message.ends_with("compress_type is lz4, and Content-Encoding is gz"), "{message}");
+    assert_eq!(site.rows().len(), 4);
+
     // A large one in chunks, one that ends early, and one that is something else.
     let rows = (10..300_000).map(|row| format!("{row},1,ab\n")).collect::<String>();
     let packed = zstd::encode_all(rows.as_bytes(), 1).unwrap();
@@ -92,7 +100,7 @@ fn compressed_bodies_are_unpacked() {
         assert!(message.contains("cannot be unpacked as zstd"), "{message}");
     }
     assert_eq!(put(&["compress_type: zstd", "label: again"], &packed)["Status"], "Success");
-    assert_eq!(site.rows().len(), 3 + 2 * 299_990);
+    assert_eq!(site.rows().len(), 4 + 2 * 299_990);
     site.stop();
 }
 

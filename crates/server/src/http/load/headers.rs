@@ -341,23 +341,30 @@ fn format(headers: &Values<'_>) -> Result<LoadFormat> {
     }
 }
 
-/// `compress_type`, or `Content-Encoding` as HTTP has it.
+/// `compress_type`, or `Content-Encoding` as HTTP has it, or both if they say the same, as the
+/// loader of Doris does.
 fn compression(headers: &Values<'_>) -> Result<Option<Compression>> {
-    const OF_LOAD: &str = "compress_type";
-    const OF_HTTP: &str = "content-encoding";
-    let of_load = headers.text(OF_LOAD)?.map(|value| (OF_LOAD, value));
-    let of_http = headers.text(OF_HTTP)?.map(|value| (OF_HTTP, value));
-    let of_http = of_http.filter(|(_, value)| !value.eq_ignore_ascii_case("identity"));
-    let Some((name, value)) = of_load.or(of_http) else { return Ok(None) };
-    if of_load.is_some() && of_http.is_some() {
-        bail!(WrongArguments, "set one of the headers compress_type and Content-Encoding");
+    let of_load = headers.text("compress_type")?;
+    let of_http = headers.text("content-encoding")?;
+    let of_http = of_http.filter(|value| !value.eq_ignore_ascii_case("identity"));
+    let found = of_load.map(|value| compression_of("compress_type", value)).transpose()?;
+    let other = of_http.map(|value| compression_of("Content-Encoding", value)).transpose()?;
+    if let (Some(found), Some(other)) = (found, other)
+        && found != other
+    {
+        let (found, other) = (found.name(), other.name());
+        bail!(WrongArguments, "compress_type is {found}, and Content-Encoding is {other}");
     }
+    Ok(found.or(other))
+}
+
+fn compression_of(name: &'static str, value: &str) -> Result<Compression> {
     match value.to_ascii_lowercase().as_str() {
-        "gz" | "gzip" => Ok(Some(Compression::Gzip)),
-        "deflate" => Ok(Some(Compression::Zlib)),
-        "bz2" | "bzip2" => Ok(Some(Compression::Bzip2)),
-        "zstd" => Ok(Some(Compression::Zstd)),
-        "lz4" => Ok(Some(Compression::Lz4)),
+        "gz" | "gzip" => Ok(Compression::Gzip),
+        "deflate" => Ok(Compression::Zlib),
+        "bz2" | "bzip2" => Ok(Compression::Bzip2),
+        "zstd" => Ok(Compression::Zstd),
+        "lz4" => Ok(Compression::Lz4),
         "lz4_block" | "lzo" | "lzop" | "snappy_block" | "br" => Err(not_supported(name, value)),
         _ => bail!(
             WrongArguments,
