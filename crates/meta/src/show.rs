@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
     NOT_ENFORCED, Properties, Table, TableForm,
@@ -83,7 +84,7 @@ fn has_default(ty: ColumnType) -> bool {
 
 fn default(value: &DefaultValue, column: &Column) -> String {
     match value {
-        DefaultValue::Literal(literal) => text(literal),
+        DefaultValue::Literal(literal) => text(&literal_text(column, literal)),
         DefaultValue::Bits(digits) => column.bits_text(digits),
         DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
         DefaultValue::CurrentTimestamp => column.now_text(),

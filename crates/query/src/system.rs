@@ -12,14 +12,14 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, TableId, err};
 use freshet_meta::Account;
-use freshet_schema::ColumnType;
+use freshet_schema::{Collation, ColumnType, Zone};
 use freshet_storage::snapshot::Snapshot;
 
+use crate::coercibility::Derived;
 use crate::error::mapped;
 use crate::origin::ColumnOrigin;
 use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
-use freshet_schema::Zone;
 
 /// A value in a system table.
 #[derive(Clone, PartialEq, Debug)]
@@ -177,13 +177,24 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
             flags: 0,
             labels: Vec::new(),
         };
-        let metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
+        let mut metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
+        if *kind == columns::Kind::Text && table.database == SYSTEM && !is_by_bytes(name) {
+            let derived = Derived::column(Collation::Utf8mb4GeneralCi);
+            metadata.insert(Derived::KEY.to_owned(), derived.encode());
+        }
         let field = Field::new(name.to_lowercase(), array.data_type().clone(), true);
         fields.push(field.with_metadata(metadata));
         arrays.push(array);
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
         .expect("columns are built as their fields say")
+}
+
+/// Whether a column of `information_schema` has names in which the case of letters counts, as of
+/// databases and tables; in its other texts it does not: drivers ask whether IS_NULLABLE is 'yes'.
+fn is_by_bytes(column: &str) -> bool {
+    const ENDS: [&str; 5] = ["CATALOG", "SCHEMA", "SCHEMA_NAME", "TABLE_NAME", "LABEL"];
+    ENDS.iter().any(|end| column.ends_with(end))
 }
 
 fn text(cell: &Cell) -> Option<String> {

@@ -137,16 +137,6 @@ impl Column {
         }
     }
 
-    /// The default as SHOW COLUMNS and information_schema have it; `None` for NULL or none.
-    pub fn default_text(&self) -> Option<String> {
-        Some(match self.default.as_ref()? {
-            DefaultValue::Literal(text) => text.clone(),
-            DefaultValue::Bits(digits) => self.bits_text(digits),
-            DefaultValue::CurrentTimestamp => self.now_text(),
-            DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
-        })
-    }
-
     /// What MySQL shows as EXTRA: `DEFAULT_GENERATED on update CURRENT_TIMESTAMP`.
     pub fn extra_text(&self) -> String {
         let generated = self.default.as_ref().is_some_and(DefaultValue::asks_clock);

@@ -6,6 +6,7 @@ use freshet_meta::{
     Account, Database, GrantObject, Privilege, Privileges, RESERVED_DATABASES, View, partition_text,
 };
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
+use freshet_schema::value::default_text;
 use freshet_schema::{Column, ColumnType, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm};
 
 use super::{Cell, SystemTables};
@@ -247,7 +248,7 @@ fn column_row(
         table.into(),
         column.name.as_str().into(),
         (at as u64 + 1).into(),
-        column.default_text().map_or(Cell::Null, Into::into),
+        default_text(column).map_or(Cell::Null, Into::into),
         (if column.nullable { "YES" } else { "NO" }).into(),
         column.ty.data_type_name().into(),
         characters.into(),

@@ -1,9 +1,9 @@
 //! Cells as text, for messages that name a value.
 
 use super::temporal::date_of;
-use super::{LocalDateTime, time};
-use crate::ColumnType;
+use super::{Literal, LocalDateTime, Rules, put, time};
 use crate::row::{decimal, fixed};
+use crate::{Column, ColumnType, DefaultValue};
 
 /// The text of an encoded cell, as a client would write the value; instants are shown in UTC.
 pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
@@ -30,6 +30,31 @@ pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
         _ if ty.is_integer() => signed(cell).to_string(),
         _ => String::from_utf8_lossy(cell).into_owned(),
     }
+}
+
+/// The default of a column as SHOW COLUMNS and information_schema have it, in the form of its type:
+/// `0.00` of a DECIMAL(8,2) DEFAULT 0. `None` for NULL or none.
+pub fn default_text(column: &Column) -> Option<String> {
+    match column.default.as_ref()? {
+        DefaultValue::Literal(text) => Some(literal_text(column, text)),
+        DefaultValue::Bits(digits) => Some(column.bits_text(digits)),
+        DefaultValue::CurrentTimestamp => Some(column.now_text()),
+        DefaultValue::CurrentDate => Some("CURRENT_DATE".to_owned()),
+    }
+}
+
+/// A literal that is the default of a column, in the form of its type.
+pub fn literal_text(column: &Column, text: &str) -> String {
+    let has_form = match column.ty {
+        ColumnType::Bit { .. } | ColumnType::Boolean => false,
+        ColumnType::Decimal { .. } | ColumnType::Date | ColumnType::DateTime { .. } => true,
+        ty => ty.is_integer(),
+    };
+    let (literal, mut cell) = (Literal::Text(text.as_bytes()), Vec::new());
+    if !has_form || put(column, literal, &Rules::default(), &mut cell).is_err() {
+        return text.to_owned();
+    }
+    cell_text(column.ty, &cell)
 }
 
 /// The value of a signed cell of up to 8 bytes.

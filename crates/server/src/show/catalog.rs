@@ -13,6 +13,7 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
+use freshet_schema::value::default_text;
 use freshet_schema::{Aggregate, Collation, Column, Distribution, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
@@ -249,7 +250,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
             continue;
         };
         let (ty, null) = (some(column.type_text()), some(yes_no(&table, column.nullable)));
-        let (key, default) = (some(key_of(&table, at)), column.default_text());
+        let (key, default) = (some(key_of(&table, at)), default_text(column));
         let extra = some(extra_of(&table, at, column));
         let name = some(&column.name);
         match full {
@@ -350,7 +351,7 @@ pub fn field_columns(
         shown.table.clone_from(&name.table);
         shown.org_table.clone_from(&name.table);
         shown.database = database.to_owned();
-        (shown, column.default_text())
+        (shown, default_text(column))
     };
     if let Some(view) = view(session, name)? {
         return Ok(view.columns.iter().map(column).collect());
