@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Real clients against the real server: the mariadb command line with the documentation's
 # transcripts, curl with its stream loads, its Go and its Java program, drivers and frameworks of
-# Python, Go, Java and Node.js, some of them over TLS, sysbench; every example of docs/connect; and
-# TPC-H, with the answers that DuckDB gives. Names given as arguments choose clients. What they
+# Python, Go, Java and Node.js, some of them over TLS, sysbench; what DataX, Metabase, Grafana,
+# doris-streamloader and Superset send; every example of docs/connect; and TPC-H, with the answers
+# that DuckDB gives. Names given as arguments choose clients. What they
 # need is fetched once, in pinned versions, to ~/.cache/freshet.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -26,6 +27,11 @@ main() {
     client java8       java_clients mysql-connector-j-8 "$@"
     client java51      java_clients mysql-connector-java-5.1 "$@"
     client java_maria  java_clients mariadb-java-client-3 "$@"
+    client datax       datax_client "" "$@"
+    client metabase    metabase_client "" "$@"
+    client grafana     go_program grafana "$@"
+    client streamloader streamloader_client "" "$@"
+    client superset    python_client superset_client "$@"
     client mysql2      node_client mysql2_client "$@"
     client knex        node_client knex_client "$@"
     client sysbench    sysbench_client prepare "$@"
@@ -111,6 +117,55 @@ java_clients() {
         return
     expect "SELECT COUNT(*), SUM(score), MAX(name) FROM client_java.dt" $'50\t725\tname9' || return
     bounded java -Xshare:auto -cp "$jar:$WORK/java" Checks "$CLIENT_MYSQL_PORT" $scheme
+}
+
+datax_client() {
+    sql "DROP DATABASE IF EXISTS client_datax; CREATE DATABASE client_datax" || return
+    java_program DataX mysql-connector-java-5.1 5.1 || return
+    java_program DataX mysql-connector-j-8 8
+}
+
+# With its own driver, and with that of MySQL.
+metabase_client() {
+    local driver
+    for driver in mariadb-java-client-2.7 mysql-connector-j-9; do
+        sql "DROP DATABASE IF EXISTS client_metabase; CREATE DATABASE client_metabase;
+            USE client_metabase;
+            CREATE TABLE people (id INT PRIMARY KEY, name VARCHAR(20));
+            CREATE TABLE orders (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, person INT,
+                price DECIMAL(8,2) NOT NULL DEFAULT 0 COMMENT 'with tax', at DATETIME, note TEXT,
+                doc JSON, KEY by_person (person), FOREIGN KEY (person) REFERENCES people (id))
+                COMMENT 'what was sold';
+            CREATE VIEW recent AS SELECT id, at FROM orders WHERE at > '2024-02-01';
+            INSERT INTO people VALUES (1, 'Ada'), (2, 'Grace');
+            INSERT INTO orders (person, price, at, note, doc) VALUES
+                (1, 1.5, '2024-02-29 13:14:15', 'first', '{\"a\": 2}'),
+                (2, 10, '2024-02-29 20:00:00', NULL, NULL), (2, 10, '2023-12-31', NULL, NULL)" ||
+            return
+        java_program Metabase "$driver" || return
+    done
+}
+
+# java_program CLASS DRIVER ARGUMENT...
+java_program() {
+    echo "$1 with $2"
+    bounded java -Xshare:auto -cp "$(echo "$JARS/$2"*.jar):$WORK/java" "$1" "$CLIENT_MYSQL_PORT" \
+        "${@:3}"
+}
+
+go_program() {
+    sql "CREATE DATABASE IF NOT EXISTS client_go" || return
+    bounded "$GO_BINARIES/$1" "$CLIENT_MYSQL_PORT"
+}
+
+streamloader_client() {
+    sql "CREATE DATABASE IF NOT EXISTS client_go; DROP TABLE IF EXISTS client_go.loaded;
+        CREATE TABLE client_go.loaded (id BIGINT NOT NULL, name VARCHAR(30), price DECIMAL(10,2))
+        DUPLICATE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 4
+        PROPERTIES ('replication_num' = '1')" || return
+    bounded "$GO_BINARIES/streamloader" "$CLIENT_HTTP_PORT" || return
+    expect "SELECT COUNT(*), COUNT(DISTINCT id), SUM(price) FROM client_go.loaded" \
+        $'725000\t60000\t36068750.00'
 }
 
 # The workloads of sysbench, each for some hundred events, with prepared statements and without.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make test-ecosystem: tools of MySQL that are large to install, against the real server: mydumper
-# and myloader, R2DBC with two drivers, dbt, three drivers of Rust; and the pages of docs/connect
-# about them. Names given as arguments choose some of them.
+# and myloader, R2DBC with two drivers, JMeter, dbt, three drivers of Rust; and the pages of
+# docs/connect about them. Names given as arguments choose some of them.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 source scripts/clients_env.sh
@@ -18,10 +18,12 @@ main() {
     VENV=$PYTHON
     install_rust_clients
     install_reactive
+    install_jmeter
     start_server
     client mydumper  mydumper_client client_dump "$@"
     client r2dbc     reactive_client mysql "$@"
     client r2dbc_maria reactive_client mariadb "$@"
+    client jmeter    jmeter_client "$FILES/jmeter/inserts.jmx" "$@"
     client dbt       dbt_client "$FILES/dbt" "$@"
     client sqlx      rust_client sqlx "$@"
     client mysql_async rust_client mysql_async "$@"
@@ -30,14 +32,35 @@ main() {
     [[ $FAILED == 0 ]] || fail "$FAILED clients failed"
 }
 
-install_reactive() {
-    JARS=$(pinned r2dbc "$FILES/pom.xml")
+# install_jars NAME POM: what a pom.xml names and what that needs; it is in $JARS.
+install_jars() {
+    JARS=$(pinned "$1" "$2")
     [[ -e $JARS/ready ]] && return
-    say "fetching drivers of R2DBC to $JARS (about half a minute)"
-    mvn --quiet --batch-mode --file "$FILES/pom.xml" \
+    say "fetching jars of $1 to $JARS (about half a minute)"
+    rm -rf "$JARS"
+    mvn --quiet --batch-mode --file "$2" \
         org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
         -DoutputDirectory="$JARS"
     touch "$JARS/ready"
+}
+
+install_reactive() {
+    install_jars r2dbc "$FILES/pom.xml"
+    R2DBC=$JARS
+}
+
+# In the folders that it looks for its own parts in; a jar of Maven has its settings.
+install_jmeter() {
+    install_jars jmeter "$FILES/jmeter/pom.xml"
+    JMETER=$JARS/home
+    [[ -e $JMETER/ready ]] && return
+    rm -rf "$JMETER"
+    mkdir -p "$JMETER/lib/ext" "$JMETER/lib/junit"
+    (cd "$JMETER" && jar -xf "$JARS"/ApacheJMeter_config-*.jar bin)
+    ln "$JARS"/*.jar "$JMETER/lib"
+    mv "$JMETER"/lib/ApacheJMeter_*.jar "$JMETER/lib/ext"
+    mv "$JMETER"/lib/ApacheJMeter-*.jar "$JMETER/bin/ApacheJMeter.jar"
+    touch "$JMETER/ready"
 }
 
 # A copy in a folder of the cache, since cargo builds anew for each folder that a clone may be in.
@@ -68,7 +91,33 @@ mydumper_client() {
 
 reactive_client() {
     sql "CREATE DATABASE IF NOT EXISTS client_r2dbc" || return
-    bounded java -Xshare:auto -cp "$JARS/*" "$FILES/Reactive.java" "$1" "$CLIENT_MYSQL_PORT"
+    bounded java -Xshare:auto -cp "$R2DBC/*" "$FILES/Reactive.java" "$1" "$CLIENT_MYSQL_PORT"
+}
+
+# The inserts that the benchmarks of Doris make, with few threads. JMeter itself ends well even if
+# its statements failed: the results say so.
+jmeter_client() {
+    sql "CREATE DATABASE client_jmeter; CREATE TABLE client_jmeter.lineitem (
+            L_ORDERKEY INTEGER NOT NULL, L_PARTKEY INTEGER NOT NULL, L_SUPPKEY INTEGER NOT NULL,
+            L_LINENUMBER INTEGER NOT NULL, L_QUANTITY DECIMAL(15,2) NOT NULL,
+            L_EXTENDEDPRICE DECIMAL(15,2) NOT NULL, L_DISCOUNT DECIMAL(15,2) NOT NULL,
+            L_TAX DECIMAL(15,2) NOT NULL, L_RETURNFLAG CHAR(1) NOT NULL,
+            L_LINESTATUS CHAR(1) NOT NULL, L_SHIPDATE DATE NOT NULL, L_COMMITDATE DATE NOT NULL,
+            L_RECEIPTDATE DATE NOT NULL, L_SHIPINSTRUCT CHAR(25) NOT NULL,
+            L_SHIPMODE CHAR(10) NOT NULL, L_COMMENT VARCHAR(44) NOT NULL)
+        DUPLICATE KEY(L_ORDERKEY, L_PARTKEY, L_SUPPKEY, L_LINENUMBER)
+        DISTRIBUTED BY HASH(L_ORDERKEY) BUCKETS 32 PROPERTIES ('replication_num' = '3');
+        CREATE TABLE client_jmeter.tbl (a INT, b INT) DUPLICATE KEY(a)
+        DISTRIBUTED BY HASH(a) BUCKETS 2 PROPERTIES ('replication_num' = '1')" || return
+    bounded java -Xshare:auto -Djava.awt.headless=true -Djava.util.prefs.userRoot="$WORK" \
+        -jar "$JMETER/bin/ApacheJMeter.jar" --nongui --testfile "$1" --logfile "$WORK/jmeter.jtl" \
+        --jmeterlogfile "$WORK/jmeter.log" --jmeterproperty port="$CLIENT_MYSQL_PORT" \
+        --jmeterproperty jmeterengine.nongui.port=0 || return
+    grep ',false,' "$WORK/jmeter.jtl" | head -n 5
+    expect "SELECT COUNT(*), COUNT(DISTINCT L_ORDERKEY), SUM(L_DISCOUNT), MAX(L_SHIPDATE),
+        COUNT(DISTINCT L_PARTKEY) FROM client_jmeter.lineitem" \
+        $'400\t400\t16.00\t1996-03-13\t8' || return
+    expect "SELECT COUNT(*), SUM(a) FROM client_jmeter.tbl" $'20000\t10010000'
 }
 
 # Views, tables and tests of a project, in a copy, since dbt writes beside it.
