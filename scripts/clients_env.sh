@@ -59,7 +59,7 @@ install_node() {
     rm -rf "$folder"
     mkdir -p "$folder"
     cp "$2/package.json" "$2/package-lock.json" "$folder"
-    npm ci --prefix "$folder" --silent --no-audit --no-fund
+    npm ci --prefix "$folder" --silent --no-audit --no-fund --ignore-scripts
     touch "$folder/ready"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make test-ecosystem: tools of MySQL that are large to install, against the real server: mydumper
-# and myloader, R2DBC with two drivers, JMeter, dbt, three drivers of Rust; and the pages of
+# and myloader, R2DBC with two drivers, JMeter, dbt, three drivers of Rust, Prisma; and the pages of
 # docs/connect about them. Names given as arguments choose some of them.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -10,7 +10,8 @@ FILES=tests/clients/ecosystem
 
 main() {
     install_packages_for mariadb=mariadb-client mydumper=mydumper javac=default-jdk-headless \
-        mvn=maven
+        mvn=maven node=nodejs npm=npm
+    install_node prisma "$FILES/prisma"
     install_venv python tests/clients/python/requirements.txt
     PYTHON=$VENV
     install_venv dbt "$FILES/requirements.txt"
@@ -29,6 +30,8 @@ main() {
     client mysql_async rust_client mysql_async "$@"
     client diesel    rust_client diesel "$@"
     client rust_page rust_page rust "$@"
+    client prisma    prisma_client "$FILES/prisma" "$@"
+    client prisma_page prisma_page prisma "$@"
     [[ $FAILED == 0 ]] || fail "$FAILED clients failed"
 }
 
@@ -131,5 +134,32 @@ dbt_client() {
 rust_client() { bounded "$RUST/debug/freshet-rust-clients" "$1" "$CLIENT_MYSQL_PORT"; }
 
 rust_page() { RUST=$RUST CARGO_INCREMENTAL=0 python_client pages "$1"; }
+
+# Its client in a copy, since it is generated beside its schema. To generate it Prisma would
+# download the program of its migrations, unless it is told of one.
+prisma_client() {
+    sql "DROP DATABASE IF EXISTS client_prisma; CREATE DATABASE client_prisma; USE client_prisma;
+        CREATE TABLE User (id INT NOT NULL AUTO_INCREMENT, email VARCHAR(191) NOT NULL,
+            name VARCHAR(191) NULL, UNIQUE INDEX User_email_key (email), PRIMARY KEY (id))
+            DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
+        CREATE TABLE Post (id BIGINT NOT NULL AUTO_INCREMENT, title VARCHAR(255) NOT NULL,
+            price DECIMAL(10,2) NOT NULL DEFAULT 0,
+            at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), stamp TIMESTAMP(0) NULL,
+            day DATE NULL, doc JSON NULL, raw LONGBLOB NULL, ratio DOUBLE NULL,
+            published BOOLEAN NOT NULL DEFAULT false, authorId INT NOT NULL,
+            INDEX Post_authorId_idx (authorId), PRIMARY KEY (id))
+            DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci" || return
+    cp -r "$1" "$WORK/prisma"
+    ln -s "$MODULES" "$WORK/prisma/node_modules"
+    (cd "$WORK/prisma" && without_downloads npx prisma generate) || return
+    bounded node "$WORK/prisma/prisma_client.js"
+}
+
+prisma_page() { MODULES=$MODULES without_downloads "$VENV/bin/python" tests/clients/python/pages.py "$1"; }
+
+without_downloads() {
+    PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 \
+        PYTHONDONTWRITEBYTECODE=1 bounded "$@"
+}
 
 main "$@"

@@ -24,7 +24,7 @@ PAGES = TESTS.parent.parent / "docs" / "connect"
 # Blocks that are shown only.
 SHOWN = {"xml", "toml", "ini", "yaml", "json", "properties"}
 # Pages of scripts/test-ecosystem.sh.
-LARGE = {"rust"}
+LARGE = {"prisma", "rust"}
 BLOCK_SECONDS_MAX = 120
 
 
@@ -55,7 +55,7 @@ def run(command, folder, text=None):
     done = subprocess.run(
         command, input=text, cwd=folder, capture_output=True, text=True, check=False,
         timeout=BLOCK_SECONDS_MAX,
-        env=dict(os.environ, PATH=":".join(paths), NODE_PATH=os.environ.get("MODULES", "")))
+        env=dict(os.environ, PATH=":".join(paths)))
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -65,6 +65,8 @@ class Page:
 
     def __init__(self, path, folder):
         self.folder = folder
+        if modules := os.environ.get("MODULES"):
+            (folder / "node_modules").symlink_to(modules)
         self.text = here(path.read_text(encoding="utf-8"))
         self.name = path.stem
         self.blocks = 0
