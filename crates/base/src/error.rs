@@ -300,6 +300,8 @@ codes! {
     Internal = 1815 "HY000" 500;
     /// YEAR of another width than four.
     InvalidYear = 1818 "HY000" 400;
+    /// A password that `validate_password.policy` does not allow.
+    PasswordPolicy = 1819 "HY000" 400;
     /// A password hash that is not in its plugin's format.
     PasswordFormat = 1827 "HY000" 400;
     /// The password has expired, and the session must change it first.
@@ -367,6 +369,10 @@ codes! {
     /// A sequence has no further value.
     SequenceRunOut = 4084 "HY000" 409;
     UnknownSequence = 4091 "42S02" 404;
+    /// A column that a row policy reads is dropped or renamed.
+    ColumnOfPolicy = 1105 "HY000" 400;
+    PolicyExists = 1105 "HY000" 409;
+    NoSuchPolicy = 1105 "HY000" 404;
     /// The label belongs to another load.
     LabelUsed = 1105 "HY000" 409;
     /// A statement that is not allowed inside a transaction.

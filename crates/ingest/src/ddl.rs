@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Created, Database, DatabaseMode, Definition, Dynamic, Meta, MetaEvent, PartitionChange,
-    Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
+    Catalog, Created, Database, DatabaseMode, Definition, Dynamic, Meta, MetaEvent,
+    PartitionChange, Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
-use freshet_schema::Table;
+use freshet_schema::{RowPolicy, Table};
 use freshet_storage::flush::Files;
 use freshet_storage::fold::Barrier;
 use freshet_wal::Room;
@@ -247,6 +247,26 @@ impl Ddl {
         drop(one);
         self.follow_clock(id).await;
         Ok(warnings)
+    }
+
+    /// Gives a table other row policies: those that `change` says, if any. They hold for every
+    /// statement that begins behind it. Returns whether it has changed something.
+    ///
+    /// # Errors
+    /// Those of `change`, and those of the log.
+    pub async fn change_policies(
+        &self,
+        id: TableId,
+        change: impl FnOnce(&Catalog) -> Result<Option<Vec<RowPolicy>>>,
+    ) -> Result<bool> {
+        let room = self.room_of_definition().await?;
+        let state = self.states_of(&[id])?.remove(0);
+        let _one = state.altering.lock().await;
+        self.settler.events_settled(&state).await;
+        let Some(policies) = change(&self.store.meta().catalog())? else { return Ok(false) };
+        let event = MetaEvent::Define { table: id, change: Definition::Policies(policies) };
+        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
+        Ok(true)
     }
 
     /// Makes and drops the partitions of a table with properties `dynamic_partition.*` that the

@@ -12,7 +12,7 @@ use freshet_schema::{
 use crate::catalog::Catalog;
 use crate::create::column;
 use crate::spec::{CheckSpec, ColumnSpec};
-use crate::{checks, names};
+use crate::{checks, names, policies};
 
 /// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
 /// theirs.
@@ -96,6 +96,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
             && let Some(at) = find(&columns, name)
         {
             checks::check_unnamed(&columns[at], &checks)?;
+            policies::check_unnamed(&columns[at], &table.policies)?;
         }
         match change {
             SchemaChange::AddColumn { column, place } => {

@@ -175,6 +175,7 @@ impl Meta {
             unlisted: false,
             dropped_micros: None,
             sequence: None,
+            policies: Vec::new(),
         })
     }
 

@@ -15,6 +15,7 @@ mod event;
 mod log;
 mod number;
 mod partition;
+mod policy;
 mod prepared;
 mod rowset;
 mod sequence;

@@ -375,6 +375,7 @@ impl Fold {
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys) => next.declared_keys.clone_from(keys),
+            Definition::Policies(policies) => next.policies.clone_from(policies),
             Definition::Partitions(_) if table.partition_by.is_none() => return false,
             Definition::Partitions(partitions) => {
                 next.partitions.clone_from(partitions);

@@ -38,6 +38,7 @@ mod meta;
 mod model;
 mod names;
 mod partition;
+mod policies;
 mod prepared;
 mod privilege;
 mod properties;
@@ -81,6 +82,7 @@ pub use label::{
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::Meta;
 pub use partition::{PartitionChange, PartitionsChanged, Repartition, unknown_partition};
+pub use policies::{PolicySpec, is_restricted, row_filter};
 pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;

@@ -5,6 +5,7 @@ use freshet_base::{Result, bail, err};
 use crate::authorize::{Actor, Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
+use crate::policies;
 use crate::privilege::{Privilege, Privileges};
 use crate::user::{Account, AuthData, GrantObject, TlsRequirement, User};
 use crate::user_options::UserOption;
@@ -204,6 +205,15 @@ impl UserAdmin {
         authorize_over(&self.catalog, by, account)?;
         if *account == Account::root() {
             bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
+        }
+        if let Some((table, policy)) = policies::of(&self.catalog, account) {
+            bail!(
+                CannotUser,
+                "Operation {operation} failed for {account}: row policy '{}' of table '{}' \
+                 restricts it; DROP ROW POLICY first",
+                policy.name,
+                table.name
+            );
         }
         if self.catalog.user(account).is_none() {
             match if_exists {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::ViewTable;
@@ -26,7 +27,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use freshet_base::{Error, Result, err};
 use freshet_meta::{Account, View};
-use freshet_schema::Collation;
+use freshet_schema::Zone;
 
 use crate::aggregated;
 use crate::checked;
@@ -43,15 +44,16 @@ use crate::lateral;
 use crate::limits;
 use crate::losses::Planning;
 use crate::parser;
+pub use crate::plan::Plan;
+use crate::policies::{self, VisibleRows};
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::rollup;
 use crate::scan::BATCH_ROWS;
-use crate::session::Session;
+use crate::session::{Session, SqlMode};
 use crate::set_operation::SetOperations;
-use crate::snapshot;
 use crate::syntax::Select;
-use crate::tables::Tables;
+use crate::tables::{Table, Tables};
 use crate::threads::{PlanSize, Rows, Threads};
 use crate::using;
 use crate::views;
@@ -100,62 +102,6 @@ pub struct QueryEngine {
 pub(crate) struct Planner {
     state: SessionState,
     pub(crate) task: Arc<TaskContext>,
-}
-
-/// An optimized query plan with placeholders; it can be bound to any snapshot with the same
-/// columns.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub(crate) logical: LogicalPlan,
-    /// Whether types of placeholders are unknown, so that it is only optimized once they have
-    /// values.
-    untyped: bool,
-    /// The collation of literals.
-    collation: Collation,
-    /// The threads on which its execution is planned.
-    size: PlanSize,
-    pub columns: Vec<ResultColumn>,
-    /// Whether it contains values of the session or of the current time, so that it cannot be
-    /// reused for another execution.
-    pub of_session: bool,
-    /// Limits on its results.
-    bounds: Bounds,
-    /// How lossy conversions and divisions by zero are handled.
-    losses: Losses,
-    /// Warnings from constant folding.
-    warnings: Warnings,
-}
-
-impl Plan {
-    /// Removes the snapshot that the plan was made on, for caching; it must be bound to another one
-    /// before execution.
-    ///
-    /// # Errors
-    /// When the plan cannot be rewritten.
-    pub fn unbound(self) -> Result<Self> {
-        let logical = snapshot::on_tables(self.logical, |provider| Ok(snapshot::unbound(provider)));
-        Ok(Self { logical: logical.map_err(mapped)?, ..self })
-    }
-
-    /// Binds the plan to the tables of another snapshot; `None` if the columns of a table have
-    /// changed, since plans refer to columns by position.
-    ///
-    /// # Errors
-    /// When a table does not exist or the session may not access it.
-    pub fn bound(&self, tables: &dyn Tables) -> Result<Option<Self>> {
-        let fits = Cell::new(true);
-        let logical = snapshot::on_tables(self.logical.clone(), |provider| {
-            let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
-            let own = tables.own_table(&database, &name).map_err(external)?;
-            let table = own.map_or_else(|| tables.table(&database, &name), Ok);
-            let table = table.map_err(external)?.0;
-            fits.set(fits.get() && table.schema() == provider.schema());
-            Ok(Some(table))
-        });
-        let logical = logical.map_err(mapped)?;
-        let (columns, warnings) = (self.columns.clone(), self.warnings.clone());
-        Ok(fits.get().then(|| Self { logical, columns, warnings, ..*self }))
-    }
 }
 
 impl QueryEngine {
@@ -301,7 +247,7 @@ impl Planner {
         let _planning = Planning::of(losses);
         let session = origin.session();
         let rewritten = rewrite::query(&mut query.0, &texts, &session)?;
-        let reads_view = Cell::new(false);
+        let of_reader = Cell::new(false);
         let context = Context {
             planner: self,
             relations: [Arc::new(SetOperations) as Arc<dyn RelationPlanner>],
@@ -309,7 +255,8 @@ impl Planner {
             database: session.database,
             reader: None,
             within: Vec::new(),
-            reads_view: &reads_view,
+            only: None,
+            of_reader: &of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
         let logical = using::planned(query.0, &planner, || planner_context(&parameters))?;
@@ -329,8 +276,8 @@ impl Planner {
                 self.state_of(&evaluation).optimize(&logical).map_err(mapped)?
             }
         };
-        // A view has rights and values of its own, so its plan is made anew each time.
-        let of_session = rewritten.of_session || reads_view.get();
+        // Views and policies have values of their own, so the plan is made anew each time.
+        let of_session = rewritten.of_session || of_reader.get();
         let warnings = evaluation.warnings();
         Ok(Plan {
             logical,
@@ -366,7 +313,8 @@ impl Planner {
             database: session.database,
             reader: definer.or(around.reader),
             within: around.within.iter().copied().chain([view]).collect(),
-            reads_view: around.reads_view,
+            only: None,
+            of_reader: around.of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
         let plan = using::planned(query.0.clone(), &planner, PlannerContext::new)?;
@@ -374,6 +322,38 @@ impl Planner {
         let columns = result::columns(plan.schema(), &rewritten.names);
         let named = views::columns(view, &plan, &columns)?;
         LogicalPlanBuilder::from(plan).project(named).and_then(|plan| plan.build()).map_err(mapped)
+    }
+
+    /// The plan of the rows of a table that satisfy the condition of a policy. Of the session it
+    /// has only who reads: what everybody can set must not change which rows these are.
+    fn row_filter(
+        &self,
+        condition: &str,
+        whole: &Arc<dyn TableProvider>,
+        (database, around): (&str, &Context<'_>),
+    ) -> Result<LogicalPlan> {
+        let mut query = policies::query(condition)?;
+        let reader = around.reader.map(|reader| format!("{}@{}", reader.name, reader.host));
+        let mut session = around.tables.session();
+        (session.database, session.mode) = (Some(database), SqlMode::default());
+        (session.zone, session.zone_name) = (Zone::UTC, "UTC");
+        session.variables = &policies::Unset;
+        session.current_user = reader.as_deref().unwrap_or(session.current_user);
+        limits::measure(&query.0, &session.limits)?;
+        rewrite::query(&mut query.0, &[], &session)?;
+        let context = Context {
+            planner: self,
+            relations: around.relations.clone(),
+            tables: around.tables,
+            database: session.database,
+            reader: None,
+            within: Vec::new(),
+            only: Some(whole),
+            of_reader: around.of_reader,
+        };
+        let planner = SqlToRel::new_with_options(&context, options());
+        let plan = using::planned(query.0, &planner, PlannerContext::new)?;
+        collation::applied(policies::filter_of(plan)?, session.collation()).map_err(mapped)
     }
 
     /// Starts the execution of a plan with `values` for its placeholders.
@@ -489,14 +469,16 @@ struct Context<'a> {
     reader: Option<&'a Account>,
     /// The views around the query.
     within: Vec<&'a View>,
-    /// Set when a view is read.
-    reads_view: &'a Cell<bool>,
+    /// The only table that there is, whatever its name.
+    only: Option<&'a Arc<dyn TableProvider>>,
+    /// Set when the plan depends on who reads: by views and policies.
+    of_reader: &'a Cell<bool>,
 }
 
 impl Context<'_> {
     /// What a view stands for.
     fn view(&self, database: &str, view: &View) -> Result<Arc<dyn TableSource>> {
-        self.reads_view.set(true);
+        self.of_reader.set(true);
         let name = &view.name;
         if self.within.iter().any(|outer| outer.db == view.db && outer.name == *name) {
             return Err(err!(ViewRecursion, "`{database}`.`{name}` contains view recursion"));
@@ -513,6 +495,9 @@ impl ContextProvider for Context<'_> {
         name: TableReference,
     ) -> Result<Arc<dyn TableSource>, DataFusionError> {
         interrupt::check()?;
+        if let Some(only) = self.only {
+            return Ok(provider_as_source(Arc::clone(only)));
+        }
         let database = match (name.schema(), self.database) {
             (Some(database), _) | (None, Some(database)) => database,
             (None, None) => return Err(external(no_database())),
@@ -520,17 +505,27 @@ impl ContextProvider for Context<'_> {
         if self.within.is_empty()
             && let Some(own) = self.tables.own_table(database, name.table()).map_err(external)?
         {
-            return Ok(provider_as_source(own.0));
+            return Ok(provider_as_source(own.provider));
         }
         let found = self.tables.view(self.reader, database, name.table()).map_err(external)?;
         if let Some(view) = found {
             return self.view(database, &view).map_err(external);
         }
-        let provider = match self.reader {
+        let table = match self.reader {
             Some(reader) => self.tables.table_of(reader, database, name.table()),
             None => self.tables.table(database, name.table()),
         };
-        Ok(provider_as_source(aggregated::as_seen(provider.map_err(external)?.0)?))
+        let Table { provider, row_filter } = table.map_err(external)?;
+        Ok(provider_as_source(match row_filter {
+            None => aggregated::as_seen(provider)?,
+            Some(filter) => {
+                self.of_reader.set(true);
+                let whole = policies::whole(&provider)?;
+                let plan = self.planner.row_filter(&filter, &whole, (database, self));
+                let plan = plan.map_err(external)?;
+                Arc::new(VisibleRows::new(&provider, &whole, plan))
+            }
+        }))
     }
 
     fn create_cte_work_table(

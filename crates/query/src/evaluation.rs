@@ -190,6 +190,14 @@ impl Evaluation {
         })
     }
 
+    /// A context that ends with this one, and of whose losses and warnings nobody hears.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let Shared { pool, bounds, stopped, .. } = &*self.0;
+        let (losses, warnings) = (Losses::default(), Warnings::default());
+        Self::new(Arc::clone(pool), *bounds, losses, warnings, stopped.clone())
+    }
+
     pub fn bounds(&self) -> Bounds {
         self.0.bounds
     }

@@ -55,6 +55,8 @@ pub mod origin;
 pub mod parameters;
 pub mod parser;
 mod partitions;
+pub mod plan;
+mod policies;
 pub mod provider;
 pub mod prune;
 mod pruned;

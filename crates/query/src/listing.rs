@@ -21,7 +21,7 @@ struct Listing(Arc<MemTable>, Arc<dyn StatementContext>);
 
 impl Tables for Listing {
     fn table(&self, _database: &str, _name: &str) -> Result<Table> {
-        Ok(Table(Arc::clone(&self.0) as _))
+        Ok(Table::new(Arc::clone(&self.0) as _))
     }
 }
 

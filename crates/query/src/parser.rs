@@ -21,6 +21,7 @@ mod kinds;
 mod load;
 mod partition;
 mod placement;
+mod policy;
 mod prepare;
 mod roles;
 mod sequence;
@@ -52,6 +53,7 @@ pub use insert::{Insert, InsertSource, OnDuplicate};
 pub use into::{Into, IntoFile};
 use items::items;
 pub use load::{COLUMNS_MAX, HttpStream, LoadColumn, http_stream, load_columns, load_condition};
+pub use policy::PolicyStatement;
 pub use prepare::PreparedText;
 pub use roles::{RoleChoice, RoleStatement};
 pub use sequence::SequenceStatement;
@@ -187,6 +189,8 @@ pub enum Statement {
     /// CANCEL LOAD.
     CancelLoad(CancelLoad),
     Bin(BinStatement),
+    /// CREATE and DROP ROW POLICY.
+    Policy(Box<PolicyStatement>),
     /// CANCEL ALTER TABLE COLUMN FROM a table.
     CancelAlter(TableName),
     /// ADMIN SET FRONTEND CONFIG.
@@ -438,6 +442,9 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("ROLE") {
         return roles::create(cursor).map(role_statement);
     }
+    if cursor.words("ROW POLICY") {
+        return policy::create(cursor).map(|policy| Statement::Policy(Box::new(policy)));
+    }
     if let Some(create) = sequence::create(cursor)? {
         return Ok(sequence_statement(create));
     }
@@ -487,6 +494,9 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("ROLE") {
         return roles::drop(cursor).map(role_statement);
+    }
+    if cursor.words("ROW POLICY") {
+        return policy::drop(cursor).map(|policy| Statement::Policy(Box::new(policy)));
     }
     if cursor.words("SEQUENCE") {
         return sequence::drop(cursor).map(sequence_statement);

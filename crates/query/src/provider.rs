@@ -67,6 +67,12 @@ impl StoredTable {
 
     /// The same table, of which columns must not be read that `denied` has something to say of.
     pub fn guarded(&self, denied: impl Fn(&str) -> Option<Error>) -> Self {
+        let denied = self.columns().columns.iter().map(|column| denied(&column.name)).collect();
+        Self { denied, ..self.unguarded() }
+    }
+
+    /// The same table, of which all columns may be read.
+    pub fn unguarded(&self) -> Self {
         Self {
             database: self.database.clone(),
             full_name: self.full_name.clone(),
@@ -74,13 +80,13 @@ impl StoredTable {
             zone: self.zone,
             schema: Arc::clone(&self.schema),
             constraints: self.constraints.clone(),
-            denied: self.columns().columns.iter().map(|column| denied(&column.name)).collect(),
+            denied: Vec::new(),
         }
     }
 
     /// # Errors
     /// Why one of these columns must not be read.
-    fn check_rights(&self, projection: &[usize]) -> Result<()> {
+    pub fn check_rights(&self, projection: &[usize]) -> Result<()> {
         match projection.iter().find_map(|at| self.denied.get(*at)?.as_ref()) {
             None => Ok(()),
             Some(denied) => Err(external(Error::new(denied.code(), denied.message().to_owned()))),

@@ -62,7 +62,8 @@ impl SnapshotTables<'_> {
         if !partitions.is_empty() && !is_given {
             snapshot = within(snapshot, &partitions)?;
         }
-        Ok(Table(Arc::new(StoredTable::new((database, full_name), snapshot, self.zone))))
+        let stored = StoredTable::new((database, full_name), snapshot, self.zone);
+        Ok(Table::new(Arc::new(stored)))
     }
 }
 

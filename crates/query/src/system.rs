@@ -134,7 +134,7 @@ impl Tables for SystemTables<'_> {
         };
         let batch = batch(table, &rows, self.zone);
         let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;
-        Ok(Table(Arc::new(provider)))
+        Ok(Table::new(Arc::new(provider)))
     }
 }
 

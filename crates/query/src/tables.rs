@@ -11,12 +11,23 @@ use crate::provider::StoredTable;
 
 /// A table that a query reads, as the planner takes it.
 #[derive(Clone)]
-pub struct Table(pub(crate) Arc<dyn TableProvider>);
+pub struct Table {
+    pub(crate) provider: Arc<dyn TableProvider>,
+    /// The condition of the rows that the query sees; `None` if these are all.
+    pub(crate) row_filter: Option<Arc<str>>,
+}
 
 impl Table {
     /// A table that is not stored, or is wrapped.
     pub fn new(provider: Arc<dyn TableProvider>) -> Self {
-        Self(provider)
+        Self { provider, row_filter: None }
+    }
+
+    /// The same, of which a query sees the rows that satisfy a condition of their columns, as its
+    /// text in the default `sql_mode` says.
+    #[must_use]
+    pub fn filtered(self, condition: Option<String>) -> Self {
+        Self { row_filter: condition.map(Arc::from), ..self }
     }
 
     /// The same, of which a query that reads a column fails with what `denied` says of it.
@@ -24,15 +35,15 @@ impl Table {
     /// # Errors
     /// `NotSupported` for a table that is not stored.
     pub fn guarded(self, denied: impl Fn(&str) -> Option<Error>) -> Result<Self> {
-        let Some(stored) = self.0.downcast_ref::<StoredTable>() else {
+        let Some(stored) = self.provider.downcast_ref::<StoredTable>() else {
             bail!(NotSupported, "privileges on columns are those of stored tables");
         };
-        Ok(Self(Arc::new(stored.guarded(denied))))
+        Ok(Self { provider: Arc::new(stored.guarded(denied)), ..self })
     }
 
     /// The types of its columns as a query sees them.
     pub fn schema(&self) -> SchemaRef {
-        self.0.schema()
+        self.provider.schema()
     }
 }
 

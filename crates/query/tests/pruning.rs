@@ -166,6 +166,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         unlisted: false,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     })
 }

@@ -64,6 +64,7 @@ fn table() -> Arc<Table> {
         unlisted: false,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     })
 }

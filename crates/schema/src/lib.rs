@@ -22,6 +22,7 @@ pub mod hash;
 pub mod history;
 pub mod key;
 pub mod partition;
+mod policy;
 pub mod row;
 pub mod sequence;
 pub mod table;
@@ -41,6 +42,7 @@ pub use partition::{
     AutoPartition, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
     PartitionMethod, PartitionValues, Router, TABLETS_MAX, TimeUnit, Unrouted,
 };
+pub use policy::{POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy};
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
 pub use table::*;

@@ -9,6 +9,7 @@ use crate::aggregate::Aggregate;
 use crate::check::Check;
 use crate::collation::Collation;
 use crate::partition::{PartitionBy, PartitionValues, Router};
+use crate::policy::RowPolicy;
 use crate::sequence::Sequence;
 use crate::types::ColumnType;
 
@@ -478,6 +479,8 @@ pub struct Table {
     pub dropped_micros: Option<i64>,
     /// Of a sequence: it has no rows, and its counter has the numbers of the values.
     pub sequence: Option<Sequence>,
+    /// Which rows somebody sees of it; their names differ.
+    pub policies: Vec<RowPolicy>,
 }
 
 impl Table {

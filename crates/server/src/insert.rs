@@ -188,6 +188,7 @@ pub fn resolve<N: AsRef<str>>(
         session.authorize_use(Privilege::Delete, database, table)?;
     }
     let into = session.target(database, table)?;
+    session.check_replaces(into.table(), on_existing)?;
     let place = (database, table);
     match columns {
         Some(named) => {

@@ -66,7 +66,7 @@ impl PointPlan {
         let database = session.database_of(text.database.map(named).unwrap_or(None)).ok()?;
         let catalog = session.shared.engine.catalog();
         let table = Arc::clone(catalog.table(database, named(text.table)?)?);
-        if !table.key_model.stores_rows() {
+        if !table.key_model.stores_rows() || session.hides_rows_of(&table) {
             return None;
         }
         let schema = table.schema();
@@ -322,6 +322,9 @@ async fn read(session: &mut Session, plan: &PointPlan, keys: &[Vec<u8>]) -> Opti
     let table = catalog.table(&plan.database, &plan.table.name)?;
     let object = Object::Table(&plan.database, &plan.table.name);
     if !plan.is_of(table) || session.authorize(Privilege::Select, object).is_err() {
+        return None;
+    }
+    if session.hides_rows_of(table) {
         return None;
     }
     let id: TableId = table.id;

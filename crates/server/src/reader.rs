@@ -45,6 +45,10 @@ pub struct Reader {
     given: Option<GivenRows>,
     /// A table of which the statement reads no column, so that it needs no right to read it.
     unread: Option<TableId>,
+    /// Whether the statement reads the rows that row policies hide from its user, too.
+    is_whole: bool,
+    /// The condition of a row policy that the statement tries out.
+    trying: Option<String>,
     /// Database and name of the view that the statement defines.
     defining: Option<(String, String)>,
     variables: SessionVariables,
@@ -125,6 +129,23 @@ impl Reader {
         (reader.zone, reader.zone_name) = (Zone::UTC, "UTC".to_owned());
         reader.mode = planning::SqlMode::default();
         reader.unread = Some(table);
+        reader.is_whole = true;
+        Ok(Arc::new(reader))
+    }
+
+    /// As [`Self::new`], to try out the condition of a row policy.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn trying(
+        session: &mut Session,
+        table: TableId,
+        condition: &str,
+    ) -> Result<Arc<Self>> {
+        session.before_read().await?;
+        let mut reader = Self::captured(session);
+        reader.unread = Some(table);
+        reader.trying = Some(condition.to_owned());
         Ok(Arc::new(reader))
     }
 
@@ -166,6 +187,8 @@ impl Reader {
         Self {
             given: None,
             unread: None,
+            is_whole: false,
+            trying: None,
             defining: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
             client: session.client.clone(),
@@ -315,6 +338,7 @@ impl Reader {
             }
         };
         let table = self.with_tables(|tables| tables.table(database, name))?;
+        let table = table.filtered(self.row_filter(reader, database, alone));
         if rights == ColumnRights::All {
             return Ok(table);
         }
@@ -328,6 +352,17 @@ impl Reader {
             (!rights.has(column)).then(denied)
         };
         table.guarded(denied)
+    }
+
+    /// The condition of the rows that row policies show to `reader`. They are those of now, also
+    /// where the statement reads an older snapshot.
+    fn row_filter(&self, reader: Actor<'_>, database: &str, name: &str) -> Option<String> {
+        if self.trying.is_some() {
+            return self.trying.clone();
+        }
+        let known = self.snapshot.catalog.table(database, name).filter(|_| !self.is_whole)?;
+        let now = self.catalog.table_by_id(known.id).unwrap_or(known);
+        freshet_meta::row_filter(&self.catalog, reader, now)
     }
 
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {

@@ -4,6 +4,7 @@ mod currents;
 mod disabled_keys;
 mod hinted;
 mod options;
+pub mod policies;
 mod temporary;
 mod transact;
 

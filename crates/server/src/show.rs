@@ -9,6 +9,7 @@ mod listing;
 mod loads;
 mod nodes;
 mod order;
+mod policies;
 mod rights;
 mod sequences;
 mod server;
@@ -117,6 +118,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::CreateView(view) => catalog::create_view_of(session, view),
         ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),
         ShowWhat::Partitions(table) => catalog::partitions(session, table),
+        ShowWhat::RowPolicies(of) => policies::listing(session, of.as_ref()),
         ShowWhat::DynamicPartitions { database } => dynamic::tables(session, database.as_deref()),
         ShowWhat::Tablets(table) => catalog::tablets(session, table),
         ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),

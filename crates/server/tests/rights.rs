@@ -9,6 +9,8 @@ mod columns;
 mod common;
 #[path = "rights/options.rs"]
 mod options;
+#[path = "rights/policies.rs"]
+mod policies;
 #[path = "rights/temporary.rs"]
 mod temporary;
 

@@ -312,6 +312,7 @@ fn table(schema: TableSchema) -> Table {
         unlisted: false,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     }
 }

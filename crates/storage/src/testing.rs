@@ -80,6 +80,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         unlisted: false,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     }
 }

@@ -70,6 +70,7 @@ fn table() -> Table {
         unlisted: false,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     }
 }

@@ -10,6 +10,7 @@ mod held;
 mod hostile;
 mod http;
 mod planning;
+mod policies;
 mod rights;
 mod slots;
 #[path = "../../../server/tests/http/client.rs"]

@@ -7,6 +7,7 @@ use freshet_schema::{Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
 use super::partition::{PartitionsForm, from_partitions_form, partitions_form};
+use super::policy::PolicyForm;
 use super::rowset::{MarkFileForm, RowsetForm};
 use super::sequence::SequenceForm;
 use super::table::{DeclaredKeyForm, PropertiesForm, SchemaForm, TableForm};
@@ -77,7 +78,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     change: Option<ChangeForm>,
 }
 
@@ -101,6 +102,14 @@ pub enum ChangeForm {
     Dropped(i64),
     #[prost(string, tag = "10")]
     Recovered(String),
+    #[prost(message, tag = "11")]
+    Policies(PoliciesForm),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PoliciesForm {
+    #[prost(message, repeated, tag = "1")]
+    policies: Vec<PolicyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -242,6 +251,9 @@ impl OnDisk for Definition {
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
             Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
             Self::Partitions(partitions) => ChangeForm::Partitions(partitions_form(partitions)),
+            Self::Policies(policies) => {
+                ChangeForm::Policies(PoliciesForm { policies: forms(policies) })
+            }
         }
     }
 
@@ -261,6 +273,7 @@ impl OnDisk for Definition {
             ChangeForm::Sequence(form) => Sequence::from_form(form).map(Self::Sequence),
             ChangeForm::Keys(form) => from_forms(form.keys).map(Self::Keys),
             ChangeForm::Partitions(form) => from_partitions_form(form).map(Self::Partitions),
+            ChangeForm::Policies(form) => from_forms(form.policies).map(Self::Policies),
         }
     }
 }

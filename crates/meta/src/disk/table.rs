@@ -12,6 +12,7 @@ use prost::{Message, Oneof};
 
 use super::column::ColumnForm;
 use super::partition::{PartitionByForm, PartitionForm, check_partitions};
+use super::policy::PolicyForm;
 use super::sequence::SequenceForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 use crate::create::by_bytes;
@@ -61,6 +62,8 @@ pub struct TableForm {
     collation: u32,
     #[prost(int64, optional, tag = "23")]
     dropped_micros: Option<i64>,
+    #[prost(message, repeated, tag = "24")]
+    policies: Vec<PolicyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -182,6 +185,7 @@ impl OnDisk for Table {
             placement: self.placement.as_ref().map(Placement::form),
             sequence: self.sequence.as_ref().map(Sequence::form),
             partition_by: self.partition_by.as_ref().map(PartitionBy::form),
+            policies: forms(&self.policies),
         }
     }
 
@@ -216,6 +220,7 @@ impl OnDisk for Table {
             placement: form.placement.map(Placement::from_form).transpose()?,
             sequence: form.sequence.map(Sequence::from_form).transpose()?,
             partition_by: form.partition_by.map(PartitionBy::from_form).transpose()?,
+            policies: from_forms(form.policies)?,
         };
         check(&table)?;
         Ok(table)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
-use freshet_schema::{DeclaredKey, Partition, Properties, Sequence, Table, TableSchema};
+use freshet_schema::{DeclaredKey, Partition, Properties, RowPolicy, Sequence, Table, TableSchema};
 
 use crate::ids::IdEnds;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
@@ -83,6 +83,8 @@ pub enum Definition {
     Keys(Vec<DeclaredKey>),
     /// The partitions that it has from there on: those with ids that it had keep their rows.
     Partitions(Vec<Partition>),
+    /// CREATE and DROP ROW POLICY: all policies that it has from there on.
+    Policies(Vec<RowPolicy>),
 }
 
 /// The effect of a record of the log on metadata.

@@ -26,6 +26,7 @@ impl Statement {
             | Self::Sequence(_)
             | Self::Truncate(_)
             | Self::AlterTable(..)
+            | Self::Policy(_)
             | Self::RenameTables(_)
             | Self::CreateUser { .. }
             | Self::AlterUser { .. }

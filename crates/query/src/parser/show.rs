@@ -2,6 +2,7 @@ use freshet_base::Result;
 use freshet_meta::Account;
 
 use super::cursor::{Cursor, refuse};
+use super::policy;
 use super::users::account;
 use crate::session::Scope;
 use crate::syntax::{Scalar, TableName};
@@ -60,6 +61,8 @@ pub enum ShowWhat {
     },
     /// CREATE USER; `None` for the session's own account.
     CreateUser(Option<Account>),
+    /// ROW POLICY, of all or of an account or role.
+    RowPolicies(Option<Account>),
     Partitions(TableName),
     /// DYNAMIC PARTITION TABLES.
     DynamicPartitions {
@@ -249,6 +252,9 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "TRANSACTION",
         "LAST INSERT",
     ];
+    if cursor.words("ROW POLICY") {
+        return policy::holder(cursor).map(ShowWhat::RowPolicies);
+    }
     if let Some(loads) = of_loads(cursor)? {
         return Ok(loads);
     }

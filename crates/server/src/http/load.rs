@@ -29,7 +29,7 @@ use bytes::Bytes;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, Retry, TxnId, bail, err};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Destination, LoadTarget, Loaded, WaitLimit, names};
+use freshet_ingest::{Destination, LoadTarget, Loaded, OnExisting, WaitLimit, names};
 use freshet_meta::{
     Account, Claim, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
@@ -45,6 +45,7 @@ use super::answer::{self, json_reply};
 use super::auth::{authenticate, count_update};
 use super::client::Client;
 use crate::load_book::{LoadKind, LoadNote};
+use crate::session::policies::check_replaces;
 use body::{Body, BodyLimit, BodySize};
 use columnar::{ColumnarBody, Steps};
 use decode::{Bounds, decode};
@@ -197,7 +198,7 @@ impl Load<'_> {
             limit.check(bytes)?;
         }
         let target = engine.target(&request.database, &request.table)?;
-        check_table(headers, target.table())?;
+        self.check_target(headers, &account, target.table())?;
         let mode = mode_of(headers, size, target.table());
         self.report.grouped = mode != GroupCommitMode::Off;
         self.report.two_phases = headers.two_phases;
@@ -330,6 +331,13 @@ impl Load<'_> {
                 Ok(request)
             }
         }
+    }
+
+    /// What the table does not take, and what the account must not replace.
+    fn check_target(&self, headers: &LoadHeaders, account: &Account, table: &Table) -> Result<()> {
+        check_table(headers, table)?;
+        let actor = self.http.actor(account);
+        check_replaces(&self.http.engine.catalog(), actor, table, OnExisting::Overwrite)
     }
 
     /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of

@@ -59,7 +59,8 @@ async fn once(
 ) -> Result<Option<Reply>> {
     let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
     let own = session.transactions.writable(&engine, settings)?.cloned();
-    if is_whole_delete(change) && own.is_none() {
+    let is_whole = is_whole_delete(change) && !session.hides_rows_of(target.table());
+    if is_whole && own.is_none() {
         return delete_all(session, target).await.map(Some);
     }
     if !target.table().key_model.is_keyed() {

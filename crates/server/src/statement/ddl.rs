@@ -1,6 +1,7 @@
 //! CREATE, DROP, TRUNCATE, ALTER and FLUSH.
 
 mod checked;
+mod policies;
 mod replace;
 
 use std::sync::Arc;
@@ -62,6 +63,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             drop_tables(session, tables, (*if_exists, *temporary, *force)).await
         }
         Statement::Bin(statement) => bin::run(session, statement).await,
+        Statement::Policy(statement) => policies::run(session, statement).await,
         Statement::Truncate(tables) => {
             let ids = tables.iter().map(|table| table_id(session, table, Privilege::Drop));
             let mut ids = ids.collect::<Result<Vec<_>>>()?;
@@ -77,7 +79,9 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             rename(session, &[(table.clone(), name)]).await
         }
         Statement::AlterTable(table, AlterAction::Replace { by, swap }) => {
-            replace::replace(session, table, by, *swap).await
+            let database = by.database.clone().or_else(|| table.database.clone());
+            let by = TableName { database, table: by.table.clone() };
+            replace::replace(session, table, &by, *swap).await
         }
         Statement::AlterTable(table, action) => alter(session, table, action).await,
         Statement::RenameTables(pairs) => rename(session, pairs).await,
@@ -374,6 +378,9 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     };
     let id = table_id(session, table, privilege)?;
     let engine = Arc::clone(&session.shared.engine);
+    if checked::looks_at_rows(action) {
+        session.check_sees_all(engine.catalog().require(id)?)?;
+    }
     match action {
         AlterAction::Columns(changes) => {
             let changes = changes.iter().map(|change| dated(session, change));

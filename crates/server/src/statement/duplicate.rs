@@ -175,7 +175,7 @@ impl Rounds<'_> {
         let values = self.assigned.compute(session, &select, given, parameters.to_vec()).await?;
         for (number, at) in updates.into_iter().enumerate() {
             let Some(cells) = values.of(number) else {
-                bail!(Internal, "the query over current rows leaves out one");
+                return Err(session.hidden_row(&self.table.table));
             };
             let group = &mut self.groups[at];
             let before = group.current.take().expect("it is there");

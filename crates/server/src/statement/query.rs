@@ -208,6 +208,25 @@ pub async fn check(
     begun(session, asked(origin, query.clone(), &[]), Vec::new()).await.map(|(_, rows)| rows)
 }
 
+/// Plans a query of a table with the condition of a row policy; it takes no right to read it.
+///
+/// # Errors
+/// As [`run`].
+pub async fn try_filter(
+    session: &mut Session,
+    statement: &Statement,
+    table: TableId,
+    condition: &str,
+) -> Result<()> {
+    let Statement::Query(query) = statement else { bail!(Internal, "it tries out a query") };
+    let origin = Reader::trying(session, table, condition).await?;
+    let planned = session.shared.query.explain(asked(origin, query.clone(), &[]));
+    bounded(session, planned).await?;
+    // A transaction opened by planning has an older snapshot.
+    session.transactions.roll_back();
+    Ok(())
+}
+
 /// A query whose items have no texts, and which loses what it loses.
 fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> PlanRequest {
     let (texts, parameters) = (Vec::new(), parameters::types(parameters));

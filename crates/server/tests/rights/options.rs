@@ -25,7 +25,12 @@ fn status(server: &TestServer, user: &str, password: &str) -> u16 {
 }
 
 /// The answer to an HTTP request by an account.
-fn asked(server: &TestServer, (user, password): (&str, &str), request: &str, body: &str) -> String {
+pub fn asked(
+    server: &TestServer,
+    (user, password): (&str, &str),
+    request: &str,
+    body: &str,
+) -> String {
     let basic = BASE64_STANDARD.encode(format!("{user}:{password}"));
     let head = format!(
         "Authorization: Basic {basic}\r\nConnection: close\r\nHost: h\r\nContent-Length: {}",

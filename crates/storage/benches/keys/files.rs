@@ -92,6 +92,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         unlisted: false,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     })
 }

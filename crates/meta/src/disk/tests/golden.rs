@@ -12,8 +12,8 @@ use freshet_base::{
 use freshet_schema::{
     Aggregate, AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
     DefaultValue, Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy,
-    PartitionFunction, PartitionMethod, PartitionValues, Placement, Properties, SchemaHistory,
-    Sequence, SequenceKind, Table, TableForm, TableSchema, TimeUnit,
+    PartitionFunction, PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties,
+    RowPolicy, SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema, TimeUnit,
 };
 use imbl::OrdMap;
 use prost::Message;
@@ -162,6 +162,7 @@ pub(super) fn sample_table() -> Table {
         unlisted: true,
         dropped_micros: None,
         sequence: None,
+        policies: Vec::new(),
         placement: None,
     }
 }
@@ -379,6 +380,17 @@ fn definitions() {
     has_bytes(&define(Definition::Listed), "01 2204 0807 1801");
     has_bytes(&define(Definition::Dropped { at_micros: 5 }), "01 2204 0807 4805");
     has_bytes(&define(Definition::Recovered("u".to_owned())), "01 2205 0807 520175");
+    let policy = RowPolicy {
+        name: "p".to_owned(),
+        is_restrictive: true,
+        holder: PolicyHolder { name: "r".to_owned(), host: "%".to_owned(), is_role: true },
+        text: "a = 1".to_owned(),
+        columns: vec![ColumnId(1)],
+    };
+    has_bytes(
+        &define(Definition::Policies(vec![policy])),
+        "01 221d 0807 5a19 0a17 0a0170 1001 1a0172 220125 2801 320561203d2031 3a0101",
+    );
     has_bytes(
         &define(Definition::Properties(Properties::default())),
         "0122100807220c08904e108080802018012001",

@@ -10,8 +10,8 @@ use freshet_base::{
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
     Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionMethod,
-    PartitionValues, Placement, Properties, SchemaHistory, Sequence, SequenceKind, Table,
-    TableForm, TableSchema,
+    PartitionValues, Placement, PolicyHolder, Properties, RowPolicy, SchemaHistory, Sequence,
+    SequenceKind, Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use proptest::collection::vec;
@@ -196,8 +196,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             (TableForm::MySql, true) => Collation::Utf8mb4Bin,
             (TableForm::MySql, false) => Collation::Utf8mb40900AiCi,
         };
-        let placed = created_micros % 3 == 0;
-        let placement = placed.then(|| Placement {
+        let placement = (created_micros % 3 == 0).then(|| Placement {
             text: "SINGLE".to_owned(),
             columns: declared_keys.iter().flat_map(|key| key.columns.clone()).collect(),
         });
@@ -244,7 +243,20 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             dropped_micros: (unlisted && id % 2 == 0).then_some(created_micros),
             placement,
             sequence: None,
+            policies: Vec::new(),
         }
+    })
+}
+
+fn policy() -> impl Strategy<Value = RowPolicy> {
+    let holder = (text(), text(), any::<bool>());
+    let parts = (text(), any::<bool>(), holder, "[a-z]{1,9}", vec(any::<u32>(), 0..3));
+    parts.prop_map(|(name, is_restrictive, (of, host, is_role), text, columns)| RowPolicy {
+        name,
+        is_restrictive,
+        holder: PolicyHolder { name: of, host, is_role },
+        text,
+        columns: columns.into_iter().map(ColumnId).collect(),
     })
 }
 
@@ -352,6 +364,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),
         divided_partitions().prop_map(Definition::Partitions),
+        vec(policy(), 0..3).prop_map(Definition::Policies),
     ];
     let truncate = (any::<u64>(), any::<u64>(), any::<u32>(), ids());
     let truncate = truncate.prop_map(|(table, version, incarnation, tablets)| Truncate {

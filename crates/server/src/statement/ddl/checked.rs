@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail, err};
 use freshet_meta::{Planned, SchemaChange, TableSpec};
-use freshet_query::parser::{Statement, TableName, parse};
+use freshet_query::parser::{AlterAction, Statement, TableName, parse};
 use freshet_schema::Check;
 
 use super::super::{query, shield};
@@ -33,6 +33,15 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
     let engine = &session.shared.engine;
     session.shared.compile_checks(&*engine.catalog().altered(id, changes)?)?;
     Ok(())
+}
+
+/// Whether the answer to an ALTER TABLE tells of rows that are there.
+pub fn looks_at_rows(action: &AlterAction) -> bool {
+    match action {
+        AlterAction::Columns(changes) => changes.iter().any(is_of_checks),
+        AlterAction::KeysAndColumns(..) | AlterAction::Index(_) | AlterAction::EnableKeys => true,
+        _ => false,
+    }
 }
 
 fn is_of_checks(change: &SchemaChange) -> bool {

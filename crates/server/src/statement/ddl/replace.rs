@@ -30,8 +30,18 @@ pub async fn replace(
     }
     session.authorize(Privilege::Drop, Object::Table(&database, &there.from))?;
     let engine = Arc::clone(&session.shared.engine);
-    let id = engine.catalog().require_table(&database, &there.from)?.id;
-    engine.catalog().require_table(&database, &there.to)?;
+    let catalog = engine.catalog();
+    let replaced = catalog.require_table(&database, &there.from)?;
+    let replacing = catalog.require_table(&database, &there.to)?;
+    if let Some(with) = [replaced, replacing].iter().find(|table| !table.policies.is_empty()) {
+        bail!(
+            NotSupported,
+            "REPLACE WITH TABLE is not supported for table '{}', whose row policies would stay \
+             with its rows: DROP them first, and CREATE them on the table that takes its place",
+            with.name
+        );
+    }
+    let id = replaced.id;
     let between = format!("replaced_table_{id}");
     let step = |from: &str, to: &str| Renaming {
         database: database.clone(),
