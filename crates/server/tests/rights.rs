@@ -7,6 +7,8 @@ mod bin;
 #[path = "rights/columns.rs"]
 mod columns;
 mod common;
+#[path = "rights/matrix.rs"]
+mod matrix;
 #[path = "rights/options.rs"]
 mod options;
 #[path = "rights/policies.rs"]
