@@ -9,6 +9,8 @@ mod columns;
 mod common;
 #[path = "rights/matrix.rs"]
 mod matrix;
+#[path = "rights/open.rs"]
+mod open;
 #[path = "rights/options.rs"]
 mod options;
 #[path = "rights/policies.rs"]
