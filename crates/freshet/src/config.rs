@@ -91,6 +91,7 @@ pub struct Config {
     pub tls_key_file: Option<PathBuf>,
     pub tls_ca_file: Option<PathBuf>,
     pub require_secure_transport: bool,
+    pub password_policy: String,
     pub log_level: String,
     pub failpoints: String,
 }
@@ -164,6 +165,7 @@ impl Config {
             tls_key_file: None,
             tls_ca_file: None,
             require_secure_transport: false,
+            password_policy: String::new(),
             log_level: String::new(),
             failpoints: String::new(),
         }

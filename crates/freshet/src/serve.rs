@@ -64,6 +64,7 @@ pub fn run(config: &Config) -> Result<()> {
             ca_file: config.tls_ca_file.clone(),
         },
         require_secure_transport: config.require_secure_transport,
+        password_policy: config.password_policy.clone(),
         file_dir: config.secure_file_priv.clone(),
     };
     let threads = [config.query_threads, config.plan_threads].map(threads);

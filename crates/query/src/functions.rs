@@ -25,6 +25,7 @@ pub mod number;
 mod once;
 pub mod one_row;
 pub mod operators;
+pub mod password;
 pub mod regexp;
 pub mod rounding;
 pub mod row;
@@ -108,6 +109,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         group_concat::all(),
         misc::all(),
         net::all(),
+        password::all(),
         encode::all(),
         one_row::all(),
         whole::all(),

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod guard;
+pub mod strength;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

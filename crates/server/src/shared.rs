@@ -63,6 +63,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Whether connections must be encrypted.
     pub require_secure_transport: bool,
+    /// `validate_password.policy`.
+    pub password_policy: String,
     /// The directory of files that statements read and write; `None`: they may not.
     pub file_dir: Option<PathBuf>,
 }
@@ -92,6 +94,7 @@ impl Settings {
             drain_timeout: Duration::from_secs(30),
             tls: TlsSettings::default(),
             require_secure_transport: false,
+            password_policy: "NONE".to_owned(),
             file_dir: None,
         }
     }
@@ -155,6 +158,7 @@ impl Shared {
             ("connect_timeout", int(settings.connect_timeout.as_secs() as usize)),
             ("max_allowed_packet", int(settings.packet_bytes_max)),
             ("require_secure_transport", int(settings.require_secure_transport.into())),
+            ("validate_password.policy", text(&settings.password_policy)),
             ("secure_file_priv", file_dir.map_or(Value::Null, |dir| text(&dir))),
             ("have_ssl", have_tls.clone()),
             ("have_openssl", have_tls),

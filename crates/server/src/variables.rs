@@ -3,6 +3,7 @@
 //! `docs/variables.md` is generated from it; a test compares the two.
 
 mod document;
+mod kind;
 mod registry;
 mod value;
 
@@ -13,7 +14,8 @@ use freshet_query::session::Value;
 use parking_lot::RwLock;
 
 pub use document::document;
-pub use registry::{ALL, Kind, Reach, Variable};
+pub use kind::{Kind, Reach, Variable};
+pub use registry::ALL;
 pub use value::{charset_name, zone_of};
 
 /// The values of all variables, in registry order.
@@ -50,13 +52,19 @@ pub fn find(name: &str) -> Option<VariableId> {
 }
 
 /// Aliases and the names they stand for.
-pub const ALIASES: [(&str, &str); 6] = [
+pub const ALIASES: [(&str, &str); 12] = [
     ("batch_insert_chunk_size_default", "batch_insert_chunk_size"),
     ("enable_single_replica_insert", "experimental_enable_single_replica_insert"),
     ("max_statement_time", "max_execution_time"),
     ("storage_engine", "default_storage_engine"),
     ("tx_isolation", "transaction_isolation"),
     ("tx_read_only", "transaction_read_only"),
+    ("validate_password_check_user_name", "validate_password.check_user_name"),
+    ("validate_password_length", "validate_password.length"),
+    ("validate_password_mixed_case_count", "validate_password.mixed_case_count"),
+    ("validate_password_number_count", "validate_password.number_count"),
+    ("validate_password_policy", "validate_password.policy"),
+    ("validate_password_special_char_count", "validate_password.special_char_count"),
 ];
 
 /// Looks up a name.

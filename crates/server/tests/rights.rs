@@ -13,6 +13,8 @@ mod matrix;
 mod open;
 #[path = "rights/options.rs"]
 mod options;
+#[path = "rights/passwords.rs"]
+mod passwords;
 #[path = "rights/policies.rs"]
 mod policies;
 #[path = "rights/temporary.rs"]

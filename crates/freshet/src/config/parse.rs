@@ -57,6 +57,14 @@ pub fn duration(text: &str) -> Parsed<Duration> {
     Ok(Duration::from_secs(number.saturating_mul(seconds)))
 }
 
+/// The name of a policy, as the variable has it.
+pub fn password_policy(text: &str) -> Parsed<String> {
+    match text.trim().to_ascii_uppercase().as_str() {
+        known @ ("NONE" | "LOW" | "MEDIUM") => Ok(known.to_owned()),
+        _ => Err(format!("'{text}' is no policy; there are none, low and medium")),
+    }
+}
+
 /// `40%` or a size.
 pub fn memory(text: &str) -> Parsed<Memory> {
     let Some(percent) = text.trim().strip_suffix('%') else { return size(text).map(Memory::Bytes) };

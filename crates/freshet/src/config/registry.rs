@@ -228,6 +228,11 @@ settings! {
         "Whether connections that are not encrypted are refused (3159), those of this machine too; \
          a global variable as well.",
         require_secure_transport: parse::switch;
+    password_policy = "none",
+        "What new passwords of accounts must be: `none`, anything; `low`, eight characters; \
+         `medium`, with letters of both cases, a digit and a special character among them (1819). \
+         It is the global variable `validate_password.policy`; others beside it have the numbers.",
+        password_policy: parse::password_policy;
     log_level = "warn",
         "The log level: `error`, `warn`, `info`, `debug`, `trace`, or `target=level`, separated by \
          commas.",

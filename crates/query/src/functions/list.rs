@@ -289,6 +289,7 @@ const SESSION: &[Callable] = &[
     ("sleep", 1, 1),
     ("system_user", 0, 0),
     ("user", 0, 0),
+    ("validate_password_strength", 1, 1),
     ("version", 0, 0),
 ];
 

@@ -98,16 +98,26 @@ fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> 
     if let Some(name) = user_variable(cursor)? {
         return Ok(SetTarget::User(name));
     }
-    let name = cursor.name()?.to_lowercase();
+    let mut name = cursor.name()?.to_lowercase();
     if let Some(system) = name.strip_prefix("@@") {
         let (scope, name) = match system {
             "global" | "persist" if cursor.token(&Token::Period) => (Scope::Global, cursor.name()?),
             "session" | "local" if cursor.token(&Token::Period) => (Scope::Session, cursor.name()?),
             _ => (Scope::Session, system.to_owned()),
         };
-        return Ok(SetTarget::System { scope, name: name.to_lowercase() });
+        let name = dotted(cursor, name)?.to_lowercase();
+        return Ok(SetTarget::System { scope, name });
     }
+    name = dotted(cursor, name)?.to_lowercase();
     Ok(SetTarget::System { scope: scope.unwrap_or(Scope::Session), name })
+}
+
+/// The name with what follows a period in it, as names of MySQL's components have one.
+fn dotted(cursor: &mut Cursor<'_>, name: String) -> Result<String> {
+    Ok(match cursor.token(&Token::Period) {
+        true => format!("{name}.{}", cursor.name()?),
+        false => name,
+    })
 }
 
 /// Parses a value: an expression, or a single word such as ON or `async_mode`, which stands for its

@@ -147,13 +147,19 @@ impl Rewriter<'_> {
                 Some(collation) => call(COLLATED, vec![value, text(collation.name())]),
             });
         };
-        let (scope, name) = match idents {
-            [_] => (Scope::Any, system),
-            [_, name] if system.eq_ignore_ascii_case("global") => (Scope::Global, &*name.value),
-            [_, name] => (Scope::Session, &*name.value),
-            _ => (Scope::Any, ""),
+        // The names of variables of MySQL's components have a period.
+        let is_scope = |name: &str| {
+            ["global", "persist", "session", "local"]
+                .iter()
+                .any(|scope| scope.eq_ignore_ascii_case(name))
         };
-        let name = name.trim_matches('`').to_lowercase();
+        let parts = idents[1..].iter().map(|part| part.value.trim_matches('`'));
+        let (scope, parts) = match is_scope(system) && idents.len() > 1 {
+            true if system.eq_ignore_ascii_case("global") => (Scope::Global, parts.collect()),
+            true => (Scope::Session, parts.collect()),
+            false => (Scope::Any, std::iter::once(system).chain(parts).collect::<Vec<_>>()),
+        };
+        let name = parts.join(".").trim_matches('`').to_lowercase();
         self.session
             .variables
             .system(scope, &name)

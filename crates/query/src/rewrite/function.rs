@@ -11,6 +11,7 @@ use super::values::{as_text, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF};
 use crate::functions::meaning::digits_of_text;
+use crate::functions::password;
 use crate::temporal::SECOND;
 
 /// Functions that depend on the session or the current time.
@@ -128,6 +129,14 @@ type Changed = (&'static str, (usize, usize), fn(&str, Vec<Expr>) -> Result<Expr
 
 const MANY: usize = usize::MAX;
 
+/// The variables with what a password needs, in the order of [`password::STRENGTH`].
+const PASSWORD_RULES: [&str; 4] = [
+    "validate_password.length",
+    "validate_password.mixed_case_count",
+    "validate_password.number_count",
+    "validate_password.special_char_count",
+];
+
 /// Functions that are replaced by another one, or called with other arguments.
 const CHANGED: [Changed; 25] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
@@ -237,6 +246,12 @@ impl Rewriter<'_> {
                 Some(args) => self.unix_time(name, args).map(Some),
                 None => Ok(None),
             };
+        }
+        if name == "validate_password_strength" {
+            let Some(mut args) = args_of(function) else { return Ok(None) };
+            self.of_session = true;
+            args.extend(PASSWORD_RULES.map(|name| int(self.session.number(name).unwrap_or(0))));
+            return Ok(Some(call(password::STRENGTH, args)));
         }
         let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
         else {

@@ -219,6 +219,7 @@ async fn set_password(
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
+    auth::strength::check(&session.shared.globals, &account, &own.account, password)?;
     let changed_seconds = seconds(&**session.shared.engine.clock());
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let data = AuthData { changed_seconds, ..data };

@@ -129,7 +129,12 @@ fn identified<'a>(
     users: impl IntoIterator<Item = &'a (Account, Authentication)>,
 ) -> Result<Vec<(Account, AuthData)>> {
     let changed_seconds = seconds(&**session.shared.engine.clock());
+    let (globals, by) = (&session.shared.globals, &session.client.account);
     let identified = |(account, how): &(Account, Authentication)| {
+        if how.hash.is_none() {
+            let password = how.password.as_deref().unwrap_or_default();
+            auth::strength::check(globals, account, by, password)?;
+        }
         let auth = auth_data(how, session.shared.scramble())?;
         Ok((account.clone(), AuthData { changed_seconds, ..auth }))
     };

@@ -1,71 +1,6 @@
 //! The registry of system variables.
 
-use freshet_query::session::Value;
-
-/// The type of a variable.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Kind {
-    Bool,
-    /// A boolean shown as `true` or `false`, as in Doris.
-    Flag,
-    /// An integer; values out of bounds are clamped with a warning.
-    Int {
-        min: i64,
-        max: i64,
-    },
-    /// A number from 0 to 1.
-    Ratio,
-    /// One of these names, case-insensitively.
-    OneOf(&'static [&'static str]),
-    /// The same, but not by the index of a name.
-    NameOf(&'static [&'static str]),
-    /// Any text.
-    Text,
-    /// Comma-separated names of SQL modes.
-    SqlMode,
-    /// A time zone, as an offset or a name.
-    Zone,
-    Charset {
-        /// Whether NULL is allowed.
-        nullable: bool,
-    },
-    Collation,
-}
-
-/// The scopes of a variable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reach {
-    /// Global and session; sessions start with the global value.
-    Both,
-    /// Global and session, but the session value is read-only.
-    Begin,
-    /// Global only.
-    Global,
-    /// Session only.
-    Session,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Variable {
-    /// In lower case.
-    pub name: &'static str,
-    pub kind: Kind,
-    pub reach: Reach,
-    /// Whether SET refuses it.
-    pub read_only: bool,
-    /// In the form that SET accepts.
-    pub default: &'static str,
-    /// The description in the documentation.
-    pub about: &'static str,
-}
-
-impl Variable {
-    pub fn default_value(&self) -> Value {
-        let text = Value::Text(self.default.to_owned());
-        let (value, _) = self.accept(&text).expect("a default is a value of its variable");
-        value
-    }
-}
+use super::kind::{Kind, Reach, Variable};
 
 const fn both(
     name: &'static str,
@@ -587,6 +522,46 @@ pub const ALL: &[Variable] = &[
     ),
     both("transaction_read_only", Kind::Bool, "0", "Whether transactions are read-only."),
     both("unique_checks", Kind::Bool, "1", "Accepted, without effect."),
+    global(
+        "validate_password.check_user_name",
+        Kind::Bool,
+        "1",
+        "Whether a password must not be the name of its account, or of who sets it, forwards or \
+         backwards; behind `validate_password.policy`.",
+    ),
+    global(
+        "validate_password.length",
+        Kind::Int { min: 0, max: 1024 },
+        "8",
+        "The characters that a password has at least; other names of these variables have `_` in \
+         place of the period.",
+    ),
+    global(
+        "validate_password.mixed_case_count",
+        Kind::Int { min: 0, max: 1024 },
+        "1",
+        "The lower case letters, and the upper case ones, that MEDIUM asks for.",
+    ),
+    global(
+        "validate_password.number_count",
+        Kind::Int { min: 0, max: 1024 },
+        "1",
+        "The digits that MEDIUM asks for.",
+    ),
+    global(
+        "validate_password.policy",
+        Kind::OneOf(&["LOW", "MEDIUM", "STRONG", "NONE"]),
+        "NONE",
+        "What CREATE USER, ALTER USER and SET PASSWORD ask of passwords (1819): LOW the length, \
+         MEDIUM and STRONG what they contain too. A start takes it from the setting \
+         `password_policy`.",
+    ),
+    global(
+        "validate_password.special_char_count",
+        Kind::Int { min: 0, max: 1024 },
+        "1",
+        "The characters other than letters and digits that MEDIUM asks for.",
+    ),
     fixed("version", Kind::Text, "", "The version of the server, as in the greeting."),
     fixed("version_comment", Kind::Text, "Freshet", "The name of the server."),
     fixed("version_compile_machine", Kind::Text, "", "What the server was built for."),

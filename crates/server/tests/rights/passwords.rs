@@ -1,0 +1,129 @@
+//! `validate_password.*`: which passwords an account can get.
+
+use freshet_server::Settings;
+
+use super::common::TestServer;
+use super::{Client, as_user};
+
+const WEAK: &str = "Your password does not satisfy the current policy requirements";
+
+#[test]
+fn passwords_satisfy_the_policy() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user before_it identified by 'x'");
+    assert_eq!(
+        root.texts("show variables like 'validate_password.%'"),
+        [
+            ["validate_password.check_user_name", "ON"],
+            ["validate_password.length", "8"],
+            ["validate_password.mixed_case_count", "1"],
+            ["validate_password.number_count", "1"],
+            ["validate_password.policy", "NONE"],
+            ["validate_password.special_char_count", "1"],
+        ]
+    );
+    root.run("create user u");
+    root.run("set global validate_password.policy = LOW");
+    assert_eq!(root.one("select @@validate_password.policy"), "LOW");
+    assert_eq!(root.one("select @@global.validate_password_policy"), "LOW");
+    for (password, fits) in
+        [("", false), ("short", false), ("longer_name", false), ("longer_one", true)]
+    {
+        for statement in [
+            format!("create user if not exists longer_name identified by '{password}'"),
+            format!("alter user longer_name identified by '{password}'"),
+            format!("set password for longer_name = '{password}'"),
+        ] {
+            match fits {
+                true => drop(root.run(&statement)),
+                false => {
+                    let refused = root.fails(&statement);
+                    assert_eq!((refused.errno, &*refused.sqlstate), (1819, "HY000"), "{statement}");
+                    assert_eq!(refused.message, WEAK);
+                }
+            }
+        }
+    }
+    assert_eq!(root.fails("create user nobody").errno, 1819, "it would have no password");
+    assert_eq!(root.fails("create user a, b identified by 'long enough'").errno, 1819);
+    assert_eq!(root.texts("select user from mysql.user where user in ('a', 'b')").len(), 0);
+    // Who has to change its own is checked, too.
+    let mut own = as_user(&server, "u");
+    assert_eq!(own.fails("set password = 'u'").errno, 1819);
+    own.run("alter user u identified by 'long enough'");
+    assert!(Client::connect(server.address, "u", "long enough", None).is_ok());
+    // Hashes are taken as they are, and roles have no passwords.
+    root.run(
+        "create user hashed identified with mysql_native_password as \
+         '*6C8989366EAF75BB670AD8EA7A7FC1176A95CEF4'",
+    );
+    root.run("create role r");
+    assert!(Client::connect(server.address, "before_it", "x", None).is_ok());
+}
+
+#[test]
+fn passwords_contain_what_the_policy_asks_for() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u");
+    root.run("set global validate_password.policy = 1");
+    assert_eq!(root.one("select @@global.validate_password.policy"), "MEDIUM");
+    for weak in ["lowercase1!", "UPPERCASE1!", "No-Digits!", "NoSpecial1", "Sh0rt-", "!1Root"] {
+        assert_eq!(root.fails(&format!("set password for u = '{weak}'")).errno, 1819, "{weak}");
+    }
+    root.run("set password for u = 'Good-enough1'");
+    root.run("set global validate_password.number_count = 2, global validate_password.length = 4");
+    assert_eq!(root.fails("set password for u = 'Good-enough1'").errno, 1819);
+    root.run("set password for u = 'Go-12'");
+    root.run("set global validate_password.check_user_name = off");
+    root.run("create user `A-a12` identified by 'A-a12'");
+    // Only who may set global variables turns it off.
+    let mut own = Client::connect(server.address, "u", "Go-12", None).unwrap();
+    assert_eq!(own.fails("set global validate_password.policy = NONE").errno, 1227);
+    assert_eq!(own.fails("set validate_password.policy = NONE").errno, 1229);
+    assert_eq!(root.fails("set global validate_password.policy = 'ANY'").errno, 1231);
+    root.run("set global validate_password.policy = default");
+    root.run("create user nobody");
+}
+
+#[test]
+fn a_start_has_the_policy_of_its_settings() {
+    let settings = Settings { password_policy: "MEDIUM".to_owned(), ..Settings::local() };
+    let server = TestServer::with(settings);
+    let mut root = server.connect();
+    assert_eq!(root.fails("create user u identified by 'long enough'").errno, 1819);
+    root.run("create user u identified by 'Long-enough1'");
+}
+
+#[test]
+fn the_strength_of_a_password_is_told() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    let strength = |root: &mut Client, password: &str| {
+        root.one(&format!("select validate_password_strength({password})"))
+    };
+    for (password, expected) in [
+        ("'weak'", "25"),
+        ("'lessweak$_@123'", "50"),
+        ("'N0Tweak$_@123!'", "100"),
+        ("''", "0"),
+        ("NULL", "NULL"),
+        ("12345678", "50"),
+    ] {
+        assert_eq!(strength(&mut root, password), expected, "{password}");
+    }
+    root.run("set global validate_password.length = 4");
+    assert_eq!(strength(&mut root, "'weak'"), "50");
+    root.run("set global validate_password.mixed_case_count = 2");
+    assert_eq!(strength(&mut root, "'weak'"), "25", "what it has to contain is longer");
+    root.run("set global validate_password.mixed_case_count = 0");
+    assert_eq!(strength(&mut root, "'weak'"), "50");
+    root.run("create table t (a varchar(20))");
+    root.run("insert into t values ('abc'), ('abcd'), (null)");
+    assert_eq!(
+        root.texts("select validate_password_strength(a) from t order by a"),
+        [["NULL"], ["0"], ["50"]]
+    );
+    assert_eq!(root.fails("select validate_password_strength()").errno, 1582);
+}
