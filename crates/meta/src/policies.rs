@@ -232,7 +232,7 @@ mod tests {
         meta.create_database("d", None, false).unwrap();
         meta.create_table("d", &spec("t")).unwrap();
         let id = meta.catalog().table("d", "t").unwrap().id;
-        let account = Account::anywhere;
+        let account = |name: &str| Account::anywhere(name);
         let user = |name: &str| User::new(account(name), AuthData::default());
         let has = |role: &str| vec![GrantedRole { role: account(role), admin: false }];
         put(&meta, User { locked: true, ..user("r1") });

@@ -160,7 +160,7 @@ impl Meta {
         Ok(schema)
     }
 
-    fn define(&self, table: TableId, change: Definition) {
+    pub(crate) fn define(&self, table: TableId, change: Definition) {
         assert!(self.settle_next(&MetaEvent::Define { table, change }));
     }
 
