@@ -282,11 +282,16 @@ impl Ddl {
         }
     }
 
-    /// Renames tables inside their databases, all or none of them.
+    /// Renames tables, or views, inside their databases, all or none of them.
     ///
     /// # Errors
     /// Those of metadata, and those of the log.
     pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
+        let catalog = self.store.meta().catalog();
+        if pairs.first().is_some_and(|pair| catalog.view(&pair.database, &pair.from).is_some()) {
+            let pairs = pairs.to_vec();
+            return self.change_views(move |meta| meta.rename_views(&pairs)).await;
+        }
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let renamed = self.store.meta().catalog().renamed(pairs)?;

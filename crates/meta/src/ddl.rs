@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail, err};
+use freshet_base::{ColumnId, DbId, Error, Incarnation, Result, TableId, TabletId, bail, err};
 use freshet_schema::{Partition, Properties, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, DatabaseMode, is_reserved_database};
@@ -237,10 +237,7 @@ impl Catalog {
                 None => home.tables.get(name),
             };
             if self.view(database, from).is_some() {
-                bail!(
-                    NotSupported,
-                    "This version of Freshet doesn't yet support 'RENAME of a view'"
-                );
+                return Err(views_beside_tables());
             }
             let table = known(&names, from)
                 .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{from}' doesn't exist"))?;
@@ -300,6 +297,14 @@ impl Catalog {
             found => Ok(found),
         }
     }
+}
+
+/// Tables are renamed by the log, views in metadata alone: no one step does both.
+pub(crate) fn views_beside_tables() -> Error {
+    err!(
+        NotSupported,
+        "This version of Freshet doesn't yet support 'RENAME of tables and views at once'"
+    )
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use freshet_base::{Result, bail};
 use freshet_schema::TableForm;
 
 use crate::catalog::{Catalog, is_reserved_database};
+use crate::ddl::{Renaming, views_beside_tables};
 use crate::meta::{Change, Meta};
 use crate::names;
 use crate::view::View;
@@ -44,6 +45,41 @@ impl Meta {
             }
             let view = Arc::new(View { db: home.id, ..view });
             Ok((Some(Change::of_catalog(move |catalog| catalog.put_view(Arc::clone(&view)))), ()))
+        })
+    }
+
+    /// Gives views other names inside their databases, from left to right, all or none of them.
+    ///
+    /// # Errors
+    /// 1049 and 1146 for what does not exist, 1050 if a name is taken, 1103 if it is invalid; a
+    /// table among them.
+    pub fn rename_views(&self, pairs: &[Renaming]) -> Result<()> {
+        self.change(|catalog| {
+            let (mut changed, mut moved) = (Catalog::clone(catalog), Vec::new());
+            for Renaming { database, from, to } in pairs {
+                let home = changed.require_database(database)?;
+                let Some(view) = changed.view(database, from) else {
+                    if home.tables.contains_key(from) {
+                        return Err(views_beside_tables());
+                    }
+                    bail!(NoSuchTable, "Table '{database}.{from}' doesn't exist");
+                };
+                names::check_table(to, TableForm::MySql)?;
+                if home.tables.contains_key(to) || changed.view(database, to).is_some() {
+                    bail!(TableExists, "Table '{to}' already exists");
+                }
+                let view = Arc::new(View { name: to.clone(), ..View::clone(view) });
+                changed.remove_view(view.db, from);
+                changed.put_view(Arc::clone(&view));
+                moved.push((from.clone(), view));
+            }
+            let change = Change::of_catalog(move |catalog: &mut Catalog| {
+                for (from, view) in &moved {
+                    catalog.remove_view(view.db, from);
+                    catalog.put_view(Arc::clone(view));
+                }
+            });
+            Ok((Some(change), ()))
         })
     }
 
