@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make test-ecosystem: tools of MySQL that are large to install, against the real server: mydumper
-# and myloader, R2DBC with two drivers, JMeter, dbt, three drivers of Rust, Prisma; and the pages of
-# docs/connect about them. Names given as arguments choose some of them.
+# and myloader, R2DBC with two drivers, JMeter, dbt with two adapters, three drivers of Rust,
+# Prisma; and the pages of docs/connect about them. Names given as arguments choose some of them.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 source scripts/clients_env.sh
@@ -16,6 +16,8 @@ main() {
     PYTHON=$VENV
     install_venv dbt "$FILES/requirements.txt"
     DBT=$VENV
+    install_venv dbt_mysql "$FILES/dbt_mysql/requirements.txt"
+    DBT_MYSQL=$VENV
     VENV=$PYTHON
     install_rust_clients
     install_reactive
@@ -25,7 +27,8 @@ main() {
     client r2dbc     reactive_client mysql "$@"
     client r2dbc_maria reactive_client mariadb "$@"
     client jmeter    jmeter_client "$FILES/jmeter/inserts.jmx" "$@"
-    client dbt       dbt_client "$FILES/dbt" "$@"
+    client dbt       dbt_client dbt "$@"
+    client dbt_mysql dbt_mysql_client dbt_mysql "$@"
     client sqlx      rust_client sqlx "$@"
     client mysql_async rust_client mysql_async "$@"
     client diesel    rust_client diesel "$@"
@@ -123,12 +126,28 @@ jmeter_client() {
     expect "SELECT COUNT(*), SUM(a) FROM client_jmeter.tbl" $'20000\t10010000'
 }
 
-# Views, tables and tests of a project, in a copy, since dbt writes beside it.
+# Views, tables and tests of a project; twice, since the second time it puts what it builds in place
+# of what is there.
 dbt_client() {
-    cp -r "$1" "$WORK/dbt"
-    (cd "$WORK/dbt" && DO_NOT_TRACK=1 DBT_SEND_ANONYMOUS_USAGE_STATS=false \
-        bounded "$DBT/bin/dbt" build --profiles-dir .) || return
+    dbt_build "$DBT" "$1" || return
+    dbt_build "$DBT" "$1" || return
     expect "SELECT SUM(price) FROM client_dbt.totals" 15.50
+}
+
+# Seeds and snapshots too, and tables to which the second time adds.
+dbt_mysql_client() {
+    dbt_build "$DBT_MYSQL" "$1" || return
+    dbt_build "$DBT_MYSQL" "$1" || return
+    expect "SELECT COUNT(*), SUM(price) FROM client_dbt_mysql.added" $'2\t15.5' || return
+    expect "SELECT COUNT(*), COUNT(dbt_valid_to) FROM client_dbt_mysql.kept" $'2\t0'
+}
+
+# dbt_build ENVIRONMENT PROJECT: in a copy, since dbt writes beside it.
+dbt_build() {
+    rm -rf "${WORK:?}/$2"
+    cp -r "$FILES/$2" "$WORK/$2"
+    (cd "$WORK/$2" && DO_NOT_TRACK=1 DBT_SEND_ANONYMOUS_USAGE_STATS=false \
+        bounded "$1/bin/dbt" --no-use-colors build --profiles-dir .)
 }
 
 rust_client() { bounded "$RUST/debug/freshet-rust-clients" "$1" "$CLIENT_MYSQL_PORT"; }
@@ -155,7 +174,9 @@ prisma_client() {
     bounded node "$WORK/prisma/prisma_client.js"
 }
 
-prisma_page() { MODULES=$MODULES without_downloads "$VENV/bin/python" tests/clients/python/pages.py "$1"; }
+prisma_page() {
+    MODULES=$MODULES without_downloads "$VENV/bin/python" tests/clients/python/pages.py "$1"
+}
 
 without_downloads() {
     PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 \

@@ -1,0 +1,1 @@
+select id, item, price, sold from {{ ref('items') }} where price is not null
