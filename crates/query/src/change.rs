@@ -12,7 +12,7 @@ use freshet_base::{Result, bail};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    TableWithJoins, Value, VisitMut, VisitorMut, With, visit_expressions, visit_expressions_mut,
 };
 
 pub use looks::{Columns, Reads};
@@ -68,6 +68,7 @@ pub enum LockWait {
 /// Which rows.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Rows {
+    pub with: Option<With>,
     pub from: Vec<TableWithJoins>,
     pub selection: Option<Expr>,
     pub order: Vec<OrderByExpr>,
@@ -112,6 +113,7 @@ impl Change {
             _ => None,
         };
         let rows = Rows {
+            with: None,
             from: body.from.clone(),
             selection: body.selection.clone(),
             order: if limit.is_some() { order } else { Vec::new() },
@@ -232,6 +234,8 @@ impl Change {
         let row = self.column(ROW);
         let values = values.iter().map(|value| value.0.clone());
         let mut query = self.query(std::iter::once(row).chain(values).collect());
+        // What WITH defines has its rows before any row is changed, as a derived table.
+        let with = query.with.take();
         let changed = std::iter::once(&self.target).chain(&self.beside);
         if let Some(read) = self_reads::in_subquery(&query, changed) {
             let name = if *read == self.target { &self.name } else { &read.table };
@@ -240,6 +244,7 @@ impl Change {
                 "You can't specify target table '{name}' for update in FROM clause"
             );
         }
+        query.with = with;
         joined::on_table(body_of(&mut query), &self.name, joined::given);
         if joined::is_outer(&self.rows.from) {
             self.keep_found(&mut query, ROW);
@@ -265,6 +270,7 @@ impl Change {
 
     fn query(&self, exprs: Vec<Expr>) -> Query {
         let mut query = select_of(exprs);
+        query.with.clone_from(&self.rows.with);
         if let SetExpr::Select(select) = &mut *query.body {
             select.from.clone_from(&self.rows.from);
             select.selection.clone_from(&self.rows.selection);

@@ -14,6 +14,8 @@ pub struct Changes {
     pub(crate) kind: ChangesKind,
     /// All that it names, but for derived tables.
     pub(crate) tables: Vec<Target>,
+    /// The database that tables without one must be of, where the statement says so.
+    pub in_database: Option<String>,
     pub(crate) ignores: bool,
     pub(crate) rows: Rows,
 }

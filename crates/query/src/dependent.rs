@@ -25,9 +25,11 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use self::push::{Bound, Domain, conditions_of, refused, same};
-use self::references::{free, has_subquery, is_simple, lateral, subquery_of};
-use crate::functions::{self, one_row::ONE_ROW};
+use self::references::{free, has_subquery, is_simple, is_union_within, lateral, subquery_of};
+use crate::functions;
+use crate::functions::one_row::{MAYBE_NONE, ONE_ROW};
 use crate::interrupt;
+use crate::kept::Kept;
 
 /// Maximum number of nodes of the plan of the outer rows of a subquery.
 const NODES_MAX: usize = 2_000;
@@ -88,7 +90,7 @@ impl Joins {
     fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
         let node = LogicalPlan::Filter(filter.clone());
         let columns = filter.input.schema().columns();
-        let base = Arc::unwrap_or_clone(filter.input);
+        let base = self.base(&node, Arc::unwrap_or_clone(filter.input))?;
         let mut input = base.clone();
         let predicate = self.attached(&node, &base, &mut input, filter.predicate)?;
         let rows = LogicalPlanBuilder::from(input).filter(predicate)?;
@@ -100,7 +102,7 @@ impl Joins {
 
     fn projection(&mut self, items: Projection) -> Result<LogicalPlan> {
         let node = LogicalPlan::Projection(items.clone());
-        let base = Arc::unwrap_or_clone(items.input);
+        let base = self.base(&node, Arc::unwrap_or_clone(items.input))?;
         let mut input = base.clone();
         let names = NamePreserver::new_for_projection();
         let items = items.expr.into_iter().map(|item| {
@@ -109,6 +111,29 @@ impl Joins {
         });
         let items = items.collect::<Result<Vec<_>>>()?;
         LogicalPlanBuilder::from(input).project(items)?.build()
+    }
+
+    /// The input of a node, as it can stand twice if subqueries of the node are joined with it.
+    fn base(&mut self, node: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
+        let mut joins = false;
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                joins |= !is_left(node, part)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        if joins { self.kept(input) } else { Ok(input) }
+    }
+
+    /// Rows that may not be the same when they are computed again are computed once.
+    fn kept(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        match varies(&plan)? {
+            false => Ok(plan),
+            true => {
+                self.count += 1;
+                Ok(Kept::plan(format!("rows{}", self.count), plan))
+            }
+        }
     }
 
     /// Joins `input`, which is `base` with more columns, with the subqueries of an expression of
@@ -121,16 +146,21 @@ impl Joins {
         expr: Expr,
     ) -> Result<Expr> {
         let changed = expr.transform_up(|part| {
-            let Some(subquery) = subquery_of(&part) else { return Ok(Transformed::no(part)) };
-            if free(&subquery.subquery)?.is_empty() || is_simple(node, &part)? {
-                return Ok(Transformed::no(with_references(part)));
+            if subquery_of(&part).is_none() {
+                return Ok(Transformed::no(part));
+            }
+            if is_left(node, &part)? {
+                return self.left(part).map(Transformed::yes);
             }
             let plan = rows_of(&part, input.schema())?;
             let from = match free(&plan)?.iter().all(|(_, column)| {
                 base.schema().has_column(column) || !input.schema().has_column(column)
             }) {
                 true => base,
-                false => &*input,
+                false => {
+                    *input = self.kept(std::mem::take(input))?;
+                    &*input
+                }
             };
             let domain = self.domain(&plan, &[from])?;
             let side = self.side(&part, &plan, domain)?;
@@ -142,11 +172,39 @@ impl Joins {
         changed.map(|changed| changed.data)
     }
 
+    /// A subquery that is left to DataFusion, told which outer columns it has now that those in it
+    /// are joins, and that it is NULL if it has no row.
+    fn left(&mut self, mut part: Expr) -> Result<Expr> {
+        let told = |subquery: &mut Subquery| {
+            subquery.outer_ref_columns = subquery.subquery.all_out_ref_exprs();
+        };
+        match &mut part {
+            Expr::ScalarSubquery(subquery) => {
+                let rows = &subquery.subquery;
+                let field = rows.schema().field(0);
+                if !field.is_nullable() && Count::of(rows)? != Count::One {
+                    let (relation, field) = rows.schema().qualified_field(0);
+                    let value = Expr::Column(Column::new(relation.cloned(), field.name()));
+                    let value = functions::call(MAYBE_NONE, vec![value]).alias(field.name());
+                    let rows = LogicalPlanBuilder::from(Arc::clone(rows)).project([value])?;
+                    subquery.subquery = Arc::new(rows.build()?);
+                    self.count += 1;
+                }
+                told(subquery);
+            }
+            Expr::Exists(exists) => told(&mut exists.subquery),
+            Expr::InSubquery(membership) => told(&mut membership.subquery),
+            _ => {}
+        }
+        Ok(part)
+    }
+
     /// The distinct values, in these plans, of the columns of theirs that a subquery reads.
     fn domain(&mut self, subquery: &LogicalPlan, from: &[&LogicalPlan]) -> Result<Domain> {
         interrupt::check()?;
         self.count += 1;
-        let mut domain = Domain { plan: LogicalPlanBuilder::empty(true).build()?, columns: vec![] };
+        let plan = LogicalPlanBuilder::empty(true).build()?;
+        let mut domain = Domain { plan, columns: Vec::new(), number: self.count };
         for plan in from {
             let schema = plan.schema();
             let found = free(subquery)?.into_iter().filter(|(_, outer)| schema.has_column(outer));
@@ -162,7 +220,7 @@ impl Joins {
             if items.is_empty() {
                 continue;
             }
-            check_twice(plan)?;
+            check_size(plan)?;
             let rows = LogicalPlanBuilder::from((*plan).clone()).project(items)?;
             let values = rows.distinct()?.build()?;
             domain.plan = match first {
@@ -246,7 +304,8 @@ impl Joins {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return Err(refused("RIGHT JOIN with a LATERAL table that reads the left one"));
         }
-        let domain = self.domain(subquery, &[&join.left])?;
+        let left = self.kept((*join.left).clone())?;
+        let domain = self.domain(subquery, &[&left])?;
         let pushed = domain.push(subquery)?;
         let columns = pushed.schema().columns();
         let own = columns[domain.columns.len()..].iter().zip(join.right.schema().columns());
@@ -257,7 +316,7 @@ impl Joins {
         let side = LogicalPlanBuilder::from(pushed).project(items)?.build()?;
         let mut on = same(&domain.columns, |key| key.outer.clone(), |key| key.own.clone())?;
         on.extend(conditions_of(join)?);
-        let rows = joined((*join.left).clone(), side, join.join_type, on)?;
+        let rows = joined(left, side, join.join_type, on)?;
         let rows = match rows {
             LogicalPlan::Join(join) => self.join(join)?,
             other => other,
@@ -274,7 +333,8 @@ impl Joins {
             true => (&join.left, &join.right),
             false => (&join.right, &join.left),
         };
-        let mut other = (**missing).clone();
+        let (kept, missing) = (self.kept((**kept).clone())?, self.kept((**missing).clone())?);
+        let mut other = missing.clone();
         let mut conditions = Vec::new();
         for condition in conditions_of(join)? {
             let changed = condition.transform_up(|part| {
@@ -282,7 +342,7 @@ impl Joins {
                     return Ok(Transformed::no(part));
                 }
                 let plan = rows_of(&part, &join.schema)?;
-                let domain = self.domain(&plan, &[kept, missing])?;
+                let domain = self.domain(&plan, &[&kept, &missing])?;
                 let side = total(self.side(&part, &plan, domain)?)?;
                 let (of_kept, of_missing) = side
                     .domain
@@ -297,7 +357,6 @@ impl Joins {
             })?;
             conditions.push(changed.data);
         }
-        let kept = (**kept).clone();
         let rows = match keeps_left {
             true => joined(kept, other, JoinType::Left, conditions)?,
             false => joined(other, kept, JoinType::Right, conditions)?,
@@ -373,20 +432,6 @@ fn joined(
     LogicalPlanBuilder::from(left).join_on(right, kind, on)?.build()
 }
 
-/// The subquery expression, told which outer columns it has now that those in it are joins.
-fn with_references(mut part: Expr) -> Expr {
-    let told = |subquery: &mut Subquery| {
-        subquery.outer_ref_columns = subquery.subquery.all_out_ref_exprs();
-    };
-    match &mut part {
-        Expr::ScalarSubquery(subquery) => told(subquery),
-        Expr::Exists(exists) => told(&mut exists.subquery),
-        Expr::InSubquery(membership) => told(&mut membership.subquery),
-        _ => {}
-    }
-    part
-}
-
 /// How many rows a plan has for each value of the domain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
@@ -416,24 +461,46 @@ impl Count {
     }
 }
 
-/// The outer rows of a subquery stand twice in its plan, so they must be few nodes, and the same
-/// rows each time.
-fn check_twice(plan: &LogicalPlan) -> Result<()> {
-    let mut nodes = 0;
+/// Whether a part of an expression of a node is no subquery, or one that is left to DataFusion.
+fn is_left(node: &LogicalPlan, part: &Expr) -> Result<bool> {
+    match subquery_of(part) {
+        None => Ok(true),
+        Some(subquery) => match free(&subquery.subquery)?.is_empty() {
+            true => Ok(!is_union_within(node, part)?),
+            false => is_simple(node, part),
+        },
+    }
+}
+
+/// Whether rows may be other ones when they are computed again: which LIMIT takes, in which order
+/// numbers are added, and RAND() depend on chance.
+fn varies(plan: &LogicalPlan) -> Result<bool> {
+    let mut varies = false;
     plan.apply_with_subqueries(|node| {
-        nodes += 1;
-        let mut varies = match node {
-            LogicalPlan::Limit(limit) => !push::is_sorted(&limit.input),
-            _ => false,
-        };
+        varies |= matches!(
+            node,
+            LogicalPlan::Limit(_)
+                | LogicalPlan::Aggregate(_)
+                | LogicalPlan::Window(_)
+                | LogicalPlan::RecursiveQuery(_)
+        );
         node.apply_expressions(|expr| {
             varies |= expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })?;
-        match varies {
-            true => Err(refused("correlated subqueries of rows that RAND() or LIMIT chooses")),
-            false => Ok(TreeNodeRecursion::Continue),
-        }
+        Ok(match varies {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(varies && Kept::of(plan).is_none())
+}
+
+fn check_size(plan: &LogicalPlan) -> Result<()> {
+    let mut nodes = 0;
+    plan.apply_with_subqueries(|_| {
+        nodes += 1;
+        Ok(TreeNodeRecursion::Continue)
     })?;
     if nodes > NODES_MAX {
         return Err(refused("correlated subqueries that are nested this deep"));

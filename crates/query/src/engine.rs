@@ -39,6 +39,7 @@ use crate::folding::folded;
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt::{self, Cancellation};
+use crate::kept;
 use crate::labels;
 use crate::lateral;
 use crate::limits;
@@ -121,6 +122,7 @@ impl QueryEngine {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_expr_planners(planners())
+            .with_query_planner(Arc::new(kept::Planner))
             .with_analyzer_rules(checked::analyzer_rules())
             .with_optimizer_rules(checked::optimizer_rules())
             .with_physical_optimizer_rules(checked::physical_rules())

@@ -187,6 +187,11 @@ fn worded(message: &str) -> Error {
         let name = quoted(message, '\'');
         return err!(UnknownFunction, "FUNCTION {name} does not exist");
     }
+    if is("Projections require unique expression names") {
+        let shown = quoted(message, '"');
+        let name = shown.rsplit_once(" AS ").or_else(|| shown.rsplit_once('.'));
+        return err!(DuplicateColumn, "Duplicate column name '{}'", name.map_or(shown, |of| of.1));
+    }
     if is("Incorrect parameter count") {
         return Error::new(ErrorCode::ParameterCount, first);
     }

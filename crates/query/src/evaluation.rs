@@ -6,19 +6,22 @@
 //! [`BatchTooLarge`] asks the caller to retry with fewer rows.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use bytes::Bytes;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::{DataFusionError, Result, not_impl_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
 use freshet_base::ErrorCode;
+use futures::future::{self, BoxFuture};
 use parking_lot::Mutex;
 
 use crate::error::{BatchTooLarge, mapped};
@@ -117,6 +120,15 @@ impl Warnings {
     }
 }
 
+/// Rows in memory, for as long as somebody reads them.
+pub struct Kept {
+    pub batches: Vec<RecordBatch>,
+    pub memory: MemoryReservation,
+}
+
+/// Rows that are being computed, by whoever asks for them.
+pub type Computed = future::Shared<BoxFuture<'static, Result<Arc<Kept>, Arc<DataFusionError>>>>;
+
 /// A reservation of query memory, released on drop.
 pub struct Memory(MemoryReservation);
 
@@ -153,6 +165,8 @@ struct Shared {
     /// Set when the execution is cancelled.
     stopped: Cancellation,
     warnings: Mutex<Warnings>,
+    /// Rows that stand at several places of the plan, by their name.
+    kept: Mutex<HashMap<String, Computed>>,
 }
 
 impl fmt::Debug for Evaluation {
@@ -177,6 +191,7 @@ impl Evaluation {
             running: AtomicBool::new(false),
             stopped,
             warnings: Mutex::new(warnings),
+            kept: Mutex::default(),
         }))
     }
 
@@ -250,6 +265,11 @@ impl Evaluation {
     /// All warnings up to now.
     pub fn warnings(&self) -> Warnings {
         self.0.warnings.lock().clone()
+    }
+
+    /// The rows of this name, computed by the first that asks for them.
+    pub fn kept(&self, name: &str, compute: impl FnOnce() -> Computed) -> Computed {
+        self.0.kept.lock().entry(name.to_owned()).or_insert_with(compute).clone()
     }
 
     /// Reserves query memory.

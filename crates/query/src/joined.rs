@@ -1,8 +1,10 @@
 //! The tables of a FROM clause, nested joins included.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinOperator, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value,
+    TableWithJoins, Value, VisitMut, visit_expressions_mut,
 };
 
 use crate::syntax::{TableName, select_of};
@@ -65,15 +67,70 @@ pub fn is_outer(from: &[TableWithJoins]) -> bool {
 
 /// Changes the table that expressions refer to by this name.
 pub fn on_table(from: &mut [TableWithJoins], name: &str, change: fn(&mut TableFactor)) {
+    on_each(from, &mut |factor| {
+        if is_named(factor, name) {
+            change(factor);
+        }
+    });
+}
+
+/// Gives tables of one name from several databases aliases; all of that name, with theirs.
+pub fn apart(from: &mut [TableWithJoins]) -> Vec<(TableName, String)> {
+    let names = factors(from).into_iter().filter_map(table_of).map(|(_, name)| name);
+    let names = names.collect::<Vec<_>>();
+    let is_twice =
+        |name: &str| names.iter().filter(|other| other.eq_ignore_ascii_case(name)).count() > 1;
+    let mut apart = Vec::new();
+    on_each(from, &mut |factor| {
+        let Some((table, mut name)) = table_of(factor) else { return };
+        let TableFactor::Table { alias: alias @ None, .. } = factor else { return };
+        if !is_twice(&name) {
+            return;
+        }
+        if let Some(database) = &table.database {
+            name = format!("{database}.{}", table.table);
+            let ident = Ident::with_quote('`', &name);
+            *alias = Some(TableAlias { explicit: true, name: ident, columns: vec![], at: None });
+        }
+        apart.push((table, name));
+    });
+    apart
+}
+
+/// Makes names with a database those of [`apart`]. Returns the database of a name that can only be
+/// of a table whose own is not said.
+pub fn named_apart(apart: &[(TableName, String)], exprs: &mut impl VisitMut) -> Option<String> {
+    let mut current = None;
+    let _ = visit_expressions_mut(exprs, |expr| {
+        let Expr::CompoundIdentifier(parts) = expr else { return ControlFlow::<()>::Continue(()) };
+        let [database, table, column] = &parts[..] else { return ControlFlow::Continue(()) };
+        let of = |database: Option<&String>| {
+            apart.iter().find(|(known, _)| {
+                known.database.as_ref() == database
+                    && known.table.eq_ignore_ascii_case(&table.value)
+            })
+        };
+        let found = of(Some(&database.value)).or_else(|| of(None));
+        if let Some((known, alias)) = found {
+            if known.database.is_none() {
+                current = Some(database.value.clone());
+            }
+            *parts = vec![Ident::with_quote('`', alias), column.clone()];
+        }
+        ControlFlow::Continue(())
+    });
+    current
+}
+
+fn on_each(from: &mut [TableWithJoins], change: &mut dyn FnMut(&mut TableFactor)) {
     for table in from {
         let joined = table.joins.iter_mut().map(|join| &mut join.relation);
         for factor in std::iter::once(&mut table.relation).chain(joined) {
             match factor {
                 TableFactor::NestedJoin { table_with_joins, .. } => {
-                    on_table(std::slice::from_mut(table_with_joins), name, change);
+                    on_each(std::slice::from_mut(table_with_joins), change);
                 }
-                other if is_named(other, name) => change(other),
-                _ => {}
+                other => change(other),
             }
         }
     }

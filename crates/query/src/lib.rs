@@ -43,6 +43,7 @@ pub mod indexes;
 mod interrupt;
 mod join_keys;
 mod joined;
+mod kept;
 mod labels;
 mod lateral;
 pub mod limits;

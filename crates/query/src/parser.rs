@@ -344,6 +344,13 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     let word = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     match word.as_str() {
+        "WITH" if cursor.word_follows("UPDATE") || cursor.word_follows("DELETE") => {
+            return match change::with(cursor) {
+                Some(with) if cursor.words("UPDATE") => change::update(cursor, Some(with)),
+                Some(with) if cursor.words("DELETE") => change::delete(cursor, Some(with)),
+                _ => query(cursor),
+            };
+        }
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
         "MERGE" | "CALL" | "HANDLER" | "XA" | "EXPORT" | "BACKUP" | "RESTORE" => {
@@ -357,8 +364,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "INSERT" => insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert))),
         "REPLACE" => insert::replace(cursor).map(|insert| Statement::Insert(Box::new(insert))),
         "LOAD" => infile::load(cursor).map(|load| Statement::LoadData(Box::new(load))),
-        "UPDATE" => change::update(cursor),
-        "DELETE" => change::delete(cursor),
+        "UPDATE" => change::update(cursor, None),
+        "DELETE" => change::delete(cursor, None),
         "CREATE" => create(cursor),
         "DROP" if cursor.words("CATALOG RECYCLE BIN") => bin::drop(cursor).map(Statement::Bin),
         "DROP" => drop(cursor),

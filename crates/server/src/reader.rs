@@ -20,7 +20,7 @@ use freshet_schema::{Collation, KeyModel, TableSchema, Zone};
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
-use crate::session::{Client, Session, TemporaryName};
+use crate::session::{Client, Counts, Session, TemporaryName};
 use crate::show::system::ServerView;
 use crate::variables::{self, Globals, Values};
 
@@ -175,7 +175,7 @@ impl Reader {
             globals: shared.globals.load(),
             users: Arc::clone(&session.user_variables),
             user_collations: Arc::clone(&session.user_collations),
-            warnings: session.diagnostics.count,
+            conditions: session.diagnostics.before,
             last_insert_id: session.last_insert_id,
             forced_id: session.forced_id.unwrap_or(0),
             now_micros: engine.clock().wall_micros(),
@@ -379,7 +379,7 @@ pub struct SessionVariables {
     globals: Values,
     users: Arc<HashMap<String, Value>>,
     user_collations: Arc<HashMap<String, Collation>>,
-    warnings: u64,
+    conditions: Counts,
     last_insert_id: u64,
     /// `insert_id`, or 0.
     forced_id: u64,
@@ -395,7 +395,7 @@ impl SessionVariables {
             values,
             users: Arc::default(),
             user_collations: Arc::default(),
-            warnings: 0,
+            conditions: Counts::default(),
             last_insert_id: 0,
             forced_id: 0,
             now_micros,
@@ -417,7 +417,8 @@ impl Variables for SessionVariables {
     fn system(&self, scope: Scope, name: &str) -> Option<Value> {
         let count = |count: u64| Some(i64::try_from(count).map_or(Value::UInt(count), Value::Int));
         match name.to_ascii_lowercase().as_str() {
-            "warning_count" | "error_count" => return count(self.warnings),
+            "warning_count" => return count(self.conditions.warnings),
+            "error_count" => return count(self.conditions.errors),
             "last_insert_id" | "identity" => return count(self.last_insert_id),
             "insert_id" => return count(self.forced_id),
             "timestamp" => return Some(Value::Double(self.now_micros as f64 / 1e6)),

@@ -99,11 +99,23 @@ pub struct Diagnostics {
     /// Whether the statement only shows them. Its answer counts none, as in MySQL: a client that
     /// asks for the warnings of every answer that has some would ask for ever.
     pub shown: bool,
+    /// Those of the previous statement.
+    pub before: Counts,
+}
+
+/// How many conditions a statement had.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// All of them.
+    pub warnings: u64,
+    pub errors: u64,
 }
 
 impl Diagnostics {
-    /// Removes the conditions of the previous statement.
+    /// Removes the conditions of the previous statement, of which only the counts remain.
     pub fn clear(&mut self) {
+        let errors = self.conditions.iter().filter(|one| one.level == "Error").count() as u64;
+        self.before = Counts { warnings: self.count, errors };
         self.conditions.clear();
         self.count = 0;
     }

@@ -86,6 +86,8 @@ pub struct Settings {
     pub mode: SqlMode,
     /// What an INSERT into a table in MySQL syntax does about what its expressions lose.
     losses_mysql: Losses,
+    /// Which losses of its expressions a query warns of.
+    pub losses_queries: Losses,
     /// How values are converted for OLAP tables.
     pub rules_olap: Rules,
     /// How values are converted for tables in MySQL syntax.
@@ -144,7 +146,13 @@ impl Settings {
         let seconds = |name: &str| Duration::from_secs(number(name));
         let limit =
             |variable, in_millis| TimeLimit { variable, value: number(variable), in_millis };
-        let on_loss = if strict { OnLoss::Refuse } else { OnLoss::Warn };
+        let losses = |values| Losses {
+            values,
+            divisions: match has("ERROR_FOR_DIVISION_BY_ZERO") {
+                true => values,
+                false => OnLoss::Ignore,
+            },
+        };
         let ratio = match get("insert_max_filter_ratio") {
             Value::Double(ratio) => *ratio,
             _ => number("insert_max_filter_ratio") as f64,
@@ -161,13 +169,8 @@ impl Settings {
             read_only: on("transaction_read_only"),
             dialect: Dialect { no_backslash_escapes, ansi_quotes },
             mode: SqlMode { pipes_as_concat, ansi_quotes, no_backslash_escapes },
-            losses_mysql: Losses {
-                values: on_loss,
-                divisions: match has("ERROR_FOR_DIVISION_BY_ZERO") {
-                    true => on_loss,
-                    false => OnLoss::Ignore,
-                },
-            },
+            losses_mysql: losses(if strict { OnLoss::Refuse } else { OnLoss::Warn }),
+            losses_queries: losses(OnLoss::Warn),
             rules_olap: rules(on("enable_insert_strict"), OnBad::Null),
             rules_mysql: rules(strict, OnBad::Clamp),
             id_rules: id_rules(number, has("NO_AUTO_VALUE_ON_ZERO")),

@@ -21,6 +21,7 @@ use freshet_base::err;
 
 use super::references::{free, has_subquery};
 use crate::error::external;
+use crate::kept::Kept;
 
 /// The number of a row among those of one value of the domain.
 const ROW: &str = "#row";
@@ -35,6 +36,8 @@ pub struct Domain {
     /// Has the columns `own`.
     pub plan: LogicalPlan,
     pub columns: Vec<Bound>,
+    /// Tells domains of a statement apart.
+    pub number: usize,
 }
 
 /// A column of a domain.
@@ -123,7 +126,10 @@ impl Domain {
             LogicalPlan::Unnest(unnest) => LogicalPlanBuilder::from(self.push(&unnest.input)?)
                 .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
                 .build(),
-            _ => Err(refused("a column of an outer query here")),
+            plan => match Kept::of(plan) {
+                Some(kept) => kept.changed(self.number, |input| self.push(input)),
+                None => Err(refused("a column of an outer query here")),
+            },
         }
     }
 
@@ -391,7 +397,7 @@ pub fn conditions_of(join: &Join) -> Result<Vec<Expr>> {
 }
 
 /// Whether LIMIT takes the first rows of an order.
-pub fn is_sorted(plan: &LogicalPlan) -> bool {
+fn is_sorted(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Sort(_) => true,
         LogicalPlan::Projection(projection) => is_sorted(&projection.input),

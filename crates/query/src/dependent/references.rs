@@ -84,6 +84,22 @@ pub fn lateral(side: &LogicalPlan) -> Option<&Subquery> {
     }
 }
 
+/// Whether DataFusion fails to turn a subquery without outer columns into a join: within another
+/// condition it adds the columns of IN to each operand of a UNION.
+pub fn is_union_within(node: &LogicalPlan, part: &Expr) -> Result<bool> {
+    let (LogicalPlan::Filter(filter), Expr::InSubquery(membership)) = (node, part) else {
+        return Ok(false);
+    };
+    let is_it = |condition: &Expr| match condition {
+        Expr::Not(inner) => **inner == *part,
+        other => *other == *part,
+    };
+    if split_conjunction(&filter.predicate).into_iter().any(is_it) {
+        return Ok(false);
+    }
+    membership.subquery.subquery.exists(|node| Ok(matches!(node, LogicalPlan::Union(_))))
+}
+
 /// Whether DataFusion turns this subquery into a join with the input of `node`: its rules move
 /// conditions from the subquery to the join, and an aggregate then gets the inner sides of
 /// equalities as groups.

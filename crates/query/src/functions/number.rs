@@ -527,7 +527,8 @@ fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef
 /// Divides, and records divisions by zero after the losses of the operands.
 fn divided(args: &[ArrayRef], ty: &DataType, divide: Eval) -> Result<ArrayRef> {
     let values = divide(args, ty)?;
-    if losses::are_collected() {
+    // Each makes a NULL.
+    if values.null_count() > 0 && losses::are_collected() {
         note_divisions(args)?;
     }
     Ok(values)

@@ -1,5 +1,7 @@
-//! The value of a subquery that may have more than one row: an error only where it is read, as in a
-//! branch of CASE that is taken.
+//! Values of scalar subqueries: of one that may have more than one row, which is an error only
+//! where it is read, as in a branch of CASE that is taken, and of one that may have none.
+
+use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
@@ -15,8 +17,41 @@ use crate::error::external;
 /// `mysql_one_row(value, rows)`: the value, if there is one row or none.
 pub const ONE_ROW: &str = "mysql_one_row";
 
+/// `mysql_maybe_none(value)`: the value, of which the plan knows that it may be NULL.
+pub const MAYBE_NONE: &str = "mysql_maybe_none";
+
 pub fn all() -> Vec<ScalarUDF> {
-    vec![ScalarUDF::new_from_impl(OneRow { signature: Signature::any(2, Volatility::Immutable) })]
+    let one = OneRow { signature: Signature::any(2, Volatility::Immutable) };
+    // Of a constant it is none.
+    let maybe = MaybeNone { signature: Signature::any(1, Volatility::Volatile) };
+    vec![ScalarUDF::new_from_impl(one), ScalarUDF::new_from_impl(maybe)]
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct MaybeNone {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for MaybeNone {
+    fn name(&self) -> &'static str {
+        MAYBE_NONE
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        exec_err!("the type of a subquery is that of its column")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(args.arg_fields[0].as_ref().clone().with_nullable(true)))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! UPDATE and DELETE.
 
 use freshet_base::{Result, bail};
-use sqlparser::ast::{Ident, ObjectNamePart, TableFactor, TableWithJoins};
+use sqlparser::ast::{Ident, ObjectNamePart, TableFactor, TableWithJoins, With};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -14,8 +14,22 @@ use crate::changes::{Assignment, Changes, ChangesKind, Target};
 use crate::joined::{self, table_of};
 use crate::syntax::{Scalar, TableName, table_factor};
 
+/// Parses WITH, if UPDATE or DELETE follows it.
+pub fn with(cursor: &mut Cursor<'_>) -> Option<With> {
+    let parsed = cursor.parser.try_parse(|parser| {
+        let with_token = parser.expect_keyword(Keyword::WITH)?.into();
+        let recursive = parser.parse_keyword(Keyword::RECURSIVE);
+        let cte_tables = parser.parse_comma_separated(Parser::parse_cte)?;
+        match parser.peek_one_of_keywords(&[Keyword::UPDATE, Keyword::DELETE]) {
+            Some(_) => Ok(With { with_token, recursive, cte_tables }),
+            None => parser.expected("UPDATE or DELETE", parser.peek_token()),
+        }
+    });
+    parsed.ok()
+}
+
 /// Parses what follows UPDATE.
-pub fn update(cursor: &mut Cursor<'_>) -> Result<Statement> {
+pub fn update(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> {
     cursor.words("LOW_PRIORITY");
     let ignores = cursor.words("IGNORE");
     let from = tables(cursor)?;
@@ -29,30 +43,39 @@ pub fn update(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let column = name.pop().expect("a name has a part");
         Ok((name, column, value(cursor)?))
     })?;
-    let rows = rows(cursor, "UPDATE", from)?;
+    let mut rows = rows(cursor, "UPDATE", (with, from))?;
+    let apart = joined::apart(&mut rows.from);
+    let mut in_database = joined::named_apart(&apart, &mut rows.from);
+    in_database = joined::named_apart(&apart, &mut rows.selection).or(in_database);
     if let [one] = &rows.from[..]
         && one.joins.is_empty()
         && !matches!(one.relation, TableFactor::NestedJoin { .. })
     {
-        let target = of_factor(&one.relation)?;
+        let target = of_factor(&one.relation, &rows)?;
         let set = set.into_iter().map(|(_, column, value)| (column, value)).collect();
         return Ok(one_change(target, ChangeKind::Update { set }, ignores, rows));
     }
-    let tables = all(&rows.from);
-    let place = |name: &[String]| match name {
-        [] => Ok(None),
-        [database, table, ..] => place_of_set(&rows.from, &tables, Some(database), table).map(Some),
-        [table] => place_of_set(&rows.from, &tables, None, table).map(Some),
-    };
-    let set = set
-        .into_iter()
-        .map(|(name, column, value)| Ok(Assignment { of: place(&name)?, column, value }));
-    let kind = ChangesKind::Update(set.collect::<Result<_>>()?);
-    Ok(several(Changes { kind, tables, ignores, rows }))
+    let tables = all(&rows);
+    let mut assignments = Vec::with_capacity(set.len());
+    for (mut name, column, mut value) in set {
+        if let Some(value) = &mut value {
+            in_database = joined::named_apart(&apart, &mut value.0).or(in_database);
+        }
+        let of = match name.pop() {
+            None => None,
+            Some(table) => {
+                let wanted = TableName { database: name.pop(), table };
+                Some(place_of_set(&rows.from, &tables, &wanted, &mut in_database)?)
+            }
+        };
+        assignments.push(Assignment { of, column, value });
+    }
+    let kind = ChangesKind::Update(assignments);
+    Ok(several(Changes { kind, tables, in_database, ignores, rows }))
 }
 
 /// Parses what follows DELETE.
-pub fn delete(cursor: &mut Cursor<'_>) -> Result<Statement> {
+pub fn delete(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> {
     cursor.words("LOW_PRIORITY");
     cursor.words("QUICK");
     let ignores = cursor.words("IGNORE");
@@ -76,22 +99,25 @@ pub fn delete(cursor: &mut Cursor<'_>) -> Result<Statement> {
             None => (None, tables(cursor)?),
         },
     };
-    let rows = rows(cursor, "DELETE", from)?;
+    let mut rows = rows(cursor, "DELETE", (with, from))?;
+    let apart = joined::apart(&mut rows.from);
+    let mut in_database = joined::named_apart(&apart, &mut rows.from);
+    in_database = joined::named_apart(&apart, &mut rows.selection).or(in_database);
     let Some(names) = names else {
-        let target = single(&rows.from)?;
+        let target = single(&rows)?;
         return Ok(one_change(target, ChangeKind::Delete, ignores, rows));
     };
-    let tables = all(&rows.from);
+    let tables = all(&rows);
     let mut places = Vec::with_capacity(names.len());
     for name in &names {
-        let place = find(&tables, name)?;
+        let place = find(&tables, name, &mut in_database)?;
         if places.contains(&place) {
             bail!(NotUniqueTable, "Not unique table/alias: '{}'", name.table);
         }
         places.push(place);
     }
     let kind = ChangesKind::Delete(places);
-    Ok(several(Changes { kind, tables, ignores, rows }))
+    Ok(several(Changes { kind, tables, in_database, ignores, rows }))
 }
 
 fn one_change(target: Target, kind: ChangeKind, ignores: bool, rows: Rows) -> Statement {
@@ -162,7 +188,11 @@ fn tables(cursor: &mut Cursor<'_>) -> Result<Vec<TableWithJoins>> {
 }
 
 /// WHERE, ORDER BY and LIMIT.
-fn rows(cursor: &mut Cursor<'_>, word: &str, from: Vec<TableWithJoins>) -> Result<Rows> {
+fn rows(
+    cursor: &mut Cursor<'_>,
+    word: &str,
+    (with, from): (Option<With>, Vec<TableWithJoins>),
+) -> Result<Rows> {
     let selection = match cursor.words("WHERE") {
         true => Some(cursor.expr()?.0),
         false => None,
@@ -183,7 +213,7 @@ fn rows(cursor: &mut Cursor<'_>, word: &str, from: Vec<TableWithJoins>) -> Resul
     if is_joined && limit.is_some() {
         bail!(WrongUsage, "Incorrect usage of {word} and LIMIT");
     }
-    Ok(Rows { from, selection, order, limit })
+    Ok(Rows { with, from, selection, order, limit })
 }
 
 /// `None` for DEFAULT.
@@ -195,50 +225,84 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
     cursor.expr().map(Some)
 }
 
-fn of_factor(factor: &TableFactor) -> Result<Target> {
-    match table_of(factor) {
+fn of_factor(factor: &TableFactor, rows: &Rows) -> Result<Target> {
+    match table_of(factor).filter(|target| !is_defined(target, rows)) {
         Some(target) => Ok(target),
         None => bail!(NonUpdatableTable, "The target table of the statement is not updatable"),
     }
 }
 
-fn single(from: &[TableWithJoins]) -> Result<Target> {
-    match from {
-        [one] if one.joins.is_empty() => of_factor(&one.relation),
+fn single(rows: &Rows) -> Result<Target> {
+    match &rows.from[..] {
+        [one] if one.joins.is_empty() => of_factor(&one.relation, rows),
         _ => Err(refuse("DELETE FROM of several tables without naming one")),
     }
 }
 
-fn all(from: &[TableWithJoins]) -> Vec<Target> {
-    joined::factors(from).into_iter().filter_map(table_of).collect()
+/// All tables of a statement, but those that its WITH defines.
+fn all(rows: &Rows) -> Vec<Target> {
+    let tables = joined::factors(&rows.from).into_iter().filter_map(table_of);
+    tables.filter(|target| !is_defined(target, rows)).collect()
+}
+
+/// Whether WITH defines what stands under the name of a table.
+fn is_defined((table, _): &Target, rows: &Rows) -> bool {
+    let ctes = rows.with.iter().flat_map(|with| &with.cte_tables);
+    table.database.is_none()
+        && ctes.into_iter().any(|cte| cte.alias.name.value.eq_ignore_ascii_case(&table.table))
+}
+
+/// Whether a table is meant by this name of a database and a table.
+fn is_named((table, name): &Target, database: Option<&String>, wanted: &str) -> bool {
+    match database {
+        None => name.eq_ignore_ascii_case(wanted),
+        Some(_) => {
+            let is_it =
+                name.eq_ignore_ascii_case(wanted) || table.table.eq_ignore_ascii_case(wanted);
+            table.database.as_ref() == database && is_it
+        }
+    }
 }
 
 /// The place of a table that DELETE names.
-fn find(tables: &[Target], wanted: &TableName) -> Result<usize> {
-    let is_it = |(table, name): &Target| {
-        name.eq_ignore_ascii_case(&wanted.table)
-            && (wanted.database.is_none() || table.database == wanted.database)
-    };
-    match tables.iter().position(is_it) {
+fn find(tables: &[Target], wanted: &TableName, in_database: &mut Option<String>) -> Result<usize> {
+    match place_of(tables, wanted, in_database) {
         Some(at) => Ok(at),
         None => bail!(UnknownTable, "Unknown table '{}' in MULTI DELETE", wanted.table),
     }
+}
+
+/// The place of a table. `in_database` becomes the database that is said of one whose own is not.
+fn place_of(
+    tables: &[Target],
+    wanted: &TableName,
+    in_database: &mut Option<String>,
+) -> Option<usize> {
+    let TableName { database, table } = wanted;
+    let is_it = |target: &Target| is_named(target, database.as_ref(), table);
+    if let Some(at) = tables.iter().position(is_it) {
+        return Some(at);
+    }
+    let is_current = |target: &Target| target.0.database.is_none() && is_named(target, None, table);
+    let at = tables.iter().position(is_current)?;
+    if in_database.is_some() && in_database != database {
+        return None;
+    }
+    in_database.clone_from(database);
+    Some(at)
 }
 
 /// The place of the table whose column is set.
 fn place_of_set(
     from: &[TableWithJoins],
     tables: &[Target],
-    database: Option<&String>,
-    wanted: &str,
+    wanted: &TableName,
+    in_database: &mut Option<String>,
 ) -> Result<usize> {
-    let is_it = |(table, name): &Target| {
-        name.eq_ignore_ascii_case(wanted)
-            && (database.is_none() || table.database.as_ref() == database)
-    };
-    if let Some(at) = tables.iter().position(is_it) {
+    if let Some(at) = place_of(tables, wanted, in_database) {
         return Ok(at);
     }
+    let wanted = &wanted.table;
     let is_derived = joined::factors(from).into_iter().any(|factor| {
         matches!(factor, TableFactor::Derived { alias: Some(alias), .. }
             if alias.name.value.eq_ignore_ascii_case(wanted))

@@ -263,6 +263,11 @@ impl Dialect for MySql {
         Some(interval(parser))
     }
 
+    fn is_select_item_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {
+        // ON DUPLICATE KEY UPDATE may follow a select list.
+        explicit || (*kw != Keyword::ON && BASE.is_select_item_alias(explicit, kw, parser))
+    }
+
     fn is_table_factor_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {
         BASE.is_table_factor_alias(explicit, kw, parser)
     }

@@ -81,6 +81,7 @@ pub fn before(query: &mut Query, place: Place) -> Result<()> {
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
             lower_columns(&mut cte.alias);
+            named_by_alias(&cte.alias, &mut cte.query);
             set_operation::cte(cte, with.recursive)?;
         }
     }
@@ -191,6 +192,13 @@ fn name_columns(body: &mut SetExpr, unique: bool) {
             name_columns(right, true);
         }
         _ => {}
+    }
+}
+
+/// Where an alias names the columns, those of the query may have one name.
+fn named_by_alias(alias: &TableAlias, query: &mut Query) {
+    if !alias.columns.is_empty() {
+        name_columns(&mut query.body, true);
     }
 }
 
@@ -389,9 +397,11 @@ pub fn table_factor(factor: &mut TableFactor) -> Result<()> {
         TableFactor::Derived { alias: None, .. } => {
             bail!(DerivedAlias, "Every derived table must have its own alias")
         }
-        TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => {
-            alias.iter_mut().for_each(lower_columns);
+        TableFactor::Derived { alias: Some(alias), subquery, .. } => {
+            lower_columns(alias);
+            named_by_alias(alias, subquery);
         }
+        TableFactor::NestedJoin { alias, .. } => alias.iter_mut().for_each(lower_columns),
         _ => {}
     }
     Ok(())

@@ -250,14 +250,27 @@ async fn selected(
     let (columns, rows) = query::run(session, select, Vec::new(), losses).await?;
     // A transaction opened by planning has a snapshot without the new table.
     session.transactions.roll_back();
-    if spec.columns.is_empty() {
-        spec.columns = columns.iter().map(column_spec).collect();
+    if spec.columns.is_empty() || spec.form == TableForm::MySql {
+        let own = std::mem::take(&mut spec.columns);
+        spec.columns = with_own(own, columns.iter().map(column_spec).collect());
         if spec.form == TableForm::Olap {
             // Tables in the syntax of Doris compare by bytes, whatever their rows come from.
             spec.columns.iter_mut().for_each(|column| column.collation = None);
         }
     }
     Ok((columns, rows))
+}
+
+/// The columns of a table, its own and those of AS SELECT: those that are not selected first, and
+/// of those that are, its own.
+fn with_own(mut own: Vec<ColumnSpec>, selected: Vec<ColumnSpec>) -> Vec<ColumnSpec> {
+    let selected = selected.into_iter().map(|column| {
+        let is_it = |other: &ColumnSpec| other.name.eq_ignore_ascii_case(&column.name);
+        let at = own.iter().position(is_it);
+        at.map_or(column, |at| own.remove(at))
+    });
+    let selected = selected.collect::<Vec<_>>();
+    own.into_iter().chain(selected).collect()
 }
 
 /// Loads the rows of AS SELECT.
@@ -271,7 +284,14 @@ async fn fill(
     let generation = shared.engine.catalog_generation();
     let on_existing = OnExisting::Refuse;
     let settings = &session.settings;
-    let target = Target::new::<&str>(shared, settings, generation, into, None, on_existing)?;
+    // In the syntax of Doris the columns stand in the order of the query.
+    let names = match into.table().form {
+        TableForm::MySql => Some(columns.iter().map(|column| column.name.clone())),
+        TableForm::Olap => None,
+    };
+    let names = names.map(Iterator::collect::<Vec<_>>);
+    let names = names.as_deref();
+    let target = Target::new(shared, settings, generation, into, names, on_existing)?;
     insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await
 }
 

@@ -71,7 +71,8 @@ pub async fn select(
 ) -> Result<Reply> {
     let origin = Reader::of(session, query.reads_tables()).await?;
     let asked = asked(origin, query.clone(), &parameters);
-    let asked = PlanRequest { texts: items.to_vec(), ..asked };
+    let losses = session.settings.losses_queries;
+    let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
     Ok(Reply::Stream(columns, rows, None))
 }
@@ -106,7 +107,8 @@ pub async fn select_into(
 ) -> Result<Reply> {
     let origin = Reader::of(session, query.reads_tables()).await?;
     let asked = asked(origin, query.clone(), &parameters);
-    let asked = PlanRequest { texts: parsed.items.clone(), ..asked };
+    let losses = session.settings.losses_queries;
+    let asked = PlanRequest { texts: parsed.items.clone(), losses, ..asked };
     let (columns, mut rows) = begun(session, asked, parameters).await?;
     if columns.len() != variables.len() {
         bail!(
@@ -152,7 +154,8 @@ pub async fn select_over(
 ) -> Result<Reply> {
     let origin = Reader::over(session, given).await?;
     let asked = asked(origin, query.clone(), &parameters);
-    let asked = PlanRequest { texts: items.to_vec(), ..asked };
+    let losses = session.settings.losses_queries;
+    let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
     Ok(Reply::Stream(columns, rows, None))
 }
@@ -331,7 +334,8 @@ pub async fn variable(
         return Ok((value, None));
     }
     let select = Select::of(vec![expr.clone()]);
-    let (columns, mut rows) = run(session, &select, parameters, Losses::default()).await?;
+    let losses = session.settings.losses_queries;
+    let (columns, mut rows) = run(session, &select, parameters, losses).await?;
     let batches = bounded(session, rows.collect()).await?;
     session.diagnostics.evaluated(rows.warnings());
     let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
@@ -447,7 +451,7 @@ async fn plan(
         texts: prepared.parsed.items.clone(),
         parameters: types.clone(),
         origin: Arc::clone(reader) as Arc<dyn StatementContext>,
-        losses: Losses::default(),
+        losses: session.settings.losses_queries,
     };
     let plan = bounded(session, session.shared.query.plan(asked)).await?;
     point::learn(session, &prepared.parsed.text, &plan.columns);

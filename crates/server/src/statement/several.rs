@@ -47,6 +47,11 @@ pub async fn change(
     changes: &Changes,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    if let Some(database) = &changes.in_database
+        && session.database.as_deref() != Some(database)
+    {
+        bail!(UnknownTable, "Unknown table of database '{database}': name it in FROM, too");
+    }
     let mut tries = Tries::begin(session);
     loop {
         let each = changes.each(|table, column| has_column(session, table, column))?;
