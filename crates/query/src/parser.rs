@@ -344,14 +344,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     let word = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     match word.as_str() {
-        "WITH" if cursor.word_follows("UPDATE") || cursor.word_follows("DELETE") => {
-            return match change::with(cursor) {
-                Some(with) if cursor.words("UPDATE") => change::update(cursor, Some(with)),
-                Some(with) if cursor.words("DELETE") => change::delete(cursor, Some(with)),
-                _ => query(cursor),
-            };
-        }
-        "SELECT" | "WITH" | "TABLE" => return query(cursor),
+        "WITH" => return change::behind_with(cursor).unwrap_or_else(|| query(cursor)),
+        "SELECT" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
         "MERGE" | "CALL" | "HANDLER" | "XA" | "EXPORT" | "BACKUP" | "RESTORE" => {
             return Err(refuse(&word));

@@ -14,8 +14,20 @@ use crate::changes::{Assignment, Changes, ChangesKind, Target};
 use crate::joined::{self, table_of};
 use crate::syntax::{Scalar, TableName, table_factor};
 
+/// Parses an UPDATE or DELETE behind WITH, if it is one.
+pub fn behind_with(cursor: &mut Cursor<'_>) -> Option<Result<Statement>> {
+    if !cursor.word_follows("UPDATE") && !cursor.word_follows("DELETE") {
+        return None;
+    }
+    let with = Some(with(cursor)?);
+    match cursor.words("UPDATE") {
+        true => Some(update(cursor, with)),
+        false => Some(cursor.expect_words("DELETE").and_then(|()| delete(cursor, with))),
+    }
+}
+
 /// Parses WITH, if UPDATE or DELETE follows it.
-pub fn with(cursor: &mut Cursor<'_>) -> Option<With> {
+fn with(cursor: &mut Cursor<'_>) -> Option<With> {
     let parsed = cursor.parser.try_parse(|parser| {
         let with_token = parser.expect_keyword(Keyword::WITH)?.into();
         let recursive = parser.parse_keyword(Keyword::RECURSIVE);
