@@ -269,6 +269,20 @@ impl Ddl {
         Ok(true)
     }
 
+    /// Gives a table a comment.
+    ///
+    /// # Errors
+    /// Those of metadata, and those of the log.
+    pub async fn set_comment(&self, id: TableId, comment: String) -> Result<()> {
+        let room = self.room_of_definition().await?;
+        let state = self.states_of(&[id])?.remove(0);
+        let _one = state.altering.lock().await;
+        self.settler.events_settled(&state).await;
+        self.store.meta().catalog().check_comment(id, &comment)?;
+        let event = MetaEvent::Define { table: id, change: Definition::Comment(comment) };
+        self.settler.define_tables(std::slice::from_ref(&state), event, room).await
+    }
+
     /// Makes and drops the partitions of a table with properties `dynamic_partition.*` that the
     /// clock says. Where that fails it is tried again later.
     pub(crate) async fn follow_clock(&self, id: TableId) {

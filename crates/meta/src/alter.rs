@@ -10,8 +10,8 @@ use freshet_schema::{
 };
 
 use crate::catalog::Catalog;
-use crate::create::column;
-use crate::spec::{CheckSpec, ColumnSpec};
+use crate::create::{check_comment, column};
+use crate::spec::{CheckSpec, ColumnSpec, DefaultSpec};
 use crate::{checks, names, policies};
 
 /// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
@@ -49,6 +49,16 @@ pub enum SchemaChange {
         place: Option<ColumnPlace>,
         is_key: bool,
     },
+    /// ALTER COLUMN .. SET DEFAULT, and .. DROP DEFAULT for one that is not set.
+    SetDefault {
+        name: String,
+        default: DefaultSpec,
+    },
+    /// MODIFY COLUMN .. COMMENT.
+    SetComment {
+        name: String,
+        comment: String,
+    },
     /// ORDER BY: all columns in their new order.
     Reorder {
         columns: Vec<String>,
@@ -74,6 +84,14 @@ impl Catalog {
     /// 1060, 1090, 1091 and errors of Doris, 1146 if the table does not exist.
     pub fn altered(&self, table: TableId, changes: &[SchemaChange]) -> Result<Arc<TableSchema>> {
         changed(self.require(table)?, changes).map(Arc::new)
+    }
+
+    /// Whether a table may have a comment.
+    ///
+    /// # Errors
+    /// 1628 for one that is too long, 1146 if the table does not exist.
+    pub fn check_comment(&self, table: TableId, comment: &str) -> Result<()> {
+        check_comment(comment, &format!("table '{}'", self.require(table)?.name))
     }
 }
 
@@ -109,6 +127,14 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
             SchemaChange::ModifyColumn { from, column, place, is_key } => {
                 modify::modify(table, &mut columns, (from, *is_key), column, place.as_ref())?;
                 checks::refuse_beside(column)?;
+            }
+            SchemaChange::SetDefault { name, default } => {
+                modify::set_default(table, &mut columns, name, default)?;
+            }
+            SchemaChange::SetComment { name, comment } => {
+                check_comment(comment, &format!("column '{name}'"))?;
+                let at = require(&columns, name)?;
+                columns[at].comment.clone_from(comment);
             }
             SchemaChange::AddCheck(written) => {
                 checks::add(&table.name, written, &columns, &mut checks)?;

@@ -26,7 +26,7 @@ mod steps;
 mod unique;
 
 pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
-pub(crate) use column::column;
+pub(crate) use column::{column, new_default};
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text};
 pub(crate) use steps::one_by_one;

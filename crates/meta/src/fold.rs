@@ -372,6 +372,7 @@ impl Fold {
             | Definition::Recovered(_)
             | Definition::Dropped { .. } => return false,
             Definition::Properties(properties) => next.properties = properties.clone(),
+            Definition::Comment(comment) => next.comment.clone_from(comment),
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys) => next.declared_keys.clone_from(keys),

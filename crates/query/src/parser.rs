@@ -42,7 +42,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 pub use admin::CancelLoad;
-pub use alter::AlterAction;
+pub use alter::{AlterAction, Clauses};
 pub use bin::BinStatement;
 pub use create::CreateTable;
 use cursor::{Cursor, Source, refuse};

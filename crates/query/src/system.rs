@@ -1,5 +1,6 @@
 //! Tables of `information_schema` and other system databases, computed during planning.
 
+mod accounts;
 mod catalog;
 mod columns;
 mod fixed;

@@ -19,6 +19,8 @@ mod passwords;
 mod policies;
 #[path = "rights/temporary.rs"]
 mod temporary;
+#[path = "rights/told.rs"]
+mod told;
 
 use common::{Client, TestServer};
 use freshet_wire::Param;

@@ -9,9 +9,9 @@ use freshet_schema::{
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
-use crate::create::{column, keep_collation, labels};
+use crate::create::{column, keep_collation, labels, new_default};
 use crate::names;
-use crate::spec::ColumnSpec;
+use crate::spec::{ColumnSpec, DefaultSpec};
 
 /// Gives the column `from` the definition `written`, and moves it to `place`.
 pub(super) fn modify(
@@ -77,6 +77,24 @@ pub(super) fn modify(
     };
     columns.insert(to, new);
     check_key_first(table, columns)
+}
+
+/// ALTER COLUMN: gives a column another default, or none.
+pub(super) fn set_default(
+    table: &Table,
+    columns: &mut [Column],
+    name: &str,
+    default: &DefaultSpec,
+) -> Result<()> {
+    let at = require(columns, name)?;
+    let old = &columns[at];
+    if old.auto_increment.is_some() {
+        bail!(InvalidDefault, "Invalid default value for '{name}': its values are generated");
+    }
+    let new = Column { default: new_default(default, old)?, ..old.clone() };
+    let before = before(table, old, &new)?;
+    columns[at] = Column { before, ..new };
+    Ok(())
 }
 
 /// What to do about a change that rows cannot follow when they are read.

@@ -42,7 +42,7 @@ pub(crate) fn column(
         ..Column::new(id, &written.name, written.ty)
     };
     column.keyed_by_weights = column.ty.is_collated() && !column.collation.is_by_bytes();
-    column.default = default(written, &column)?;
+    column.default = new_default(&written.default, &column)?;
     check_on_update(&column)?;
     if written.auto_increment {
         check_generated(written)?;
@@ -122,11 +122,15 @@ fn check_type(name: &str, ty: ColumnType) -> Result<()> {
     Ok(())
 }
 
-fn default(written: &ColumnSpec, column: &Column) -> Result<Option<DefaultValue>> {
-    let name = &written.name;
-    match &written.default {
+/// What a DEFAULT clause gives to a column.
+///
+/// # Errors
+/// 1067 for what the column cannot hold.
+pub(crate) fn new_default(written: &DefaultSpec, column: &Column) -> Result<Option<DefaultValue>> {
+    let name = &column.name;
+    match written {
         DefaultSpec::Unset => Ok(None),
-        DefaultSpec::Null if written.nullable => Ok(None),
+        DefaultSpec::Null if column.nullable => Ok(None),
         DefaultSpec::Null => {
             bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
         }

@@ -78,7 +78,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     change: Option<ChangeForm>,
 }
 
@@ -104,6 +104,8 @@ pub enum ChangeForm {
     Recovered(String),
     #[prost(message, tag = "11")]
     Policies(PoliciesForm),
+    #[prost(string, tag = "12")]
+    Comment(String),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -247,6 +249,7 @@ impl OnDisk for Definition {
             Self::Dropped { at_micros } => ChangeForm::Dropped(*at_micros),
             Self::Recovered(name) => ChangeForm::Recovered(name.clone()),
             Self::Properties(properties) => ChangeForm::Properties(properties.form()),
+            Self::Comment(comment) => ChangeForm::Comment(comment.clone()),
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
             Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
@@ -267,6 +270,7 @@ impl OnDisk for Definition {
             ChangeForm::Dropped(at_micros) => Ok(Self::Dropped { at_micros }),
             ChangeForm::Recovered(name) => Ok(Self::Recovered(name)),
             ChangeForm::Properties(form) => Properties::from_form(form).map(Self::Properties),
+            ChangeForm::Comment(comment) => Ok(Self::Comment(comment)),
             ChangeForm::Schema(form) => {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
             }

@@ -75,6 +75,8 @@ pub enum Definition {
     Recovered(String),
     /// SET.
     Properties(Properties),
+    /// Has this comment from then on.
+    Comment(String),
     /// ALTER of columns: the next schema version.
     Schema(Arc<TableSchema>),
     /// ALTER SEQUENCE.

@@ -1,11 +1,11 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{ADD_PRIMARY, ColumnPlace, DROP_PRIMARY, DeclaredKeySpec, KeyChange};
-use freshet_meta::{PartitionChange, SchemaChange};
+use freshet_meta::{DefaultSpec, PartitionChange, SchemaChange};
 use freshet_schema::DeclaredKeyKind;
 use sqlparser::tokenizer::Token;
 
 use super::constraint;
-use super::create::column;
+use super::create::{column, default, mysql_option};
 use super::cursor::{Cursor, refuse};
 use super::index;
 use super::partition;
@@ -14,10 +14,8 @@ use crate::syntax::TableName;
 /// The action of an ALTER TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterAction {
-    /// ADD, DROP, RENAME, MODIFY and CHANGE COLUMN, and ORDER BY, in the order of the text.
-    Columns(Vec<SchemaChange>),
-    /// ADD, DROP and RENAME of keys, beside those of columns.
-    KeysAndColumns(Vec<KeyChange>, Vec<SchemaChange>),
+    /// What stands in a list with commas.
+    Clauses(Clauses),
     /// CREATE INDEX and DROP INDEX.
     Index(KeyChange),
     /// REPLACE WITH TABLE: the other table gets the name of this one.
@@ -31,12 +29,24 @@ pub enum AlterAction {
     Rename(TableName),
     /// ADD, DROP, TRUNCATE and RENAME PARTITION.
     Partitions(PartitionChange),
-    /// AUTO_INCREMENT: the next generated id.
-    Counter(u64),
     /// DISABLE KEYS, which tools write in front of the rows of a dump.
     DisableKeys,
     /// ENABLE KEYS, which they write behind these.
     EnableKeys,
+}
+
+/// Clauses that an ALTER TABLE has side by side.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Clauses {
+    /// ADD, DROP, RENAME, MODIFY, CHANGE and ALTER COLUMN, constraints, and ORDER BY, in the order
+    /// of the text.
+    pub columns: Vec<SchemaChange>,
+    /// ADD, DROP and RENAME of keys.
+    pub keys: Vec<KeyChange>,
+    /// COMMENT of the table.
+    pub comment: Option<String>,
+    /// AUTO_INCREMENT: the next generated id.
+    pub counter: Option<u64>,
 }
 
 /// Parses the part after ALTER TABLE.
@@ -56,10 +66,6 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if cursor.words("REPLACE WITH TABLE") {
         return Ok((table, replace(cursor)?));
     }
-    if cursor.words("AUTO_INCREMENT") {
-        cursor.token(&Token::Eq);
-        return Ok((table, AlterAction::Counter(cursor.number()?)));
-    }
     if let Some(words) = cursor.one_of(&["DISABLE KEYS", "ENABLE KEYS"]) {
         return Ok((
             table,
@@ -69,12 +75,9 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
             },
         ));
     }
-    let (mut changes, mut keys) = (Vec::new(), Vec::new());
-    cursor.list(|cursor| change(cursor, &mut changes, &mut keys))?;
-    if keys.is_empty() {
-        return Ok((table, AlterAction::Columns(changes)));
-    }
-    Ok((table, AlterAction::KeysAndColumns(keys, changes)))
+    let mut clauses = Clauses::default();
+    cursor.list(|cursor| change(cursor, &mut clauses))?;
+    Ok((table, AlterAction::Clauses(clauses)))
 }
 
 /// Parses the part after REPLACE WITH TABLE.
@@ -111,11 +114,11 @@ pub fn rename_tables(cursor: &mut Cursor<'_>) -> Result<Vec<(TableName, TableNam
     })
 }
 
-fn change(
-    cursor: &mut Cursor<'_>,
-    changes: &mut Vec<SchemaChange>,
-    keys: &mut Vec<KeyChange>,
-) -> Result<()> {
+fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
+    if option(cursor, clauses)? {
+        return Ok(());
+    }
+    let Clauses { columns: changes, keys, .. } = clauses;
     if let Some(change) = index::change(cursor)? {
         keys.extend(change);
         return Ok(());
@@ -132,6 +135,10 @@ fn change(
         let is_enforced = !cursor.words("NOT");
         cursor.expect_words("ENFORCED")?;
         changes.push(SchemaChange::EnforceCheck { name, is_enforced });
+        return Ok(());
+    }
+    if cursor.words("ALTER") {
+        changes.push(default_of(cursor)?);
         return Ok(());
     }
     if cursor.words("DROP") {
@@ -164,28 +171,53 @@ fn change(
         changes.push(SchemaChange::Reorder { columns });
         return Ok(());
     }
-    let known = [
-        "ALTER",
-        "ENGINE",
-        "CONVERT",
-        "COMMENT",
-        "DISABLE",
-        "ENABLE",
-        "AUTO_INCREMENT",
-        "PARTITION",
-    ];
-    match cursor.one_of(&known) {
+    match cursor.one_of(&["CONVERT", "DISABLE", "ENABLE", "PARTITION"]) {
         Some(what) => Err(refuse(&format!("ALTER TABLE ... {what}"))),
         None => Err(cursor.error()),
     }
 }
 
+/// Parses an option of the table, if one is next.
+fn option(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<bool> {
+    if cursor.one_of(&["COMMENT", "MODIFY COMMENT"]).is_some() {
+        cursor.token(&Token::Eq);
+        clauses.comment = Some(cursor.text()?);
+    } else if cursor.words("AUTO_INCREMENT") {
+        cursor.token(&Token::Eq);
+        clauses.counter = Some(cursor.number()?);
+    } else if cursor.words("ENGINE") {
+        // There is one.
+        cursor.token(&Token::Eq);
+        cursor.name_or_text()?;
+    } else {
+        return Ok(cursor.words("FORCE") || mysql_option(cursor)?);
+    }
+    Ok(true)
+}
+
+/// Parses the part after ALTER that is about the default of a column.
+fn default_of(cursor: &mut Cursor<'_>) -> Result<SchemaChange> {
+    cursor.words("COLUMN");
+    let name = cursor.name()?;
+    if cursor.words("DROP DEFAULT") {
+        return Ok(SchemaChange::SetDefault { name, default: DefaultSpec::Unset });
+    }
+    cursor.expect_words("SET DEFAULT")?;
+    Ok(SchemaChange::SetDefault { name, default: default(cursor)? })
+}
+
 /// Parses the part after MODIFY, or after CHANGE, which names the column before.
 fn modify(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>, has_name: bool) -> Result<()> {
-    if let Some(what) = cursor.one_of(&["PARTITION", "COMMENT", "DISTRIBUTION", "ENGINE"]) {
+    if let Some(what) = cursor.one_of(&["PARTITION", "DISTRIBUTION", "ENGINE"]) {
         return Err(refuse(&format!("ALTER TABLE ... MODIFY {what}")));
     }
     cursor.words("COLUMN");
+    if !has_name && cursor.peek_word(1).as_deref() == Some("COMMENT") {
+        let name = cursor.name()?;
+        cursor.expect_words("COMMENT")?;
+        changes.push(SchemaChange::SetComment { name, comment: cursor.text()? });
+        return Ok(());
+    }
     let name = if has_name { Some(cursor.name()?) } else { None };
     let (mut declared, mut keys) = (Vec::new(), Vec::new());
     let column = column(cursor, &mut declared, &mut keys)?;

@@ -262,7 +262,8 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     cursor.one_of(&others).map(refuse)
 }
 
-fn default(cursor: &mut Cursor<'_>) -> Result<DefaultSpec> {
+/// Parses the part after DEFAULT.
+pub fn default(cursor: &mut Cursor<'_>) -> Result<DefaultSpec> {
     if cursor.words("NULL") {
         return Ok(DefaultSpec::Null);
     }
@@ -404,7 +405,7 @@ fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
 }
 
 /// Skips a table option of MySQL that has no effect here; false if the next token is none.
-fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
+pub fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
     const OPTIONS: [&str; 13] = [
         "DEFAULT CHARSET",
         "DEFAULT CHARACTER SET",

@@ -62,7 +62,7 @@ fn tables_of_the_mysql_form() {
 fn what_is_not_done_is_refused_by_name() {
     for (sql, name) in [
         ("CREATE TABLE t (a INT, v CHAR(9) HLL_UNION) AGGREGATE KEY(a)", "HLL_UNION"),
-        ("ALTER TABLE t MODIFY COMMENT 'c'", "MODIFY COMMENT"),
+        ("ALTER TABLE t MODIFY ENGINE TO olap", "MODIFY ENGINE"),
     ] {
         let (errno, message) = refused(sql);
         assert_eq!(errno, 1235, "{sql}: {message}");
@@ -198,14 +198,18 @@ fn the_rest_of_the_statements() {
 
 #[test]
 fn alterations() {
-    let Statement::AlterTable(_, AlterAction::Columns(changes)) =
-        one("ALTER TABLE t ADD COLUMN c INT DEFAULT '1' AFTER a, DROP COLUMN b, RENAME COLUMN d e")
-            .statement
+    let Statement::AlterTable(_, AlterAction::Clauses(clauses)) = one(
+        "ALTER TABLE t ADD COLUMN c INT DEFAULT '1' AFTER a, DROP COLUMN b, RENAME COLUMN d e, \
+         ROW_FORMAT=DYNAMIC, COMMENT = 'of t', ENGINE InnoDB, AUTO_INCREMENT 7",
+    )
+    .statement
     else {
         panic!("not ALTER")
     };
-    assert_eq!(changes.len(), 3);
-    assert!(matches!(&changes[2], SchemaChange::RenameColumn { to, .. } if to == "e"));
+    assert_eq!(clauses.columns.len(), 3);
+    let third = &clauses.columns[2];
+    assert!(matches!(third, SchemaChange::RenameColumn { to, .. } if to == "e"));
+    assert_eq!((clauses.comment.as_deref(), clauses.counter), (Some("of t"), Some(7)));
     let Statement::AlterTable(_, AlterAction::Set(set)) =
         one("ALTER TABLE t SET (\"group_commit_interval_ms\" = \"2000\")").statement
     else {

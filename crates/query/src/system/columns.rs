@@ -1,6 +1,6 @@
 //! The system tables: their columns, and where their rows come from.
 
-use super::{Cell, ServerTable, SystemTables, catalog, fixed};
+use super::{Cell, ServerTable, SystemTables, accounts, catalog, fixed};
 use crate::result::SYSTEM;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,7 +228,7 @@ pub const TABLES: &[SystemTable] = &[
         SQL_MODE, @STARTS, @ENDS, STATUS, ON_COMPLETION, @CREATED, @LAST_ALTERED, EVENT_COMMENT),
     table!(
         "user_privileges",
-        Rows::Catalog(catalog::user_privileges),
+        Rows::Catalog(accounts::user_privileges),
         GRANTEE,
         TABLE_CATALOG,
         PRIVILEGE_TYPE,
@@ -236,7 +236,7 @@ pub const TABLES: &[SystemTable] = &[
     ),
     table!(
         "schema_privileges",
-        Rows::None,
+        Rows::Catalog(accounts::schema_privileges),
         GRANTEE,
         TABLE_CATALOG,
         TABLE_SCHEMA,
@@ -245,7 +245,7 @@ pub const TABLES: &[SystemTable] = &[
     ),
     table!(
         "table_privileges",
-        Rows::None,
+        Rows::Catalog(accounts::table_privileges),
         GRANTEE,
         TABLE_CATALOG,
         TABLE_SCHEMA,
@@ -255,7 +255,7 @@ pub const TABLES: &[SystemTable] = &[
     ),
     table!(
         "column_privileges",
-        Rows::Catalog(catalog::column_privileges),
+        Rows::Catalog(accounts::column_privileges),
         GRANTEE,
         TABLE_CATALOG,
         TABLE_SCHEMA,
@@ -264,32 +264,58 @@ pub const TABLES: &[SystemTable] = &[
         PRIVILEGE_TYPE,
         IS_GRANTABLE
     ),
+    table!("tablespaces", Rows::None, TABLESPACE_NAME, ENGINE, TABLESPACE_TYPE, LOGFILE_GROUP_NAME,
+        #EXTENT_SIZE, #AUTOEXTEND_SIZE, #MAXIMUM_SIZE, #NODEGROUP_ID, TABLESPACE_COMMENT),
+    table!("profiling", Rows::None, #QUERY_ID, #SEQ, STATE, DURATION),
+    table!("st_geometry_columns", Rows::None, TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME,
+        SRS_NAME, #SRS_ID, GEOMETRY_TYPE_NAME),
+    table!("column_statistics", Rows::None, SCHEMA_NAME, TABLE_NAME, COLUMN_NAME, HISTOGRAM),
     table!("files", Rows::None, #FILE_ID, FILE_NAME, FILE_TYPE, TABLESPACE_NAME, TABLE_CATALOG,
         TABLE_SCHEMA, TABLE_NAME, LOGFILE_GROUP_NAME, #LOGFILE_GROUP_NUMBER, ENGINE, FULLTEXT_KEYS,
         #DELETED_ROWS, #UPDATE_COUNT, #FREE_EXTENTS, #TOTAL_EXTENTS, #EXTENT_SIZE, #INITIAL_SIZE,
         #MAXIMUM_SIZE, #AUTOEXTEND_SIZE, #VERSION, ROW_FORMAT, #TABLE_ROWS, #DATA_LENGTH, STATUS,
         EXTRA),
+    table!("mysql", "user", Rows::Catalog(accounts::user), Host, User, Select_priv, Insert_priv,
+        Update_priv, Delete_priv, Create_priv, Drop_priv, Reload_priv, Shutdown_priv, Process_priv,
+        File_priv, Grant_priv, References_priv, Index_priv, Alter_priv, Show_db_priv, Super_priv,
+        Create_tmp_table_priv, Lock_tables_priv, Execute_priv, Repl_slave_priv, Repl_client_priv,
+        Create_view_priv, Show_view_priv, Create_routine_priv, Alter_routine_priv,
+        Create_user_priv, Event_priv, Trigger_priv, Create_tablespace_priv, #max_questions,
+        #max_updates, #max_connections, #max_user_connections, plugin, authentication_string,
+        password_expired, #password_lifetime, account_locked),
     table!(
         "mysql",
-        "user",
-        Rows::Catalog(catalog::users),
+        "db",
+        Rows::Catalog(accounts::db),
         Host,
+        Db,
         User,
-        plugin,
-        authentication_string,
-        account_locked,
-        password_expired,
-        #password_lifetime,
-        #max_questions,
-        #max_updates,
-        #max_connections,
-        #max_user_connections
+        Select_priv,
+        Insert_priv,
+        Update_priv,
+        Delete_priv,
+        Create_priv,
+        Drop_priv,
+        Grant_priv,
+        References_priv,
+        Index_priv,
+        Alter_priv,
+        Create_tmp_table_priv,
+        Lock_tables_priv,
+        Create_view_priv,
+        Show_view_priv,
+        Create_routine_priv,
+        Alter_routine_priv,
+        Execute_priv,
+        Event_priv,
+        Trigger_priv
     ),
-    table!("mysql", "db", Rows::None, Host, Db, User),
+    table!("mysql", "tables_priv", Rows::Catalog(accounts::tables_priv), Host, Db, User,
+        Table_name, Grantor, @Timestamp, Table_priv, Column_priv),
     table!(
         "mysql",
         "columns_priv",
-        Rows::Catalog(catalog::columns_priv),
+        Rows::Catalog(accounts::columns_priv),
         Host,
         Db,
         User,
@@ -301,7 +327,7 @@ pub const TABLES: &[SystemTable] = &[
     table!(
         "mysql",
         "role_edges",
-        Rows::Catalog(catalog::role_edges),
+        Rows::Catalog(accounts::role_edges),
         FROM_HOST,
         FROM_USER,
         TO_HOST,
@@ -311,12 +337,17 @@ pub const TABLES: &[SystemTable] = &[
     table!(
         "mysql",
         "default_roles",
-        Rows::Catalog(catalog::default_roles),
+        Rows::Catalog(accounts::default_roles),
         HOST,
         USER,
         DEFAULT_ROLE_HOST,
         DEFAULT_ROLE_USER
     ),
+    table!("mysql", "procs_priv", Rows::None, Host, Db, User, Routine_name, Routine_type, Grantor,
+        Proc_priv, @Timestamp),
+    table!("mysql", "help_topic", Rows::None, #help_topic_id, name, #help_category_id, description,
+        example, url),
+    table!("mysql", "time_zone_name", Rows::None, Name, #Time_zone_id),
     table!("mysql", "proc", Rows::None, db, name, type, comment, body),
     table!("mysql", "func", Rows::None, name, #ret, dl, type),
     table!(

@@ -15,7 +15,7 @@ use freshet_meta::{
     TableSpec, show_create_table,
 };
 use freshet_query::Rows;
-use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
+use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::session::Value;
 use freshet_query::syntax::Select;
@@ -402,18 +402,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         session.check_sees_all(engine.catalog().require(id)?)?;
     }
     match action {
-        AlterAction::Columns(changes) => {
-            let changes = changes.iter().map(|change| dated(session, change));
-            let changes = changes.collect::<Vec<_>>();
-            checked::of_changes(session, id, &changes)?;
-            let before = checked::known(session, id)?;
-            let began_micros = engine.clock().wall_micros();
-            let done = async move { engine.ddl().alter_columns(id, changes).await };
-            let done = shield(session, done).await;
-            replace::note_alter(session, table, id, began_micros, &done);
-            done?;
-            checked::verify(session, table, id, &before).await?;
-        }
+        AlterAction::Clauses(clauses) => alter_clauses(session, (table, id), clauses).await?,
         AlterAction::Set(pairs) => {
             let pairs = pairs.clone();
             let set = async move { engine.ddl().set_properties(id, pairs).await };
@@ -421,9 +410,6 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             warn(session, warnings);
         }
         AlterAction::Index(key) => alter_keys(session, id, std::slice::from_ref(key), &[]).await?,
-        AlterAction::KeysAndColumns(keys, columns) => {
-            alter_keys(session, id, keys, columns).await?;
-        }
         AlterAction::Partitions(change) => {
             let change = change.clone();
             if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
@@ -445,12 +431,47 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {
             unreachable!("tables are renamed as by RENAME TABLE")
         }
-        AlterAction::Counter(next) => {
-            let next = *next;
-            shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
-        }
     }
     Ok(Reply::done())
+}
+
+/// Columns and keys first: what they may refuse has changed nothing then.
+async fn alter_clauses(
+    session: &mut Session,
+    (table, id): (&TableName, TableId),
+    clauses: &Clauses,
+) -> Result<()> {
+    if !clauses.keys.is_empty() {
+        alter_keys(session, id, &clauses.keys, &clauses.columns).await?;
+    } else if !clauses.columns.is_empty() {
+        alter_columns(session, (table, id), &clauses.columns).await?;
+    }
+    if let Some(comment) = clauses.comment.clone() {
+        let engine = Arc::clone(&session.shared.engine);
+        shield(session, async move { engine.ddl().set_comment(id, comment).await }).await?;
+    }
+    if let Some(next) = clauses.counter {
+        let engine = Arc::clone(&session.shared.engine);
+        shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
+    }
+    Ok(())
+}
+
+async fn alter_columns(
+    session: &mut Session,
+    (table, id): (&TableName, TableId),
+    changes: &[SchemaChange],
+) -> Result<()> {
+    let changes = changes.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
+    checked::of_changes(session, id, &changes)?;
+    let before = checked::known(session, id)?;
+    let engine = Arc::clone(&session.shared.engine);
+    let began_micros = engine.clock().wall_micros();
+    let done = async move { engine.ddl().alter_columns(id, changes).await };
+    let done = shield(session, done).await;
+    replace::note_alter(session, table, id, began_micros, &done);
+    done?;
+    checked::verify(session, table, id, &before).await
 }
 
 /// ENABLE KEYS: unique keys that were not enforced are from there on. Behind DISABLE KEYS it is of

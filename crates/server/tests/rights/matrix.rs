@@ -37,7 +37,7 @@ kinds!(of_show, SHOW_KINDS, ShowWhat:
     DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load StreamLoad LoadWarnings
     Data Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
-    Columns KeysAndColumns Index Replace Set Rename Partitions Counter DisableKeys EnableKeys);
+    Clauses Index Replace Set Rename Partitions DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
 kinds!(of_bin, BIN_KINDS, BinStatement: Recover Drop);

@@ -391,6 +391,7 @@ fn definitions() {
         &define(Definition::Policies(vec![policy])),
         "01 221d 0807 5a19 0a17 0a0170 1001 1a0172 220125 2801 320561203d2031 3a0101",
     );
+    has_bytes(&define(Definition::Comment("u".to_owned())), "01 2205 0807 620175");
     has_bytes(
         &define(Definition::Properties(Properties::default())),
         "0122100807220c08904e108080802018012001",

@@ -360,6 +360,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         any::<i64>().prop_map(|at_micros| Definition::Dropped { at_micros }),
         text().prop_map(Definition::Recovered),
         properties().prop_map(Definition::Properties),
+        text().prop_map(Definition::Comment),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail, err};
 use freshet_meta::{Planned, SchemaChange, TableSpec};
-use freshet_query::parser::{AlterAction, Statement, TableName, parse};
+use freshet_query::parser::{AlterAction, Clauses, Statement, TableName, parse};
 use freshet_schema::Check;
 
 use super::super::{query, shield};
@@ -38,8 +38,10 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
 /// Whether the answer to an ALTER TABLE tells of rows that are there.
 pub fn looks_at_rows(action: &AlterAction) -> bool {
     match action {
-        AlterAction::Columns(changes) => changes.iter().any(is_of_checks),
-        AlterAction::KeysAndColumns(..) | AlterAction::Index(_) | AlterAction::EnableKeys => true,
+        AlterAction::Clauses(Clauses { columns, keys, .. }) => {
+            !keys.is_empty() || columns.iter().any(is_of_checks)
+        }
+        AlterAction::Index(_) | AlterAction::EnableKeys => true,
         _ => false,
     }
 }

@@ -1,0 +1,56 @@
+//! The system tables that tell of privileges: `information_schema` and `mysql`.
+
+use super::as_user;
+use super::common::TestServer;
+
+#[test]
+fn privileges_stand_in_the_system_tables() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table d.t (a int, b int)");
+    root.run("create user u, other");
+    root.run("grant select, insert on d.* to u with grant option");
+    root.run("grant update, delete on d.t to u");
+    root.run("grant select (a) on d.t to other");
+    root.run("grant process on *.* to other");
+    assert_eq!(
+        root.texts(
+            "select table_schema, privilege_type, is_grantable \
+             from information_schema.schema_privileges where grantee = \"'u'@'%'\" order by 2"
+        ),
+        [["d", "INSERT", "YES"], ["d", "SELECT", "YES"]]
+    );
+    assert_eq!(
+        root.texts(
+            "select table_name, privilege_type, is_grantable \
+             from information_schema.table_privileges where grantee = \"'u'@'%'\" order by 2"
+        ),
+        [["t", "DELETE", "NO"], ["t", "UPDATE", "NO"]]
+    );
+    assert_eq!(
+        root.texts(
+            "select host, db, select_priv, insert_priv, update_priv, grant_priv, trigger_priv \
+             from mysql.db where user = 'u'"
+        ),
+        [["%", "d", "Y", "Y", "N", "Y", "N"]]
+    );
+    assert_eq!(
+        root.texts("select db, table_name, table_priv from mysql.tables_priv where user = 'u'"),
+        [["d", "t", "Update,Delete"]]
+    );
+    assert_eq!(
+        root.texts(
+            "select user, process_priv, select_priv, super_priv from mysql.user \
+             where user in ('root', 'other') order by user"
+        ),
+        [["other", "Y", "N", "N"], ["root", "Y", "Y", "Y"]]
+    );
+    // An account sees its own, and what it may read of the database mysql.
+    let mut other = as_user(&server, "other");
+    let grantees = "select count(distinct grantee) from information_schema.schema_privileges";
+    assert_eq!(other.one(grantees), "0");
+    assert_eq!(other.fails("select * from mysql.db").errno, 1142);
+    assert_eq!(other.fails("select * from mysql.tables_priv").errno, 1142);
+    let mut u = as_user(&server, "u");
+    assert_eq!(u.one(grantees), "1");
+}
