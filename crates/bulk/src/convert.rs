@@ -18,10 +18,10 @@ pub fn for_freshet(create: &str) -> String {
         return create.to_owned();
     };
     let mut body = Vec::new();
-    let mut last = ")";
+    let mut last = ")".to_owned();
     for line in lines {
         if line.starts_with(')') {
-            last = line;
+            last = options_of(line);
             // Partitions would follow.
             break;
         }
@@ -64,28 +64,22 @@ fn is(word: &str, name: &str) -> bool {
 
 /// What the lines of a table say of each other, by names in backticks.
 struct Known<'a> {
-    /// Columns of keys that hold rows apart: they are compared by bytes.
-    keyed: Vec<&'a str>,
     /// Columns that are left out, since they are computed.
     computed: Vec<&'a str>,
 }
 
 impl<'a> Known<'a> {
     fn of(body: &[Vec<&'a str>]) -> Self {
-        let (mut keyed, mut computed) = (Vec::new(), Vec::new());
+        let mut computed = Vec::new();
         for words in body {
-            match words.as_slice() {
-                [kind, .., columns] if is(kind, "PRIMARY") || is(kind, "UNIQUE") => {
-                    keyed.extend(columns.split('`').skip(1).step_by(2));
-                }
-                [name, rest @ ..] if name.starts_with('`') => {
-                    let says = |word: &&str| is(word, "GENERATED") || is(word, "AS");
-                    computed.extend(rest.iter().any(says).then(|| name.trim_matches('`')));
-                }
-                _ => {}
+            if let [name, rest @ ..] = words.as_slice()
+                && name.starts_with('`')
+            {
+                let says = |word: &&str| is(word, "GENERATED") || is(word, "AS");
+                computed.extend(rest.iter().any(says).then(|| name.trim_matches('`')));
             }
         }
-        Self { keyed, computed }
+        Self { computed }
     }
 
     /// The line of a column or a key; `None` if it is left out.
@@ -109,12 +103,10 @@ impl<'a> Known<'a> {
         let mut rest = words.iter().skip(2);
         while let Some(word) = rest.next() {
             if is(word, "COLLATE") {
-                kept.extend(rest.next().and_then(|name| self.collation_of(words, name)));
+                kept.extend(rest.next().and_then(|name| collation_of(words, name)));
             } else if is(word, "CHECK") {
                 let condition = rest.next().filter(|condition| self.holds(condition));
                 kept.extend(condition.map(|condition| format!("CHECK {condition}")));
-            } else if is(word, "CHARACTER") {
-                rest.nth(1);
             } else if word.starts_with("/*!") {
                 rest.by_ref().find(|word| word.ends_with("*/"));
             } else if !is(word, "zerofill") && !is(word, "INVISIBLE") {
@@ -128,15 +120,24 @@ impl<'a> Known<'a> {
     fn holds(&self, condition: &str) -> bool {
         !condition.split('`').skip(1).step_by(2).any(|name| self.computed.contains(&name))
     }
+}
 
-    /// The COLLATE of a text that no key finds.
-    fn collation_of(&self, words: &[&str], name: &str) -> Option<String> {
-        let (column, ty) = (words[0].trim_matches('`'), words.get(1)?.to_ascii_lowercase());
-        let is_text = ty.starts_with("char") || ty.starts_with("varchar") || ty.ends_with("text");
-        let collation = Collation::standing_for(name)?;
-        let is_kept = is_text && !self.keyed.contains(&column) && collation != Collation::Binary;
-        is_kept.then(|| format!("COLLATE {}", collation.name()))
-    }
+/// The COLLATE of a text, if it is known here: otherwise its character set says the nearest.
+fn collation_of(words: &[&str], name: &str) -> Option<String> {
+    let ty = words.get(1)?.to_ascii_lowercase();
+    let is_text = ty.starts_with("char") || ty.starts_with("varchar") || ty.ends_with("text");
+    let collation = Collation::standing_for(name)?;
+    let is_kept = is_text && collation != Collation::Binary;
+    is_kept.then(|| format!("COLLATE {}", collation.name()))
+}
+
+/// The line behind the columns, without a COLLATE that is not known here.
+fn options_of(line: &str) -> String {
+    let is_known = |word: &&str| match word.split_once('=') {
+        Some((option, name)) => !is(option, "COLLATE") || Collation::standing_for(name).is_some(),
+        None => true,
+    };
+    words(line).into_iter().map(str::trim_start).filter(is_known).collect::<Vec<_>>().join(" ")
 }
 
 fn type_of(ty: &str) -> String {
@@ -163,7 +164,8 @@ mod tests {
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4\n PARTITION BY HASH (`id`)\nPARTITIONS 4";
         let expected = "CREATE TABLE `t` (\n  \
             `id` int(11) NOT NULL AUTO_INCREMENT COMMENT 'it''s, CHECK (x) \\' y',\n  \
-            `e` enum('a b','c)') DEFAULT 'a b',\n  `y` year(4) DEFAULT NULL,\n  \
+            `e` enum('a b','c)') CHARACTER SET latin1 DEFAULT 'a b',\n  \
+            `y` year(4) DEFAULT NULL,\n  \
             `b` bit(3) NOT NULL DEFAULT b'101',\n  \
             `at` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),\n  \
             `j` longtext DEFAULT NULL CHECK (json_valid(`j`)),\n  \
@@ -183,11 +185,16 @@ mod tests {
             `g` int(11) GENERATED ALWAYS AS (1) VIRTUAL,\n  PRIMARY KEY (`id`),\n  \
             UNIQUE KEY `u` (`c`,`id`),\n  \
             CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `u` (`y`),\n  \
-            CONSTRAINT `one` CHECK (`a` > `b`),\n  CONSTRAINT `two` CHECK (`g` > 0)\n)";
-        let expected = "CREATE TABLE `t` (\n  `id` varchar(9) NOT NULL,\n  \
-            `a` varchar(9) COLLATE utf8mb4_general_ci DEFAULT NULL,\n  `b` text,\n  \
-            `c` char(3) DEFAULT 'x' CHECK (`c` <> 'CHECK (x)'),\n  PRIMARY KEY (`id`),\n  \
-            UNIQUE KEY `u` (`c`,`id`),\n  CONSTRAINT `one` CHECK (`a` > `b`)\n)";
+            CONSTRAINT `one` CHECK (`a` > `b`),\n  CONSTRAINT `two` CHECK (`g` > 0)\n\
+            ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci COMMENT='a b'";
+        let expected = "CREATE TABLE `t` (\n  \
+            `id` varchar(9) COLLATE utf8mb4_general_ci NOT NULL,\n  \
+            `a` varchar(9) CHARACTER SET latin1 COLLATE utf8mb4_general_ci DEFAULT NULL,\n  \
+            `b` text,\n  \
+            `c` char(3) COLLATE utf8mb4_unicode_ci DEFAULT 'x' CHECK (`c` <> 'CHECK (x)'),\n  \
+            PRIMARY KEY (`id`),\n  UNIQUE KEY `u` (`c`,`id`),\n  \
+            CONSTRAINT `one` CHECK (`a` > `b`)\n\
+            ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COMMENT='a b'";
         assert_eq!(for_freshet(create), expected);
     }
 }

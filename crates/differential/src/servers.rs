@@ -91,7 +91,8 @@ fn refused(name: &str, sql: &str, failure: &Failure) -> String {
 }
 
 fn prepare_ours(client: &mut Client, database: &str) -> Result<(), Failure> {
-    client.query(&format!("CREATE DATABASE IF NOT EXISTS {database}"))?;
+    // Both compare texts by bytes: of collations by Unicode each server has its own version.
+    client.query(&format!("CREATE DATABASE IF NOT EXISTS {database} COLLATE utf8mb4_bin"))?;
     client.query(&format!("USE {database}"))?;
     client.query("SET NAMES utf8mb4")?;
     client.query("SET time_zone = '+00:00'").map(drop)

@@ -46,6 +46,7 @@ pub fn run(config: &Config) -> Result<()> {
         mysql_listen: config.mysql_listen,
         http_listen: config.http_listen,
         version: config.version.clone(),
+        collation: config.collation_server,
         connections_max: config.connections_max,
         user_connections_max: config.user_connections_max,
         address_connections_max: config.address_connections_max,

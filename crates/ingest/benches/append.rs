@@ -23,7 +23,7 @@ fn main() {
     let config = EngineConfig::new(dir.path(), ByteSize::gib(4));
     let world = World::real(Threads::start(2).unwrap(), |message| panic!("{message}"), || 42);
     let engine = block_on(Engine::open(config, world)).unwrap();
-    block_on(engine.ddl().create_database("d", None, true)).unwrap();
+    block_on(engine.ddl().create_database("d", None, None, true)).unwrap();
     let int = ColumnType::Int { unsigned: false };
     let columns = vec![ColumnSpec::new("a", int), ColumnSpec::new("b", int)];
     let spec = TableSpec::new("t", TableForm::Olap, columns);

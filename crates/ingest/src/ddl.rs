@@ -12,7 +12,7 @@ use freshet_meta::{
     Catalog, Created, Database, DatabaseMode, Definition, Dynamic, Meta, MetaEvent,
     PartitionChange, Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
-use freshet_schema::{RowPolicy, Table};
+use freshet_schema::{Collation, RowPolicy, Table};
 use freshet_storage::flush::Files;
 use freshet_storage::fold::Barrier;
 use freshet_wal::Room;
@@ -60,15 +60,30 @@ impl Ddl {
         &self,
         name: &str,
         mode: Option<DatabaseMode>,
+        collation: Option<Collation>,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
         self.term.begun().await?;
         let _names = self.lock_names().await;
         let (store, name) = (Arc::clone(&self.store), name.to_owned());
-        let create = move || store.meta().create_database(&name, mode, if_not_exists);
+        let create = move || store.meta().create_database(&name, mode, collation, if_not_exists);
         let created = task::run(self.store.pool(), create).await?;
         self.settler.show_catalog();
         Ok(created)
+    }
+
+    /// ALTER DATABASE: durable on return.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn collate_database(&self, name: &str, collation: Collation) -> Result<()> {
+        self.term.begun().await?;
+        let _names = self.lock_names().await;
+        let (store, name) = (Arc::clone(&self.store), name.to_owned());
+        let change = move || store.meta().collate_database(&name, collation);
+        task::run(self.store.pool(), change).await?;
+        self.settler.show_catalog();
+        Ok(())
     }
 
     /// Creates a table; it is readable and writable on return.

@@ -139,7 +139,7 @@ fn tables_that_are_truncated_together_are_empty_together_wherever_the_crash_come
         }
         if settled {
             // It is committed at once, and brings along what has settled.
-            block_on(engine.ddl().create_database("e", None, false)).unwrap();
+            block_on(engine.ddl().create_database("e", None, None, false)).unwrap();
         }
         store.crash(engine);
         for start in ["first", "second"] {

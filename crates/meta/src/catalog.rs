@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Result, TableId, err};
-use freshet_schema::Table;
+use freshet_schema::{Collation, Table};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
@@ -49,6 +49,9 @@ pub struct Database {
     pub created_micros: i64,
     /// MODE, if it was given.
     pub mode: Option<DatabaseMode>,
+    /// That of new tables that name none; `None` in databases that are older than collations, whose
+    /// tables have that of the server.
+    pub collation: Option<Collation>,
     /// Its tables by case-sensitive name.
     pub tables: OrdMap<String, Arc<Table>>,
     /// Its sequences, which have names of their own.
@@ -66,12 +69,19 @@ impl Database {
     }
 }
 
+/// What the store has of a database, and changes.
+#[derive(Clone, PartialEq, Debug)]
+struct DatabaseHead {
+    name: String,
+    collation: Option<Collation>,
+}
+
 /// Databases, tables, views and users at one point in time. Immutable once shared, and cheap to
 /// clone.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Catalog {
     databases: OrdMap<String, Arc<Database>>,
-    database_names: OrdMap<DbId, String>,
+    heads: OrdMap<DbId, DatabaseHead>,
     tables: OrdMap<TableId, Arc<Table>>,
     users: OrdMap<Account, Arc<User>>,
     /// By database and name.
@@ -87,7 +97,7 @@ impl Catalog {
         }
         for (key, bytes) in store.scan(keys::TABLES)? {
             let table = keys::decode::<Table>(&key, &bytes)?;
-            if !catalog.database_names.contains_key(&table.db) {
+            if !catalog.heads.contains_key(&table.db) {
                 return Err(err!(
                     Corruption,
                     "metadata at '{key}': table '{}' is of database {}, which does not exist",
@@ -139,9 +149,9 @@ impl Catalog {
             }
         }
         // By id, since a database may have replaced a dropped one of the same name.
-        for item in old.database_names.diff(&self.database_names) {
+        for item in old.heads.diff(&self.heads) {
             match item {
-                DiffItem::Add(id, _) => {
+                DiffItem::Add(id, _) | DiffItem::Update { new: (id, _), .. } => {
                     let database = self.database_by_id(*id).expect("names and databases agree");
                     batch.put.push((keys::database(*id), keys::encode(&**database)));
                 }
@@ -150,7 +160,6 @@ impl Catalog {
                     batch.delete.push(keys::database(*id));
                     batch.delete.extend(labels);
                 }
-                DiffItem::Update { .. } => unreachable!("a database keeps its name"),
             }
         }
         Ok(())
@@ -161,7 +170,7 @@ impl Catalog {
     }
 
     pub fn database_by_id(&self, id: DbId) -> Option<&Arc<Database>> {
-        self.databases.get(self.database_names.get(&id)?)
+        self.databases.get(&self.heads.get(&id)?.name)
     }
 
     /// The name of a table's database, for messages; empty if it does not exist any more.
@@ -263,12 +272,21 @@ impl Catalog {
     }
 
     pub(crate) fn put_database(&mut self, database: Database) {
-        self.database_names.insert(database.id, database.name.clone());
+        let head = DatabaseHead { name: database.name.clone(), collation: database.collation };
+        self.heads.insert(database.id, head);
         self.databases.insert(database.name.clone(), Arc::new(database));
     }
 
+    /// Gives a database another collation, if it still exists.
+    pub(crate) fn collate_database(&mut self, id: DbId, collation: Collation) {
+        if let Some(database) = self.database_by_id(id) {
+            let database = Database { collation: Some(collation), ..Database::clone(database) };
+            self.put_database(database);
+        }
+    }
+
     pub(crate) fn remove_database(&mut self, database: &Database) {
-        self.database_names.remove(&database.id);
+        self.heads.remove(&database.id);
         let of_it = self.views.keys().filter(|(db, _)| *db == database.id);
         for key in of_it.cloned().collect::<Vec<_>>() {
             self.views.remove(&key);
@@ -320,7 +338,7 @@ impl Catalog {
     }
 
     fn database_mut(&mut self, id: DbId) -> &mut Database {
-        let name = self.database_names.get(&id).expect("a table's database is in the catalog");
-        Arc::make_mut(self.databases.get_mut(name).expect("names and databases agree"))
+        let head = self.heads.get(&id).expect("a table's database is in the catalog");
+        Arc::make_mut(self.databases.get_mut(&head.name).expect("names and databases agree"))
     }
 }

@@ -1,14 +1,14 @@
 //! DDL: checks a statement against the catalog, and says what its record will be.
 //!
 //! Nothing changes until that record has settled. The caller sees to it that meanwhile no other
-//! statement decides about the same name or the same definition. CREATE DATABASE is no record: it
-//! is committed at once.
+//! statement decides about the same name or the same definition. CREATE and ALTER DATABASE are no
+//! records: they are committed at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, Error, Incarnation, Result, TableId, TabletId, bail, err};
-use freshet_schema::{Partition, Properties, SchemaHistory, Table};
+use freshet_schema::{Collation, Partition, Properties, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, DatabaseMode, is_reserved_database};
 use crate::create::{NewPartition, Planned};
@@ -50,6 +50,7 @@ impl Meta {
         &self,
         name: &str,
         mode: Option<DatabaseMode>,
+        collation: Option<Collation>,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
         self.change(|catalog| {
@@ -72,12 +73,28 @@ impl Meta {
                 name: name.to_owned(),
                 created_micros: self.clock.0.wall_micros(),
                 mode,
+                collation,
                 tables: imbl::OrdMap::new(),
                 sequences: imbl::OrdMap::new(),
             };
             let object = Arc::new(database.clone());
             let change = Change::of_catalog(move |catalog| catalog.put_database(database.clone()));
             Ok((Some(change), Created { object, existed: false, warnings: Vec::new() }))
+        })
+    }
+
+    /// ALTER DATABASE: new tables that name no collation have this one.
+    ///
+    /// # Errors
+    /// 1049 if it does not exist, 1044 for a reserved database.
+    pub fn collate_database(&self, name: &str, collation: Collation) -> Result<()> {
+        self.change(|catalog| {
+            if is_reserved_database(name) {
+                bail!(AccessDeniedDatabase, "Access denied to database '{name}': read only");
+            }
+            let id = catalog.require_database(name)?.id;
+            let edit = move |catalog: &mut Catalog| catalog.collate_database(id, collation);
+            Ok((Some(Change::of_catalog(edit)), ()))
         })
     }
 

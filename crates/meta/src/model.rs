@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use freshet_base::io::Fs;
 use freshet_base::{Lsn, Version};
+use freshet_schema::Collation;
 use freshet_testkit::SimFs;
 use proptest::prelude::*;
 
@@ -18,6 +19,7 @@ use crate::{
 #[derive(Clone, Debug)]
 enum Step {
     CreateDatabase(u8),
+    CollateDatabase(u8, bool),
     DropDatabase(u8),
     CreateTable(u8, u8),
     DropTable(u8, u8),
@@ -40,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => db.clone().prop_map(Step::CreateDatabase),
         1 => db.clone().prop_map(Step::DropDatabase),
+        1 => (db.clone(), any::<bool>()).prop_map(|(d, bin)| Step::CollateDatabase(d, bin)),
         6 => place().prop_map(|(d, t)| Step::CreateTable(d, t)),
         1 => place().prop_map(|(d, t)| Step::DropTable(d, t)),
         1 => (place(), table.clone()).prop_map(|((d, t), to)| Step::Rename(d, t, to)),
@@ -101,8 +104,13 @@ fn apply(meta: &Meta, step: &Step) -> String {
         |table, change| meta.alter(table, &[change]).map(|schema| schema.version.to_string());
     match step {
         Step::CreateDatabase(db) => words(
-            meta.create_database(&name(*db), None, false).map(|made| made.object.id.to_string()),
+            meta.create_database(&name(*db), None, None, false)
+                .map(|made| made.object.id.to_string()),
         ),
+        Step::CollateDatabase(db, bin) => {
+            let collation = if *bin { Collation::Utf8mb4Bin } else { Collation::DEFAULT };
+            words(meta.collate_database(&name(*db), collation).map(|()| "collated".to_owned()))
+        }
         Step::DropDatabase(db) => match meta.catalog().database(&name(*db)) {
             Some(database) => meta.drop_database(database.id).to_string(),
             None => "none".to_owned(),

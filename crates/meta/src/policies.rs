@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn policies_of_a_reader_are_joined_whatever_roles_are_active() {
         let meta = meta();
-        meta.create_database("d", None, false).unwrap();
+        meta.create_database("d", None, None, false).unwrap();
         meta.create_table("d", &spec("t")).unwrap();
         let id = meta.catalog().table("d", "t").unwrap().id;
         let account = |name: &str| Account::anywhere(name);

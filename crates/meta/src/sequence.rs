@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn sequences_have_names_of_their_own_and_end_with_their_database() {
         let meta = meta();
-        meta.create_database("d", None, false).unwrap();
+        meta.create_database("d", None, None, false).unwrap();
         meta.create_table("d", &spec("s")).unwrap();
         let create = |database: &str, name: &str, if_not_exists| {
             let made = meta.new_sequence(database, name, plain(), if_not_exists)?;

@@ -43,6 +43,8 @@ pub struct ColumnSpec {
     pub labels: Vec<String>,
     /// The COLLATE, if given.
     pub collation: Option<Collation>,
+    /// The collation that its CHARACTER SET means alone, if given.
+    pub of_charset: Option<Collation>,
     /// The CHECK constraints behind it.
     pub checks: Vec<CheckSpec>,
 }
@@ -62,6 +64,7 @@ impl ColumnSpec {
             on_update_now: false,
             labels: Vec::new(),
             collation: None,
+            of_charset: None,
             checks: Vec::new(),
         }
     }
@@ -222,6 +225,8 @@ pub struct TableSpec {
     pub auto_increment: Option<u64>,
     /// The COLLATE behind the columns, if given.
     pub collation: Option<Collation>,
+    /// The collation that CHARACTER SET behind the columns means alone, if given.
+    pub of_charset: Option<Collation>,
 }
 
 impl TableSpec {
@@ -244,6 +249,7 @@ impl TableSpec {
             engine: None,
             auto_increment: None,
             collation: None,
+            of_charset: None,
         }
     }
 }

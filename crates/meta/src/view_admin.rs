@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn views_share_names_with_tables_and_end_with_their_database() {
         let meta = meta();
-        meta.create_database("d", None, false).unwrap();
+        meta.create_database("d", None, None, false).unwrap();
         meta.create_table("d", &spec("t")).unwrap();
         let create = |name: &str, or_replace| {
             let made = meta.create_view("d", view(name), or_replace);

@@ -8,6 +8,7 @@ mod change;
 mod constraint;
 mod create;
 mod cursor;
+mod database;
 mod depth;
 mod dialect;
 mod explain;
@@ -37,7 +38,8 @@ mod view;
 mod tests;
 
 use freshet_base::{Result, err};
-use freshet_meta::{DatabaseMode, TlsRequirement, UserOption};
+use freshet_meta::{TlsRequirement, UserOption};
+use freshet_schema::Collation;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -46,6 +48,7 @@ pub use alter::{AlterAction, Clauses};
 pub use bin::BinStatement;
 pub use create::CreateTable;
 use cursor::{Cursor, Source, refuse};
+pub use database::DatabaseOptions;
 use dialect::MySql;
 pub use explain::ExplainFormat;
 pub use infile::{FieldTarget, LoadData, OnSameKey};
@@ -105,8 +108,10 @@ pub enum Statement {
     CreateDatabase {
         name: String,
         if_not_exists: bool,
-        mode: Option<DatabaseMode>,
+        options: DatabaseOptions,
     },
+    /// ALTER DATABASE of this one, or of the current one.
+    AlterDatabase(Option<String>, Collation),
     DropDatabase {
         name: String,
         if_exists: bool,
@@ -418,11 +423,8 @@ fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
 }
 
 fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    if cursor.words("DATABASE") || cursor.words("SCHEMA") {
-        let if_not_exists = cursor.words("IF NOT EXISTS");
-        let name = cursor.name()?;
-        let mode = placement::database_mode(cursor)?;
-        return Ok(Statement::CreateDatabase { name, if_not_exists, mode });
+    if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
+        return database::create(cursor);
     }
     if cursor.one_of(&["TABLE", "EXTERNAL TABLE", "PARTITION TABLE"]).is_some() {
         let create = create::create_table(cursor, false)?;
@@ -472,11 +474,8 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
 }
 
 fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    if cursor.words("DATABASE") || cursor.words("SCHEMA") {
-        let if_exists = cursor.words("IF EXISTS");
-        let name = cursor.name()?;
-        cursor.words("FORCE");
-        return Ok(Statement::DropDatabase { name, if_exists });
+    if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
+        return database::drop(cursor);
     }
     if cursor.words("PREPARE") {
         return cursor.name().map(Statement::Deallocate);
@@ -510,8 +509,7 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let (table, key) = index::drop_index(cursor)?;
         return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
     }
-    let known = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
-    match cursor.one_of(&known) {
+    match cursor.one_of(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"]) {
         Some(what) => Err(refuse(&format!("DROP {what}"))),
         None => Err(cursor.error()),
     }
@@ -532,6 +530,9 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         }
         return Ok(Statement::AlterUser { users, tls, options });
     }
+    if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
+        return database::alter(cursor);
+    }
     if cursor.words("SEQUENCE") {
         return sequence::alter(cursor).map(sequence_statement);
     }
@@ -543,7 +544,7 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.words("NO ROLLBACK ON ERROR");
         return Ok(Statement::ReloadTls);
     }
-    match cursor.one_of(&["DATABASE", "SCHEMA", "VIEW", "EVENT", "PROCEDURE", "SYSTEM"]) {
+    match cursor.one_of(&["VIEW", "EVENT", "PROCEDURE", "SYSTEM"]) {
         Some(what) => Err(refuse(&format!("ALTER {what}"))),
         None => Err(cursor.error()),
     }

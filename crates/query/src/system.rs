@@ -96,6 +96,9 @@ pub trait SystemSource: Send + Sync {
 
     fn may_see(&self, database: &str) -> bool;
 
+    /// The collation of new tables of a database.
+    fn collation_of(&self, database: &str) -> Collation;
+
     fn may_see_table(&self, database: &str, table: &str) -> bool;
 
     fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool;

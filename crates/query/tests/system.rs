@@ -14,7 +14,7 @@ use freshet_query::engine::StatementContext;
 use freshet_query::session::Session;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
 use freshet_query::tables::{Table, Tables};
-use freshet_schema::Zone;
+use freshet_schema::{Collation, Zone};
 use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::view::StoreView;
@@ -49,6 +49,10 @@ impl SystemSource for Source {
 
     fn may_see(&self, _database: &str) -> bool {
         true
+    }
+
+    fn collation_of(&self, _database: &str) -> Collation {
+        Collation::DEFAULT
     }
 
     fn may_show_view(&self, _database: &str, _view: &str) -> bool {

@@ -10,7 +10,7 @@ pub mod weights;
 pub enum Collation {
     /// By bytes: tables in Doris syntax.
     Binary,
-    /// `utf8mb4_bin`, by bytes: tables in MySQL syntax that name no other.
+    /// `utf8mb4_bin`, by bytes.
     Utf8mb4Bin,
     /// `utf8mb4_0900_bin`, by bytes.
     Utf8mb40900Bin,
@@ -48,6 +48,14 @@ const OTHERS: [(&str, &str, Collation); 8] = [
     ("ucs2", "ucs2_general_ci", Collation::Utf8mb4GeneralCi),
 ];
 
+/// The other character sets of MySQL, whose collations that are not named here ignore case.
+const OTHER_CHARSETS: [&str; 38] = [
+    "armscii8", "ascii", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866",
+    "cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew",
+    "hp8", "keybcs2", "koi8r", "koi8u", "latin1", "latin2", "latin5", "latin7", "macce",
+    "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis", "utf16", "utf16le", "utf32",
+];
+
 /// Every collation that a column can be given.
 pub const COLLATIONS: [Collation; 8] = [
     Collation::Utf8mb4GeneralCi,
@@ -61,6 +69,9 @@ pub const COLLATIONS: [Collation; 8] = [
 ];
 
 impl Collation {
+    /// What `utf8mb4` means alone, and a new server gives to databases: that of MySQL 8.
+    pub const DEFAULT: Self = Self::Utf8mb40900AiCi;
+
     /// The collation of this name in any case, where `utf8mb3` and `utf8` are `utf8mb4`; `None` for
     /// a name that is not known.
     pub fn named(name: &str) -> Option<Named> {
@@ -71,6 +82,18 @@ impl Collation {
             return COLLATIONS.into_iter().find(is_it).map(Named::Known);
         }
         OTHERS.iter().find(|(_, other, _)| *other == name).map(|(set, ..)| Named::OfCharset(set))
+    }
+
+    /// That of a character set where only this is named, in any case, as in MySQL; `None` for one
+    /// that is not known.
+    pub fn of_charset(charset: &str) -> Option<Self> {
+        let charset = charset.to_ascii_lowercase();
+        match charset.as_str() {
+            "utf8mb4" => Some(Self::DEFAULT),
+            "binary" => Some(Self::Binary),
+            "utf8mb3" | "utf8" => Some(Self::Utf8mb4GeneralCi),
+            _ => OTHER_CHARSETS.contains(&charset.as_str()).then_some(Self::Utf8mb4GeneralCi),
+        }
     }
 
     /// What stands for the collation of this name, where texts of its character set are stored as
@@ -151,5 +174,8 @@ mod tests {
         assert_eq!(Collation::standing_for("latin1_bin"), Some(Collation::Utf8mb4Bin));
         assert_eq!(Collation::named("utf8mb4_klingon_ci"), None);
         assert_eq!(Collation::named("utf8mb4_binary"), None);
+        assert_eq!(Collation::of_charset("UTF8MB4"), Some(Collation::Utf8mb40900AiCi));
+        assert_eq!(Collation::of_charset("latin1"), Some(Collation::Utf8mb4GeneralCi));
+        assert_eq!(Collation::of_charset("klingon"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The session of a client: account, settings, transaction, diagnostics.
 
+mod collations;
 mod currents;
 mod disabled_keys;
 mod hinted;
@@ -24,6 +25,7 @@ use freshet_query::session::Value;
 use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
+pub use collations::{collation_name, collation_of};
 pub use currents::Currents;
 pub use disabled_keys::DisabledKeys;
 pub use hinted::Hinted;
@@ -337,6 +339,7 @@ impl Session {
         self.temporary = TemporaryTables::default();
         self.currents = Currents::default();
         self.adopt_client();
+        self.show_collation();
         self.adopt_roles();
     }
 
@@ -489,6 +492,7 @@ impl Session {
         }
         self.process.describe(|details| details.database = Some(Arc::clone(&name)));
         self.database = Some(name);
+        self.show_collation();
         // Unqualified names now refer to other tables: resolved targets are stale.
         self.settings.version += 1;
         Ok(())

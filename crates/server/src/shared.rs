@@ -11,6 +11,7 @@ use freshet_ingest::Engine;
 use freshet_meta::{Account, Object, Privilege, UserLimits, authorize};
 use freshet_query::engine::QueryEngine;
 use freshet_query::session::Value;
+use freshet_schema::Collation;
 use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
 use tokio::runtime::Handle;
 
@@ -40,6 +41,8 @@ pub struct Settings {
     pub http_listen: SocketAddr,
     /// The version that clients see.
     pub version: String,
+    /// What `collation_server` is when the server starts.
+    pub collation: &'static str,
     /// Maximum number of connections.
     pub connections_max: usize,
     /// Connections of one account; 0: unlimited, `None`: three quarters of all.
@@ -77,6 +80,7 @@ impl Settings {
             mysql_listen: any,
             http_listen: any,
             version: "8.0.36".to_owned(),
+            collation: Collation::DEFAULT.name(),
             connections_max: 4096,
             user_connections_max: None,
             address_connections_max: None,
@@ -151,6 +155,8 @@ impl Shared {
         let globals = Arc::new(Globals::new(&[
             ("version", text(&settings.version)),
             ("version_compile_machine", text(std::env::consts::ARCH)),
+            ("collation_server", text(settings.collation)),
+            ("collation_database", text(settings.collation)),
             ("port", int(settings.mysql_listen.port().into())),
             ("max_connections", int(settings.connections_max)),
             ("max_user_connections", int(settings.user_connections_max.unwrap_or(share))),

@@ -118,7 +118,7 @@ fn create_tables(sim: &Sim, plan: &Plan) {
         client
             .engine
             .ddl()
-            .create_database("d", None, true)
+            .create_database("d", None, None, true)
             .await
             .expect("an empty store takes a database");
         for table in TABLES.into_iter().chain(BANK) {

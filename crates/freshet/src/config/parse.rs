@@ -5,10 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use freshet_base::ByteSize;
+use freshet_server::session::collation_name;
 
 use super::Memory;
 
 type Parsed<T> = Result<T, String>;
+
+/// The name of a collation that columns can have.
+pub fn collation(text: &str) -> Parsed<&'static str> {
+    collation_name(text).map_err(|known| {
+        format!("'{text}' is not a known collation; there are {}", known.join(", "))
+    })
+}
 
 /// A TOML value as the equivalent text of a flag.
 pub fn toml_text(value: &toml::Value) -> Option<String> {

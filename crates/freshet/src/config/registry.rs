@@ -206,6 +206,11 @@ settings! {
     version = "8.0.36",
         "The version that MySQL clients see; some choose statements by it.",
         version: parse::text;
+    collation_server = "utf8mb4_0900_ai_ci",
+        "The collation of new databases that name none, and so of their tables in the syntax of \
+         MySQL: the value that the variable of this name has when the server starts. \
+         `utf8mb4_bin` compares texts by bytes.",
+        collation_server: parse::collation;
     drain_timeout = "30s",
         "How long a shutdown waits for running requests.",
         drain_timeout: parse::duration;

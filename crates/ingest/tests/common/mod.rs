@@ -110,7 +110,7 @@ pub fn int_column(name: &str) -> ColumnSpec {
 
 /// `d.name (a INT, b INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 2`.
 pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
-    block_on(engine.ddl().create_database("d", None, true)).unwrap();
+    block_on(engine.ddl().create_database("d", None, None, true)).unwrap();
     let columns = vec![int_column("a"), int_column("b")];
     let spec = TableSpec {
         key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] }),

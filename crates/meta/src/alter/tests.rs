@@ -5,7 +5,7 @@ use crate::test::{INT, meta, spec};
 use freshet_schema::ColumnType;
 
 fn table(meta: &Meta) -> Arc<Table> {
-    meta.create_database("d", None, true).unwrap();
+    meta.create_database("d", None, None, true).unwrap();
     meta.create_table("d", &spec("t")).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn columns_come_and_go_and_keep_their_ids() {
         model: crate::KeyModelSpec::Duplicate,
         columns: vec!["id".to_owned()],
     });
-    meta.create_database("d", None, true).unwrap();
+    meta.create_database("d", None, None, true).unwrap();
     let table = meta.create_table("d", &spec).unwrap();
     let changes = [
         add("a", ColumnPlace::After("ID".to_owned())),

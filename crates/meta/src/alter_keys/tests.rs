@@ -3,7 +3,7 @@ use crate::Meta;
 use crate::test::{meta, spec};
 
 fn table(meta: &Meta) -> TableId {
-    meta.create_database("d", None, true).unwrap();
+    meta.create_database("d", None, None, true).unwrap();
     meta.create_table("d", &spec("t")).unwrap().id
 }
 

@@ -17,7 +17,16 @@ pub(crate) fn by_bytes(form: TableForm) -> Collation {
 pub(crate) fn default_collation(spec: &TableSpec) -> Collation {
     match spec.form {
         TableForm::Olap => Collation::Binary,
-        TableForm::MySql => spec.collation.unwrap_or(Collation::Utf8mb4Bin),
+        TableForm::MySql => spec.collation.or(spec.of_charset).unwrap_or(Collation::Utf8mb4Bin),
+    }
+}
+
+/// The collation of a column of a table whose columns have `otherwise` where they name none.
+pub(crate) fn of_column(written: &ColumnSpec, form: TableForm, otherwise: Collation) -> Collation {
+    match form {
+        _ if !written.labels.is_empty() => by_bytes(form),
+        TableForm::Olap => written.collation.unwrap_or(otherwise),
+        TableForm::MySql => written.collation.or(written.of_charset).unwrap_or(otherwise),
     }
 }
 

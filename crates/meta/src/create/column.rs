@@ -7,7 +7,8 @@ use freshet_schema::{
     LengthUnit, Rules, TableForm, VARCHAR_LEN_MAX,
 };
 
-use super::{by_bytes, check_comment, check_written, labels};
+use super::collation::of_column;
+use super::{check_comment, check_written, labels};
 use crate::names;
 use crate::spec::{ColumnSpec, DefaultSpec};
 
@@ -28,10 +29,7 @@ pub(crate) fn column(
         non_negative: written.non_negative,
         nullable: written.nullable,
         comment: written.comment.clone(),
-        collation: match written.labels.is_empty() {
-            true => written.collation.unwrap_or(collation),
-            false => by_bytes(form),
-        },
+        collation: of_column(written, form, collation),
         length_unit: match form {
             TableForm::Olap => LengthUnit::Bytes,
             TableForm::MySql => LengthUnit::Characters,

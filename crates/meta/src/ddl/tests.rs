@@ -7,19 +7,19 @@ use crate::test::{mark_file, meta, rowset, spec};
 #[test]
 fn databases_are_created_once_and_dropped_with_their_tables() {
     let meta = meta();
-    let created = meta.create_database("d", None, false).unwrap();
+    let created = meta.create_database("d", None, None, false).unwrap();
     assert!(!created.existed);
-    let error = meta.create_database("d", None, false).unwrap_err();
+    let error = meta.create_database("d", None, None, false).unwrap_err();
     assert_eq!(error.code().errno(), 1007);
     assert_eq!(error.message(), "Can't create database 'd'; database exists");
-    let again = meta.create_database("d", None, true).unwrap();
+    let again = meta.create_database("d", None, None, true).unwrap();
     assert!(again.existed && again.warnings.len() == 1);
-    assert!(meta.create_database("D", None, false).is_ok(), "case counts");
+    assert!(meta.create_database("D", None, None, false).is_ok(), "case counts");
     assert_eq!(
-        meta.create_database("information_schema", None, false).unwrap_err().code().errno(),
+        meta.create_database("information_schema", None, None, false).unwrap_err().code().errno(),
         1007
     );
-    assert_eq!(meta.create_database("9", None, false).unwrap_err().code().errno(), 1102);
+    assert_eq!(meta.create_database("9", None, None, false).unwrap_err().code().errno(), 1102);
 
     let table = meta.create_table("d", &spec("t")).unwrap();
     assert!(meta.drop_database(created.object.id));
@@ -35,7 +35,7 @@ fn databases_are_created_once_and_dropped_with_their_tables() {
 #[test]
 fn tables_are_found_by_name_and_by_id() {
     let meta = meta();
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let before = meta.catalog();
     let table = meta.create_table("d", &spec("t")).unwrap();
     assert!(before.table("d", "t").is_none(), "a catalog in hand never changes");
@@ -61,7 +61,7 @@ fn tables_are_found_by_name_and_by_id() {
 #[test]
 fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
     let meta = meta();
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let table = meta.create_table("d", &spec("t")).unwrap();
     let tablet = table.tablets().next().unwrap();
     let publish = Publish {
@@ -90,7 +90,7 @@ fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
 #[test]
 fn renames_and_properties_change_the_definition_only() {
     let meta = meta();
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let table = meta.create_table("d", &spec("t")).unwrap();
     meta.create_table("d", &spec("u")).unwrap();
     assert_eq!(meta.rename_table(table.id, "u").unwrap_err().code().errno(), 1050);
@@ -116,7 +116,7 @@ fn renaming(from: &str, to: &str) -> Renaming {
 #[test]
 fn a_rename_of_several_tables_happens_whole_or_not_at_all() {
     let meta = meta();
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let [t, u] = ["t", "u"].map(|name| meta.create_table("d", &spec(name)).unwrap().id);
     let id = |name: &str| meta.catalog().table("d", name).map(|table| table.id);
     // An exchange, in which `x` is no name that a table has behind it.

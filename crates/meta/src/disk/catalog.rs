@@ -1,6 +1,7 @@
 //! Databases and labels.
 
 use freshet_base::{DbId, Lsn, TxnId};
+use freshet_schema::Collation;
 use imbl::OrdMap;
 use prost::Message;
 
@@ -19,6 +20,9 @@ pub struct DatabaseForm {
     /// 0 if it has none.
     #[prost(uint32, tag = "4")]
     mode: u32,
+    /// 0 in databases that are older than collations.
+    #[prost(uint32, tag = "5")]
+    collation: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -44,19 +48,22 @@ impl OnDisk for Database {
     type Form = DatabaseForm;
 
     fn form(&self) -> DatabaseForm {
-        let Self { id, ref name, created_micros, mode, .. } = *self;
+        let Self { id, ref name, created_micros, mode, collation, .. } = *self;
         let mode = mode.map_or(0, |mode| mode.form());
-        DatabaseForm { id: id.get(), name: name.clone(), created_micros, mode }
+        let collation = collation.map_or(0, |collation| collation.form());
+        DatabaseForm { id: id.get(), name: name.clone(), created_micros, mode, collation }
     }
 
     fn from_form(form: DatabaseForm) -> Result<Self, Unreadable> {
-        let DatabaseForm { id, name, created_micros, mode } = form;
+        let DatabaseForm { id, name, created_micros, mode, collation } = form;
         let mode = (mode != 0).then(|| DatabaseMode::from_form(mode)).transpose()?;
+        let collation = (collation != 0).then(|| Collation::from_form(collation)).transpose()?;
         Ok(Self {
             id: DbId(id),
             name,
             created_micros,
             mode,
+            collation,
             tables: OrdMap::new(),
             sequences: OrdMap::new(),
         })

@@ -6,7 +6,7 @@ use crate::store::MemStore;
 use crate::test::{begin, mark_file, meta, rowset, spec};
 
 fn table(meta: &Meta, name: &str) -> (TableId, TabletId) {
-    meta.create_database("d", None, true).unwrap();
+    meta.create_database("d", None, None, true).unwrap();
     let table = meta.create_table("d", &spec(name)).unwrap();
     (table.id, table.tablets().next().unwrap())
 }
@@ -142,7 +142,7 @@ fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
     assert_eq!(again.fold().tables(), meta.fold().tables());
     // An immediate commit includes everything settled so far.
     meta.settled_to(Lsn(25));
-    meta.create_database("e", None, false).unwrap();
+    meta.create_database("e", None, None, false).unwrap();
     assert_eq!(open().fold().tables(), meta.fold().tables());
     assert_eq!(open().saved_lsn(), Lsn(25));
     let merged = rowset(9, tablet, 3, 20);

@@ -61,7 +61,7 @@ fn log_files_are_listed_across_starts() {
 fn recycling_brings_labels_and_versions_and_names_the_side_file() {
     let store = Arc::new(MemStore::new());
     let meta = open(&store);
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let table = meta.create_table("d", &spec("t")).unwrap().id;
     meta.accept_hole(AcceptedHole { first: Lsn(5), last: Lsn(6) }).unwrap();
     use_label(&meta, "early", 10);
@@ -94,7 +94,7 @@ fn recycling_brings_labels_and_versions_and_names_the_side_file() {
 fn a_dropped_database_takes_its_labels_along() {
     let store = Arc::new(MemStore::new());
     let meta = open(&store);
-    let db = meta.create_database("d", None, false).unwrap().object.id;
+    let db = meta.create_database("d", None, None, false).unwrap().object.id;
     assert_eq!(db, DbId(1));
     use_label(&meta, "a", 1);
     meta.settled_to(Lsn(1));

@@ -7,7 +7,7 @@ use crate::test::{INT, meta, spec};
 #[test]
 fn a_doris_table_is_shown_in_the_form_of_doris() {
     let meta = meta();
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let mut spec = spec("t");
     spec.key =
         Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["id".into(), "name".into()] });
@@ -41,7 +41,7 @@ PROPERTIES (
 #[test]
 fn a_mysql_table_is_shown_in_the_form_of_mysql() {
     let meta = meta();
-    meta.create_database("d", None, false).unwrap();
+    meta.create_database("d", None, None, false).unwrap();
     let mut spec = spec("a`b");
     spec.form = TableForm::MySql;
     spec.distribution = None;

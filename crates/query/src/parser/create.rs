@@ -14,7 +14,7 @@ use super::constraint;
 use super::cursor::{Cursor, refuse};
 use super::placement::placement;
 use super::sequence;
-use super::types::{WrittenType, collate, column_type};
+use super::types::{WrittenType, charset, collate, column_type, default_collation};
 use crate::syntax::{Select, TableName, hex_of_bits};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -196,8 +196,9 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let WrittenType { ty, non_negative, labels, collation } = column_type(cursor)?;
-    let mut column = ColumnSpec { non_negative, labels, collation, ..ColumnSpec::new(name, ty) };
+    let WrittenType { ty, non_negative, labels, collation, of_charset } = column_type(cursor)?;
+    let new = ColumnSpec::new(name, ty);
+    let mut column = ColumnSpec { non_negative, labels, collation, of_charset, ..new };
     loop {
         let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
         if cursor.words("NOT NULL") {
@@ -225,8 +226,8 @@ pub fn column(
             column.comment = cursor.text()?;
         } else if cursor.words("COLLATE") {
             column.collation = Some(collate(cursor)?);
-        } else if cursor.words("CHARACTER SET") {
-            cursor.name_or_text()?;
+        } else if let Some(collation) = charset(cursor)? {
+            column.of_charset = Some(collation);
         } else if let Some(function) = cursor.one_of(&Aggregate::ALL.map(Aggregate::name)) {
             column.aggregate = Aggregate::parse(function);
         } else if cursor.words("REFERENCES") {
@@ -371,9 +372,7 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
         } else if cursor.words("COMMENT") {
             cursor.token(&Token::Eq);
             spec.comment = cursor.text()?;
-        } else if cursor.one_of(&["DEFAULT COLLATE", "COLLATE"]).is_some() {
-            cursor.token(&Token::Eq);
-            spec.collation = Some(collate(cursor)?);
+        } else if default_collation(cursor, (&mut spec.collation, &mut spec.of_charset))? {
         } else if placement(cursor, spec)? {
             // The clause is noted.
         } else if cursor.words("ROLLUP") {
@@ -406,11 +405,7 @@ fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
 
 /// Skips a table option of MySQL that has no effect here; false if the next token is none.
 pub fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
-    const OPTIONS: [&str; 13] = [
-        "DEFAULT CHARSET",
-        "DEFAULT CHARACTER SET",
-        "CHARSET",
-        "CHARACTER SET",
+    const OPTIONS: [&str; 9] = [
         "ROW_FORMAT",
         "STATS_PERSISTENT",
         "KEY_BLOCK_SIZE",

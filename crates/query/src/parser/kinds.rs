@@ -18,6 +18,7 @@ impl Statement {
             | Self::LoadData(_)
             | Self::Change(_)
             | Self::CreateDatabase { .. }
+            | Self::AlterDatabase(..)
             | Self::DropDatabase { .. }
             | Self::CreateTable(_)
             | Self::DropTable { .. }

@@ -1,7 +1,7 @@
-//! The clauses of PolarDB-X that say where the rows of a table are, and the mode of a database.
+//! The clauses of PolarDB-X that say where the rows of a table are.
 
-use freshet_base::{Result, bail, err};
-use freshet_meta::{BucketsSpec, DatabaseMode, PlacementSpec, TableSpec};
+use freshet_base::{Result, bail};
+use freshet_meta::{BucketsSpec, PlacementSpec, TableSpec};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -144,23 +144,4 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
         columns = join(columns, more);
     }
     Ok(columns)
-}
-
-/// Parses the options of CREATE DATABASE; those of MySQL and Doris have no effect.
-pub fn database_mode(cursor: &mut Cursor<'_>) -> Result<Option<DatabaseMode>> {
-    let mut mode = None;
-    while !cursor.at_end() {
-        if cursor.one_of(&["MODE", "PARTITION_MODE"]).is_none() {
-            cursor.parser.advance_token();
-            continue;
-        }
-        cursor.token(&Token::Eq);
-        let name = cursor.name_or_text()?;
-        mode = Some(match name.to_ascii_lowercase().as_str() {
-            "auto" | "partitioning" => DatabaseMode::Auto,
-            "drds" | "sharding" => DatabaseMode::Drds,
-            _ => return Err(err!(WrongArguments, "Incorrect MODE '{name}': 'auto' or 'drds'")),
-        });
-    }
-    Ok(mode)
 }

@@ -15,8 +15,18 @@ pub struct WrittenType {
     pub non_negative: bool,
     /// The list of an ENUM or SET.
     pub labels: Vec<String>,
-    /// COLLATE.
+    /// COLLATE, or BINARY.
     pub collation: Option<Collation>,
+    /// That of CHARACTER SET.
+    pub of_charset: Option<Collation>,
+}
+
+/// What stands behind the name of a type.
+#[derive(Default)]
+struct Attributes {
+    unsigned: bool,
+    collation: Option<Collation>,
+    of_charset: Option<Collation>,
 }
 
 /// Parses a type with its length, sign, character set and collation.
@@ -31,12 +41,12 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
         return labelled(cursor, name == "SET");
     }
     let arguments = arguments(cursor)?;
-    let (unsigned, collation) = attributes(cursor)?;
+    let Attributes { unsigned, collation, of_charset } = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
     let fractional =
         matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
     let (non_negative, labels) = (unsigned && fractional, Vec::new());
-    Ok(WrittenType { ty, non_negative, labels, collation })
+    Ok(WrittenType { ty, non_negative, labels, collation, of_charset })
 }
 
 /// Parses the list of an ENUM or SET, whose texts lose blanks at their end.
@@ -53,7 +63,7 @@ fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
         ColumnType::Enum { len: labels.iter().map(chars).max().unwrap_or(0) }
     };
     // Their texts are compared by bytes.
-    Ok(WrittenType { ty, non_negative: false, labels, collation: None })
+    Ok(WrittenType { ty, non_negative: false, labels, collation: None, of_charset: None })
 }
 
 /// Parses `(10,2)`, or `(*)` as no arguments.
@@ -69,22 +79,67 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     Ok(all)
 }
 
-/// Parses UNSIGNED, ZEROFILL, CHARACTER SET and COLLATE; returns whether the type is unsigned, and
-/// its collation.
-fn attributes(cursor: &mut Cursor<'_>) -> Result<(bool, Option<Collation>)> {
-    let mut unsigned = false;
-    let mut collation = None;
+/// Parses UNSIGNED, ZEROFILL, CHARACTER SET, BINARY and COLLATE.
+fn attributes(cursor: &mut Cursor<'_>) -> Result<Attributes> {
+    let mut found = Attributes::default();
     loop {
         if cursor.words("UNSIGNED") || cursor.words("ZEROFILL") {
-            unsigned = true;
-        } else if cursor.words("CHARACTER SET") || cursor.words("CHARSET") {
-            cursor.name_or_text()?;
+            found.unsigned = true;
+        } else if let Some(collation) = charset(cursor)? {
+            found.of_charset = Some(collation);
+        } else if cursor.words("ASCII") {
+            found.of_charset = Collation::of_charset("ascii");
+        } else if cursor.words("BINARY") {
+            found.collation = found.collation.or(Some(Collation::Utf8mb4Bin));
         } else if cursor.words("COLLATE") {
-            collation = Some(collate(cursor)?);
-        } else if !(cursor.words("SIGNED") || cursor.words("BINARY") || cursor.words("ASCII")) {
-            return Ok((unsigned, collation));
+            found.collation = Some(collate(cursor)?);
+        } else if !cursor.words("SIGNED") {
+            return Ok(found);
         }
     }
+}
+
+/// Parses CHARACTER SET, if it comes next; returns the collation that it means alone.
+///
+/// # Errors
+/// 1115 for names that are not known.
+pub fn charset(cursor: &mut Cursor<'_>) -> Result<Option<Collation>> {
+    let is_next = cursor.one_of(&["CHARACTER SET", "CHARSET"]).is_some();
+    is_next.then(|| charset_name(cursor)).transpose()
+}
+
+fn charset_name(cursor: &mut Cursor<'_>) -> Result<Collation> {
+    cursor.token(&Token::Eq);
+    let name = cursor.name_or_text()?;
+    let found = Collation::of_charset(&name).map(of_text);
+    found.ok_or_else(|| err!(UnknownCharset, "Unknown character set: '{name}'"))
+}
+
+/// Texts of MySQL's character set `binary` have the collation of texts that are compared by bytes.
+fn of_text(collation: Collation) -> Collation {
+    if collation == Collation::Binary { Collation::Utf8mb4Bin } else { collation }
+}
+
+/// Parses `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` of a table or database, if
+/// one comes next; returns whether one did.
+///
+/// # Errors
+/// 1115 and 1273 for names that are not known.
+pub fn default_collation(
+    cursor: &mut Cursor<'_>,
+    (named, of_charset): (&mut Option<Collation>, &mut Option<Collation>),
+) -> Result<bool> {
+    const CHARSET: [&str; 4] =
+        ["DEFAULT CHARACTER SET", "DEFAULT CHARSET", "CHARACTER SET", "CHARSET"];
+    if cursor.one_of(&CHARSET).is_some() {
+        *of_charset = Some(charset_name(cursor)?);
+    } else if cursor.one_of(&["DEFAULT COLLATE", "COLLATE"]).is_some() {
+        cursor.token(&Token::Eq);
+        *named = Some(collate(cursor)?);
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
 }
 
 /// Parses the name behind COLLATE. Texts of other character sets are stored as UTF-8, so a
@@ -95,8 +150,7 @@ fn attributes(cursor: &mut Cursor<'_>) -> Result<(bool, Option<Collation>)> {
 pub fn collate(cursor: &mut Cursor<'_>) -> Result<Collation> {
     let name = cursor.name_or_text()?;
     match Collation::standing_for(&name) {
-        Some(Collation::Binary) => Ok(Collation::Utf8mb4Bin),
-        Some(collation) => Ok(collation),
+        Some(collation) => Ok(of_text(collation)),
         None => {
             let known = COLLATIONS.map(Collation::name).join(", ");
             Err(err!(UnknownCollation, "Unknown collation: '{name}'; there are {known}"))

@@ -94,7 +94,7 @@ pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 CATALOG.into(),
                 name.into(),
                 "utf8mb4".into(),
-                "utf8mb4_bin".into(),
+                system.source.collation_of(name).name().into(),
                 Cell::Null,
                 "NO".into(),
             ]

@@ -7,11 +7,11 @@ use super::Cell;
 
 /// Character set, collation, whether it is the character set's default, and its id.
 const COLLATIONS: [(&str, &str, bool, i64); 16] = [
-    ("utf8mb4", "utf8mb4_bin", true, 46),
+    ("utf8mb4", "utf8mb4_0900_ai_ci", true, 255),
+    ("utf8mb4", "utf8mb4_bin", false, 46),
     ("utf8mb4", "utf8mb4_general_ci", false, 45),
     ("utf8mb4", "utf8mb4_unicode_ci", false, 224),
     ("utf8mb4", "utf8mb4_unicode_520_ci", false, 246),
-    ("utf8mb4", "utf8mb4_0900_ai_ci", false, 255),
     ("utf8mb4", "utf8mb4_0900_as_cs", false, 278),
     ("utf8mb4", "utf8mb4_0900_as_ci", false, 305),
     ("utf8mb4", "utf8mb4_0900_bin", false, 309),

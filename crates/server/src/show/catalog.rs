@@ -150,7 +150,7 @@ fn engine_of(table: &Table) -> &'static str {
     }
 }
 
-/// The collation of views, and of tables that name none, in both dialects.
+/// The collation that is shown for views, system tables, and tables in the syntax of Doris.
 const COLLATION: &str = "utf8mb4_bin";
 
 fn shown_collation(collation: Collation) -> &'static str {
@@ -429,7 +429,11 @@ pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
         true => None,
         false => catalog.require_database(name)?.mode,
     };
-    let mut statement = format!("CREATE DATABASE `{}`", name.replace('`', "``"));
+    let mut statement = format!(
+        "CREATE DATABASE `{}` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {} */",
+        name.replace('`', "``"),
+        session.collation_of(name).name()
+    );
     if let Some(mode) = mode {
         statement += &format!(" /* MODE = '{}' */", mode.name());
     }

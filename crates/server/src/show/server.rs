@@ -240,12 +240,12 @@ fn collations() -> Listing {
         ("binary", "binary", "63", "Yes"),
         ("latin1_swedish_ci", "latin1", "8", "Yes"),
         ("utf8mb3_general_ci", "utf8mb3", "33", "Yes"),
-        ("utf8mb4_0900_ai_ci", "utf8mb4", "255", ""),
+        ("utf8mb4_0900_ai_ci", "utf8mb4", "255", "Yes"),
         ("utf8mb4_0900_as_ci", "utf8mb4", "305", ""),
         ("utf8mb4_0900_as_cs", "utf8mb4", "278", ""),
         ("utf8mb4_0900_bin", "utf8mb4", "309", ""),
         ("utf8mb4_bin", "utf8mb4", "46", ""),
-        ("utf8mb4_general_ci", "utf8mb4", "45", "Yes"),
+        ("utf8mb4_general_ci", "utf8mb4", "45", ""),
         ("utf8mb4_unicode_520_ci", "utf8mb4", "246", ""),
         ("utf8mb4_unicode_ci", "utf8mb4", "224", ""),
     ] {
@@ -261,7 +261,7 @@ fn charsets() -> Listing {
     listing.add(["binary", "Binary pseudo charset", "binary", "1"]);
     listing.add(["latin1", "cp1252 West European", "latin1_swedish_ci", "1"]);
     listing.add(["utf8mb3", "UTF-8 Unicode", "utf8mb3_general_ci", "3"]);
-    listing.add(["utf8mb4", "UTF-8 Unicode", "utf8mb4_general_ci", "4"]);
+    listing.add(["utf8mb4", "UTF-8 Unicode", "utf8mb4_0900_ai_ci", "4"]);
     listing
 }
 

@@ -9,12 +9,13 @@ use freshet_meta::{
     Account, Object, Privilege, authorize, may_see_column, may_see_database, may_see_table,
 };
 use freshet_query::system::{Cell, ServerTable, SystemSource};
+use freshet_schema::Collation;
 
 use super::listing::Listing;
 use super::server;
 use crate::Shared;
 use crate::process::Process;
-use crate::session::{Client, Session};
+use crate::session::{self, Client, Session};
 use crate::variables::Values;
 
 const MICROS_OF_MILLI: i64 = 1000;
@@ -188,6 +189,10 @@ impl SystemSource for ServerView {
 
     fn may_see(&self, database: &str) -> bool {
         may_see_database(&self.shared.engine.catalog(), self.client.actor(), database)
+    }
+
+    fn collation_of(&self, database: &str) -> Collation {
+        session::collation_of(database, &self.shared.engine.catalog(), &self.variables)
     }
 
     fn may_show_view(&self, database: &str, view: &str) -> bool {

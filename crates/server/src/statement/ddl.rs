@@ -1,6 +1,7 @@
 //! CREATE, DROP, TRUNCATE, ALTER and FLUSH.
 
 mod checked;
+mod databases;
 mod policies;
 mod replace;
 
@@ -17,7 +18,6 @@ use freshet_meta::{
 use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
-use freshet_query::session::Value;
 use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
 use freshet_schema::{Collation, ColumnType, TableForm};
@@ -26,7 +26,6 @@ use super::{bin, insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
-use crate::variables;
 
 /// Runs a DDL statement.
 ///
@@ -35,28 +34,14 @@ use crate::variables;
 pub async fn define(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     match statement {
-        Statement::CreateDatabase { name, if_not_exists, mode } => {
-            session.authorize(Privilege::Create, Object::Database(name))?;
-            let (name, if_not_exists, mode) = (name.clone(), *if_not_exists, *mode);
-            let shown = name.clone();
-            let created = shield(session, async move {
-                engine.ddl().create_database(&name, mode, if_not_exists).await
-            });
-            if created.await?.existed {
-                let note = format!("Can't create database '{shown}'; database exists");
-                session.diagnostics.push("Note", 1007, note);
-            }
-            Ok(Reply::Done { affected: 1 })
+        Statement::CreateDatabase { name, if_not_exists, options } => {
+            databases::create(session, name, *if_not_exists, *options).await
+        }
+        Statement::AlterDatabase(name, collation) => {
+            databases::alter(session, name.as_deref(), *collation).await
         }
         Statement::DropDatabase { name, if_exists } => {
-            session.authorize(Privilege::Drop, Object::Database(name))?;
-            let (dropped, if_exists) = (name.clone(), *if_exists);
-            let dropped = async move { engine.ddl().drop_database(&dropped, if_exists).await };
-            shield(session, dropped).await?;
-            if session.database.as_deref() == Some(name) {
-                session.database = None;
-            }
-            Ok(Reply::done())
+            databases::drop(session, name, *if_exists).await
         }
         Statement::CreateTable(create) => create_table(session, create).await,
         Statement::DropTable { tables, if_exists, temporary, force } => {
@@ -118,7 +103,7 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     session.authorize(Privilege::Create, Object::Table(&database, &name))?;
     let mut spec = match &create.like {
         Some(like) => spec_like(session, like, (&database, &name))?,
-        None => collated(session, create.spec.clone()),
+        None => collated(session, create.spec.clone(), &database),
     };
     spec.name = name.clone();
     if create.query.is_none() {
@@ -138,14 +123,10 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     Ok(Reply::done())
 }
 
-/// A table in the syntax of MySQL that names no collation has that of the server.
-fn collated(session: &Session, mut spec: TableSpec) -> TableSpec {
-    if spec.form == TableForm::MySql && spec.collation.is_none() {
-        let id = variables::find("collation_server").expect("a variable of the registry");
-        spec.collation = match id.of(&session.variables) {
-            Value::Text(name) => Collation::standing_for(name),
-            _ => None,
-        };
+/// A table in the syntax of MySQL that names no collation has that of its database.
+fn collated(session: &Session, mut spec: TableSpec, database: &str) -> TableSpec {
+    if spec.form == TableForm::MySql && spec.collation.or(spec.of_charset).is_none() {
+        spec.collation = Some(session.collation_of(database));
     }
     spec
 }

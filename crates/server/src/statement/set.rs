@@ -189,7 +189,7 @@ fn names(session: &mut Session, charset: Option<&str>, collation: Option<&str>) 
         put_text(session, name, charset)?;
     }
     let default = match charset {
-        Some("utf8mb4") => Some("utf8mb4_general_ci"),
+        Some("utf8mb4") => Some("utf8mb4_0900_ai_ci"),
         Some("utf8mb3") => Some("utf8mb3_general_ci"),
         Some("latin1") => Some("latin1_swedish_ci"),
         Some("ascii") => Some("ascii_general_ci"),

@@ -115,16 +115,16 @@ pub const ALL: &[Variable] = &[
     both(
         "collation_connection",
         Kind::Collation,
-        "utf8mb4_general_ci",
+        "utf8mb4_0900_ai_ci",
         "The collation of literals.",
     ),
     both(
         "collation_database",
         Kind::Collation,
-        "utf8mb4_bin",
-        "The collation of the current database.",
+        "utf8mb4_0900_ai_ci",
+        "The collation of the current database, set by USE.",
     ),
-    both("collation_server", Kind::Collation, "utf8mb4_bin", "That of tables that name none."),
+    both("collation_server", Kind::Collation, "utf8mb4_0900_ai_ci", "That of new databases."),
     global(
         "connect_timeout",
         Kind::Int { min: 2, max: 31536000 },

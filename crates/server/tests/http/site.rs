@@ -188,6 +188,6 @@ fn create_table(engine: &Arc<Engine>) {
         buckets: BucketsSpec::Count(2),
         ..TableSpec::new("t", TableForm::Olap, columns)
     };
-    block_on(engine.ddl().create_database("d", None, true)).unwrap();
+    block_on(engine.ddl().create_database("d", None, None, true)).unwrap();
     block_on(engine.ddl().create_table("d", spec, false)).unwrap();
 }

@@ -139,7 +139,9 @@ fn prepared_statements_read_by_key_too() {
 fn composite_and_text_keys_are_read() {
     let server = TestServer::start();
     let mut client = server.database("d");
-    client.run("create table t (a varchar(10), n int, b bigint, primary key (b, a))");
+    client.run(
+        "create table t (a varchar(10) collate utf8mb4_bin, n int, b bigint, primary key (b, a))",
+    );
     client.run("insert into t values ('x', 1, 7), ('y', 2, 7), ('', 3, 8), ('X', 4, 7)");
     for is_flushed in [false, true] {
         if is_flushed {
@@ -160,6 +162,22 @@ fn composite_and_text_keys_are_read() {
     // Several rows may come in another order than on the ordinary road: that of the key.
     let rows = client.texts("select n from t where b = 7 and a in ('y', 'X', 'x')");
     assert_eq!(rows, [["4"], ["1"], ["2"]]);
+}
+
+#[test]
+fn text_keys_are_read_by_the_collation_that_new_tables_have() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a varchar(10) primary key, n int)");
+    client.run("insert into t values ('x', 1), ('Stra\u{df}e', 2)");
+    for is_flushed in [false, true] {
+        if is_flushed {
+            client.run("flush tables");
+        }
+        alike(&server, &mut client, "select n from t where a = 'X'", true);
+        alike(&server, &mut client, "select n from t where a in ('STRASSE', 'y')", true);
+    }
+    assert_eq!(client.texts("select a, n from t where a = 'strasse'"), [["Stra\u{df}e", "2"]]);
 }
 
 #[test]

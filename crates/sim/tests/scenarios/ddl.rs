@@ -227,7 +227,7 @@ async fn fill_many(client: &Client) {
 
 async fn make_again(client: &Client) {
     if client.engine.catalog().database("d").is_none() {
-        client.engine.ddl().create_database("d", None, true).await.unwrap();
+        client.engine.ddl().create_database("d", None, None, true).await.unwrap();
         for table in ["a", "b", "bank_a", "bank_b"] {
             client.create(table, &[]).await;
         }
@@ -287,7 +287,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
             client.create("e", &[]).await;
             client.load("e", 1, Off, None).await;
             client.drop_table("e").await;
-            client.engine.ddl().create_database("d2", None, false).await.unwrap();
+            client.engine.ddl().create_database("d2", None, None, false).await.unwrap();
             client.engine.ddl().drop_database("d2", false).await.unwrap();
             assert!(client.engine.catalog().database("d2").is_none(), "nobody sees it any more");
             client.engine.ddl().change_users(|_| Ok(())).await.unwrap();
@@ -395,7 +395,7 @@ fn what_only_metadata_knows_may_die_in_every_call() {
             client.load_large("a", 30, 2).await;
             Change::AddAfter.act(&client).await;
             client.rename("c", "b").await;
-            client.engine.ddl().create_database("d2", None, false).await.unwrap();
+            client.engine.ddl().create_database("d2", None, None, false).await.unwrap();
             client.flush("a").await;
             client.engine.ddl().drop_database("d2", false).await.unwrap();
         },

@@ -34,7 +34,7 @@ fn store(seed: u64) -> Sim {
     let mut sim = Sim::new(seed);
     sim.open();
     act(&sim, |client| async move {
-        client.engine.ddl().create_database("d", None, true).await.unwrap();
+        client.engine.ddl().create_database("d", None, None, true).await.unwrap();
         for table in ["a", "b", "bank_a", "bank_b"] {
             client.create(table, &[]).await;
         }

@@ -393,7 +393,7 @@ fn the_same_loads_under_other_settings_give_the_same_rows() {
         change(&mut sim);
         sim.open();
         act(&sim, |client| async move {
-            client.engine.ddl().create_database("d", None, true).await.unwrap();
+            client.engine.ddl().create_database("d", None, None, true).await.unwrap();
             client.create("a", &[("group_commit_interval_ms", 20)]).await;
         });
         for round in 0..4_i64 {

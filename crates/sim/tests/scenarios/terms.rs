@@ -344,7 +344,7 @@ fn one_start_ends_more_groups_than_a_record_names() {
     sim.open();
     let name = |n: usize| format!("t{n}");
     act(&sim, move |client| async move {
-        client.engine.ddl().create_database("d", None, true).await.unwrap();
+        client.engine.ddl().create_database("d", None, None, true).await.unwrap();
         for n in 0..TABLES {
             client.create(&name(n), &NEVER_DUE).await;
             client.load(&name(n), 1, Async, None).await;

@@ -554,6 +554,7 @@ fn database_and_label() {
             name,
             created_micros: 1_700_000_000_000_000,
             mode: None,
+            collation: None,
             tables,
             sequences: OrdMap::new(),
         },
@@ -561,8 +562,9 @@ fn database_and_label() {
     );
     let (name, mode) = ("d".to_owned(), Some(DatabaseMode::Drds));
     let (tables, sequences) = (OrdMap::new(), OrdMap::new());
-    let database = Database { id, name, created_micros: 1, mode, tables, sequences };
-    has_bytes(&database, "01 0803 120164 1801 2002");
+    let collation = Some(Collation::Utf8mb40900AiCi);
+    let database = Database { id, name, created_micros: 1, mode, collation, tables, sequences };
+    has_bytes(&database, "01 0803 120164 1801 2002 2804");
     let label = LabelRecord {
         db: DbId(3),
         label: "l".to_owned(),

@@ -530,6 +530,7 @@ pub(super) fn database() -> impl Strategy<Value = Database> {
         name,
         created_micros,
         mode,
+        collation: (created_micros % 2 == 0).then_some(Collation::Utf8mb40900AiCi),
         tables: OrdMap::new(),
         sequences: OrdMap::new(),
     })
