@@ -33,9 +33,7 @@ pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
 
 fn column(column: &Column, table: &Table) -> String {
     let mut line = format!("{} {}", quoted(&column.name), type_name(column, table.form));
-    // Those of ENUM and SET are of their list.
-    let is_free = column.ty.is_text() && !column.ty.is_labelled();
-    if is_free && column.collation != table.collation {
+    if column.ty.is_text() && column.collation != table.collation {
         line += &format!(" CHARACTER SET utf8mb4 COLLATE {}", column.collation.name());
     }
     if let Some(function) = column.aggregate {

@@ -1,5 +1,6 @@
 //! Which rows of files the indexes of a table find for a condition (RFC 0020).
 
+pub mod labelled;
 pub mod weighed;
 
 use std::collections::HashMap;

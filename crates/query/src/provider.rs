@@ -27,7 +27,7 @@ use futures::future::join_all;
 use crate::coercibility::Derived;
 use crate::error::external;
 use crate::functions::meaning;
-use crate::indexes::{AskedIndexes, IndexUse, weighed};
+use crate::indexes::{AskedIndexes, IndexUse, labelled, weighed};
 use crate::origin::ColumnOrigin;
 use crate::partitions;
 use crate::prune::{Condition, tablets, without_zone};
@@ -221,7 +221,7 @@ impl StoredTable {
         let Some(filter) = conjunction(filters.iter().cloned()) else {
             return Ok(ScanPruning::default());
         };
-        let filter = meaning::bare(filter)?;
+        let filter = labelled::named(meaning::bare(filter)?, self.columns())?;
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = state.create_physical_expr(filter.clone(), &schema)?;
         let (table, columns, zone) = (&self.snapshot.table, self.columns(), self.zone);

@@ -24,7 +24,6 @@ pub(crate) fn default_collation(spec: &TableSpec) -> Collation {
 /// The collation of a column of a table whose columns have `otherwise` where they name none.
 pub(crate) fn of_column(written: &ColumnSpec, form: TableForm, otherwise: Collation) -> Collation {
     match form {
-        _ if !written.labels.is_empty() => by_bytes(form),
         TableForm::Olap => written.collation.unwrap_or(otherwise),
         TableForm::MySql => written.collation.or(written.of_charset).unwrap_or(otherwise),
     }

@@ -23,13 +23,14 @@ pub(crate) fn column(
     names::check_column(&written.name)?;
     check_comment(&written.comment, &format!("column '{}'", written.name))?;
     check_type(&written.name, written.ty)?;
-    labels::check(written)?;
     check_written(written, form)?;
+    let collation = of_column(written, form, collation);
+    labels::check(written, collation)?;
     let mut column = Column {
         non_negative: written.non_negative,
         nullable: written.nullable,
         comment: written.comment.clone(),
-        collation: of_column(written, form, collation),
+        collation,
         length_unit: match form {
             TableForm::Olap => LengthUnit::Bytes,
             TableForm::MySql => LengthUnit::Characters,

@@ -1,7 +1,10 @@
 //! The lists of ENUM and SET columns.
 
+use std::collections::HashSet;
+
 use freshet_base::{Result, bail};
-use freshet_schema::{Column, ColumnType};
+use freshet_schema::collation::weights;
+use freshet_schema::{Collation, Column, ColumnType};
 
 use crate::spec::ColumnSpec;
 
@@ -12,8 +15,8 @@ pub(crate) const SET_LABELS_MAX: usize = 64;
 /// The maximum length of a text.
 pub(crate) const LABEL_CHARS_MAX: usize = 255;
 
-/// Checks the list of a column.
-pub(super) fn check(written: &ColumnSpec) -> Result<()> {
+/// Checks the list of a column with this collation.
+pub(super) fn check(written: &ColumnSpec, collation: Collation) -> Result<()> {
     let ColumnSpec { name, ty, labels, .. } = written;
     let (word, max) = match ty {
         ColumnType::Enum { .. } => ("ENUM", ENUM_LABELS_MAX),
@@ -27,8 +30,11 @@ pub(super) fn check(written: &ColumnSpec) -> Result<()> {
             labels.len()
         );
     }
-    for (at, label) in labels.iter().enumerate() {
-        if labels[..at].contains(label) {
+    let mut known = HashSet::new();
+    for label in labels {
+        let mut bytes = Vec::new();
+        weights::put(collation, label, &mut bytes);
+        if !known.insert(bytes) {
             bail!(DuplicateLabel, "Column '{name}' has duplicated value '{label}' in {word}");
         }
         if label.chars().count() > LABEL_CHARS_MAX {

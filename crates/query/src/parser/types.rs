@@ -53,7 +53,7 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
 fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
     let label = |cursor: &mut Cursor<'_>| Ok(cursor.text()?.trim_end_matches(' ').to_owned());
     let labels = cursor.in_parens(label)?;
-    attributes(cursor)?;
+    let Attributes { collation, of_charset, .. } = attributes(cursor)?;
     let chars = |label: &String| u32::try_from(label.chars().count()).unwrap_or(u32::MAX);
     let ty = if is_set {
         let commas = u32::try_from(labels.len().saturating_sub(1)).unwrap_or(u32::MAX);
@@ -62,8 +62,7 @@ fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
     } else {
         ColumnType::Enum { len: labels.iter().map(chars).max().unwrap_or(0) }
     };
-    // Their texts are compared by bytes.
-    Ok(WrittenType { ty, non_negative: false, labels, collation: None, of_charset: None })
+    Ok(WrittenType { ty, non_negative: false, labels, collation, of_charset })
 }
 
 /// Parses `(10,2)`, or `(*)` as no arguments.

@@ -93,8 +93,15 @@ fn small(at: usize) -> u8 {
 
 fn put_ascii(levels: Levels, text: &[u8], out: &mut Vec<u8>) {
     let ascii = &*ASCII;
-    let bytes = text.iter().map(|&sign| ascii.bytes[usize::from(sign)]);
-    out.extend(bytes.filter(|byte| *byte != 0));
+    // Each is written; one without weight is written over by the next.
+    let mut end = out.len();
+    out.resize(end + text.len(), 0);
+    for &sign in text {
+        let byte = ascii.bytes[usize::from(sign & 0x7f)];
+        out[end] = byte;
+        end += usize::from(byte != 0);
+    }
+    out.truncate(end);
     if levels >= Levels::Accents {
         out.push(0);
     }

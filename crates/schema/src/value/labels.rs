@@ -1,6 +1,7 @@
 //! Values of ENUM and SET: texts of a list, or the numbers of these.
 
 use super::bad::BadValue;
+use crate::collation::weights;
 use crate::row::{Put, put_bytes};
 use crate::{Column, ColumnType};
 
@@ -12,14 +13,29 @@ pub fn number_of_label(labels: &[String], text: &str) -> u64 {
 
 /// The number of a SET's text: a bit for each of its members.
 pub fn number_of_set(labels: &[String], text: &str) -> u64 {
-    bits_of(labels, text).0
+    bits_of(text, |member| labels.iter().position(|label| label == member)).0
+}
+
+/// The place in a column's list of what is equal to a text by the collation of the column.
+fn place_of(column: &Column, text: &str) -> Option<usize> {
+    let same = column.labels.iter().position(|label| label == text);
+    if same.is_some() || column.collation.is_by_bytes() {
+        return same;
+    }
+    let (mut wanted, mut found) = (Vec::new(), Vec::new());
+    weights::put(column.collation, text, &mut wanted);
+    column.labels.iter().position(|label| {
+        found.clear();
+        weights::put(column.collation, label, &mut found);
+        found == wanted
+    })
 }
 
 /// The bits of the members, and whether all of them are in the list.
-fn bits_of(labels: &[String], text: &str) -> (u64, bool) {
+fn bits_of(text: &str, place_of: impl Fn(&str) -> Option<usize>) -> (u64, bool) {
     let (mut bits, mut all) = (0, true);
     for member in text.split(',').filter(|_| !text.is_empty()) {
-        match labels.iter().position(|label| label == member) {
+        match place_of(member) {
             Some(at) => bits |= 1 << at,
             None => all = false,
         }
@@ -32,16 +48,16 @@ pub(super) fn put_labels(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Res
     let text = std::str::from_utf8(text).map_err(|_| BadValue::NotUtf8)?.trim_end_matches(' ');
     let number = || text.parse::<u64>().map_err(|_| BadValue::NotLabel);
     if let ColumnType::Set { .. } = column.ty {
-        return match bits_of(&column.labels, text) {
+        return match bits_of(text, |member| place_of(column, member)) {
             (bits, true) => Ok(put_set(column, bits, out)),
             (0, false) => put_number(column, number()?.into(), out),
             (_, false) => Err(BadValue::NotLabel),
         };
     }
-    match number_of_label(&column.labels, text) {
-        0 => put_number(column, number()?.into(), out),
-        _ => {
-            put_bytes(out, text.as_bytes());
+    match place_of(column, text) {
+        None => put_number(column, number()?.into(), out),
+        Some(at) => {
+            put_bytes(out, column.labels[at].as_bytes());
             Ok(Put::Value)
         }
     }
@@ -78,7 +94,7 @@ pub(super) fn put_known(column: &Column, literal: super::Literal<'_>, out: &mut 
         Literal::Int(number) => u64::try_from(number).unwrap_or(0),
         Literal::Text(text) | Literal::Binary(text) | Literal::Number(text) => {
             let text = String::from_utf8_lossy(text);
-            match bits_of(&column.labels, text.trim_end_matches(' ')).0 {
+            match bits_of(text.trim_end_matches(' '), |member| place_of(column, member)).0 {
                 0 => text.trim().parse().unwrap_or(0),
                 bits => bits,
             }
