@@ -35,6 +35,18 @@ pub enum AlterAction {
     EnableKeys,
 }
 
+/// What is refused by name.
+const REFUSED: [&str; 8] = [
+    "CONVERT",
+    "DEFAULT CHARACTER SET",
+    "CHARACTER SET",
+    "CHARSET",
+    "COLLATE",
+    "DISABLE",
+    "ENABLE",
+    "PARTITION",
+];
+
 /// Clauses that an ALTER TABLE has side by side.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Clauses {
@@ -171,7 +183,7 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
         changes.push(SchemaChange::Reorder { columns });
         return Ok(());
     }
-    match cursor.one_of(&["CONVERT", "DISABLE", "ENABLE", "PARTITION"]) {
+    match cursor.one_of(&REFUSED) {
         Some(what) => Err(refuse(&format!("ALTER TABLE ... {what}"))),
         None => Err(cursor.error()),
     }
