@@ -74,6 +74,7 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
         1142,
     ),
     (&["create on d.*"], "create database if not exists d", 1044),
+    (&["alter on d.*"], "alter database d collate utf8mb4_0900_ai_ci", 1044),
     (&["drop on e.*"], "drop database e", 1044),
     (&["create on d.*"], "create table d.n (a int)", 1142),
     (&["create on d.*", "select on d.t"], "create table d.like_t like d.t", 1142),

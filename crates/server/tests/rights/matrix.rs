@@ -27,7 +27,7 @@ macro_rules! kinds {
 
 kinds!(of_statement, STATEMENT_KINDS, Statement:
     Query SelectInto Explain Describe Insert LoadData Change ChangeSeveral CreateDatabase
-    DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate AlterTable
+    AlterDatabase DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate AlterTable
     RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint Show Kill
     CreateUser AlterUser DropUser Grant Revoke Role Prepare Execute Deallocate CancelLoad Bin
     Policy CancelAlter SetConfig ReloadTls FlushTables Do Assigning SideEffects Nothing);
