@@ -27,10 +27,11 @@ macro_rules! kinds {
 
 kinds!(of_statement, STATEMENT_KINDS, Statement:
     Query SelectInto Explain Describe Insert LoadData Change ChangeSeveral CreateDatabase
-    AlterDatabase DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate AlterTable
-    RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint Show Kill
-    CreateUser AlterUser DropUser Grant Revoke Role Prepare Execute Deallocate CancelLoad Bin
-    Policy CancelAlter SetConfig ReloadTls FlushTables Do Assigning SideEffects Nothing);
+    AlterDatabase DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate
+    AlterTable RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint
+    Show Kill CreateUser AlterUser DropUser Grant Revoke Role Prepare Execute Deallocate
+    CancelLoad Bin Policy CancelAlter SetConfig ReloadTls FlushTables Do Assigning SideEffects
+    Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus OpenTables Columns Index CreateTable CreateView CreateDatabase
     Variables Status Warnings Processlist Grants CreateUser RowPolicies Partitions
