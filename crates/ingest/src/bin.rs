@@ -114,7 +114,7 @@ impl Emptier {
         self.job.plan(&self.store, "recycle bin", || {
             let over = self.over();
             let ddl = Arc::clone(&self.ddl);
-            (!over.is_empty()).then(|| async move {
+            (!over.is_empty()).then_some(async move {
                 for table in over {
                     if let Err(error) = ddl.drop_from_bin(table).await {
                         tracing::warn!(%table, %error, "a table stays in the recycle bin; retried");

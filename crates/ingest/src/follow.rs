@@ -34,7 +34,7 @@ impl Follower {
             let tables = catalog.tables().filter(is_dynamic).map(|table| table.id);
             let tables = tables.collect::<Vec<_>>();
             let ddl = Arc::clone(&self.ddl);
-            (!tables.is_empty()).then(|| async move {
+            (!tables.is_empty()).then_some(async move {
                 for table in tables {
                     ddl.follow_clock(table).await;
                 }
