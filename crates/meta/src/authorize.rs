@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Result, bail, err};
 
-use crate::catalog::{Catalog, INFORMATION_SCHEMA, is_reserved_database};
+use crate::catalog::{Catalog, INFORMATION_SCHEMA, PERFORMANCE_SCHEMA, is_reserved_database};
 use crate::privilege::{Privilege, Privileges};
 use crate::user::{Account, Grant, GrantObject, User};
 
@@ -89,7 +89,8 @@ pub(crate) fn with_granted(catalog: &Catalog, role: &Account) -> Vec<Arc<User>> 
 }
 
 /// Checks that `actor` may do this. A grant on the server applies to all databases, one on a
-/// database to all its tables; `information_schema` is readable by everybody.
+/// database to all its tables; `information_schema` and `performance_schema`, which show each
+/// account what it may see, are readable by everybody.
 ///
 /// # Errors
 /// 1227, 1044 or 1142 if not.
@@ -272,7 +273,8 @@ fn is_open_to_all(privilege: Privilege, object: Object<'_>) -> bool {
     match object {
         Object::Server => false,
         Object::Database(database) | Object::Table(database, _) => {
-            privilege == Privilege::Select && database.eq_ignore_ascii_case(INFORMATION_SCHEMA)
+            let open = [INFORMATION_SCHEMA, PERFORMANCE_SCHEMA];
+            privilege == Privilege::Select && open.iter().any(|o| o.eq_ignore_ascii_case(database))
         }
     }
 }

@@ -14,9 +14,10 @@ use crate::view::View;
 
 /// The database with tables that describe the server.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
+/// The database with tables about connections, variables and the state of the server.
+pub const PERFORMANCE_SCHEMA: &str = "performance_schema";
 /// Databases that always exist and cannot be created, dropped or written to.
-pub const RESERVED_DATABASES: [&str; 4] =
-    [INFORMATION_SCHEMA, "mysql", "performance_schema", "sys"];
+pub const RESERVED_DATABASES: [&str; 4] = [INFORMATION_SCHEMA, "mysql", PERFORMANCE_SCHEMA, "sys"];
 
 /// Whether `name` is a reserved database; case-insensitive, as in MySQL.
 pub fn is_reserved_database(name: &str) -> bool {

@@ -37,7 +37,7 @@ const UNCOUNTED_BYTES: usize = 64 << 10;
 /// Memory is reserved in steps of this size.
 const STEP_BYTES: usize = 256 << 10;
 /// Warnings kept with their text; further ones are only counted.
-const WARNINGS_MAX: usize = 64;
+const WARNINGS_MAX: usize = 1024;
 
 /// Limits on results, from the session in which a plan was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,6 +4,9 @@ mod accounts;
 mod catalog;
 mod columns;
 mod fixed;
+mod performance;
+mod roles;
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,6 +81,15 @@ pub enum ServerTable {
     SessionVariables,
     /// `global_status`: VARIABLE_NAME, VARIABLE_VALUE.
     GlobalStatus,
+    /// `threads` of `performance_schema`: THREAD_ID, NAME, TYPE, PROCESSLIST_ID,
+    /// PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME,
+    /// PROCESSLIST_STATE, PROCESSLIST_INFO, CONNECTION_TYPE.
+    Threads,
+    /// `session_connect_attrs`: PROCESSLIST_ID, ATTR_NAME, ATTR_VALUE, ORDINAL_POSITION, of the
+    /// connections that the user may see.
+    ConnectAttributes,
+    /// The same, of the connections of the user's own account.
+    OwnConnectAttributes,
 }
 
 /// Information provided by the server.
@@ -87,6 +99,12 @@ pub trait SystemSource: Send + Sync {
     /// # Errors
     /// 1227 if the user may not see them.
     fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>>;
+
+    /// The account of the user.
+    fn account(&self) -> &Account;
+
+    /// The roles that are active in the session.
+    fn roles(&self) -> &[Account];
 
     /// The next generated id of a table; `None` without an AUTO_INCREMENT column.
     fn next_id(&self, table: TableId) -> Option<u64>;
@@ -113,19 +131,21 @@ pub struct SystemTables<'a> {
     pub source: &'a dyn SystemSource,
     /// The time zone in which instants are displayed.
     pub zone: Zone,
+    /// The version of the server.
+    pub version: &'a str,
 }
 
 /// The table names of a system database, in lower case.
 pub fn names(database: &str) -> Vec<&'static str> {
     let wanted = database.to_lowercase();
-    let tables = columns::TABLES.iter().filter(|table| table.database == wanted);
+    let tables = columns::all().filter(|table| table.database == wanted);
     tables.map(|table| table.name).collect()
 }
 
 impl Tables for SystemTables<'_> {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
         let (database, name) = (database.to_lowercase(), name.to_lowercase());
-        let found = columns::TABLES.iter().find(|t| t.database == database && t.name == name);
+        let found = columns::all().find(|t| t.database == database && t.name == name);
         let table = found.ok_or_else(|| match database == SYSTEM {
             true => err!(UnknownTable, "Unknown table '{}' in {database}", name.to_uppercase()),
             false => err!(NoSuchTable, "Table '{database}.{name}' doesn't exist"),

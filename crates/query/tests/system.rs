@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use common::{Bench, session};
 use freshet_base::budget::Budget;
@@ -37,6 +37,15 @@ impl SystemSource for Source {
             ]],
             _ => Vec::new(),
         })
+    }
+
+    fn account(&self) -> &Account {
+        static ROOT: LazyLock<Account> = LazyLock::new(|| Account::anywhere("root"));
+        &ROOT
+    }
+
+    fn roles(&self) -> &[Account] {
+        &[]
     }
 
     fn next_id(&self, _: freshet_base::TableId) -> Option<u64> {
@@ -72,7 +81,8 @@ struct System(Snapshot);
 
 impl Tables for System {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
-        let system = SystemTables { snapshot: &self.0, source: &Source, zone: Zone::UTC };
+        let system =
+            SystemTables { snapshot: &self.0, source: &Source, zone: Zone::UTC, version: "8.0.36" };
         system.table(database, name)
     }
 }
@@ -129,7 +139,7 @@ fn clients_are_answered() {
 #[test]
 fn every_table_is_described_by_itself() {
     let bench = Bench::new();
-    for database in ["information_schema", "mysql", "performance_schema"] {
+    for database in ["information_schema", "mysql", "performance_schema", "sys"] {
         for table in names(database) {
             let (columns, _) = run(&bench, &format!("SELECT * FROM {database}.{table}"));
             assert!(!columns.is_empty(), "{database}.{table}");

@@ -368,7 +368,7 @@ impl Reader {
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {
         let overlay = |table, is_given| self.overlaid(table, is_given);
         let (snapshot, zone) = (&self.snapshot, self.zone);
-        let system = SystemTables { snapshot, source: &self.server, zone };
+        let system = SystemTables { snapshot, source: &self.server, zone, version: &self.version };
         read(&SnapshotTables { snapshot, zone, overlay: &overlay, system: &system })
     }
 }
@@ -389,7 +389,13 @@ pub struct SessionVariables {
 impl SessionVariables {
     /// Those that a session starts with.
     pub fn of_globals(globals: &Globals, now_micros: i64) -> Self {
-        let values = globals.load();
+        let mut values = globals.load();
+        // A CHECK means the same at any time.
+        let week = variables::find("default_week_format").expect("a variable of the registry");
+        if *week.of(&values) != Value::Int(0) {
+            let values: &mut Vec<Value> = Arc::make_mut(&mut values);
+            week.put(values, Value::Int(0));
+        }
         Self {
             globals: Arc::clone(&values),
             values,

@@ -36,13 +36,10 @@ use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
 use crate::locks::SessionLocks;
 use crate::process::Process;
-use crate::settings::{Settings, StatementDeadline};
+use crate::settings::{Keeps, Settings, StatementDeadline};
 use crate::tls::TlsInfo;
 use crate::transaction::{NextTransaction, Transactions};
 use crate::variables::{self, Values};
-
-/// Warnings kept per statement; further ones are only counted.
-const WARNINGS_MAX: usize = 64;
 
 /// Characters kept per warning, as in MySQL.
 const WARNING_CHARS_MAX: usize = 512;
@@ -103,6 +100,8 @@ pub struct Diagnostics {
     pub shown: bool,
     /// Those of the previous statement.
     pub before: Counts,
+    /// Which ones are kept, as variables of the session say it.
+    pub keeps: Keeps,
 }
 
 /// How many conditions a statement had.
@@ -124,12 +123,15 @@ impl Diagnostics {
 
     /// Adds a condition.
     pub fn push(&mut self, level: &'static str, errno: u16, mut message: String) {
+        if level == "Note" && !self.keeps.notes {
+            return;
+        }
         self.count += 1;
         if let Some((end, _)) = message.char_indices().nth(WARNING_CHARS_MAX) {
             message.truncate(end);
             message.shrink_to_fit();
         }
-        if self.conditions.len() < WARNINGS_MAX {
+        if self.conditions.len() < self.keeps.count_max {
             self.conditions.push(Condition { level, errno, message });
         }
     }
@@ -437,6 +439,7 @@ impl Session {
     pub fn settings_changed(&mut self) {
         self.settings = Settings::of(&self.variables, self.settings.version + 1);
         self.settings.sets_group_commit = self.sets_group_commit;
+        self.diagnostics.keeps = self.settings.keeps;
         self.process
             .set_idle_timeouts(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
     }

@@ -59,6 +59,15 @@ impl BatchPolicy {
     }
 }
 
+/// Which conditions of a statement are kept; further ones are only counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keeps {
+    /// `max_error_count`.
+    pub count_max: usize,
+    /// `sql_notes`: without it there are no notes.
+    pub notes: bool,
+}
+
 /// Session variables decoded once per SET instead of once per statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -118,6 +127,8 @@ pub struct Settings {
     pub select_limit: u64,
     /// Whether OK packets report a new current database.
     pub tracks_schema: bool,
+    /// Which conditions of a statement are kept.
+    pub keeps: Keeps,
     /// Whether prepared inserts are logged.
     pub audits_prepared: bool,
 }
@@ -190,6 +201,10 @@ impl Settings {
             idle_transaction_timeout: seconds("idle_transaction_timeout"),
             select_limit: number("sql_select_limit"),
             tracks_schema: on("session_track_schema"),
+            keeps: Keeps {
+                count_max: usize::try_from(number("max_error_count")).unwrap_or(0),
+                notes: on("sql_notes"),
+            },
             audits_prepared: on("enable_prepared_stmt_audit_log"),
         }
     }

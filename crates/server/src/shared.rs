@@ -29,7 +29,7 @@ use crate::slots::{
     own_connections, share_of,
 };
 use crate::tls::{Tls, TlsSettings};
-use crate::variables::Globals;
+use crate::variables::{Globals, server_uuid};
 
 /// A source of random numbers.
 pub type Draw = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -152,8 +152,12 @@ impl Shared {
         let have_tls = text(if tls.is_some() { "YES" } else { "DISABLED" });
         let file_dir = settings.file_dir.as_ref().map(|dir| dir.display().to_string());
         let [cert, key, ca] = tls.as_ref().map_or_else(Default::default, |tls| tls.paths());
+        let data_dir = &engine.config().data_dir;
         let globals = Arc::new(Globals::new(&[
             ("version", text(&settings.version)),
+            ("innodb_version", text(&settings.version)),
+            ("datadir", text(&format!("{}/", data_dir.display()))),
+            ("server_uuid", text(&server_uuid(data_dir, settings.mysql_listen.port()))),
             ("version_compile_machine", text(std::env::consts::ARCH)),
             ("collation_server", text(settings.collation)),
             ("collation_database", text(settings.collation)),

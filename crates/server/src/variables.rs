@@ -3,6 +3,7 @@
 //! `docs/variables.md` is generated from it; a test compares the two.
 
 mod document;
+mod identity;
 mod kind;
 mod registry;
 mod value;
@@ -14,6 +15,7 @@ use freshet_query::session::Value;
 use parking_lot::RwLock;
 
 pub use document::document;
+pub use identity::server_uuid;
 pub use kind::{Kind, Reach, Variable};
 pub use registry::ALL;
 pub use value::{charset_name, zone_of};
@@ -81,12 +83,13 @@ pub fn shown(id: VariableId, value: &Value) -> String {
         Value::Null => String::new(),
         Value::Int(number) => number.to_string(),
         Value::UInt(number) => number.to_string(),
+        Value::Double(number) if id.variable().kind == Kind::Seconds => format!("{number:.6}"),
         Value::Double(number) => format!("{number}"),
         Value::Text(text) => text.clone(),
     };
     match (id.variable().kind, text.as_str()) {
-        (Kind::Bool, "0") => "OFF".to_owned(),
-        (Kind::Bool, _) => "ON".to_owned(),
+        (Kind::Bool | Kind::Off, "0") => "OFF".to_owned(),
+        (Kind::Bool | Kind::Off, _) => "ON".to_owned(),
         (Kind::Flag, "0") => "false".to_owned(),
         (Kind::Flag, _) => "true".to_owned(),
         _ => text,

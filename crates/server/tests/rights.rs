@@ -17,6 +17,8 @@ mod options;
 mod passwords;
 #[path = "rights/policies.rs"]
 mod policies;
+#[path = "rights/schemas.rs"]
+mod schemas;
 #[path = "rights/temporary.rs"]
 mod temporary;
 #[path = "rights/told.rs"]

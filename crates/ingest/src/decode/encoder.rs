@@ -12,7 +12,7 @@ use crate::counter::UsedIds;
 /// Maximum length of the value quoted in an error or warning.
 const VALUE_BYTES_MAX: usize = 256;
 /// Maximum number of warnings kept per load; further ones are only counted.
-const WARNINGS_MAX: usize = 64;
+const WARNINGS_MAX: usize = 1024;
 
 /// Why a row is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]

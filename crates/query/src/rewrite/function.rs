@@ -253,6 +253,9 @@ impl Rewriter<'_> {
             args.extend(PASSWORD_RULES.map(|name| int(self.session.number(name).unwrap_or(0))));
             return Ok(Some(call(password::STRENGTH, args)));
         }
+        if name == "week" {
+            return Ok(self.week(function));
+        }
         let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
         else {
             return Ok(None);
@@ -262,6 +265,17 @@ impl Rewriter<'_> {
             return Err(wrong_count(name));
         }
         become_new(name, args).map(Some)
+    }
+
+    /// `WEEK(date)` in the mode of `default_week_format`; 0 is that of the function itself.
+    fn week(&mut self, function: &mut Function) -> Option<Expr> {
+        let mode = self.session.number("default_week_format").filter(|mode| *mode != 0)?;
+        let mut args = args_of(function)?;
+        if args.len() == 1 {
+            self.of_session = true;
+            args.push(int(mode));
+        }
+        Some(call("week", args))
     }
 
     fn unix_time(&mut self, name: &str, mut args: Vec<Expr>) -> Result<Expr> {

@@ -71,7 +71,7 @@ fn y_or_n(has: bool) -> Cell {
     (if has { "Y" } else { "N" }).into()
 }
 
-fn yes_or_no(yes: bool) -> Cell {
+pub fn yes_or_no(yes: bool) -> Cell {
     (if yes { "YES" } else { "NO" }).into()
 }
 
@@ -104,7 +104,7 @@ pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// Those that have a row of their own in `information_schema`.
-fn each(privileges: Privileges) -> impl Iterator<Item = Privilege> {
+pub fn each(privileges: Privileges) -> impl Iterator<Item = Privilege> {
     privileges.iter().filter(|one| *one != Privilege::GrantOption)
 }
 
@@ -282,6 +282,14 @@ pub fn default_roles(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             })
         })
         .collect()
+}
+
+/// Accounts; they have no comments or attributes.
+pub fn attributes(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let row = |user: &User| {
+        vec![user.account.name.as_str().into(), user.account.host.as_str().into(), Cell::Null]
+    };
+    users(system).map(row).collect()
 }
 
 /// `mysql.user`.

@@ -30,7 +30,7 @@ fn stored<'a>(
 }
 
 /// The views that the user may see, with their databases.
-fn visible_views<'a>(
+pub fn visible_views<'a>(
     system: &'a SystemTables<'_>,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<View>)> {
     let catalog = &system.snapshot.catalog;

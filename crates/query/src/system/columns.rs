@@ -1,6 +1,6 @@
 //! The system tables: their columns, and where their rows come from.
 
-use super::{Cell, ServerTable, SystemTables, accounts, catalog, fixed};
+use super::{Cell, ServerTable, SystemTables, accounts, catalog, fixed, performance, roles, usage};
 use crate::result::SYSTEM;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ impl SystemTable {
 }
 
 /// A list of columns with their types: plain names are text, `#` integers, `@` times.
-macro_rules! columns {
+macro_rules! column_list {
     ($($(#$int:ident)? $($text:ident)? $(@$time:ident)?),* $(,)?) => {
         &[$($((stringify!($int), Kind::Int))? $((stringify!($text), Kind::Text))?
             $((stringify!($time), Kind::Time))?),*]
@@ -53,7 +53,7 @@ macro_rules! table {
         SystemTable {
             database: $database,
             name: $name,
-            columns: columns!($($columns)*),
+            columns: column_list!($($columns)*),
             rows: $rows,
         }
     };
@@ -62,7 +62,14 @@ macro_rules! table {
     };
 }
 
-pub const TABLES: &[SystemTable] = &[
+pub(super) use {column_list, table};
+
+/// All system tables.
+pub fn all() -> impl Iterator<Item = &'static SystemTable> {
+    TABLES.iter().chain(performance::TABLES)
+}
+
+const TABLES: &[SystemTable] = &[
     table!(
         "schemata",
         Rows::Catalog(catalog::schemata),
@@ -264,6 +271,108 @@ pub const TABLES: &[SystemTable] = &[
         PRIVILEGE_TYPE,
         IS_GRANTABLE
     ),
+    table!(
+        "applicable_roles",
+        Rows::Catalog(roles::applicable),
+        USER,
+        HOST,
+        GRANTEE,
+        GRANTEE_HOST,
+        ROLE_NAME,
+        ROLE_HOST,
+        IS_GRANTABLE,
+        IS_DEFAULT,
+        IS_MANDATORY
+    ),
+    table!(
+        "administrable_role_authorizations",
+        Rows::Catalog(roles::administrable),
+        USER,
+        HOST,
+        GRANTEE,
+        GRANTEE_HOST,
+        ROLE_NAME,
+        ROLE_HOST,
+        IS_GRANTABLE,
+        IS_DEFAULT,
+        IS_MANDATORY
+    ),
+    table!(
+        "enabled_roles",
+        Rows::Catalog(roles::enabled),
+        ROLE_NAME,
+        ROLE_HOST,
+        IS_DEFAULT,
+        IS_MANDATORY
+    ),
+    table!(
+        "role_table_grants",
+        Rows::Catalog(roles::table_grants),
+        GRANTOR,
+        GRANTOR_HOST,
+        GRANTEE,
+        GRANTEE_HOST,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!(
+        "role_column_grants",
+        Rows::Catalog(roles::column_grants),
+        GRANTOR,
+        GRANTOR_HOST,
+        GRANTEE,
+        GRANTEE_HOST,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        COLUMN_NAME,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!(
+        "role_routine_grants",
+        Rows::None,
+        GRANTOR,
+        GRANTOR_HOST,
+        GRANTEE,
+        GRANTEE_HOST,
+        SPECIFIC_CATALOG,
+        SPECIFIC_SCHEMA,
+        SPECIFIC_NAME,
+        ROUTINE_CATALOG,
+        ROUTINE_SCHEMA,
+        ROUTINE_NAME,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!("user_attributes", Rows::Catalog(accounts::attributes), USER, HOST, ATTRIBUTE),
+    table!(
+        "view_table_usage",
+        Rows::Catalog(usage::of_views),
+        VIEW_CATALOG,
+        VIEW_SCHEMA,
+        VIEW_NAME,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME
+    ),
+    table!(
+        "view_routine_usage",
+        Rows::None,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        SPECIFIC_CATALOG,
+        SPECIFIC_SCHEMA,
+        SPECIFIC_NAME
+    ),
+    table!("resource_groups", Rows::None, RESOURCE_GROUP_NAME, RESOURCE_GROUP_TYPE,
+        #RESOURCE_GROUP_ENABLED, VCPU_IDS, #THREAD_PRIORITY),
+    table!("optimizer_trace", Rows::None, QUERY, TRACE, #MISSING_BYTES_BEYOND_MAX_MEM_SIZE,
+        #INSUFFICIENT_PRIVILEGES),
     table!("tablespaces", Rows::None, TABLESPACE_NAME, ENGINE, TABLESPACE_TYPE, LOGFILE_GROUP_NAME,
         #EXTENT_SIZE, #AUTOEXTEND_SIZE, #MAXIMUM_SIZE, #NODEGROUP_ID, TABLESPACE_COMMENT),
     table!("profiling", Rows::None, #QUERY_ID, #SEQ, STATE, DURATION),
@@ -350,40 +459,12 @@ pub const TABLES: &[SystemTable] = &[
     table!("mysql", "time_zone_name", Rows::None, Name, #Time_zone_id),
     table!("mysql", "proc", Rows::None, db, name, type, comment, body),
     table!("mysql", "func", Rows::None, name, #ret, dl, type),
-    table!(
-        "performance_schema",
-        "session_status",
-        Rows::Server(ServerTable::GlobalStatus),
-        VARIABLE_NAME,
-        VARIABLE_VALUE
-    ),
-    table!(
-        "performance_schema",
-        "global_status",
-        Rows::Server(ServerTable::GlobalStatus),
-        VARIABLE_NAME,
-        VARIABLE_VALUE
-    ),
-    table!(
-        "performance_schema",
-        "session_variables",
-        Rows::Server(ServerTable::SessionVariables),
-        VARIABLE_NAME,
-        VARIABLE_VALUE
-    ),
-    table!(
-        "performance_schema",
-        "global_variables",
-        Rows::Server(ServerTable::GlobalVariables),
-        VARIABLE_NAME,
-        VARIABLE_VALUE
-    ),
 ];
 
 /// The tables in the catalog, and the system tables themselves.
 fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = catalog::tables(system);
-    rows.extend(TABLES.iter().map(|table| {
+    rows.extend(all().map(|table| {
         let mut row = vec![Cell::Null; 21];
         row[0] = catalog::CATALOG.into();
         row[1] = table.database.into();
@@ -398,7 +479,7 @@ fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 /// The columns of the tables in the catalog, and those of the system tables themselves.
 fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = catalog::columns(system);
-    for table in TABLES {
+    for table in all() {
         for (at, (name, kind)) in table.columns.iter().enumerate() {
             let ty = match kind {
                 Kind::Text => "varchar",

@@ -15,7 +15,7 @@ const HINTABLE: [&str; 16] = [
     BATCH[1],
     BATCH[2],
     "cte_max_recursion_depth",
-    "div_precision_increment",
+    "default_week_format",
     "enable_insert_strict",
     "group_commit",
     "group_concat_max_len",

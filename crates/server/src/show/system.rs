@@ -62,6 +62,34 @@ impl ServerView {
         self.processes.iter().map(row).collect()
     }
 
+    /// The threads that serve connections: each has one.
+    fn threads(&self) -> Vec<Vec<Cell>> {
+        let with_thread = |connection: Vec<Cell>| {
+            let [name, kind] = ["thread/sql/one_connection".into(), "FOREGROUND".into()];
+            let mut row = vec![connection[0].clone(), name, kind];
+            row.extend(connection);
+            row.push("TCP/IP".into());
+            row
+        };
+        self.processlist().into_iter().map(with_thread).collect()
+    }
+
+    /// What clients told of themselves.
+    fn attributes(&self, own: bool) -> Vec<Vec<Cell>> {
+        let mut rows = Vec::new();
+        for process in &self.processes {
+            let details = process.details();
+            if own && details.account.as_ref() != Some(&self.client.account) {
+                continue;
+            }
+            for (at, (name, value)) in (0_u64..).zip(details.attributes) {
+                let id = i64::from(process.id).into();
+                rows.push(vec![id, name.into(), value.into(), at.into()]);
+            }
+        }
+        rows
+    }
+
     /// Open groups, then ended ones, newest first.
     fn group_commits(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
@@ -162,6 +190,9 @@ impl SystemSource for ServerView {
     fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>> {
         Ok(match table {
             ServerTable::Processlist => self.processlist(),
+            ServerTable::Threads => self.threads(),
+            ServerTable::ConnectAttributes => self.attributes(false),
+            ServerTable::OwnConnectAttributes => self.attributes(true),
             ServerTable::GroupCommits => self.group_commits(),
             ServerTable::Wal => {
                 self.authorize(Privilege::Process, Object::Server)?;
@@ -176,6 +207,14 @@ impl SystemSource for ServerView {
             }
             ServerTable::GlobalStatus => cells(server::status_rows(&self.shared, &self.client)),
         })
+    }
+
+    fn account(&self) -> &Account {
+        &self.client.account
+    }
+
+    fn roles(&self) -> &[Account] {
+        &self.client.roles
     }
 
     fn next_id(&self, table: TableId) -> Option<u64> {

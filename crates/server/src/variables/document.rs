@@ -6,14 +6,14 @@ use super::{ALL, Reach};
 
 pub fn document() -> String {
     let mut page = "# Session variables\n\n\
-        Generated from `crates/server/src/variables/registry.rs` by `make docs`; a test compares \
+        Generated from `crates/server/src/variables/registry` by `make docs`; a test compares \
         the two.\n\n\
         `SET [SESSION] x = v` changes the session's value, `SET GLOBAL x = v` the one that new \
         sessions begin with, `DEFAULT` goes back to it. `@@x`, `@@session.x`, `@@global.x` and \
         `SHOW [GLOBAL] VARIABLES` read them.\n\n\
         | variable | default | scope | what it does |\n| --- | --- | --- | --- |\n"
         .to_owned();
-    for variable in ALL {
+    for variable in ALL.iter() {
         let default = if variable.default.is_empty() { "empty" } else { variable.default };
         let scope = match (variable.reach, variable.read_only) {
             (_, true) => "global, read only",

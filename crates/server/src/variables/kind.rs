@@ -6,6 +6,10 @@ use freshet_query::session::Value;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
     Bool,
+    /// A boolean that is off and stays so: it would change what statements do.
+    Off,
+    /// An integer that stays as it is: another one would change what statements answer.
+    Only(i64),
     /// A boolean shown as `true` or `false`, as in Doris.
     Flag,
     /// An integer; values out of bounds are clamped with a warning.
@@ -15,6 +19,8 @@ pub enum Kind {
     },
     /// A number from 0 to 1.
     Ratio,
+    /// A number of seconds with a fraction, shown with six digits.
+    Seconds,
     /// One of these names, case-insensitively.
     OneOf(&'static [&'static str]),
     /// The same, but not by the index of a name.

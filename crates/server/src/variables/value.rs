@@ -9,6 +9,8 @@ use super::{Kind, Variable, Warning};
 
 /// The longest text value of a variable.
 const TEXT_BYTES_MAX: usize = 4096;
+/// A year.
+const SECONDS_MAX: f64 = 31_536_000.0;
 
 /// The known names in `sql_mode`.
 const SQL_MODES: [&str; 22] = [
@@ -45,8 +47,19 @@ impl Variable {
     pub fn accept(&self, value: &Value) -> Result<(Value, Warning)> {
         match self.kind {
             Kind::Bool | Kind::Flag => self.switch(value).map(|on| (Value::Int(on.into()), None)),
+            Kind::Off => match self.switch(value)? {
+                false => Ok((Value::Int(0), None)),
+                true => Err(self.refuse(value)),
+            },
+            Kind::Only(only) => match self.integer(value, i64::MIN, i64::MAX)? {
+                (Value::Int(number), _) if number == only => Ok((Value::Int(only), None)),
+                _ => Err(self.refuse(value)),
+            },
             Kind::Int { min, max } => self.integer(value, min, max),
-            Kind::Ratio => self.ratio(value).map(|ratio| (Value::Double(ratio), None)),
+            Kind::Ratio => self.fraction(value, 1.0).map(|ratio| (Value::Double(ratio), None)),
+            Kind::Seconds => {
+                self.fraction(value, SECONDS_MAX).map(|seconds| (Value::Double(seconds), None))
+            }
             Kind::OneOf(names) => self.one_of(value, names).map(|name| (name, None)),
             Kind::NameOf(names) => match value {
                 Value::Text(_) => self.one_of(value, names).map(|name| (name, None)),
@@ -107,15 +120,16 @@ impl Variable {
         Ok((Value::Int(taken), warning))
     }
 
-    fn ratio(&self, value: &Value) -> Result<f64> {
-        let ratio = match value {
+    /// A number from 0 to this one.
+    fn fraction(&self, value: &Value, max: f64) -> Result<f64> {
+        let number = match value {
             Value::Int(number) => *number as f64,
             Value::UInt(number) => *number as f64,
             Value::Double(number) => *number,
             Value::Text(text) => text.trim().parse().map_err(|_| self.refuse(value))?,
             Value::Null => return Err(self.refuse(value)),
         };
-        if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(self.refuse(value)) }
+        if (0.0..=max).contains(&number) { Ok(number) } else { Err(self.refuse(value)) }
     }
 
     /// One of the names, or its index.
