@@ -364,6 +364,17 @@ codes! {
     AccountBlocked = 3955 "HY000" 403;
     /// A column that a CHECK names is dropped or renamed.
     ColumnOfCheck = 3959 "HY000" 400;
+    UnknownEngine = 1286 "42000" 400;
+    /// An initialization vector of AES of fewer bytes than a block.
+    ShortVector = 1882 "HY000" 400;
+    /// SIGNAL of what is no SQLSTATE of a condition.
+    BadSqlstate = 1407 "42000" 400;
+    /// SIGNAL of a condition that says that nothing was found.
+    SignalledNotFound = 1643 "02000" 404;
+    /// SIGNAL of an error.
+    Signalled = 1644 "45000" 400;
+    /// GET DIAGNOSTICS of a condition that there is not.
+    NoSuchCondition = 1758 "35000" 400;
     /// Options of a sequence that do not go together.
     SequenceInvalid = 4082 "HY000" 400;
     /// A sequence has no further value.

@@ -59,6 +59,42 @@ fn a_database_keeps_its_collation_through_crashes() {
 }
 
 #[test]
+fn a_table_that_was_converted_and_an_account_that_was_renamed_stay_so_through_crashes() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(10))",
+        "INSERT INTO d.t VALUES (1, 'x')",
+        "CREATE INDEX of_b ON d.t (b)",
+        "FLUSH TABLES d.t",
+        "INSERT INTO d.t VALUES (2, 'X')",
+        "ALTER TABLE d.t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "CREATE USER old IDENTIFIED BY 'secret'",
+        "GRANT SELECT ON d.* TO old",
+        "RENAME USER old TO new",
+    ] {
+        client.query(sql).unwrap();
+    }
+    for _ in 0..2 {
+        server.kill();
+        server = setup.start().unwrap();
+        client = Client::connect(server.mysql_port).unwrap();
+        let found = client.query("SELECT a FROM d.t WHERE b = 'x'").unwrap();
+        assert_eq!(found, [["1"]], "by bytes, and by an index from before");
+        let table = client.query("SHOW TABLE STATUS FROM d LIKE 't'").unwrap();
+        assert_eq!(table[0][14], "utf8mb4_bin");
+        let grants = client.query("SHOW GRANTS FOR new").unwrap();
+        assert!(grants.iter().any(|row| row[0].contains("GRANT SELECT ON `d`.*")), "{grants:?}");
+        assert!(client.query("SHOW GRANTS FOR old").is_err());
+    }
+    server.kill();
+    setup.check_files().unwrap();
+}
+
+#[test]
 fn a_collation_that_is_not_known_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());

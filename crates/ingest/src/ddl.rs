@@ -298,6 +298,19 @@ impl Ddl {
         self.settler.define_tables(std::slice::from_ref(&state), event, room).await
     }
 
+    /// Gives a table the collation of columns that are added without one.
+    ///
+    /// # Errors
+    /// 1146 if the table does not exist, and those of the log.
+    pub async fn set_collation(&self, id: TableId, collation: Collation) -> Result<()> {
+        let room = self.room_of_definition().await?;
+        let state = self.states_of(&[id])?.remove(0);
+        let _one = state.altering.lock().await;
+        self.settler.events_settled(&state).await;
+        let event = MetaEvent::Define { table: id, change: Definition::Collation(collation) };
+        self.settler.define_tables(std::slice::from_ref(&state), event, room).await
+    }
+
     /// Makes and drops the partitions of a table with properties `dynamic_partition.*` that the
     /// clock says. Where that fails it is tried again later.
     pub(crate) async fn follow_clock(&self, id: TableId) {

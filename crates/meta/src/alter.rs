@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, Result, TableId, bail, err};
 use freshet_schema::{
-    Aggregate, COLUMNS_MAX, Column, DefaultValue, Distribution, KeyModel, Table, TableSchema,
+    Aggregate, COLUMNS_MAX, Collation, Column, DefaultValue, Distribution, KeyModel, Table,
+    TableSchema,
 };
 
 use crate::catalog::Catalog;
@@ -59,6 +60,8 @@ pub enum SchemaChange {
         name: String,
         comment: String,
     },
+    /// CONVERT TO CHARACTER SET: texts compare by this collation from then on.
+    Convert(Collation),
     /// ORDER BY: all columns in their new order.
     Reorder {
         columns: Vec<String>,
@@ -135,6 +138,9 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
                 check_comment(comment, &format!("column '{name}'"))?;
                 let at = require(&columns, name)?;
                 columns[at].comment.clone_from(comment);
+            }
+            SchemaChange::Convert(collation) => {
+                modify::convert(table, &mut columns, *collation)?;
             }
             SchemaChange::AddCheck(written) => {
                 checks::add(&table.name, written, &columns, &mut checks)?;

@@ -201,6 +201,18 @@ impl User {
         self.roles.iter().any(|granted| granted.role == *role)
     }
 
+    /// The same with another name of a role.
+    pub(crate) fn with_role_renamed(&self, from: &Account, to: &Account) -> Self {
+        let mut user = self.clone();
+        let held = user.roles.iter_mut().map(|granted| &mut granted.role);
+        for role in held.chain(&mut user.default_roles).filter(|role| *role == from) {
+            role.clone_from(to);
+        }
+        user.roles.sort_by(|a, b| a.role.cmp(&b.role));
+        user.default_roles.sort();
+        user
+    }
+
     /// The roles that a login makes active.
     pub fn login_roles(&self, all: bool) -> Vec<Account> {
         let held = self.roles.iter().map(|granted| &granted.role);

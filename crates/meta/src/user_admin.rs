@@ -203,18 +203,7 @@ impl UserAdmin {
         operation: &str,
     ) -> Result<bool> {
         authorize_over(&self.catalog, by, account)?;
-        if *account == Account::root() {
-            bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
-        }
-        if let Some((table, policy)) = policies::of(&self.catalog, account) {
-            bail!(
-                CannotUser,
-                "Operation {operation} failed for {account}: row policy '{}' of table '{}' \
-                 restricts it; DROP ROW POLICY first",
-                policy.name,
-                table.name
-            );
-        }
+        check_unbound(&self.catalog, account, operation)?;
         if self.catalog.user(account).is_none() {
             match if_exists {
                 true => return Ok(false),
@@ -223,6 +212,43 @@ impl UserAdmin {
         }
         self.edit(Edit::Remove(account.clone()));
         Ok(true)
+    }
+
+    /// RENAME USER by `by`: the account, or role, keeps its password, options, privileges and
+    /// roles, and whoever has it as a role keeps it.
+    ///
+    /// # Errors
+    /// 1227 if `by` may not change it; 1396 if it does not exist, is `root`, defines a view or is
+    /// restricted by a row policy, and if the new name exists or is invalid.
+    pub fn rename_user<'a>(
+        &mut self,
+        by: impl Into<Actor<'a>>,
+        from: &Account,
+        to: &Account,
+    ) -> Result<()> {
+        const OPERATION: &str = "RENAME USER";
+        let by = by.into();
+        authorize_over(&self.catalog, by, from)?;
+        check_unbound(&self.catalog, from, OPERATION)?;
+        let Some(user) = self.catalog.user(from) else {
+            bail!(CannotUser, "Operation {OPERATION} failed for {from}");
+        };
+        let user = User { account: to.clone(), ..User::clone(user) };
+        if let Some(view) = self.catalog.views().find(|view| view.definer == *from) {
+            bail!(
+                CannotUser,
+                "Operation {OPERATION} failed for {from}: it defines view '{}'; define that anew \
+                 first",
+                view.name
+            );
+        }
+        self.create(by, user, false, OPERATION)?;
+        let holds = |user: &User| user.holds(from) || user.default_roles.contains(from);
+        let holders = self.catalog.users().map(AsRef::as_ref).filter(|user| holds(user));
+        let holders = holders.map(|user| user.with_role_renamed(from, to)).collect::<Vec<_>>();
+        holders.into_iter().for_each(|user| self.edit(Edit::Put(user)));
+        self.edit(Edit::Remove(from.clone()));
+        Ok(())
     }
 
     /// GRANT, by an account that may.
@@ -305,6 +331,23 @@ impl UserAdmin {
         edit.apply(&mut self.catalog);
         self.edits.push(edit);
     }
+}
+
+/// Checks that an account may go.
+fn check_unbound(catalog: &Catalog, account: &Account, operation: &str) -> Result<()> {
+    if *account == Account::root() {
+        bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
+    }
+    if let Some((table, policy)) = policies::of(catalog, account) {
+        bail!(
+            CannotUser,
+            "Operation {operation} failed for {account}: row policy '{}' of table '{}' restricts \
+             it; DROP ROW POLICY first",
+            policy.name,
+            table.name
+        );
+    }
+    Ok(())
 }
 
 fn check_account(account: &Account, operation: &str) -> Result<()> {

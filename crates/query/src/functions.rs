@@ -1,7 +1,9 @@
 //! MySQL's functions and operators on top of DataFusion.
 
+pub mod amounts;
 pub mod clock;
 pub mod collate;
+pub mod crypt;
 pub mod date;
 pub mod date_format;
 pub mod encode;
@@ -111,6 +113,8 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         net::all(),
         password::all(),
         encode::all(),
+        crypt::all(),
+        amounts::all(),
         one_row::all(),
         whole::all(),
     ]

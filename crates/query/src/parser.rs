@@ -9,7 +9,9 @@ mod constraint;
 mod create;
 mod cursor;
 mod database;
+mod definition;
 mod depth;
+mod diagnostics;
 mod dialect;
 mod explain;
 mod hints;
@@ -25,10 +27,12 @@ mod placement;
 mod policy;
 mod prepare;
 mod roles;
+mod rows;
 mod sequence;
 mod set;
 mod show;
 mod size;
+mod tending;
 mod types;
 mod user_options;
 mod users;
@@ -49,6 +53,7 @@ pub use bin::BinStatement;
 pub use create::CreateTable;
 use cursor::{Cursor, Source, refuse};
 pub use database::DatabaseOptions;
+pub use diagnostics::{DiagnosticsItem, GetDiagnostics, Signal, SignalItem};
 use dialect::MySql;
 pub use explain::ExplainFormat;
 pub use infile::{FieldTarget, LoadData, OnSameKey};
@@ -63,6 +68,7 @@ pub use sequence::SequenceStatement;
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Order, OrderColumn, Show, ShowWhat};
 pub use size::TextSize;
+pub use tending::Tending;
 pub use users::{Authentication, GrantStatement, GrantTarget};
 pub use view::CreateView;
 
@@ -175,6 +181,8 @@ pub enum Statement {
         users: Vec<freshet_meta::Account>,
         if_exists: bool,
     },
+    /// RENAME USER: old and new accounts.
+    RenameUsers(Vec<(freshet_meta::Account, freshet_meta::Account)>),
     Grant(GrantStatement),
     Revoke(GrantStatement),
     Role(Box<RoleStatement>),
@@ -204,12 +212,16 @@ pub enum Statement {
     ReloadTls,
     /// FLUSH TABLES of these tables, or of all if empty.
     FlushTables(Vec<TableName>),
+    /// CHECK, ANALYZE, OPTIMIZE, REPAIR and CHECKSUM TABLE.
+    Tend(Tending, Vec<TableName>),
+    Signal(Signal),
+    GetDiagnostics(GetDiagnostics),
     Do(Select),
     /// A SELECT that assigns user variables.
     Assigning(Select),
     /// A SELECT without FROM that calls functions with side effects, such as SLEEP or GET_LOCK.
     SideEffects(Select),
-    /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
+    /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ...
     Nothing(&'static str),
 }
 
@@ -254,6 +266,8 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
             Some((rest, into)) => (&rest[..], Some(into)),
             None => (piece, None),
         };
+        let selected = rows::tables_selected(read);
+        let read = selected.as_deref().unwrap_or(read);
         let tokens = numbered(unlocked(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)
@@ -352,9 +366,9 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "WITH" => return change::behind_with(cursor).unwrap_or_else(|| query(cursor)),
         "SELECT" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
-        "MERGE" | "CALL" | "HANDLER" | "XA" | "EXPORT" | "BACKUP" | "RESTORE" => {
-            return Err(refuse(&word));
-        }
+        "MERGE" | "CALL" | "HANDLER" | "XA" | "EXPORT" | "BACKUP" | "RESTORE" | "INSTALL"
+        | "UNINSTALL" | "SHUTDOWN" | "RESTART" | "CLONE" | "IMPORT" | "CHANGE" | "STOP"
+        | "RESIGNAL" => return Err(refuse(&word)),
         _ => {}
     }
     cursor.parser.advance_token();
@@ -365,12 +379,13 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "LOAD" => infile::load(cursor).map(|load| Statement::LoadData(Box::new(load))),
         "UPDATE" => change::update(cursor, None),
         "DELETE" => change::delete(cursor, None),
-        "CREATE" => create(cursor),
+        "CREATE" => definition::create(cursor),
         "DROP" if cursor.words("CATALOG RECYCLE BIN") => bin::drop(cursor).map(Statement::Bin),
-        "DROP" => drop(cursor),
+        "DROP" => definition::drop(cursor),
         "TRUNCATE" => partition::truncate(cursor),
-        "ALTER" => alter(cursor),
+        "ALTER" => definition::alter(cursor),
         "RENAME" if cursor.words("SEQUENCE") => sequence::rename(cursor).map(sequence_statement),
+        "RENAME" if cursor.words("USER") => users::rename(cursor).map(Statement::RenameUsers),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "USE" => cursor.name_or_text().map(Statement::Use),
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
@@ -422,134 +437,6 @@ fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
     })
 }
 
-fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
-        return database::create(cursor);
-    }
-    if cursor.one_of(&["TABLE", "EXTERNAL TABLE", "PARTITION TABLE"]).is_some() {
-        let create = create::create_table(cursor, false)?;
-        return Ok(Statement::CreateTable(Box::new(create)));
-    }
-    if cursor.words("TEMPORARY TABLE") {
-        let create = create::create_table(cursor, true)?;
-        return Ok(Statement::CreateTable(Box::new(create)));
-    }
-    if cursor.words("USER") {
-        let if_not_exists = cursor.words("IF NOT EXISTS");
-        let (users, tls, options) = users::identified_accounts(cursor)?;
-        if cursor.words("DEFAULT ROLE") {
-            return Err(refuse("DEFAULT ROLE in CREATE USER"));
-        }
-        return Ok(Statement::CreateUser { users, tls, options, if_not_exists });
-    }
-    if cursor.words("ROLE") {
-        return roles::create(cursor).map(role_statement);
-    }
-    if cursor.words("ROW POLICY") {
-        return policy::create(cursor).map(|policy| Statement::Policy(Box::new(policy)));
-    }
-    if let Some(create) = sequence::create(cursor)? {
-        return Ok(sequence_statement(create));
-    }
-    if let Some((table, key)) = index::create_index(cursor)? {
-        return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
-    }
-    if let Some(view) = view::create_view(cursor)? {
-        return Ok(Statement::CreateView(Box::new(view)));
-    }
-    let known = [
-        "PROCEDURE",
-        "FUNCTION",
-        "TRIGGER",
-        "EVENT",
-        "MATERIALIZED VIEW",
-        "CATALOG",
-        "RESOURCE",
-        "ROUTINE",
-    ];
-    match cursor.one_of(&known) {
-        Some(what) => Err(refuse(&format!("CREATE {what}"))),
-        None => Err(cursor.error()),
-    }
-}
-
-fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
-        return database::drop(cursor);
-    }
-    if cursor.words("PREPARE") {
-        return cursor.name().map(Statement::Deallocate);
-    }
-    let temporary = cursor.words("TEMPORARY");
-    if cursor.words("TABLE") || cursor.words("TABLES") {
-        let if_exists = cursor.words("IF EXISTS");
-        let tables = cursor.list(Cursor::table)?;
-        let force = cursor.one_of(&["FORCE", "RESTRICT", "CASCADE"]) == Some("FORCE");
-        return Ok(Statement::DropTable { tables, if_exists, temporary, force });
-    }
-    if cursor.words("USER") {
-        let if_exists = cursor.words("IF EXISTS");
-        let users = cursor.list(users::account)?;
-        return Ok(Statement::DropUser { users, if_exists });
-    }
-    if cursor.words("ROLE") {
-        return roles::drop(cursor).map(role_statement);
-    }
-    if cursor.words("ROW POLICY") {
-        return policy::drop(cursor).map(|policy| Statement::Policy(Box::new(policy)));
-    }
-    if cursor.words("SEQUENCE") {
-        return sequence::drop(cursor).map(sequence_statement);
-    }
-    if cursor.words("VIEW") {
-        let (views, if_exists) = view::drop_views(cursor)?;
-        return Ok(Statement::DropViews { views, if_exists });
-    }
-    if cursor.words("INDEX") {
-        let (table, key) = index::drop_index(cursor)?;
-        return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
-    }
-    match cursor.one_of(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"]) {
-        Some(what) => Err(refuse(&format!("DROP {what}"))),
-        None => Err(cursor.error()),
-    }
-}
-
-fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    if cursor.words("TABLE") {
-        let (table, action) = alter::alter_table(cursor)?;
-        return Ok(Statement::AlterTable(table, action));
-    }
-    if cursor.words("USER") {
-        cursor.words("IF EXISTS");
-        let (users, tls, options) = users::identified_accounts(cursor)?;
-        if cursor.words("DEFAULT ROLE") {
-            let accounts = users.into_iter().map(|(account, _)| account).collect();
-            let roles = roles::default_roles(cursor)?;
-            return Ok(role_statement(RoleStatement::SetDefault { roles, accounts }));
-        }
-        return Ok(Statement::AlterUser { users, tls, options });
-    }
-    if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
-        return database::alter(cursor);
-    }
-    if cursor.words("SEQUENCE") {
-        return sequence::alter(cursor).map(sequence_statement);
-    }
-    if cursor.words("INSTANCE RELOAD TLS") {
-        if cursor.words("FOR CHANNEL") && cursor.name()? != "mysql_main" {
-            return Err(refuse("ALTER INSTANCE RELOAD TLS of that channel"));
-        }
-        // Where the files are unfit the keys stay what they were.
-        cursor.words("NO ROLLBACK ON ERROR");
-        return Ok(Statement::ReloadTls);
-    }
-    match cursor.one_of(&["VIEW", "EVENT", "PROCEDURE", "SYSTEM"]) {
-        Some(what) => Err(refuse(&format!("ALTER {what}"))),
-        None => Err(cursor.error()),
-    }
-}
-
 /// Transaction statements, and statements without effect.
 fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
     match word {
@@ -587,8 +474,15 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         }
         "FLUSH" => admin::flush(cursor),
         "DO" => cursor.list(Cursor::expr).map(|exprs| Statement::Do(Select::of(exprs))),
-        "UNLOCK" | "LOCK" | "ANALYZE" | "OPTIMIZE" | "CHECK" | "RESET" | "PURGE" | "SWITCH"
-        | "SYNC" | "HELP" => {
+        "ANALYZE" | "OPTIMIZE" | "CHECK" | "REPAIR" | "CHECKSUM" => tending::tend(cursor, word),
+        "SIGNAL" => diagnostics::signal(cursor).map(Statement::Signal),
+        "GET" => diagnostics::get(cursor).map(Statement::GetDiagnostics),
+        "HELP" => {
+            cursor.text()?;
+            let show = show::shown(cursor, ShowWhat::Plain("HELP"))?;
+            Ok(Statement::Show(Box::new(show)))
+        }
+        "UNLOCK" | "LOCK" | "RESET" | "PURGE" | "SWITCH" | "SYNC" => {
             cursor.skip();
             Ok(Statement::Nothing("accepted without effect"))
         }

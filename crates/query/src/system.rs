@@ -6,6 +6,7 @@ mod columns;
 mod fixed;
 mod performance;
 mod roles;
+mod shape;
 mod usage;
 
 use std::collections::HashMap;
@@ -151,10 +152,10 @@ impl Tables for SystemTables<'_> {
             false => err!(NoSuchTable, "Table '{database}.{name}' doesn't exist"),
         })?;
         let rows = match table.rows {
-            columns::Rows::None => Vec::new(),
-            columns::Rows::Fixed(rows) => rows(),
-            columns::Rows::Catalog(rows) => rows(self),
-            columns::Rows::Server(which) => self.source.rows(which)?,
+            shape::Rows::None => Vec::new(),
+            shape::Rows::Fixed(rows) => rows(),
+            shape::Rows::Catalog(rows) => rows(self),
+            shape::Rows::Server(which) => self.source.rows(which)?,
         };
         let batch = batch(table, &rows, self.zone);
         let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;
@@ -162,7 +163,7 @@ impl Tables for SystemTables<'_> {
     }
 }
 
-fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> RecordBatch {
+fn batch(table: &shape::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> RecordBatch {
     assert!(
         rows.iter().all(|row| row.len() == table.columns.len()),
         "rows of {} have a cell for each column",
@@ -173,18 +174,18 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
     for (at, (name, kind)) in table.columns.iter().enumerate() {
         let cells = rows.iter().map(|row| &row[at]);
         let (ty, array): (_, ArrayRef) = match kind {
-            columns::Kind::Text => (
+            shape::Kind::Text => (
                 ColumnType::VarChar { len: 512 },
                 Arc::new(cells.map(text).collect::<StringViewArray>()),
             ),
-            columns::Kind::Int => {
+            shape::Kind::Int => {
                 let values = cells.map(|cell| match cell {
                     Cell::Int(value) => Some(*value),
                     _ => None,
                 });
                 (ColumnType::BigInt { unsigned: false }, Arc::new(values.collect::<Int64Array>()))
             }
-            columns::Kind::Time => {
+            shape::Kind::Time => {
                 let values = cells.map(|cell| match cell {
                     Cell::Time(micros) => Some(zone.to_local(*micros)),
                     _ => None,
@@ -202,7 +203,7 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
             labels: Vec::new(),
         };
         let mut metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
-        if *kind == columns::Kind::Text && table.database == SYSTEM && !is_by_bytes(name) {
+        if *kind == shape::Kind::Text && table.database == SYSTEM && !is_by_bytes(name) {
             let derived = Derived::column(Collation::Utf8mb4GeneralCi);
             metadata.insert(Derived::KEY.to_owned(), derived.encode());
         }

@@ -87,6 +87,20 @@ pub struct Condition {
     pub errno: u16,
     /// The message text.
     pub message: String,
+    /// Its SQLSTATE, where SIGNAL has said it.
+    pub state: Option<String>,
+}
+
+impl Condition {
+    /// Its SQLSTATE.
+    pub fn state(&self) -> &str {
+        let known = || ErrorCode::ALL.iter().find(|code| code.errno() == self.errno);
+        let of_level = || if self.level == "Error" { "HY000" } else { "01000" };
+        match &self.state {
+            Some(state) => state,
+            None => known().map_or_else(of_level, |code| code.sqlstate()),
+        }
+    }
 }
 
 /// The diagnostics area: conditions of the last statement.
@@ -102,6 +116,8 @@ pub struct Diagnostics {
     pub before: Counts,
     /// Which ones are kept, as variables of the session say it.
     pub keeps: Keeps,
+    /// The number and SQLSTATE that SIGNAL gave to the error of the statement.
+    signalled: Option<(u16, String)>,
 }
 
 /// How many conditions a statement had.
@@ -119,6 +135,24 @@ impl Diagnostics {
         self.before = Counts { warnings: self.count, errors };
         self.conditions.clear();
         self.count = 0;
+        self.signalled = None;
+    }
+
+    /// The error by which the statement is about to fail has this number and SQLSTATE.
+    pub fn signal(&mut self, errno: u16, state: String) {
+        self.signalled = Some((errno, state));
+    }
+
+    /// The number and SQLSTATE of an error of SIGNAL.
+    pub fn signalled(&self) -> Option<(u16, &str)> {
+        self.signalled.as_ref().map(|(errno, state)| (*errno, state.as_str()))
+    }
+
+    /// The condition that was added last has this SQLSTATE.
+    pub fn name_last(&mut self, state: String) {
+        if let Some(last) = self.conditions.last_mut() {
+            last.state = Some(state);
+        }
     }
 
     /// Adds a condition.
@@ -132,7 +166,7 @@ impl Diagnostics {
             message.shrink_to_fit();
         }
         if self.conditions.len() < self.keeps.count_max {
-            self.conditions.push(Condition { level, errno, message });
+            self.conditions.push(Condition { level, errno, message, state: None });
         }
     }
 
@@ -523,10 +557,15 @@ impl Session {
         if error.code() == ErrorCode::Deadlock {
             self.transactions.roll_back();
         }
-        let errno = error.code().errno();
+        let signalled = self.diagnostics.signalled.take();
+        let errno = signalled.as_ref().map_or(error.code().errno(), |(errno, _)| *errno);
         self.row_count = -1;
         self.diagnostics.clear();
         self.diagnostics.push("Error", errno, error.message().to_owned());
+        if let Some((_, state)) = &signalled {
+            self.diagnostics.name_last(state.clone());
+        }
+        self.diagnostics.signalled = signalled;
         self.shared.metrics().errors.with_label_values(&[&errno.to_string()]).inc();
     }
 }

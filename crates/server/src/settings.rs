@@ -164,10 +164,7 @@ impl Settings {
                 false => OnLoss::Ignore,
             },
         };
-        let ratio = match get("insert_max_filter_ratio") {
-            Value::Double(ratio) => *ratio,
-            _ => number("insert_max_filter_ratio") as f64,
-        };
+        let ratio = ratio_of(get("insert_max_filter_ratio"));
         Self {
             version,
             autocommit: on("autocommit"),
@@ -201,10 +198,7 @@ impl Settings {
             idle_transaction_timeout: seconds("idle_transaction_timeout"),
             select_limit: number("sql_select_limit"),
             tracks_schema: on("session_track_schema"),
-            keeps: Keeps {
-                count_max: usize::try_from(number("max_error_count")).unwrap_or(0),
-                notes: on("sql_notes"),
-            },
+            keeps: keeps(number),
             audits_prepared: on("enable_prepared_stmt_audit_log"),
         }
     }
@@ -241,6 +235,19 @@ impl Settings {
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
     }
+}
+
+fn ratio_of(value: &Value) -> f64 {
+    match value {
+        Value::Double(ratio) => *ratio,
+        Value::Int(ratio) => *ratio as f64,
+        _ => 0.0,
+    }
+}
+
+fn keeps(number: impl Fn(&str) -> u64) -> Keeps {
+    let count_max = usize::try_from(number("max_error_count")).unwrap_or(0);
+    Keeps { count_max, notes: number("sql_notes") != 0 }
 }
 
 fn freshness(name: &str) -> Freshness {

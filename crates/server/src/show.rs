@@ -5,7 +5,7 @@ mod bin;
 mod catalog;
 pub mod config;
 mod dynamic;
-mod listing;
+pub mod listing;
 mod loads;
 mod nodes;
 mod order;
@@ -71,8 +71,14 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
         let skipped = listing.rows.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
         listing.rows = skipped.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
     }
+    Ok(answer_rows(listing))
+}
+
+/// The answer that has these rows.
+pub fn answer_rows(listing: Listing) -> Reply {
+    let names = listing.columns.iter().map(|column| &*column.name).collect::<Vec<_>>();
     let batch = with_integers(text_batch(&names, &listing.rows), &listing.columns);
-    Ok(Reply::Table(listing.columns, batch))
+    Reply::Table(listing.columns, batch)
 }
 
 /// The same rows, with integer columns converted from text.
@@ -136,6 +142,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::LastInsert => Ok(loads::last_insert(session)),
         ShowWhat::AlterTableColumn { database } => alters::jobs(session, database.as_deref()),
         ShowWhat::Data(table) => nodes::data(session, table.as_ref()),
+        ShowWhat::Engine(name) => server::engine(session, name),
         ShowWhat::Proc(path) => nodes::proc(session, path),
         ShowWhat::Config => config::listing(session),
         ShowWhat::Plain("SEQUENCES") => sequences::sequences(session),

@@ -11,29 +11,31 @@ pub mod cells;
 mod change;
 mod changed;
 mod ddl;
+mod diagnostics;
 mod duplicate;
 mod explain;
 mod insert;
 mod load;
 mod lock;
 mod named;
+mod opening;
 mod outfile;
 mod query;
 mod roles;
 mod sequence;
 mod set;
 mod several;
+mod tending;
 mod transact;
 mod unkeyed;
 mod users;
 mod views;
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_query::evaluation::Memory;
-use freshet_query::parser::{Into, Parsed, ShowWhat, Statement, TextSize, parse};
+use freshet_query::parser::{Into, Parsed, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, Rows};
@@ -46,7 +48,7 @@ use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
 use crate::mysql::socket::put_error;
 use crate::reply::{Reply, bounded};
-use crate::session::{Hinted, Session};
+use crate::session::Session;
 use crate::settings::StatementDeadline;
 use crate::show;
 use crate::watched::Watched;
@@ -182,7 +184,10 @@ fn failed(session: &mut Session, output: &mut Output, error: &Error) {
     // Rows in the buffer belong to the failed statement and are discarded.
     session.buffer.rest();
     session.failed(error);
-    put_error(&mut output.writer, error);
+    match session.diagnostics.signalled() {
+        Some((errno, state)) => output.writer.err(errno, state, error.message()),
+        None => put_error(&mut output.writer, error),
+    }
 }
 
 /// Runs the statements of a text in order, up to the first that fails.
@@ -298,10 +303,10 @@ async fn one(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
-    if let Err(error) = begin(session, statement) {
+    if let Err(error) = opening::begin(session, statement) {
         return Ok(Err(error));
     }
-    let began = began(session, &statement.statement);
+    let began = opening::began(session, &statement.statement);
     let replied = match &statement.statement {
         Statement::LoadData(load) => Box::pin(load::load_data(session, load, output)).await?,
         _ => Box::pin(reply(session, statement, parameters)).await,
@@ -311,83 +316,10 @@ async fn one(
         Err(error) => Ok(Err(error)),
     };
     if matches!(answered, Ok(Ok(()))) {
-        observe(session, began);
+        opening::observe(session, began);
     }
     session.end_hint();
     answered
-}
-
-/// Makes the session ready for a statement: its warnings, its hint, its deadline. The one place
-/// where it is refused for what the options of the account say; loads that are answered without a
-/// tree count themselves.
-///
-/// # Errors
-/// 1820 and 1226.
-fn begin(session: &mut Session, statement: &Parsed) -> Result<()> {
-    session.diagnostics.shown = matches!(&statement.statement, Statement::Show(show)
-        if matches!(show.what, ShowWhat::Warnings { .. }));
-    if !session.diagnostics.shown {
-        session.diagnostics.clear();
-    }
-    session.check_statement(&statement.statement)?;
-    if !session.diagnostics.shown {
-        begin_hint(session, statement);
-    }
-    session.info.clear();
-    session.statement_deadline = StatementDeadline::of(
-        &statement.statement,
-        &session.settings,
-        &**session.shared.engine.clock(),
-    );
-    count(session, &statement.statement);
-    Ok(())
-}
-
-/// Heeds the hint of a statement until `end_hint`. Of SET and of what begins and ends transactions
-/// it sets no variables: what they set themselves would be set back with them.
-fn begin_hint(session: &mut Session, statement: &Parsed) {
-    let Some(hint) = &statement.hint else { return };
-    let hint = Hinted::new(hint);
-    session.tell_hint(&hint);
-    match statement.statement {
-        Statement::Set(_) | Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {}
-        _ => session.begin_hint(&hint),
-    }
-}
-
-/// The start time of a query for its latency metric; `None` for other statements.
-fn began(session: &Session, statement: &Statement) -> Option<Duration> {
-    let is_query = matches!(statement, Statement::Query(_));
-    is_query.then(|| session.shared.engine.clock().now())
-}
-
-/// Observes the time of a query from planning to its last row.
-fn observe(session: &Session, began: Option<Duration>) {
-    let Some(began) = began else { return };
-    let took = session.shared.engine.clock().now().saturating_sub(began);
-    session.shared.metrics().query_seconds.observe(took.as_secs_f64());
-}
-
-fn count(session: &Session, statement: &Statement) {
-    let kind = match statement {
-        Statement::Query(_)
-        | Statement::SelectInto { .. }
-        | Statement::Assigning(_)
-        | Statement::SideEffects(_)
-        | Statement::Explain { .. } => "query",
-        Statement::Insert(_) | Statement::LoadData(_) => "insert",
-        Statement::Change(_) | Statement::ChangeSeveral(_) => "change",
-        Statement::Show(_) | Statement::Describe(..) => "show",
-        Statement::Set(_) | Statement::Use(_) => "set",
-        Statement::Begin { .. }
-        | Statement::Commit
-        | Statement::Rollback
-        | Statement::Savepoint(_)
-        | Statement::RollbackTo(_)
-        | Statement::ReleaseSavepoint(_) => "transaction",
-        _ => "other",
-    };
-    session.shared.metrics().statements.with_label_values(&[kind]).inc();
 }
 
 /// Writes the result of a statement.
@@ -510,9 +442,7 @@ async fn reply(
             session.wait_durable().await;
             show::show(session, shown).await
         }
-        Statement::Describe(table, column) => {
-            show::describe(session, table, column.as_deref()).await
-        }
+        Statement::Describe(table, of) => show::describe(session, table, of.as_deref()).await,
         Statement::Use(name) => session.move_to_database(name).map(|()| Reply::done()),
         Statement::Begin { .. }
         | Statement::Commit
@@ -528,12 +458,16 @@ async fn reply(
             act::select(session, query, &parsed.items, parameters).await
         }
         Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
+        Statement::Tend(tending, tables) => tending::tend(session, *tending, tables).await,
+        Statement::Signal(signal) => diagnostics::signal(session, signal).await,
+        Statement::GetDiagnostics(wanted) => diagnostics::get(session, wanted).await,
         Statement::Nothing(_) => Ok(Reply::done()),
         Statement::Prepare { name, from } => named::prepare(session, name, from).await,
         Statement::Deallocate(name) => named::deallocate(session, name),
         Statement::CreateUser { .. }
         | Statement::AlterUser { .. }
         | Statement::DropUser { .. }
+        | Statement::RenameUsers(_)
         | Statement::Grant(_)
         | Statement::Revoke(_) => {
             commit_first(session).await?;

@@ -5,7 +5,7 @@
 
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::{
-    Column, ColumnType, DeclaredKey, DefaultValue, Distribution, Table, holds_all_of,
+    Collation, Column, ColumnType, DeclaredKey, DefaultValue, Distribution, Table, holds_all_of,
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
@@ -77,6 +77,31 @@ pub(super) fn modify(
     };
     columns.insert(to, new);
     check_key_first(table, columns)
+}
+
+/// CONVERT TO CHARACTER SET: gives all columns of texts a collation.
+pub(super) fn convert(table: &Table, columns: &mut [Column], to: Collation) -> Result<()> {
+    let is_text = |column: &&mut Column| column.ty.is_text() && column.ty != ColumnType::Json;
+    for column in columns.iter_mut().filter(is_text) {
+        let from = column.collation;
+        if from == to || from.is_by_bytes() && to.is_by_bytes() {
+            column.collation = to;
+            continue;
+        }
+        if is_key_column(table, column.id) || column.aggregate.is_some() {
+            bail!(
+                NotSupported,
+                "Can not convert column '{}' from {} to {}: rows are sorted, found or aggregated \
+                 by how it compares; {OTHER_WAY}",
+                column.name,
+                from.name(),
+                to.name()
+            );
+        }
+        labels::check_distinct(column, to)?;
+        column.collation = to;
+    }
+    Ok(())
 }
 
 /// ALTER COLUMN: gives a column another default, or none.

@@ -30,13 +30,8 @@ pub(super) fn check(written: &ColumnSpec, collation: Collation) -> Result<()> {
             labels.len()
         );
     }
-    let mut known = HashSet::new();
+    distinct(name, word, labels, collation)?;
     for label in labels {
-        let mut bytes = Vec::new();
-        weights::put(collation, label, &mut bytes);
-        if !known.insert(bytes) {
-            bail!(DuplicateLabel, "Column '{name}' has duplicated value '{label}' in {word}");
-        }
         if label.chars().count() > LABEL_CHARS_MAX {
             bail!(
                 TooLongColumn,
@@ -48,6 +43,24 @@ pub(super) fn check(written: &ColumnSpec, collation: Collation) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn distinct(name: &str, word: &str, labels: &[String], collation: Collation) -> Result<()> {
+    let mut known = HashSet::new();
+    for label in labels {
+        let mut bytes = Vec::new();
+        weights::put(collation, label, &mut bytes);
+        if !known.insert(bytes) {
+            bail!(DuplicateLabel, "Column '{name}' has duplicated value '{label}' in {word}");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a collation by which two texts of a column are the same.
+pub(crate) fn check_distinct(column: &Column, collation: Collation) -> Result<()> {
+    let word = if matches!(column.ty, ColumnType::Set { .. }) { "SET" } else { "ENUM" };
+    distinct(&column.name, word, &column.labels, collation)
 }
 
 /// Refuses another list than one that has more at its end: values that are there keep their

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
-use freshet_schema::{Properties, Sequence, Table, TableSchema};
+use freshet_schema::{Collation, Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
 use super::partition::{PartitionsForm, from_partitions_form, partitions_form};
@@ -106,6 +106,8 @@ pub enum ChangeForm {
     Policies(PoliciesForm),
     #[prost(string, tag = "12")]
     Comment(String),
+    #[prost(uint32, tag = "13")]
+    Collation(u32),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -250,6 +252,7 @@ impl OnDisk for Definition {
             Self::Recovered(name) => ChangeForm::Recovered(name.clone()),
             Self::Properties(properties) => ChangeForm::Properties(properties.form()),
             Self::Comment(comment) => ChangeForm::Comment(comment.clone()),
+            Self::Collation(collation) => ChangeForm::Collation(collation.form()),
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
             Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
@@ -271,6 +274,7 @@ impl OnDisk for Definition {
             ChangeForm::Recovered(name) => Ok(Self::Recovered(name)),
             ChangeForm::Properties(form) => Properties::from_form(form).map(Self::Properties),
             ChangeForm::Comment(comment) => Ok(Self::Comment(comment)),
+            ChangeForm::Collation(form) => Collation::from_form(form).map(Self::Collation),
             ChangeForm::Schema(form) => {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
             }

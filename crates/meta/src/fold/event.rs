@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
-use freshet_schema::{DeclaredKey, Partition, Properties, RowPolicy, Sequence, Table, TableSchema};
+use freshet_schema::{
+    Collation, DeclaredKey, Partition, Properties, RowPolicy, Sequence, Table, TableSchema,
+};
 
 use crate::ids::IdEnds;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
@@ -77,6 +79,8 @@ pub enum Definition {
     Properties(Properties),
     /// Has this comment from then on.
     Comment(String),
+    /// ALTER .. DEFAULT CHARACTER SET: that of columns which are added without one.
+    Collation(Collation),
     /// ALTER of columns: the next schema version.
     Schema(Arc<TableSchema>),
     /// ALTER SEQUENCE.

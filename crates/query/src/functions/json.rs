@@ -293,6 +293,16 @@ fn overlaps(left: &Value, right: &Value) -> Result<bool> {
     })
 }
 
+/// `value MEMBER OF(document)`: whether it is an item of an array, or a document that is none.
+fn member_of(row: &Row<'_>) -> Result<Option<Out>> {
+    let (wanted, document) = (value(row, 0)?, document(row, 1)?);
+    let found = match &document {
+        Value::Array(items) => items.iter().any(|item| same(item, &wanted)),
+        scalar => same(scalar, &wanted),
+    };
+    Ok(Some(Out::Int(found.into())))
+}
+
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -337,6 +347,16 @@ fn asking() -> Vec<RowFunction> {
         ask("json_overlaps", (2, 2), Kind::Int, |row| {
             let found = overlaps(&document(row, 0)?, &document(row, 1)?)?;
             Ok(Some(Out::Int(found.into())))
+        }),
+        ask("mysql_member_of", (2, 2), Kind::Int, member_of),
+        // A document is stored as its text, of which no part is free.
+        RowFunction::fallible("json_storage_size", T, (1, 1), Kind::Int, |row| {
+            document(row, 0)?;
+            Ok(int(row.text(0).len()))
+        }),
+        RowFunction::fallible("json_storage_free", T, (1, 1), Kind::Int, |row| {
+            document(row, 0)?;
+            Ok(int(0))
         }),
         ask("json_search", (3, MANY), Kind::Json, json_search::search).sees_null(),
         ask("mysql_json_item", (1, 1), Kind::Text, |row| Ok(json(row, &value(row, 0)?)))

@@ -81,6 +81,8 @@ const NUMBERS: &[Callable] = &[
     ("exp", 1, 1),
     ("floor", 1, 1),
     ("format", 2, 3),
+    ("format_bytes", 1, 1),
+    ("format_pico_time", 1, 1),
     ("ln", 1, 1),
     ("log", 1, 2),
     ("log10", 1, 1),
@@ -101,6 +103,8 @@ const NUMBERS: &[Callable] = &[
 ];
 
 const TEXT: &[Callable] = &[
+    ("aes_decrypt", 2, 3),
+    ("aes_encrypt", 2, 3),
     ("ascii", 1, 1),
     ("bit_length", 1, 1),
     ("char", 1, MANY),
@@ -247,6 +251,8 @@ const JSON: &[Callable] = &[
     ("json_replace", 3, MANY),
     ("json_search", 3, MANY),
     ("json_set", 3, MANY),
+    ("json_storage_free", 1, 1),
+    ("json_storage_size", 1, 1),
     ("json_type", 1, 1),
     ("json_unquote", 1, 1),
     ("json_valid", 1, 1),
@@ -255,6 +261,7 @@ const JSON: &[Callable] = &[
 ];
 
 const ADDRESSES: &[Callable] = &[
+    ("bin_to_uuid", 1, 2),
     ("inet6_aton", 1, 1),
     ("inet6_ntoa", 1, 1),
     ("inet_aton", 1, 1),
@@ -266,9 +273,11 @@ const ADDRESSES: &[Callable] = &[
     ("is_uuid", 1, 1),
     ("uuid", 0, 0),
     ("uuid_short", 0, 0),
+    ("uuid_to_bin", 1, 2),
 ];
 
 const SESSION: &[Callable] = &[
+    ("benchmark", 2, 2),
     ("charset", 1, 1),
     ("coercibility", 1, 1),
     ("collation", 1, 1),
@@ -281,6 +290,8 @@ const SESSION: &[Callable] = &[
     ("is_free_lock", 1, 1),
     ("is_used_lock", 1, 1),
     ("last_insert_id", 0, 1),
+    ("name_const", 2, 2),
+    ("ps_current_thread_id", 0, 0),
     ("release_all_locks", 0, 0),
     ("release_lock", 1, 1),
     ("row_count", 0, 0),

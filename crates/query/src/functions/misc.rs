@@ -4,10 +4,13 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF, cast};
 
+use freshet_base::err;
+
 use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::typed::TypeDependent;
 use super::types::{converted, is_decimal};
 use crate::convert::{is_binary, is_text};
+use crate::error::external;
 
 /// MySQL's aliases of functions.
 pub const ALIASES: &[(&str, &str)] = &[
@@ -32,9 +35,7 @@ fn uuid(_: &Row<'_>) -> Option<Out> {
     let bits: u128 = rand::random();
     // Version 4, variant 1.
     let bits = bits & !(0xf000 << 64) & !(0xc000 << 48) | 0x4000 << 64 | 0x8000 << 48;
-    let hex = format!("{bits:032x}");
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    Some(Out::Text(parts.join("-")))
+    Some(Out::Text(dashed(&format!("{bits:032x}"))))
 }
 
 /// Whether text is a UUID: 32 hexadecimal digits, with dashes at their positions or without dashes.
@@ -45,6 +46,48 @@ fn is_uuid(text: &str) -> bool {
     digits == 32
         && text.len() == digits + dashes.len()
         && (dashes.is_empty() || dashes == [8, 13, 18, 23])
+}
+
+/// The bytes of a UUID; with `swaps` its parts that change slowly come first, so that those of
+/// version 1 are in the order of time.
+fn uuid_to_bin(row: &Row<'_>) -> Result<Option<Out>> {
+    let text = row.text(0);
+    let digits = text.chars().filter(char::is_ascii_hexdigit).collect::<String>();
+    let Some(bits) = Some(digits).filter(|_| is_uuid(text)) else {
+        return Err(external(err!(
+            WrongArgument,
+            "Incorrect string value: '{text}' for function uuid_to_bin"
+        )));
+    };
+    let bits = u128::from_str_radix(&bits, 16).expect("32 hexadecimal digits");
+    let bytes = bits.to_be_bytes();
+    Ok(Some(Out::Bytes(match row.int_or(1, 0) {
+        0 => bytes.to_vec(),
+        _ => [&bytes[6..8], &bytes[4..6], &bytes[..4], &bytes[8..]].concat(),
+    })))
+}
+
+/// The text of a UUID of 16 bytes, which may have been swapped by UUID_TO_BIN.
+fn bin_to_uuid(row: &Row<'_>) -> Result<Option<Out>> {
+    let bytes = row.bytes(0);
+    if bytes.len() != 16 {
+        let shown = String::from_utf8_lossy(bytes);
+        return Err(external(err!(
+            WrongArgument,
+            "Incorrect string value: '{shown}' for function bin_to_uuid"
+        )));
+    }
+    let bytes = match row.int_or(1, 0) {
+        0 => bytes.to_vec(),
+        _ => [&bytes[4..8], &bytes[2..4], &bytes[..2], &bytes[8..]].concat(),
+    };
+    let hex = bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    Ok(Some(Out::Text(dashed(&hex))))
+}
+
+/// 32 hexadecimal digits with dashes.
+fn dashed(hex: &str) -> String {
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// `INTERVAL(n, n1, n2, ...)`: how many of the ascending numbers are at most `n`.
@@ -76,6 +119,25 @@ pub fn all() -> Vec<ScalarUDF> {
         RowFunction::new("is_uuid", &[Kind::Text], (1, 1), Kind::Int, |row| {
             Some(Out::Int(is_uuid(row.text(0)).into()))
         }),
+        RowFunction::fallible(
+            "uuid_to_bin",
+            &[Kind::Text, Kind::Int],
+            (1, 2),
+            Kind::Bytes,
+            uuid_to_bin,
+        ),
+        RowFunction::fallible(
+            "bin_to_uuid",
+            &[Kind::Bytes, Kind::Int],
+            (1, 2),
+            Kind::Text,
+            bin_to_uuid,
+        ),
+        // The expression behind the count is computed once, by being an argument.
+        RowFunction::new("mysql_benchmark", &[Kind::Int, Kind::Bytes], (2, 2), Kind::Int, |row| {
+            (!row.null(0) && row.int(0) >= 0).then_some(Out::Int(0))
+        })
+        .sees_null(),
         RowFunction::new("random_bytes", &[Kind::Int], (1, 1), Kind::Bytes, |row| {
             let wanted = usize::try_from(row.int(0)).ok().filter(|n| (1..=1024).contains(n))?;
             Some(Out::Bytes((0..wanted).map(|_| rand::random()).collect()))

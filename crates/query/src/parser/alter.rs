@@ -1,7 +1,7 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{ADD_PRIMARY, ColumnPlace, DROP_PRIMARY, DeclaredKeySpec, KeyChange};
 use freshet_meta::{DefaultSpec, PartitionChange, SchemaChange};
-use freshet_schema::DeclaredKeyKind;
+use freshet_schema::{Collation, DeclaredKeyKind};
 use sqlparser::tokenizer::Token;
 
 use super::constraint;
@@ -9,6 +9,7 @@ use super::create::{column, default, mysql_option};
 use super::cursor::{Cursor, refuse};
 use super::index;
 use super::partition;
+use super::types::default_collation;
 use crate::syntax::TableName;
 
 /// The action of an ALTER TABLE.
@@ -36,16 +37,7 @@ pub enum AlterAction {
 }
 
 /// What is refused by name.
-const REFUSED: [&str; 8] = [
-    "CONVERT",
-    "DEFAULT CHARACTER SET",
-    "CHARACTER SET",
-    "CHARSET",
-    "COLLATE",
-    "DISABLE",
-    "ENABLE",
-    "PARTITION",
-];
+const REFUSED: [&str; 4] = ["CONVERT", "DISABLE", "ENABLE", "PARTITION"];
 
 /// Clauses that an ALTER TABLE has side by side.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -59,6 +51,9 @@ pub struct Clauses {
     pub comment: Option<String>,
     /// AUTO_INCREMENT: the next generated id.
     pub counter: Option<u64>,
+    /// CONVERT TO CHARACTER SET, DEFAULT CHARACTER SET and COLLATE: that of columns which are
+    /// added without one.
+    pub collation: Option<Collation>,
 }
 
 /// Parses the part after ALTER TABLE.
@@ -113,9 +108,6 @@ fn replace(cursor: &mut Cursor<'_>) -> Result<AlterAction> {
 
 /// Parses the part after RENAME: pairs of old and new names.
 pub fn rename_tables(cursor: &mut Cursor<'_>) -> Result<Vec<(TableName, TableName)>> {
-    if cursor.words("USER") {
-        return Err(refuse("RENAME USER"));
-    }
     if !cursor.words("TABLES") {
         cursor.expect_words("TABLE")?;
     }
@@ -191,6 +183,17 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
 
 /// Parses an option of the table, if one is next.
 fn option(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<bool> {
+    let converts = cursor.words("CONVERT TO");
+    let (mut named, mut of_charset) = (None, None);
+    while default_collation(cursor, (&mut named, &mut of_charset))? {}
+    if let Some(collation) = named.or(of_charset) {
+        clauses.collation = Some(collation);
+        clauses.columns.extend(converts.then_some(SchemaChange::Convert(collation)));
+        return Ok(true);
+    }
+    if converts {
+        return Err(cursor.error());
+    }
     if cursor.one_of(&["COMMENT", "MODIFY COMMENT"]).is_some() {
         cursor.token(&Token::Eq);
         clauses.comment = Some(cursor.text()?);

@@ -4,6 +4,7 @@ use freshet_base::{Error, ErrorCode, Result, err};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
+use super::rows;
 use crate::syntax::{Scalar, Select, TableName};
 
 /// Maximum number of characters of a statement quoted by an error.
@@ -246,6 +247,7 @@ impl<'a> Cursor<'a> {
 
     pub fn query(&mut self) -> Result<Select> {
         let parsed = self.parser.parse_query();
+        let parsed = parsed.map(rows::with_named_values);
         parsed.map(Select).map_err(|error| self.refused(&error))
     }
 

@@ -5,7 +5,7 @@ use std::any::TypeId;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName,
-    UnaryOperator,
+    TrimWhereField, UnaryOperator,
 };
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -64,6 +64,25 @@ fn has_arguments(parser: &Parser) -> bool {
     false
 }
 
+/// A call of a function.
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let argument = |arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(argument).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
 /// `CHAR(n, .. USING charset)`, which is `CONVERT(CHAR(n, ..) USING charset)`.
 fn char_using(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let is_call =
@@ -82,29 +101,68 @@ fn char_using(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         Ok((codes, charset))
     });
     let (codes, charset) = parsed.ok()?;
-    let argument = |code| FunctionArg::Unnamed(FunctionArgExpr::Expr(code));
-    let call = Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("char")]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: codes.into_iter().map(argument).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    });
     Some(Ok(Expr::Convert {
         is_try: false,
-        expr: Box::new(call),
+        expr: Box::new(call("char", codes)),
         data_type: None,
         charset: Some(charset),
         target_before_value: false,
         styles: Vec::new(),
     }))
+}
+
+/// Whether a word and the next one are SOUNDS LIKE.
+fn sounds_like(word: &Word, parser: &Parser) -> bool {
+    word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case("SOUNDS")
+        && matches!(&parser.peek_nth_token_ref(1).token,
+            Token::Word(next) if next.keyword == Keyword::LIKE)
+}
+
+/// `a SOUNDS LIKE b`, which is `SOUNDEX(a) = SOUNDEX(b)`.
+fn sounding(parser: &mut Parser, left: &Expr, precedence: u8) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    parser.advance_token();
+    let right = parser.parse_subexpr(precedence)?;
+    Ok(Expr::BinaryOp {
+        left: Box::new(call("soundex", vec![left.clone()])),
+        op: BinaryOperator::Eq,
+        right: Box::new(call("soundex", vec![right])),
+    })
+}
+
+/// `ROW(a, b)`, which is `(a, b)`, and `TRIM(BOTH FROM text)`, which `sqlparser` does not know.
+fn row_or_trimmed(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let is_open = parser.peek_nth_token_ref(1).token == Token::LParen;
+    if is_open && parser.peek_keyword(Keyword::ROW) {
+        parser.advance_token();
+        parser.advance_token();
+        let parts = parser.parse_comma_separated(Parser::parse_expr).and_then(|parts| {
+            parser.expect_token(&Token::RParen)?;
+            Ok(Expr::Tuple(parts))
+        });
+        return Some(parts);
+    }
+    let is_word = |parser: &Parser, at: usize, keyword: Keyword| {
+        matches!(&parser.peek_nth_token_ref(at).token,
+            Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
+    };
+    if !is_open || !is_word(parser, 0, Keyword::TRIM) || !is_word(parser, 3, Keyword::FROM) {
+        return None;
+    }
+    let sides = [
+        (Keyword::BOTH, TrimWhereField::Both),
+        (Keyword::LEADING, TrimWhereField::Leading),
+        (Keyword::TRAILING, TrimWhereField::Trailing),
+    ];
+    let (_, side) = sides.into_iter().find(|(word, _)| is_word(parser, 2, *word))?;
+    (0..4).for_each(|_| parser.advance_token());
+    let trimmed = parser.parse_expr().and_then(|expr| {
+        parser.expect_token(&Token::RParen)?;
+        let (trim_where, expr) = (Some(side), Box::new(expr));
+        Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
+    });
+    Some(trimmed)
 }
 
 /// Parses the part after INTERVAL: an amount and its unit.
@@ -251,6 +309,9 @@ impl Dialect for MySql {
         if parser.parse_keyword(Keyword::BINARY) {
             return Some(binary(parser));
         }
+        if let Some(found) = row_or_trimmed(parser) {
+            return Some(found);
+        }
         if !parser.peek_keyword(Keyword::INTERVAL) {
             return None;
         }
@@ -282,6 +343,7 @@ impl Dialect for MySql {
             Token::Word(word) if word.keyword == Keyword::XOR => XOR,
             Token::Assignment => ASSIGNMENT,
             Token::Word(word) if is_mod(word) => mul,
+            Token::Word(word) if sounds_like(word, parser) => self.prec_value(Precedence::Like),
             _ => return None,
         }))
     }
@@ -295,6 +357,9 @@ impl Dialect for MySql {
         let op = match &parser.peek_token_ref().token {
             Token::Word(word) if word.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
             Token::Word(word) if is_mod(word) => BinaryOperator::Modulo,
+            Token::Word(word) if sounds_like(word, parser) => {
+                return Some(sounding(parser, expr, precedence));
+            }
             _ => return in_list(parser, expr),
         };
         parser.advance_token();

@@ -32,6 +32,7 @@ impl Statement {
             | Self::CreateUser { .. }
             | Self::AlterUser { .. }
             | Self::DropUser { .. }
+            | Self::RenameUsers(_)
             | Self::Grant(_)
             | Self::Revoke(_) => true,
             Self::Role(role) => !matches!(**role, RoleStatement::Set(_)),

@@ -1,4 +1,4 @@
-use freshet_base::Result;
+use freshet_base::{Result, err};
 use freshet_meta::Account;
 
 use super::cursor::{Cursor, refuse};
@@ -95,6 +95,8 @@ pub enum ShowWhat {
     },
     /// DATA, of one table or of all in the current database.
     Data(Option<TableName>),
+    /// ENGINE .. STATUS.
+    Engine(String),
     /// PROC and a path.
     Proc(String),
     /// ADMIN SHOW FRONTEND CONFIG.
@@ -157,6 +159,10 @@ const PLAIN: [&str; 25] = [
     "FUNCTIONS",
     "CATALOGS",
 ];
+
+/// Lists with arguments, of what there is none.
+const NOTHING: [&str; 5] =
+    ["BINLOG EVENTS", "RELAYLOG EVENTS", "PROFILE", "REPLICAS", "SLAVE HOSTS"];
 
 /// Parses the part after SHOW.
 pub fn show(cursor: &mut Cursor<'_>) -> Result<Show> {
@@ -255,6 +261,16 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     if cursor.words("ROW POLICY") {
         return policy::holder(cursor).map(ShowWhat::RowPolicies);
     }
+    if cursor.words("ENGINE") {
+        let engine = cursor.name_or_text()?;
+        cursor.one_of(&["STATUS", "LOGS", "MUTEX"]).ok_or_else(|| cursor.error())?;
+        return Ok(ShowWhat::Engine(engine));
+    }
+    if let Some(logs) = cursor.one_of(&NOTHING) {
+        // What is said of one of them says nothing of none.
+        cursor.skip();
+        return Ok(ShowWhat::Plain(logs));
+    }
     if let Some(loads) = of_loads(cursor)? {
         return Ok(loads);
     }
@@ -331,13 +347,17 @@ fn other_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
 }
 
 fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
+    if let Some(kind) = cursor.one_of(&["CREATE PROCEDURE", "CREATE FUNCTION"]) {
+        let kind = kind.trim_start_matches("CREATE ");
+        return match cursor.table() {
+            Ok(name) => err!(UnknownFunction, "{kind} {} does not exist", name.table),
+            Err(error) => error,
+        };
+    }
     let known = [
         "BINLOG",
         "CREATE",
-        "ENGINE",
-        "PROFILE",
         "RELAYLOG",
-        "REPLICAS",
         "ROLES",
         "SNAPSHOT",
         "REPOSITORIES",

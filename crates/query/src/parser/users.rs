@@ -79,6 +79,15 @@ pub fn account(cursor: &mut Cursor<'_>) -> Result<Account> {
     }
 }
 
+/// Parses the part after RENAME USER: old and new accounts.
+pub fn rename(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Account)>> {
+    cursor.list(|cursor| {
+        let from = account(cursor)?;
+        cursor.expect_words("TO")?;
+        Ok((from, account(cursor)?))
+    })
+}
+
 /// Parses the rest of an unquoted host with dots.
 fn host_rest(cursor: &mut Cursor<'_>, start: &str) -> Result<String> {
     let mut host = start.to_owned();

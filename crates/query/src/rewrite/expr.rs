@@ -104,6 +104,23 @@ impl Rewriter<'_> {
                     *expr = if *op == BinaryOperator::Eq { equal } else { not(equal) };
                 }
             }
+            BinaryOperator::Spaceship => {
+                if let (Expr::Tuple(a), Expr::Tuple(b)) = (&mut **left, &mut **right) {
+                    *expr = tuple::same(std::mem::take(a), std::mem::take(b))?;
+                }
+            }
+            BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq => {
+                if let (Expr::Tuple(a), Expr::Tuple(b)) = (&**left, &**right) {
+                    let (a, b, op) = (a.clone(), b.clone(), op.clone());
+                    // Each component but the last is compared twice.
+                    self.copied(left, 1)?;
+                    self.copied(right, 1)?;
+                    *expr = tuple::ordered(a, &op, b)?;
+                }
+            }
             _ => {}
         }
         Ok(())

@@ -11,11 +11,12 @@ use super::values::{as_text, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF};
 use crate::functions::meaning::digits_of_text;
-use crate::functions::password;
+use crate::functions::{crypt, password};
+use crate::session::{self, Scope};
 use crate::temporal::SECOND;
 
 /// Functions that depend on the session or the current time.
-const OF_SESSION: [&str; 29] = [
+const OF_SESSION: [&str; 30] = [
     "charset",
     "connection_id",
     "curdate",
@@ -34,6 +35,7 @@ const OF_SESSION: [&str; 29] = [
     "localtime",
     "localtimestamp",
     "now",
+    "ps_current_thread_id",
     "release_lock",
     "row_count",
     "schema",
@@ -138,7 +140,7 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 25] = [
+const CHANGED: [Changed; 27] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
     ("if", (3, 3), if_else),
@@ -158,6 +160,8 @@ const CHANGED: [Changed; 25] = [
     ("md5", (1, 1), |name, args| Ok(call(name, vec![call("mysql_binary", args)]))),
     ("json_value", (2, 2), |_, args| Ok(call("json_unquote", vec![call("json_extract", args)]))),
     ("date_trunc", (2, 2), date_trunc),
+    ("benchmark", (2, 2), |_, args| Ok(call("mysql_benchmark", args))),
+    ("name_const", (2, 2), |_, mut args| Ok(args.remove(1))),
     ("sleep", (1, 1), acts),
     ("get_lock", (2, 2), acts),
     ("release_lock", (1, 1), acts),
@@ -253,8 +257,11 @@ impl Rewriter<'_> {
             args.extend(PASSWORD_RULES.map(|name| int(self.session.number(name).unwrap_or(0))));
             return Ok(Some(call(password::STRENGTH, args)));
         }
-        if name == "week" {
-            return Ok(self.week(function));
+        match name {
+            "week" => return Ok(self.week(function)),
+            "aes_encrypt" => return self.aes(name, crypt::ENCRYPT, function),
+            "aes_decrypt" => return self.aes(name, crypt::DECRYPT, function),
+            _ => {}
         }
         let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
         else {
@@ -265,6 +272,21 @@ impl Rewriter<'_> {
             return Err(wrong_count(name));
         }
         become_new(name, args).map(Some)
+    }
+
+    /// AES in the mode of `block_encryption_mode`.
+    fn aes(&mut self, name: &str, new: &str, function: &mut Function) -> Result<Option<Expr>> {
+        let Some(mut args) = args_of(function) else { return Ok(None) };
+        if !(2..=3).contains(&args.len()) {
+            return Err(wrong_count(name));
+        }
+        self.of_session = true;
+        args.resize_with(3, null);
+        args.push(match self.session.variables.system(Scope::Any, "block_encryption_mode") {
+            Some(session::Value::Text(mode)) => text(mode),
+            _ => text("aes-128-ecb"),
+        });
+        Ok(Some(call(new, args)))
     }
 
     /// `WEEK(date)` in the mode of `default_week_format`; 0 is that of the function itself.
@@ -335,7 +357,7 @@ impl Rewriter<'_> {
             "current_user" => Some(text(session.current_user)),
             "version" => Some(text(session.version)),
             "current_role" => Some(text(session.current_role)),
-            "connection_id" => Some(int(session.connection_id)),
+            "connection_id" | "ps_current_thread_id" => Some(int(session.connection_id)),
             "last_insert_id" => Some(int(session.last_insert_id)),
             "row_count" => Some(int(session.row_count)),
             "found_rows" => Some(int(session.found_rows)),

@@ -184,10 +184,9 @@ fn called(expr: &mut Expr) -> Option<Expr> {
             };
             call(name, vec![literal(typed.value.value.clone())])
         }
-        Expr::MemberOf(member) => call(
-            "json_contains",
-            vec![take(&mut member.array), call("json_quote", vec![take(&mut member.value)])],
-        ),
+        Expr::MemberOf(member) => {
+            call("mysql_member_of", vec![take(&mut member.value), take(&mut member.array)])
+        }
         _ => return None,
     })
 }

@@ -10,13 +10,58 @@ use super::values::{binary, not};
 /// # Errors
 /// When they do not have the same number of components, or none.
 pub fn equal(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
-    if left.len() != right.len() {
-        bail!(OperandColumns, "Operand should contain {} column(s)", left.len());
-    }
+    check(&left, &right)?;
     let pairs = left.into_iter().zip(right);
     let equal = pairs.map(|(left, right)| binary(left, BinaryOperator::Eq, right));
     let all = equal.reduce(|all, next| binary(all, BinaryOperator::And, next));
     all.ok_or_else(|| err!(OperandColumns, "Operand should contain 1 column(s)"))
+}
+
+/// `(a, b) <=> (c, d)`.
+///
+/// # Errors
+/// Those of [`equal`].
+pub fn same(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
+    check(&left, &right)?;
+    let pairs = left.into_iter().zip(right);
+    let same = pairs.map(|(left, right)| binary(left, BinaryOperator::Spaceship, right));
+    let all = same.reduce(|all, next| binary(all, BinaryOperator::And, next));
+    all.ok_or_else(|| err!(OperandColumns, "Operand should contain 1 column(s)"))
+}
+
+/// `(a, b) < (c, d)` and its like: by the first components that differ.
+///
+/// # Errors
+/// Those of [`equal`].
+pub fn ordered(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Result<Expr> {
+    check(&left, &right)?;
+    let strict = match op {
+        BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+        _ => BinaryOperator::Gt,
+    };
+    let mut found = None;
+    for (left, right) in left.into_iter().zip(right).rev() {
+        found = Some(match found {
+            None => binary(left, op.clone(), right),
+            Some(rest) => {
+                let equal = binary(left.clone(), BinaryOperator::Eq, right.clone());
+                let behind = nested(binary(equal, BinaryOperator::And, rest));
+                nested(binary(binary(left, strict.clone(), right), BinaryOperator::Or, behind))
+            }
+        });
+    }
+    found.ok_or_else(|| err!(OperandColumns, "Operand should contain 1 column(s)"))
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+fn check(left: &[Expr], right: &[Expr]) -> Result<()> {
+    if left.len() != right.len() {
+        bail!(OperandColumns, "Operand should contain {} column(s)", left.len());
+    }
+    Ok(())
 }
 
 /// `(a, b) IN ((1, 2), (3, 4))`; `None` if the list is empty.

@@ -1,7 +1,7 @@
 //! The tables of `performance_schema` and `sys` that clients read. Of statements and waits nothing
 //! is gathered, so that the tables about them are empty.
 
-use super::columns::{Kind, Rows, SystemTable, column_list, table};
+use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::{Cell, ServerTable, SystemTables};
 
 /// The version of `sys` that MySQL 8.0 comes with.

@@ -67,7 +67,7 @@ impl Hinted {
     }
 
     fn note(&mut self, level: &'static str, errno: u16, message: String) {
-        self.notes.push(Condition { level, errno, message });
+        self.notes.push(Condition { level, errno, message, state: None });
     }
 
     /// SOCKET_TIMEOUT, in milliseconds; 0 is none of its own.

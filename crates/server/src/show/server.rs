@@ -1,11 +1,12 @@
 //! SHOW of the server's state: variables, status, connections, grants, and constant lists.
 
+use freshet_base::{Result, bail};
 use freshet_meta::{Object, Privilege};
 use freshet_query::session::Scope;
 use freshet_schema::Collation;
 use freshet_wire::Capabilities;
 
-use super::listing::{Listing, some};
+use super::listing::{Listing, Row, some};
 use crate::Shared;
 use crate::process::Process;
 use crate::session::{Client, Session};
@@ -114,6 +115,24 @@ pub fn processlist(session: &Session, full: bool) -> Listing {
     listing
 }
 
+/// SHOW ENGINE .. STATUS.
+///
+/// # Errors
+/// 1227, and 1286 for an engine that there is not.
+pub fn engine(session: &Session, name: &str) -> Result<Listing> {
+    session.authorize(Privilege::Process, Object::Server)?;
+    let known = ["OLAP", "InnoDB"].into_iter().find(|known| known.eq_ignore_ascii_case(name));
+    let Some(known) = known else {
+        bail!(UnknownEngine, "Unknown storage engine '{name}'; there are OLAP and InnoDB");
+    };
+    let mut listing = Listing::new(&["Type", "Name", "Status"]);
+    let status = status_rows(&session.shared, &session.client);
+    let line = |row: Row| row.into_iter().flatten().collect::<Vec<_>>().join(": ");
+    let lines = status.rows.into_iter().map(line).collect::<Vec<_>>();
+    listing.add([known, "", &lines.join("\n")]);
+    Ok(listing)
+}
+
 /// The connections that a session may see.
 pub fn visible(session: &Session) -> Vec<std::sync::Arc<Process>> {
     let all = session.authorize(Privilege::Process, Object::Server).is_ok();
@@ -200,7 +219,14 @@ const EMPTY: &[(&[&str], &[&str])] = &[
         &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"],
     ),
     (&["BINARY LOGS", "MASTER LOGS"], &["Log_name", "File_size"]),
+    (
+        &["BINLOG EVENTS", "RELAYLOG EVENTS"],
+        &["Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info"],
+    ),
     (&["SLAVE STATUS", "REPLICA STATUS"], &["Slave_IO_State", "Master_Host"]),
+    (&["SLAVE HOSTS", "REPLICAS"], &["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
+    (&["PROFILE"], &["Status", "Duration"]),
+    (&["HELP"], &["source_category_name", "name", "is_it_category"]),
     (&["PROFILES"], &["Query_ID", "Duration", "Query"]),
     (&["VIEWS"], &["Name"]),
     (&["FUNCTIONS"], &["Function Name"]),

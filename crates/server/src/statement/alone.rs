@@ -3,7 +3,8 @@
 use freshet_base::{Error, Result, bail};
 use freshet_query::parser::Statement;
 
-use super::{begin, parsed, reply};
+use super::opening::begin;
+use super::{parsed, reply};
 use crate::reply::Reply;
 use crate::session::Session;
 

@@ -431,6 +431,10 @@ async fn alter_clauses(
         let engine = Arc::clone(&session.shared.engine);
         shield(session, async move { engine.ddl().set_comment(id, comment).await }).await?;
     }
+    if let Some(collation) = clauses.collation {
+        let engine = Arc::clone(&session.shared.engine);
+        shield(session, async move { engine.ddl().set_collation(id, collation).await }).await?;
+    }
     if let Some(next) = clauses.counter {
         let engine = Arc::clone(&session.shared.engine);
         shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;

@@ -16,6 +16,7 @@ use freshet_query::{DataType, Parameter, RecordBatch, parameters};
 use freshet_schema::Collation;
 use freshet_wire::Param;
 
+use super::opening;
 use crate::accounts::SessionMemory;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
@@ -502,11 +503,11 @@ async fn execute_in(
             prepared.cursor = None;
             match &prepared.parsed.statement {
                 query @ Statement::Query(select) if !select.locks() => {
-                    super::count(session, query);
-                    let began = super::began(session, query);
+                    opening::count(session, query);
+                    let began = opening::began(session, query);
                     let done = execute_query(session, prepared, parameters, cursor, output).await;
                     session.end_hint();
-                    super::observe(session, began);
+                    opening::observe(session, began);
                     done
                 }
                 _ => {
@@ -537,7 +538,7 @@ async fn execute_query(
     if let Err(error) = session.require_password() {
         return Ok(Err(error));
     }
-    super::begin_hint(session, &prepared.parsed);
+    opening::begin_hint(session, &prepared.parsed);
     let begun = begin(session, prepared, parameters).await;
     let (columns, rows) = match begun {
         Ok(begun) => begun,

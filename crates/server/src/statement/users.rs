@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP USER, GRANT and REVOKE.
+//! CREATE, ALTER, RENAME and DROP USER, GRANT and REVOKE.
 
 use std::sync::Arc;
 
@@ -55,6 +55,16 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             })
             .await?;
             forget(session, users);
+        }
+        Statement::RenameUsers(pairs) => {
+            let renamed = pairs.clone();
+            run(session, move |admin| {
+                renamed.iter().try_for_each(|(from, to)| admin.rename_user(by.actor(), from, to))
+            })
+            .await?;
+            for (from, to) in pairs {
+                forget(session, &[from.clone(), to.clone()]);
+            }
         }
         Statement::Grant(granting) => grant(session, granting, true).await?,
         Statement::Revoke(granting) => grant(session, granting, false).await?,

@@ -30,13 +30,13 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     AlterDatabase DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate
     AlterTable RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint
     Show Kill CreateUser AlterUser DropUser Grant Revoke Role Prepare Execute Deallocate
-    CancelLoad Bin Policy CancelAlter SetConfig ReloadTls FlushTables Do Assigning SideEffects
-    Nothing);
+    CancelLoad Bin Policy CancelAlter SetConfig ReloadTls FlushTables RenameUsers Tend Signal
+    GetDiagnostics Do Assigning SideEffects Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus OpenTables Columns Index CreateTable CreateView CreateDatabase
     Variables Status Warnings Processlist Grants CreateUser RowPolicies Partitions
     DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load StreamLoad LoadWarnings
-    Data Proc Config Plain);
+    Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
     Clauses Index Replace Set Rename Partitions DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
@@ -162,6 +162,20 @@ const MORE: &[Case] = &[
     ("", "show data from d.t", &["select on d.t"], 1044, 0),
     ("", "show proc '/backends'", &["process on *.*"], 1227, 0),
     ("", "show grants for other", &["create user on *.*"], 1227, 0),
+    ("", "show engine innodb status", &["process on *.*"], 1227, 0),
+    ("", "check table d.t", &["select on d.t"], 1142, 0),
+    ("", "checksum table d.t", &["select on d.t"], 1142, 0),
+    ("", "analyze table d.t", &["select on d.t", "insert on d.t"], 1142, 0),
+    ("", "optimize table d.t", &["select on d.t", "insert on d.t"], 1142, 0),
+    ("", "repair table d.t", &["select on d.t", "insert on d.t"], 1142, 0),
+    ("", "alter table d.t convert to character set utf8mb4", &["alter on d.t"], 1142, 0),
+    (
+        "drop user if exists fresh; create user if not exists stale",
+        "rename user stale to fresh",
+        &["create user on *.*"],
+        1227,
+        0,
+    ),
 ];
 
 /// Statements that take no right, for they show or change what is the session's own.
@@ -192,6 +206,8 @@ const OPEN: &[&str] = &[
     "show last insert",
     "show catalog recycle bin",
     "show engines",
+    "signal sqlstate '01000' set message_text = 'careful'",
+    "get diagnostics @n = number",
 ];
 
 /// Statements that are tried in tests of their own, or by other means.

@@ -392,6 +392,7 @@ fn definitions() {
         "01 221d 0807 5a19 0a17 0a0170 1001 1a0172 220125 2801 320561203d2031 3a0101",
     );
     has_bytes(&define(Definition::Comment("u".to_owned())), "01 2205 0807 620175");
+    has_bytes(&define(Definition::Collation(Collation::Utf8mb4Bin)), "01 2204 0807 6802");
     let properties = define(Definition::Properties(Properties::default()));
     has_bytes(&properties, "0122100807220c08904e108080802018012001");
     let columns = vec![Column::new(ColumnId(1), "a", ColumnType::Date)];

@@ -361,6 +361,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         text().prop_map(Definition::Recovered),
         properties().prop_map(Definition::Properties),
         text().prop_map(Definition::Comment),
+        Just(Definition::Collation(Collation::Utf8mb4UnicodeCi)),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),

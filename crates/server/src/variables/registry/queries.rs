@@ -6,6 +6,19 @@ use super::{NO_EFFECT, both, global};
 pub const ALL: &[Variable] = &[
     both("big_tables", Kind::Bool, "0", NO_EFFECT),
     both(
+        "block_encryption_mode",
+        Kind::OneOf(&[
+            "aes-128-ecb",
+            "aes-192-ecb",
+            "aes-256-ecb",
+            "aes-128-cbc",
+            "aes-192-cbc",
+            "aes-256-cbc",
+        ]),
+        "aes-128-ecb",
+        "The mode of AES_ENCRYPT and AES_DECRYPT.",
+    ),
+    both(
         "cte_max_recursion_depth",
         Kind::Int { min: 0, max: 4294967295 },
         "1000",

@@ -1,0 +1,40 @@
+//! CHECK, ANALYZE, OPTIMIZE, REPAIR and CHECKSUM TABLE.
+
+use freshet_base::Result;
+
+use super::Statement;
+use super::cursor::Cursor;
+
+/// What is done for a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tending {
+    Analyze,
+    Check,
+    Checksum {
+        /// QUICK: none is computed.
+        quick: bool,
+    },
+    Optimize,
+    Repair,
+}
+
+/// Parses the part after `verb`; what is not about tables has no effect.
+pub fn tend(cursor: &mut Cursor<'_>, verb: &str) -> Result<Statement> {
+    let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
+    if cursor.one_of(&["TABLE", "TABLES"]).is_none() {
+        cursor.skip();
+        return Ok(Statement::Nothing("accepted without effect"));
+    }
+    let tables = cursor.list(Cursor::table)?;
+    let quick = cursor.peek_word(0).as_deref() == Some("QUICK");
+    // Options say how thoroughly, and of which columns statistics are gathered.
+    cursor.skip();
+    let tending = match verb {
+        "ANALYZE" => Tending::Analyze,
+        "CHECK" => Tending::Check,
+        "CHECKSUM" => Tending::Checksum { quick },
+        "OPTIMIZE" => Tending::Optimize,
+        _ => Tending::Repair,
+    };
+    Ok(Statement::Tend(tending, tables))
+}
