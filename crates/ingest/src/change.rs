@@ -96,7 +96,8 @@ impl<'a> Change<'a> {
         let wanted = stored.iter().filter_map(|&at| places[at].as_ref()).collect::<Vec<_>>();
         let read = latch.read(&wanted, self.target.schema()).await?;
         for (at, row) in stored.into_iter().zip(read) {
-            current[at] = row;
+            // What deletes a key is kept by its sequence, and is no row of the table.
+            current[at] = row.filter(|row| !self.target.schema().is_deleted(row));
         }
         Ok(current)
     }
@@ -178,7 +179,10 @@ impl<'a> Change<'a> {
         }
         let fresh = rows.groups().map(|group| group[0]);
         let fresh = fresh.filter(|at| !old.contains(rows.key(*at)));
-        self.check_fresh(new, &rows, fresh.collect()).await?;
+        // A deleted row that is kept stands where it was seen, or the record is refused.
+        if self.target.schema().sequence.is_none() {
+            self.check_fresh(new, &rows, fresh.collect()).await?;
+        }
         let kept = rows.groups().map(|group| rows.key(group[0])).collect::<BTreeSet<_>>();
         let removed = old.iter().filter(|key| !kept.contains(key.as_slice()));
         let removed = removed.map(Vec::as_slice).collect::<Vec<_>>();

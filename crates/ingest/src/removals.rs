@@ -1,9 +1,10 @@
-//! Loads of which some rows delete: in a table with a UNIQUE KEY such a row removes its key.
+//! Loads of which some rows delete: in a table with a UNIQUE KEY such a row removes its key, or, by
+//! a sequence column, is kept as one that does.
 
 use freshet_base::{Result, err};
-use freshet_schema::KeyModel;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
+use freshet_schema::{KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::buffer::LoadBuffer;
@@ -17,6 +18,9 @@ use crate::target::LoadTarget;
 pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Result<LoadBuffer> {
     assert_eq!(target.table().key_model, KeyModel::Unique, "other tables look before they delete");
     let schema = target.schema();
+    if schema.sequence.is_some() {
+        return with_signs(schema, rows, deletes);
+    }
     let count = u32::try_from(deletes.len()).map_err(|_| crate::buffer::too_many_rows())?;
     let keys = KeyedRows::of_encoded(rows, (count, 0), target.table(), schema);
     let mut counts = vec![false; deletes.len()];
@@ -46,5 +50,24 @@ pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Resu
     }
     assert!(rest.is_empty(), "each row is told whether it deletes");
     buffer.count(kept)?;
+    Ok(buffer)
+}
+
+/// The rows of a record, some of which delete their key. Which of those of a key counts is known
+/// once they stand beside the stored ones.
+fn with_signs(schema: &TableSchema, rows: &[u8], deletes: &[bool]) -> Result<LoadBuffer> {
+    let mut buffer = LoadBuffer::default();
+    buffer.begin().reserve(rows.len());
+    let (cells, mut rest) = (RowCells::new(schema), rows);
+    for deletes in deletes {
+        let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        rest = behind;
+        match deletes {
+            true => schema.put_deleted(row, buffer.resume()),
+            false => buffer.resume().extend_from_slice(row),
+        }
+    }
+    assert!(rest.is_empty(), "each row is told whether it deletes");
+    buffer.count(deletes.len())?;
     Ok(buffer)
 }

@@ -110,6 +110,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
         );
     }
     let mut columns = now.columns.clone();
+    let hidden = columns.split_off(now.shown().len());
     let mut next_id = table.next_column;
     let mut checks = now.checks.clone();
     for change in changes {
@@ -154,13 +155,15 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
             }
         }
     }
+    columns.extend(hidden);
     let position = |id: ColumnId| columns.iter().position(|column| column.id == id);
     let sort_key = now
         .sort_key
         .iter()
         .map(|&at| position(now.columns[at].id).expect("key columns are never dropped"))
         .collect();
-    Ok(TableSchema::new(now.version.next(), columns, sort_key).with_checks(checks))
+    let next = TableSchema::new(now.version.next(), columns, sort_key);
+    Ok(next.with_checks(checks).sequenced_by(now.sequence))
 }
 
 impl SchemaChange {
@@ -196,7 +199,8 @@ fn add(
              table: {name}"
         );
     }
-    if columns.len() >= COLUMNS_MAX {
+    let hidden = table.schema().columns.len() - table.schema().shown().len();
+    if columns.len() + hidden >= COLUMNS_MAX {
         bail!(Unknown, "Too many columns: table '{}' has {COLUMNS_MAX}, the limit", table.name);
     }
     if written.auto_increment {
@@ -298,6 +302,13 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     let schema = table.schema();
     if schema.sort_key.iter().any(|&key| schema.columns[key].id == id) {
         bail!(NotSupported, "Can not drop key column '{name}': files are sorted by it");
+    }
+    if schema.sequence == Some(id) {
+        bail!(
+            NotSupported,
+            "Can not drop sequence mapping column[{name}] in Unique data model table[{}]",
+            table.name
+        );
     }
     if matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id)) {
         bail!(NotSupported, "Can not modify distribution column '{name}'");

@@ -10,8 +10,8 @@ use freshet_schema::{
 
 use crate::dynamic::Dynamic;
 use crate::spec::{
-    BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec, KeyModelSpec,
-    KeySpec, PlacementSpec, TableSpec,
+    BucketsSpec, DeclaredKeySpec, DistributionSpec, ForeignKeySpec, KeyModelSpec, KeySpec,
+    PlacementSpec, TableSpec,
 };
 use crate::{checks, names, properties};
 
@@ -21,6 +21,7 @@ mod column;
 mod known;
 pub(crate) mod labels;
 mod partition;
+mod sequenced;
 mod sizes;
 mod steps;
 mod unique;
@@ -98,6 +99,7 @@ impl Planned {
         for foreign in &spec.foreign_keys {
             warnings.push(add_foreign(&mut declared_keys, foreign, &columns)?);
         }
+        let sequence = sequenced::of_table(spec, key_model, &mut columns)?;
         let placement = spec.placement.as_ref().map(|written| placement(written, &columns));
         let placement = placement.transpose()?;
         let by_clause = match &placement {
@@ -123,7 +125,9 @@ impl Planned {
             buckets: buckets(spec.buckets, partitions.len())?,
             partitions,
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
-            schema: TableSchema::new(SchemaVersion(1), columns, sort_key).with_checks(checks),
+            schema: TableSchema::new(SchemaVersion(1), columns, sort_key)
+                .with_checks(checks)
+                .sequenced_by(sequence),
             collation: default_collation(spec),
             key_columns,
             declared_keys,
@@ -162,7 +166,7 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>> {
         let id = ColumnId(u32::try_from(at).expect("the number of columns is limited") + 1);
         columns.push(column(written, id, spec.form, default_collation(spec))?);
     }
-    set_primary_not_null(spec, &mut columns)?;
+    unique::set_primary_not_null(spec, &mut columns)?;
     check_auto_increment(spec, &mut columns)?;
     Ok(columns)
 }
@@ -194,20 +198,6 @@ fn check_auto_increment(spec: &TableSpec, columns: &mut [Column]) -> Result<()> 
     column.nullable = false;
     if let Some(start) = spec.auto_increment {
         column.auto_increment = Some(start.max(1));
-    }
-    Ok(())
-}
-
-/// Columns of a primary key are NOT NULL, whether or not this was written.
-fn set_primary_not_null(spec: &TableSpec, columns: &mut [Column]) -> Result<()> {
-    let primary = spec.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Primary);
-    for name in primary.flat_map(|key| &key.columns) {
-        let at = position(columns, name)
-            .ok_or_else(|| err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table"))?;
-        if spec.columns[at].default == DefaultSpec::Null {
-            bail!(InvalidDefault, "Invalid default value for '{name}': a primary key is not NULL");
-        }
-        columns[at].nullable = false;
     }
     Ok(())
 }

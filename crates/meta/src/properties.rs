@@ -57,9 +57,12 @@ const KEPT: &[&str] = &[
 /// Accepted for unique-key tables, without effect: what a row replaces is always found when it is
 /// written.
 const MERGE_ON_WRITE: &str = "enable_unique_key_merge_on_write";
+/// The column by whose value one of several rows of a key stays.
+pub(crate) const SEQUENCE_COL: &str = "function_column.sequence_col";
+/// The type of a hidden column for it.
+pub(crate) const SEQUENCE_TYPE: &str = "function_column.sequence_type";
 /// Properties of tables with the unique key model.
-const UNIQUE_ONLY: &[&str] =
-    &[MERGE_ON_WRITE, "function_column.sequence_col", "function_column.sequence_type"];
+const UNIQUE_ONLY: &[&str] = &[MERGE_ON_WRITE, SEQUENCE_COL, SEQUENCE_TYPE];
 
 /// Accepted properties, with warnings for the user.
 #[derive(Debug)]
@@ -94,6 +97,13 @@ pub(crate) fn set(
     };
     if pairs.iter().any(|pair| light(&pair)) {
         bail!(Unknown, "Can not alter {LIGHT_SCHEMA_CHANGE} from true to false");
+    }
+    let is_sequence = |(key, _): &&(String, String)| matches!(&**key, SEQUENCE_COL | SEQUENCE_TYPE);
+    if let Some((key, _)) = pairs.iter().find(is_sequence) {
+        bail!(
+            NotSupported,
+            "Can not alter {key}: which of several rows of a key stays is said by CREATE TABLE"
+        );
     }
     accept(model, now.clone(), pairs)
 }
@@ -152,6 +162,8 @@ fn accept(
             MERGE_ON_WRITE if model == KeyModel::Unique => {
                 keep(&mut properties.others, key, value);
             }
+            // The columns have what they say.
+            SEQUENCE_COL | SEQUENCE_TYPE if model == KeyModel::Unique => {}
             _ if UNIQUE_ONLY.contains(&key.as_str()) => refuse_unique(model, key, value)?,
             _ => keep(&mut properties.others, key, value),
         }
@@ -220,7 +232,7 @@ fn replica_warning(number: u32) -> Option<String> {
 
 fn refuse_unique(model: KeyModel, key: &str, value: &str) -> Result<()> {
     if model == KeyModel::Unique {
-        bail!(NotSupported, "{key} is not supported: the row that comes last replaces the others");
+        bail!(Internal, "property {key} is of tables with a UNIQUE KEY");
     }
     if value.eq_ignore_ascii_case("false") {
         return Ok(());
@@ -271,8 +283,11 @@ mod tests {
         let create = |written: &[(&str, &str)]| create(KeyModel::Unique, &pairs(written));
         let kept = create(&[(MERGE_ON_WRITE, "false")]).unwrap().properties.others;
         assert!(kept.contains(&(MERGE_ON_WRITE.to_owned(), "false".to_owned())), "{kept:?}");
-        let error = create(&[("function_column.sequence_col", "v")]).unwrap_err();
-        assert!(error.message().contains("not supported"), "{error}");
+        let sequence = create(&[(SEQUENCE_COL, "v")]).unwrap().properties.others;
+        assert_eq!(sequence, [], "its columns say so");
+        let now = Properties::default();
+        let error = set(KeyModel::Unique, &now, &pairs(&[(SEQUENCE_TYPE, "int")])).unwrap_err();
+        assert!(error.message().contains("Can not alter"), "{error}");
     }
 
     #[test]

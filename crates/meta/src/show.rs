@@ -5,7 +5,7 @@ use std::fmt::Write;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
-    NOT_ENFORCED, Properties, Table, TableForm,
+    NOT_ENFORCED, Properties, Table, TableForm, TableSchema,
 };
 
 use crate::properties;
@@ -18,7 +18,7 @@ pub use partition::{PartitionText, partition_text};
 /// line, indented by two spaces, and Doris's clauses after the closing parenthesis, so that tools
 /// that parse it by line find the columns.
 pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
-    let mut lines = table.schema().columns.iter().map(|c| column(c, table)).collect::<Vec<_>>();
+    let mut lines = table.schema().shown().iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
     lines.extend(table.schema().checks.iter().map(check));
     let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
@@ -139,8 +139,19 @@ fn olap_tail(table: &Table) -> String {
     }
     tail += &placement(table);
     tail += "\n";
-    tail += &property_list(properties::effective(&table.properties));
+    let sequence = sequence(table.schema()).into_iter();
+    tail += &property_list(sequence.chain(properties::effective(&table.properties)).collect());
     tail
+}
+
+/// The property that says which of several rows of a key stays.
+fn sequence(schema: &TableSchema) -> Option<(String, String)> {
+    let at = schema.position_of(schema.sequence?)?;
+    let (key, value) = match schema.hidden_sequence() {
+        Some(_) => (properties::SEQUENCE_TYPE, schema.columns[at].type_text()),
+        None => (properties::SEQUENCE_COL, schema.columns[at].name.clone()),
+    };
+    Some((key.to_owned(), value))
 }
 
 fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::LiteralGuarantee;
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::{ColumnId, Error, TabletId};
-use freshet_schema::{KeyModel, Table, TableSchema};
+use freshet_schema::{Column, KeyModel, Table, TableSchema};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
@@ -57,12 +57,20 @@ pub struct StoredTable {
 impl StoredTable {
     /// A table as of a snapshot, by its database and name; instants are displayed in `zone`.
     pub fn new((database, name): (&str, &str), snapshot: TableSnapshot, zone: Zone) -> Self {
-        let schema = planned_schema(database, &snapshot);
+        let schema = planned_schema(database, &snapshot, snapshot.schema.shown());
         let (database, full_name) = (database.to_owned(), name.to_owned());
         let constraints = Constraints::new_unverified(unique_keys(&snapshot));
         let snapshot = Arc::new(snapshot);
         let denied = Vec::new();
         Self { database, full_name, snapshot, zone, schema, constraints, denied }
+    }
+
+    /// The same table, with its hidden columns.
+    #[must_use]
+    pub fn showing_hidden(self) -> Self {
+        let all = &self.snapshot.schema.columns;
+        let schema = planned_schema(&self.database, &self.snapshot, all);
+        Self { schema, ..self }
     }
 
     /// The same table, of which columns must not be read that `denied` has something to say of.
@@ -313,8 +321,8 @@ impl TableProvider for UnboundTable {
 
 /// Column names in lower case, since they are case-insensitive in MySQL, with their origin as
 /// metadata. A table with an AGGREGATE KEY also shows where its rows stand in the log.
-fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
-    let fields = snapshot.schema.columns.iter().enumerate().map(|(at, column)| {
+fn planned_schema(database: &str, snapshot: &TableSnapshot, shown: &[Column]) -> SchemaRef {
+    let fields = shown.iter().enumerate().map(|(at, column)| {
         let ty = match column.ty.arrow() {
             DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
             other => other,
@@ -398,7 +406,7 @@ impl TableProvider for StoredTable {
             let found = indexes.find(files).await;
             (files, left.index) = found.map_err(|error| external(error.into()))?;
         }
-        let memory = self.snapshot.delta_parts().map_err(|error| external(error.into()))?;
+        let memory = self.snapshot.seen_parts().map_err(|error| external(error.into()))?;
         let of_table = self.columns().columns.len();
         let stored = projection.iter().copied().filter(|at| *at < of_table).collect::<Vec<_>>();
         let mut statistics = self.statistics(&files, &stored).await;

@@ -307,7 +307,7 @@ impl ExecutionPlan for ScanExec {
             place: Place::default(),
             schema: self.schema(),
             zone: self.zone,
-            hidden: self.snapshot.hidden().cloned(),
+            hidden: self.snapshot.hidden(),
         };
         let stream = futures::stream::unfold(reader, |mut reader| async {
             let item = reader.next().await?;

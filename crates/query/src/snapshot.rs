@@ -23,6 +23,8 @@ pub struct SnapshotTables<'a> {
     /// Adds rows that are visible to this session only; told whether the statement reads rows here
     /// that are given in place of those of the table.
     pub overlay: &'a (dyn Fn(TableSnapshot, bool) -> Result<TableSnapshot> + Send + Sync),
+    /// Whether hidden columns are seen.
+    pub shows_hidden: bool,
     /// The tables of system databases.
     pub system: &'a dyn Tables,
 }
@@ -62,7 +64,10 @@ impl SnapshotTables<'_> {
         if !partitions.is_empty() && !is_given {
             snapshot = within(snapshot, &partitions)?;
         }
-        let stored = StoredTable::new((database, full_name), snapshot, self.zone);
+        let mut stored = StoredTable::new((database, full_name), snapshot, self.zone);
+        if self.shows_hidden {
+            stored = stored.showing_hidden();
+        }
         Ok(Table::new(Arc::new(stored)))
     }
 }

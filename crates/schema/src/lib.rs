@@ -25,6 +25,7 @@ pub mod partition;
 mod policy;
 pub mod row;
 pub mod sequence;
+pub mod sequenced;
 pub mod table;
 pub mod types;
 mod unique;
@@ -45,6 +46,7 @@ pub use partition::{
 pub use policy::{POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy};
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
+pub use sequenced::{DELETE_SIGN, SEQUENCE_COLUMN, hidden_columns};
 pub use table::*;
 pub use types::*;
 pub use value::{BadValue, Literal, OnBad, Rules};

@@ -161,6 +161,8 @@ pub struct TableSchema {
     pub sort_key: Vec<usize>,
     /// What its rows satisfy.
     pub checks: Vec<Check>,
+    /// The sequence column, if one says which of several rows of a key stays.
+    pub sequence: Option<ColumnId>,
     arrow: SchemaRef,
 }
 
@@ -174,7 +176,7 @@ impl TableSchema {
             .map(|column| Field::new(&column.name, column.ty.arrow(), column.nullable))
             .collect::<Vec<_>>();
         let arrow = Arc::new(Schema::new(fields));
-        Self { version, columns, sort_key, checks: Vec::new(), arrow }
+        Self { version, columns, sort_key, checks: Vec::new(), sequence: None, arrow }
     }
 
     /// With these constraints.

@@ -17,7 +17,9 @@ use freshet_ingest::{
     TRIES_MAX, UsedIds, WaitLimit, update_columns,
 };
 use freshet_meta::Privilege;
-use freshet_schema::{GroupCommitMode, KeyModel, OnBad, Rules, Table};
+use freshet_schema::{
+    GroupCommitMode, KeyModel, OnBad, Rules, SEQUENCE_COLUMN, Table, TableSchema,
+};
 use freshet_storage::delta::Freshness;
 
 pub use grouping::{Grouping, note_alone};
@@ -72,13 +74,14 @@ impl Target {
         let checks = shared.checks(&into)?;
         let is_partial = settings.partial_update
             && table.key_model == KeyModel::Unique
-            && columns.is_some_and(|columns| columns.len() < schema.columns.len());
+            && columns.is_some_and(|columns| lacks_any(schema, columns));
         let (plan, partial) = if is_partial {
             check_whole(&into)?;
             let (plan, columns) =
                 InsertPlan::partial(schema, columns, now, &rules)?.of_partial_rows()?;
             (plan, Some(columns))
         } else {
+            check_sequence(table, columns)?;
             (InsertPlan::new(schema, columns, now, &rules)?, None)
         };
         let plan = plan.filtering(filter_ratio.is_some());
@@ -120,6 +123,32 @@ impl Target {
         }
         self.plan.force_id(session.forced_id);
     }
+}
+
+/// Whether rows with these columns lack one that users see.
+fn lacks_any<N: AsRef<str>>(schema: &TableSchema, columns: &[N]) -> bool {
+    let is_given = |name: &str| columns.iter().any(|one| one.as_ref().eq_ignore_ascii_case(name));
+    schema.shown().iter().any(|column| !is_given(&column.name))
+}
+
+/// Refuses rows that do not say where they stand among those of their key, where a hidden column
+/// says so.
+///
+/// # Errors
+/// In the words of Doris.
+pub fn check_sequence<N: AsRef<str>>(table: &Table, columns: Option<&[N]>) -> Result<()> {
+    let is_sequence = |name: &N| name.as_ref().eq_ignore_ascii_case(SEQUENCE_COLUMN);
+    let is_given = columns.is_some_and(|columns| columns.iter().any(is_sequence));
+    if table.schema().hidden_sequence().is_some() && !is_given {
+        bail!(
+            WrongArguments,
+            "Table {} has sequence column, need to specify the sequence column: INSERT names \
+             {SEQUENCE_COLUMN} among its columns, a load has it in header \
+             function_column.sequence_col",
+            table.name
+        );
+    }
+    Ok(())
 }
 
 /// Refuses rows of which only a part is known before they are stored, where constraints would need
@@ -195,7 +224,7 @@ pub fn resolve<N: AsRef<str>>(
             session.check_columns(Privilege::Insert, place, named.iter().map(AsRef::as_ref))?;
         }
         None => {
-            let all = into.schema().columns.iter().map(|column| column.name.as_str());
+            let all = into.schema().shown().iter().map(|column| column.name.as_str());
             session.check_columns(Privilege::Insert, place, all)?;
         }
     }

@@ -47,6 +47,8 @@ pub struct Reader {
     unread: Option<TableId>,
     /// Whether the statement reads the rows that row policies hide from its user, too.
     is_whole: bool,
+    /// Whether it sees hidden columns.
+    shows_hidden: bool,
     /// The condition of a row policy that the statement tries out.
     trying: Option<String>,
     /// Database and name of the view that the statement defines.
@@ -188,6 +190,7 @@ impl Reader {
             given: None,
             unread: None,
             is_whole: false,
+            shows_hidden: session.settings.hidden_columns,
             trying: None,
             defining: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
@@ -367,9 +370,10 @@ impl Reader {
 
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {
         let overlay = |table, is_given| self.overlaid(table, is_given);
-        let (snapshot, zone) = (&self.snapshot, self.zone);
+        let (snapshot, zone, shows_hidden) = (&self.snapshot, self.zone, self.shows_hidden);
         let system = SystemTables { snapshot, source: &self.server, zone, version: &self.version };
-        read(&SnapshotTables { snapshot, zone, overlay: &overlay, system: &system })
+        let overlay = &overlay;
+        read(&SnapshotTables { snapshot, zone, overlay, shows_hidden, system: &system })
     }
 }
 

@@ -22,7 +22,7 @@ use freshet_meta::{
 };
 use freshet_query::parser::Parsed;
 use freshet_query::session::Value;
-use freshet_schema::GroupCommitMode;
+use freshet_schema::{Column, GroupCommitMode, Table};
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 pub use collations::{collation_name, collation_of};
@@ -308,6 +308,14 @@ pub struct Session {
 }
 
 impl Session {
+    /// The columns of a table that the user sees.
+    pub fn shown_columns<'t>(&self, table: &'t Table) -> &'t [Column] {
+        match self.settings.hidden_columns {
+            true => &table.schema().columns,
+            false => table.schema().shown(),
+        }
+    }
+
     /// The session of a client that just logged in.
     pub fn new(shared: Arc<Shared>, process: Arc<Process>, client: Client) -> Self {
         let variables = shared.globals.load();

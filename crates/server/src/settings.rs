@@ -107,6 +107,8 @@ pub struct Settings {
     pub filter_ratio: Option<f64>,
     /// INSERT into a unique-key table sets only the columns that it names: refused there.
     pub partial_update: bool,
+    /// `show_hidden_columns`.
+    pub hidden_columns: bool,
     pub query_timeout: TimeLimit,
     pub insert_timeout: TimeLimit,
     /// Whether UPDATE and DELETE have to name a key in their WHERE.
@@ -146,8 +148,7 @@ impl Settings {
             _ => "",
         };
         let on = |name: &str| number(name) != 0;
-        let modes = text("sql_mode");
-        let has = |mode: &str| modes.split(',').any(|one| one == mode);
+        let has = |mode: &str| text("sql_mode").split(',').any(|one| one == mode);
         let ansi_quotes = has("ANSI_QUOTES");
         let pipes_as_concat = has("PIPES_AS_CONCAT");
         let no_backslash_escapes = has("NO_BACKSLASH_ESCAPES");
@@ -184,6 +185,7 @@ impl Settings {
             id_rules: id_rules(number, has("NO_AUTO_VALUE_ON_ZERO")),
             filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
             partial_update: on("enable_unique_key_partial_update"),
+            hidden_columns: on("show_hidden_columns"),
             insert_timeout: limit("insert_timeout", false),
             safe_updates: on("sql_safe_updates"),
             lock_wait: seconds("innodb_lock_wait_timeout"),

@@ -25,6 +25,8 @@ mod partial;
 mod query;
 #[path = "http/rough.rs"]
 mod rough;
+#[path = "http/sequence.rs"]
+mod sequence;
 #[path = "http/site.rs"]
 mod site;
 #[path = "http/two_phase.rs"]

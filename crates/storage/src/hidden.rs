@@ -1,22 +1,29 @@
-//! Keys, or whole rows, whose stored rows a reader does not see, since its transaction has changed
-//! them (keys.md K23, RFC 0022).
+//! Stored rows that a reader does not see: those of keys, or whole ones, that its transaction has
+//! changed (keys.md K23, RFC 0022), and those that delete their key (RFC 0032).
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, Int8Array, RecordBatch};
 use arrow::compute::filter_record_batch;
+use arrow::compute::kernels::cmp::eq;
 use freshet_schema::key::{KeyCodec, Keys, key_alone};
 use freshet_schema::{Column, TableSchema};
 
-/// Keys of a table.
+/// Rows of a table.
 #[derive(Clone, Debug)]
 pub struct HiddenKeys {
-    keys: Arc<HashSet<Box<[u8]>>>,
-    /// The columns of the key alone.
-    schema: Arc<TableSchema>,
-    /// Their positions in the table.
+    hidden: Hidden,
+    /// The positions in the table of the columns that tell.
     columns: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Hidden {
+    /// Those with these keys, and the columns of the key alone.
+    Keys(Arc<HashSet<Box<[u8]>>>, Arc<TableSchema>),
+    /// Those with a delete sign.
+    Deleted,
 }
 
 impl HiddenKeys {
@@ -25,7 +32,14 @@ impl HiddenKeys {
         let keys = keys.into_iter().collect::<HashSet<_>>();
         let columns = schema.sort_key.clone();
         let schema = Arc::new(key_alone(schema, &columns));
-        (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
+        let hidden = Hidden::Keys(Arc::new(keys), schema);
+        hidden.has_any().then_some(Self { hidden, columns })
+    }
+
+    /// Rows that delete their key, in a table that keeps such; `None` in others.
+    pub fn deleted(schema: &TableSchema) -> Option<Self> {
+        let columns = vec![schema.delete_sign()?];
+        Some(Self { hidden: Hidden::Deleted, columns })
     }
 
     /// Encoded rows of a table with the columns of `schema`, all of whose values count; `None` if
@@ -35,21 +49,39 @@ impl HiddenKeys {
         let schema = Arc::new(values_alone(schema));
         let keys = KeyCodec::of_sort_key(&schema).of_rows(&rows.concat());
         let keys = (0..keys.len()).map(|at| Box::from(keys.key(at))).collect::<HashSet<_>>();
-        (!keys.is_empty()).then(|| Self { keys: Arc::new(keys), schema, columns })
+        let hidden = Hidden::Keys(Arc::new(keys), schema);
+        hidden.has_any().then_some(Self { hidden, columns })
     }
 
-    /// The columns of the key, as positions in the table.
+    /// The columns that tell, as positions in the table.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// The rows of a batch that are seen; the columns of the key are at `places`.
+    /// The rows of a batch that are seen; the columns that tell are at `places`.
     pub fn seen(&self, batch: &RecordBatch, places: &[usize]) -> RecordBatch {
-        let of_key = batch.project(places).expect("the columns of the key are read");
-        let keys = Keys::of_batch(&of_key, &self.schema);
-        let is_seen = |row: usize| Some(!self.keys.contains(keys.key(row)));
-        let seen = (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>();
+        let told = batch.project(places).expect("the columns that tell are read");
+        let seen = match &self.hidden {
+            Hidden::Keys(hidden, schema) => {
+                let keys = Keys::of_batch(&told, schema);
+                let is_seen = |row: usize| Some(!hidden.contains(keys.key(row)));
+                (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>()
+            }
+            Hidden::Deleted => {
+                let sign = told.column(0);
+                eq(sign, &Int8Array::new_scalar(0)).expect("the sign is a TINYINT")
+            }
+        };
         filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
+    }
+}
+
+impl Hidden {
+    fn has_any(&self) -> bool {
+        match self {
+            Self::Keys(keys, _) => !keys.is_empty(),
+            Self::Deleted => true,
+        }
     }
 }
 

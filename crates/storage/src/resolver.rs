@@ -22,6 +22,7 @@ mod key_table;
 mod keyed_rows;
 mod latch;
 mod load;
+mod ranked;
 mod runs;
 mod swap;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use key_table::KeyTable;
 pub(crate) use key_table::Version;
 pub use keyed_rows::KeyedRows;
 pub use latch::{Latch, Met, Place};
+use ranked::{Rank, Ranks};
 use runs::{RunMarks, Runs};
 pub(crate) use swap::EndedSwap;
 pub(crate) use swap::flushed_to;
@@ -106,6 +108,8 @@ pub(crate) struct State {
     permit: Permit,
     /// In tables without a unique key.
     unkeyed: Option<Unkeyed>,
+    /// In tables with a sequence column.
+    ranks: Option<Ranks>,
 }
 
 impl Resolver {
@@ -123,7 +127,7 @@ impl Resolver {
         let unkeyed = is_unkeyed.then(|| Unkeyed::new(delta));
         let values = table.indexed().into_iter();
         let values = values.map(|columns| ValueTable::new(columns, table.schema()));
-        let state = State {
+        let mut state = State {
             delta: Arc::clone(delta),
             node: delta.head(),
             resolved: flushed,
@@ -138,7 +142,11 @@ impl Resolver {
             made: Vec::new(),
             permit: memory.writes.acquire_over(0),
             unkeyed,
+            ranks: None,
         };
+        if let Some(by) = table.schema().sequence {
+            state.rank_by(by);
+        }
         let (delta, state) = (Arc::clone(delta), Arc::new(Mutex::new(state)));
         Self { delta, state, resolved, keys, filters, is_unkeyed }
     }
@@ -203,6 +211,8 @@ struct Rows<'a> {
     keyed: KeyedRows,
     /// For each unique index.
     values: Vec<KeyedRows>,
+    /// In tables with a sequence column.
+    ranks: Vec<Rank>,
 }
 
 impl Rows<'_> {
@@ -259,7 +269,8 @@ impl State {
         let made = self.made.capacity() * size_of::<DeltaMark>();
         let keys = self.keys.read().memory_bytes();
         let values = self.values.iter().map(ValueTable::memory_bytes).sum::<u64>();
-        self.permit.resize_over(keys + values + made as u64);
+        let ranks = self.ranks.as_ref().map_or(0, Ranks::memory_bytes);
+        self.permit.resize_over(keys + values + ranks + made as u64);
     }
 
     /// Lets go of nodes that are resolved as a whole.
@@ -277,6 +288,7 @@ impl State {
     fn cut(&mut self, lsn: Lsn) {
         *self.keys.write() = KeyTable::default();
         self.values.iter_mut().for_each(ValueTable::clear);
+        self.keep_ranks(|_| false);
         self.runs.clear();
         self.cut = lsn;
         self.advance(lsn);
@@ -298,6 +310,7 @@ impl State {
                 is_gone
             });
             self.values.iter_mut().for_each(|index| index.forget(&gone));
+            self.keep_ranks(|row| !gone.contains(&row));
         }
         self.runs.lose(division.tablets());
         // Files at the same place follow. To do this once more changes nothing.
@@ -326,8 +339,12 @@ impl State {
                     (&self.distribution, self.buckets),
                 ),
                 values: self.values.iter().map(|index| index.of_batch(&batch, &schema)).collect(),
+                ranks: self.ranks_of(&batch, &schema),
             };
-            self.versions(rows, wait_mode).await?;
+            match self.ranks.is_some() {
+                true => self.ranked_rows(rows, wait_mode).await?,
+                false => self.versions(rows, wait_mode).await?,
+            }
             from = to;
         }
         assert_eq!(from, lsns.len(), "the rows of entries are the rows that are resolved");

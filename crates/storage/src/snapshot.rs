@@ -235,9 +235,9 @@ impl TableSnapshot {
         self
     }
 
-    /// The keys whose stored rows are not seen.
-    pub fn hidden(&self) -> Option<&HiddenKeys> {
-        self.hidden.as_ref()
+    /// The stored rows that are not seen.
+    pub fn hidden(&self) -> Option<HiddenKeys> {
+        self.hidden.clone().or_else(|| HiddenKeys::deleted(&self.schema))
     }
 
     /// The table with these rows alone, which have the columns of `schema`.
@@ -326,6 +326,20 @@ impl TableSnapshot {
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub fn delta_batches(&self) -> Result<Vec<RecordBatch>> {
         Ok(self.delta_parts()?.into_iter().map(|(_, batch)| batch).collect())
+    }
+
+    /// [`Self::delta_parts`] without rows that delete their key.
+    ///
+    /// # Errors
+    /// As [`Self::delta_batches`].
+    pub fn seen_parts(&self) -> Result<Vec<(Lsn, RecordBatch)>> {
+        let mut parts = self.delta_parts()?;
+        if let Some(deleted) = HiddenKeys::deleted(&self.schema) {
+            for (_, batch) in &mut parts {
+                *batch = deleted.seen(batch, deleted.columns());
+            }
+        }
+        Ok(parts)
     }
 
     /// [`Self::delta_batches`] in the order of the log, each with an LSN at or below those of its

@@ -10,6 +10,7 @@ mod keys;
 mod memory;
 mod misuse;
 mod privacy;
+mod sequence;
 mod uniques;
 mod upserts;
 

@@ -163,7 +163,7 @@ impl InsertPlan {
     ) -> Result<Self> {
         let columns = match names {
             Some(names) => positions(schema, names)?,
-            None => (0..schema.columns.len()).collect(),
+            None => (0..schema.shown().len()).collect(),
         };
         let mut given = vec![false; schema.columns.len()];
         columns.iter().for_each(|&at| given[at] = true);
@@ -365,7 +365,7 @@ impl SourcePlan {
     ) -> Result<Self> {
         let names: Vec<String> = match names {
             Some(names) => names.iter().map(|name| name.as_ref().to_owned()).collect(),
-            None => schema.columns.iter().map(|column| column.name.clone()).collect(),
+            None => schema.shown().iter().map(|column| column.name.clone()).collect(),
         };
         let mut values = Vec::new();
         let mut fields = Vec::with_capacity(names.len());

@@ -31,6 +31,7 @@ pub(super) fn modify(
             bail!(DuplicateColumn, "Duplicate column name '{}'", new.name);
         }
     }
+    check_sequence(table, &old, &new)?;
     check_type(table, &old, &new)?;
     if old.aggregate != new.aggregate
         || (old.aggregate.is_some() && old.ty.arrow() != new.ty.arrow())
@@ -141,6 +142,19 @@ fn is_key_column(table: &Table, id: ColumnId) -> bool {
     let is_declared = table.declared_keys.iter().any(is_found_by);
     let is_divided_by = table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&id));
     is_sorted_by || is_hashed || is_declared || is_divided_by
+}
+
+fn check_sequence(table: &Table, old: &Column, new: &Column) -> Result<()> {
+    let is_same = (old.ty, old.nullable) == (new.ty, new.nullable);
+    if table.schema().sequence == Some(old.id) && !is_same {
+        bail!(
+            NotSupported,
+            "Can not alter sequence column[{}]: rows that are there are compared by it; \
+             {OTHER_WAY}",
+            old.name
+        );
+    }
+    Ok(())
 }
 
 fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {

@@ -1,10 +1,10 @@
 //! UNIQUE keys of tables without a PRIMARY KEY.
 
-use freshet_base::{ErrorCode, Result};
+use freshet_base::{ErrorCode, Result, bail, err};
 use freshet_schema::{Column, DeclaredKey, DeclaredKeyKind, TableForm};
 
-use super::{looked_up, rank};
-use crate::spec::{DistributionSpec, TableSpec};
+use super::{looked_up, position, rank};
+use crate::spec::{DefaultSpec, DistributionSpec, TableSpec};
 
 /// The columns of the key that takes the place of a PRIMARY KEY that a table lacks: as in MySQL,
 /// the first UNIQUE whose columns are NOT NULL. None does where rows are divided by other columns.
@@ -41,4 +41,18 @@ pub(super) fn names_rows(
         }
     }
     Ok(None)
+}
+
+/// Columns of a primary key are NOT NULL, whether or not this was written.
+pub(super) fn set_primary_not_null(spec: &TableSpec, columns: &mut [Column]) -> Result<()> {
+    let primary = spec.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Primary);
+    for name in primary.flat_map(|key| &key.columns) {
+        let at = position(columns, name)
+            .ok_or_else(|| err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table"))?;
+        if spec.columns[at].default == DefaultSpec::Null {
+            bail!(InvalidDefault, "Invalid default value for '{name}': a primary key is not NULL");
+        }
+        columns[at].nullable = false;
+    }
+    Ok(())
 }

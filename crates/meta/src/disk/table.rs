@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
-    Check, Collation, Column, DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode,
-    KeyModel, PartitionBy, Placement, Properties, SchemaHistory, Sequence, Table,
+    Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution,
+    GroupCommitMode, KeyModel, PartitionBy, Placement, Properties, SchemaHistory, Sequence, Table,
     TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
@@ -84,6 +84,8 @@ pub struct SchemaForm {
     sort_key: Vec<u32>,
     #[prost(message, repeated, tag = "4")]
     checks: Vec<CheckForm>,
+    #[prost(uint32, optional, tag = "5")]
+    sequence: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -246,6 +248,8 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     let are_folded = schema.columns.iter().enumerate().all(is_folded);
     ensure(are_folded, "the columns of an aggregate key are others than its table says")?;
     ensure(has_key, "its rows are not sorted by its unique key")?;
+    let may_have = table.key_model == KeyModel::Unique || schema.sequence.is_none();
+    ensure(may_have, "it has a sequence column without a UNIQUE KEY")?;
     let is_looked_up = table.key_model == KeyModel::Primary || table.unique_keys().next().is_none();
     ensure(is_looked_up, "it has a unique key without a primary key")?;
     check_partitions(table.partition_by.as_ref(), &table.partitions)?;
@@ -272,6 +276,7 @@ impl OnDisk for TableSchema {
             columns: forms(&self.columns),
             sort_key: self.sort_key.iter().map(|&at| number_of(at)).collect(),
             checks: forms(&self.checks),
+            sequence: self.sequence.map(ColumnId::get),
         }
     }
 
@@ -284,7 +289,14 @@ impl OnDisk for TableSchema {
         let sort_key = form.sort_key.into_iter().map(|at| at as usize).collect::<Vec<_>>();
         let is_column = |&at: &usize| at < columns.len();
         ensure(sort_key.iter().all(is_column), "its sort key has a column that it lacks")?;
-        Ok(Self::new(SchemaVersion(form.version), columns, sort_key).with_checks(checks))
+        let sequence = form.sequence.map(ColumnId);
+        let is_sequence =
+            |id| columns.iter().any(|column| column.id == id && column.ty.is_sequence());
+        ensure(sequence.is_none_or(is_sequence), "its sequence column is none")?;
+        let has_sign = columns.last().is_some_and(|last| last.name == DELETE_SIGN);
+        ensure(sequence.is_none() || has_sign, "it has a sequence without a delete sign")?;
+        let schema = Self::new(SchemaVersion(form.version), columns, sort_key);
+        Ok(schema.with_checks(checks).sequenced_by(sequence))
     }
 }
 

@@ -208,7 +208,7 @@ fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
 pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
-        for (at, column) in table.schema().columns.iter().enumerate() {
+        for (at, column) in table.schema().shown().iter().enumerate() {
             if !system.source.may_see_column(&database.name, &table.name, &column.name) {
                 continue;
             }

@@ -140,7 +140,7 @@ pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str
     let catalog = http.engine.catalog();
     authorize(&catalog, http.actor(account), Privilege::Select, Object::Table(database, table))?;
     let table = catalog.require_table(database, table)?;
-    let columns: Vec<Value> = table.schema().columns.iter().map(described).collect();
+    let columns: Vec<Value> = table.schema().shown().iter().map(described).collect();
     let keys = match table.key_model {
         KeyModel::Duplicate => "DUP_KEYS",
         KeyModel::Unique | KeyModel::Primary => "UNIQUE_KEYS",

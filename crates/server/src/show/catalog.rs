@@ -245,7 +245,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
         return Ok(view_columns(&view, full, listing));
     }
     let table = listed(session, name)?;
-    for (at, column) in table.schema().columns.iter().enumerate() {
+    for (at, column) in session.shown_columns(&table).iter().enumerate() {
         let Some(privileges) = privileges_on(session, (database, &table), &column.name) else {
             continue;
         };
@@ -357,7 +357,7 @@ pub fn field_columns(
     if let Some(view) = view(session, name)? {
         return Ok(view.columns.iter().map(column).collect());
     }
-    Ok(stored(session, name)?.schema().columns.iter().map(column).collect())
+    Ok(session.shown_columns(&*stored(session, name)?).iter().map(column).collect())
 }
 
 /// SHOW INDEX.

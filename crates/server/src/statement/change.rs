@@ -59,7 +59,9 @@ async fn once(
 ) -> Result<Option<Reply>> {
     let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
     let own = session.transactions.writable(&engine, settings)?.cloned();
-    let is_whole = is_whole_delete(change) && !session.hides_rows_of(target.table());
+    // Deleted rows are kept by a sequence column, and so are not cut off.
+    let is_cut = is_whole_delete(change) && target.schema().sequence.is_none();
+    let is_whole = is_cut && !session.hides_rows_of(target.table());
     if is_whole && own.is_none() {
         return delete_all(session, target).await.map(Some);
     }
@@ -279,7 +281,7 @@ impl<'a> Keyed<'a> {
         let (places, rows): (Vec<u32>, Vec<Vec<u8>>) = current.by_ref().unzip();
         let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
         let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
-        let out = new.begin();
+        let (schema, out) = (self.target.schema(), new.begin());
         let (mut matched, mut written) = (0, 0);
         for (at, values) in self.computed(session, &old, parameters).await? {
             matched += 1;
@@ -292,6 +294,11 @@ impl<'a> Keyed<'a> {
                     }
                     written += usize::from(differs);
                     differs
+                }
+                _ if schema.sequence.is_some() => {
+                    schema.put_deleted(old[at], out);
+                    written += 1;
+                    true
                 }
                 _ => true,
             };

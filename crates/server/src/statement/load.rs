@@ -273,7 +273,7 @@ fn encode(
 
 /// The columns of the table, where they are to be named.
 fn all_columns(load: &LoadData, table: &LoadTarget) -> Option<Vec<FieldTarget>> {
-    let columns = table.schema().columns.iter();
+    let columns = table.schema().shown().iter();
     let columns = columns.map(|column| FieldTarget::Column(column.name.clone()));
     (!load.set.is_empty()).then(|| columns.collect())
 }

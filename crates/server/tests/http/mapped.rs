@@ -192,8 +192,11 @@ fn an_http_stream_refuses_other_statements() {
 
 /// A table `d.u` with a UNIQUE KEY beside `d.t`.
 pub fn unique_table(site: &Site) {
-    let key = KeySpec { model: KeyModelSpec::Unique, columns: vec!["a".to_owned()] };
-    create(site, TableForm::Olap, |spec| spec.key = Some(key));
+    create(site, TableForm::Olap, |spec| spec.key = Some(unique_key()));
+}
+
+pub fn unique_key() -> KeySpec {
+    KeySpec { model: KeyModelSpec::Unique, columns: vec!["a".to_owned()] }
 }
 
 /// The same with a PRIMARY KEY.
@@ -203,7 +206,7 @@ fn primary_table(site: &Site) {
     create(site, TableForm::MySql, |spec| spec.declared_keys = vec![key]);
 }
 
-fn create(site: &Site, form: TableForm, key: impl FnOnce(&mut TableSpec)) {
+pub fn create(site: &Site, form: TableForm, key: impl FnOnce(&mut TableSpec)) {
     let int = ColumnType::Int { unsigned: false };
     let columns = vec![
         ColumnSpec { nullable: false, ..ColumnSpec::new("a", int) },
@@ -328,9 +331,9 @@ fn deletes_are_refused_where_they_cannot_be() {
     let large = (0..40_000).map(|row| format!("{row},1,aaaa\n")).collect::<String>();
     let too_large = message(into_unique(&site, &["merge_type: DELETE"], &large));
     assert!(too_large.contains("wal_load_bytes_max"), "{too_large}");
-    let sequence =
-        message(into_unique(&site, &["hidden_columns: __DORIS_SEQUENCE_COL__"], "1,1,a,1"));
-    assert!(sequence.contains("hidden_columns"), "{sequence}");
+    let version =
+        message(into_unique(&site, &["hidden_columns: __DORIS_VERSION_COL__"], "1,1,a,1"));
+    assert!(version.contains("hidden_columns"), "{version}");
     let phases = ["merge_type: DELETE", "two_phase_commit: true"];
     assert!(message(into_unique(&site, &phases, "1,1,a\n")).contains("two_phase_commit"));
     let wrong = ["merge_type: MERGE", "delete: nowhere = 1"];

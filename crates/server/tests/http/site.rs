@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::Int32Type;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
 use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
@@ -123,13 +123,15 @@ impl Site {
         self.rows_of("t")
     }
 
-    /// All rows of a table of `d` with the columns of `d.t`.
+    /// All rows of a table of `d`, sorted, with hidden columns and rows that delete their key.
     pub fn rows_of(&self, table: &str) -> Vec<String> {
         let id = self.engine.target("d", table).unwrap().id();
         let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
         block_on(snapshot.resolved()).unwrap();
         let request = ScanRequest::all(&snapshot.schema);
-        let files = snapshot.rowsets().flat_map(|rowset| rowset.scan(request.clone()));
+        let slices = snapshot.rowsets().flat_map(|rowset| rowset.slices(snapshot.horizon));
+        let files = slices
+            .flat_map(|slice| slice.segment.scan(&request, slice.share, &slice.dead).unwrap());
         let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();
         batches.extend(snapshot.delta_batches().unwrap());
         let mut rows: Vec<String> = batches.iter().flat_map(texts).collect();
@@ -158,18 +160,17 @@ impl Site {
 }
 
 fn texts(batch: &RecordBatch) -> Vec<String> {
-    let (a, b) = (batch.column(0).as_primitive::<Int32Type>(), batch.column(1));
-    let b = b.as_primitive::<Int32Type>();
-    let c = arrow::compute::cast(batch.column(2), &arrow::datatypes::DataType::Utf8).unwrap();
-    let c = c.as_string::<i32>();
-    let cell = |null: bool, text: String| if null { "NULL".to_owned() } else { text };
-    (0..batch.num_rows())
-        .map(|row| {
-            let b = cell(b.is_null(row), b.value(row).to_string());
-            let c = cell(c.is_null(row), c.value(row).to_owned());
-            format!("{},{b},{c}", a.value(row))
-        })
-        .collect()
+    let text = |column: &ArrayRef| arrow::compute::cast(column, &DataType::Utf8).unwrap();
+    let columns = batch.columns().iter().map(text).collect::<Vec<_>>();
+    let columns = columns.iter().map(|column| column.as_string::<i32>()).collect::<Vec<_>>();
+    let row = |row: usize| {
+        let cells = columns.iter().map(|column| match column.is_null(row) {
+            true => "NULL",
+            false => column.value(row),
+        });
+        cells.collect::<Vec<_>>().join(",")
+    };
+    (0..batch.num_rows()).map(row).collect()
 }
 
 fn create_table(engine: &Arc<Engine>) {

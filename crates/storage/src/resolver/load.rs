@@ -33,6 +33,9 @@ impl State {
         rowsets: &[Arc<Rowset>],
         wait_mode: WaitMode,
     ) -> Result<()> {
+        if self.ranks.is_some() {
+            return self.ranked_load(lsn, rowsets, wait_mode).await;
+        }
         // An earlier attempt may have been given up.
         self.runs.forget_from(lsn);
         let before = self.runs.len();

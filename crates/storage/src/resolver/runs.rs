@@ -96,12 +96,15 @@ pub struct Runs {
     lost: HashSet<TabletId>,
     /// For filters.
     memory: Budget,
+    /// Whether the living row of a key may be older than dead ones.
+    pub are_ranked: bool,
 }
 
 impl Runs {
     pub fn new(tablets: &[TabletFiles], buckets: usize, memory: Budget) -> Self {
         let (lost, tablets_known) = (HashSet::new(), Vec::new());
-        let mut runs = Self { runs: Vec::new(), tablets: tablets_known, buckets, lost, memory };
+        let (runs, are_ranked) = (Vec::new(), false);
+        let mut runs = Self { runs, tablets: tablets_known, buckets, lost, memory, are_ranked };
         runs.renew(tablets, Lsn::ZERO);
         runs
     }
@@ -291,8 +294,8 @@ impl Runs {
     }
 
     /// The living rows with these keys in a range of the runs, and the keys that none of them has.
-    /// The newest run that has a key decides: its row may be dead, and then all older
-    /// ones are. `wanted` is sorted by key.
+    /// The newest run that has a key decides: its row may be dead, and then all older ones are,
+    /// unless rows are ranked. `wanted` is sorted by key.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
@@ -325,9 +328,9 @@ impl Runs {
             let mut is_found = vec![false; open.len()];
             for found in found {
                 let place = places[found.at];
-                is_found[place] = true;
                 let last = found.rows.end - 1;
                 let alive = found.rows.rev().find(|&row| !marks.is_dead(row));
+                is_found[place] = alive.is_some() || !self.are_ranked;
                 let Wanted { at: number, lsn, .. } = open[place];
                 all.extend(alive.map(|row| {
                     let stored = found.stored.filter(|_| row == last);

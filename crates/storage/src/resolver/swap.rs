@@ -67,6 +67,7 @@ impl Swap {
             state.runs.forget_to(flushed);
         }
         state.values.iter_mut().for_each(|index| index.keep_from(first_row));
+        state.keep_ranks(|row| row >= first_row);
         // What was resolved in the open node holds it since.
         state.pass_nodes(state.resolved);
         state.marks.forget_before(first_row);

@@ -1,3 +1,5 @@
+mod ranked;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
@@ -54,10 +56,12 @@ struct Merging {
 }
 
 impl Store {
-    fn new(buckets: u64, filters_bytes: u64) -> Self {
+    fn new(key_model: KeyModel, buckets: u64, filters_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let schema = schema(1);
-        let key_model = KeyModel::Primary;
+        let schema = match key_model {
+            KeyModel::Unique => ranked::schema(),
+            _ => schema(1),
+        };
         let table = crate::testing::table(std::slice::from_ref(&schema), buckets);
         let table = Arc::new(Table { key_model, ..table });
         let filters = Budget::new("memory of filters", filters_bytes);
@@ -86,14 +90,25 @@ impl Store {
     /// Encoded rows of these keys as the next record.
     fn rows(&mut self, keys: &[i64]) -> Vec<u8> {
         let mut state = self.states.last_key_value().unwrap().1.clone();
+        let is_ranked = self.is_ranked();
         let rows = keys.iter().map(|&key| {
             self.versions += 1;
-            state.insert(key, self.versions);
-            (key, self.versions.to_string())
+            let version = self.versions;
+            let lives = |before: &u64| !is_ranked || ranked::replaces(version, *before);
+            if state.get(&key).is_none_or(lives) {
+                state.insert(key, version);
+            }
+            (key, version.to_string())
         });
-        let bytes = encoded(&rows.collect::<Vec<_>>());
+        let rows = rows.collect::<Vec<_>>();
+        let bytes = if is_ranked { ranked::encoded(&rows) } else { encoded(&rows) };
         self.next_lsn(state);
         bytes
+    }
+
+    /// Whether a row's rank decides whether it lives.
+    fn is_ranked(&self) -> bool {
+        self.table.key_model == KeyModel::Unique
     }
 
     fn load(&mut self, keys: &[i64]) {
@@ -269,7 +284,7 @@ impl Store {
             segment_bytes_max: 5000,
             cold_bytes_min: u64::MAX,
             is_keyed: true,
-            stores_rows: true,
+            stores_rows: !self.is_ranked(),
             indexes: Vec::new(),
         };
         let merged = merge(&self.files, &job, &mut || ControlFlow::Continue(()));
@@ -298,6 +313,9 @@ impl Store {
 
     /// What a read by key sees from `horizon` on is what the log says; it may not know yet.
     fn check_points(&self, horizon: u64) {
+        if self.is_ranked() {
+            return;
+        }
         let keys = (0..25).map(|key| encoded(&[(key, String::new())])).collect::<Vec<_>>();
         let codec = freshet_schema::key::KeyCodec::of_sort_key(&self.schema);
         let keys = keys.iter().map(|row| codec.of_rows(row)).collect::<Vec<_>>();
@@ -405,12 +423,20 @@ proptest! {
         filters_bytes in prop_oneof![Just(0), Just(u64::MAX)],
         acts in prop::collection::vec(act(), 1..60),
     ) {
-        run(buckets, filters_bytes, acts);
+        run(KeyModel::Primary, buckets, filters_bytes, acts);
+    }
+
+    #[test]
+    fn each_snapshot_sees_the_row_of_the_greatest_rank(
+        buckets in 1u64..4,
+        acts in prop::collection::vec(act(), 1..60),
+    ) {
+        run(KeyModel::Unique, buckets, u64::MAX, acts);
     }
 }
 
-fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
-    let mut store = Store::new(buckets, filters_bytes);
+fn run(key_model: KeyModel, buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
+    let mut store = Store::new(key_model, buckets, filters_bytes);
     let mut pins = Vec::<Snapshot>::new();
     let (mut flushing, mut merging) = (None::<Flushing>, None::<Merging>);
     // A TRUNCATE that is not in metadata yet.
@@ -418,6 +444,10 @@ fn run(buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
     for act in acts {
         match act {
             Act::Load(keys) => store.load(&keys),
+            // Who writes rows that are ranked does not look.
+            Act::Change(keys, _) | Act::CutChange(keys, _) if store.is_ranked() => {
+                store.load(&keys);
+            }
             Act::Change(keys, removed) => store.change(&keys, &removed, false),
             Act::CutChange(keys, removed) if !is_cut => {
                 store.change(&keys, &removed, true);

@@ -223,10 +223,25 @@ impl Segment {
         rows: &[u32],
         wait_mode: WaitMode,
     ) -> Result<Vec<RecordBatch>> {
+        self.rows_of(&ScanRequest::all(schema), rows, wait_mode).await
+    }
+
+    /// As [`Self::rows`], with the columns that are asked for.
+    ///
+    /// # Errors
+    /// Those of [`Self::scan`].
+    ///
+    /// # Panics
+    /// As [`Self::rows`].
+    pub async fn rows_of(
+        &self,
+        request: &ScanRequest,
+        rows: &[u32],
+        wait_mode: WaitMode,
+    ) -> Result<Vec<RecordBatch>> {
         let all = u32::try_from(self.meta.rows).expect("rows of a segment have numbers of 32 bits");
         let others = DeadRows::all_but(all, rows);
-        let request = ScanRequest::all(schema);
-        let mut scan = self.scan_with(&request, Share::WHOLE, &others, wait_mode).await?;
+        let mut scan = self.scan_with(request, Share::WHOLE, &others, wait_mode).await?;
         let mut batches = Vec::new();
         while let Some(batch) = scan.next_batch().await {
             batches.push(batch?);

@@ -1,9 +1,10 @@
 //! The bytes of what columns got later.
 
 use freshet_base::{ColumnId, SchemaVersion};
-use freshet_schema::{Check, Column, ColumnType, TableSchema};
+use freshet_schema::{Check, Column, ColumnType, TableSchema, hidden_columns};
 
 use super::golden::has_bytes;
+use crate::disk::{decode, encode};
 
 #[test]
 fn column_with_on_update() {
@@ -49,4 +50,26 @@ fn column_of_bits() {
     let column = Column::new(ColumnId(1), "c", ColumnType::Bit { len: 9 });
     let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
     has_bytes(&schema, "010801 120e 0801 120163 2001 3001 3801 c00209");
+}
+
+#[test]
+fn schema_with_a_sequence() {
+    let int = ColumnType::Int { unsigned: false };
+    let hidden = hidden_columns(ColumnId(2), Some(int));
+    let columns = [vec![Column::new(ColumnId(1), "k", int)], hidden].concat();
+    let schema = TableSchema::new(SchemaVersion(1), columns.clone(), vec![0]);
+    has_bytes(
+        &schema.clone().sequenced_by(Some(ColumnId(2))),
+        "010801 120e 0801 12016b 2001 3001 3801 a00100 \
+         1223 0802 12165f5f444f5249535f53455155454e43455f434f4c5f5f 2001 3001 3801 a00100 \
+         1223 0803 12155f5f444f5249535f44454c4554455f5349474e5f5f 3001 3801 4a0130 880100 \
+         1a0100 2802",
+    );
+    let refusal = |change: fn(&mut Vec<u8>)| {
+        let mut bytes = encode(&schema.clone().sequenced_by(Some(ColumnId(2))));
+        change(&mut bytes);
+        decode::<TableSchema>(&bytes).unwrap_err().to_string()
+    };
+    let last = |bytes: &mut Vec<u8>| bytes.last_mut().map(|id| *id = 9).unwrap_or_default();
+    assert!(refusal(last).contains("its sequence column is none"));
 }

@@ -6,14 +6,14 @@ use freshet_base::{Error, Result, bail, err};
 use freshet_ingest::OnNewKey;
 use freshet_ingest::decode::csv::{CsvFormat, parse_separator};
 use freshet_ingest::decode::json::{JsonFormat, JsonPath};
-use freshet_schema::{GroupCommitMode, Zone};
+use freshet_schema::{DELETE_SIGN, GroupCommitMode, SEQUENCE_COLUMN, Zone};
 use hyper::HeaderMap;
 
 /// The largest timeout a load may ask for.
 const TIMEOUT_SECONDS_MAX: u64 = 259_200;
 
 /// The hidden column that says which rows delete: those with 1.
-pub const SIGN: &str = "__DORIS_DELETE_SIGN__";
+pub const SIGN: &str = DELETE_SIGN;
 
 /// The options of a stream load.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,6 +41,10 @@ pub struct LoadHeaders {
     pub columns: Option<String>,
     /// Whether rows have [`SIGN`], as one of `columns` or behind those of the table.
     pub has_sign: bool,
+    /// Whether rows have [`SEQUENCE_COLUMN`] behind the columns of the table.
+    pub has_sequence: bool,
+    /// `function_column.sequence_col`: the field that the hidden sequence column is filled from.
+    pub sequence: Option<String>,
     /// `merge_type`.
     pub merge: MergeType,
     /// Of a partial update: what becomes of new keys.
@@ -131,6 +135,8 @@ impl LoadHeaders {
             zone: headers.text("timezone")?.map(zone).transpose()?,
             columns: headers.text("columns")?.map(str::to_owned),
             has_sign: has_sign(&headers)?,
+            has_sequence: hides(&headers, SEQUENCE_COLUMN)?,
+            sequence: headers.text("function_column.sequence_col")?.map(str::to_owned),
             merge: merge_type(&headers)?,
             partial: partial(&headers)?,
             condition: headers.text("where")?.map(str::to_owned),
@@ -195,11 +201,8 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
     }
-    const REFUSED: [&str; 2] = ["temporary_partitions", "function_column.sequence_col"];
-    for name in REFUSED {
-        if let Some(value) = headers.text(name)? {
-            return Err(not_supported(name, value));
-        }
+    if let Some(value) = headers.text("temporary_partitions")? {
+        return Err(not_supported("temporary_partitions", value));
     }
     if headers.flag("negative")? {
         return Err(not_supported("negative", "true"));
@@ -208,16 +211,22 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
 }
 
 fn has_sign(headers: &Values<'_>) -> Result<bool> {
-    let hidden = headers.text("hidden_columns")?;
-    if let Some(columns) = headers.text("columns")? {
-        return Ok(columns.to_ascii_uppercase().contains(SIGN));
+    match headers.text("columns")? {
+        Some(columns) => Ok(columns.to_ascii_uppercase().contains(SIGN)),
+        None => hides(headers, SIGN),
     }
-    match hidden {
-        Some(name) if !name.eq_ignore_ascii_case(SIGN) => {
-            Err(not_supported("hidden_columns", name))
-        }
-        hidden => Ok(hidden.is_some()),
+}
+
+/// Whether `hidden_columns` names one; without effect beside `columns`.
+fn hides(headers: &Values<'_>, name: &str) -> Result<bool> {
+    let (columns, hidden) = (headers.text("columns")?, headers.text("hidden_columns")?);
+    let mut hidden = hidden.into_iter().flat_map(|names| names.split(',')).map(str::trim);
+    if let Some(unknown) = hidden.clone().find(|name| {
+        !name.eq_ignore_ascii_case(SIGN) && !name.eq_ignore_ascii_case(SEQUENCE_COLUMN)
+    }) {
+        return Err(not_supported("hidden_columns", unknown));
     }
+    Ok(columns.is_none() && hidden.any(|hidden| hidden.eq_ignore_ascii_case(name)))
 }
 
 fn partial(headers: &Values<'_>) -> Result<Option<OnNewKey>> {

@@ -15,8 +15,8 @@ use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::mapping::Columns;
 use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, load_condition};
-use freshet_query::syntax::Select;
-use freshet_schema::{Column, ColumnType, OnBad, Rules, TableSchema, Zone};
+use freshet_query::syntax::{Scalar, Select};
+use freshet_schema::{Column, ColumnType, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone};
 
 use super::body::Body;
 use super::context::LoadContext;
@@ -27,10 +27,45 @@ use super::mapped::{Limits, Mapped};
 use super::piece::Deletes;
 use super::request::Request;
 use crate::http::Http;
-use crate::insert::check_whole;
+use crate::insert::{check_sequence, check_whole};
 
 /// How much of a body is read to count the fields of its first line.
 const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
+
+/// The names of the columns that users see.
+fn shown(schema: &TableSchema) -> Vec<String> {
+    schema.shown().iter().map(|column| column.name.clone()).collect()
+}
+
+/// The hidden sequence column as a computed one: it has the value of a field.
+///
+/// # Errors
+/// For a field that there is none, or rows that have the column already.
+fn sequence_of(
+    field: &str,
+    (names, computed): (&[String], &[(String, Scalar)]),
+) -> Result<(String, Scalar)> {
+    let mut given = names.iter().chain(computed.iter().map(|(name, _)| name));
+    if given.clone().any(|name| name.eq_ignore_ascii_case(SEQUENCE_COLUMN)) {
+        bail!(ColumnTwice, "Column '{SEQUENCE_COLUMN}' specified twice");
+    }
+    if !given.any(|name| name.eq_ignore_ascii_case(field)) {
+        bail!(
+            WrongArguments,
+            "function_column.sequence_col is '{field}', which is none of the columns of the load; \
+             name it in header 'columns'"
+        );
+    }
+    let same = computed.iter().find(|(name, _)| name.eq_ignore_ascii_case(field));
+    if let Some((_, value)) = same {
+        return Ok((SEQUENCE_COLUMN.to_owned(), value.clone()));
+    }
+    let text = format!("{SEQUENCE_COLUMN} = `{}`", field.replace('`', "``"));
+    match load_columns(&text)?.pop() {
+        Some(LoadColumn::Computed(name, value)) => Ok((name, *value)),
+        _ => bail!(Internal, "'{text}' computes no column"),
+    }
+}
 
 /// Plans loads into one table.
 pub(super) struct Planner<'a> {
@@ -65,8 +100,8 @@ impl Planner<'_> {
         }
         let text = headers.columns.as_deref();
         let marks = self.deletes() == Deletes::Marked;
-        let has_condition = headers.condition.is_some() || marks;
-        if has_condition || text.is_some_and(|text| text.contains('=')) {
+        let is_computed = headers.condition.is_some() || marks || self.sequence()?.is_some();
+        if is_computed || text.is_some_and(|text| text.contains('=')) {
             return self.computing(self.of_columns(text)?, &rules, bounds).await;
         }
         let names = text.map(plain_names).transpose()?;
@@ -78,6 +113,8 @@ impl Planner<'_> {
             (None, Some(body)) => Some(self.names_in(body)?),
             (names, None) => names,
         };
+        let names = self.with_sequence(names);
+        self.check_sequence(names.as_deref())?;
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
         let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
         plan.plan = plan.plan.generating(self.target.counter(), IdRules::default());
@@ -91,6 +128,39 @@ impl Planner<'_> {
         check_paths(headers, &plan.names)?;
         let format = headers.format.clone();
         Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes, partial })
+    }
+
+    /// The field that fills the hidden sequence column.
+    ///
+    /// # Errors
+    /// In the words of Doris, for a table that has no sequence column.
+    fn sequence(&self) -> Result<Option<&str>> {
+        let Some(field) = self.request.headers.sequence.as_deref() else { return Ok(None) };
+        let (schema, name) = (self.target.schema(), &self.target.table().name);
+        if schema.sequence.is_none() {
+            bail!(WrongArguments, "There is no sequence column in the table {name}");
+        }
+        // One of the table's own columns is filled as others are.
+        Ok(schema.hidden_sequence().map(|_| field))
+    }
+
+    /// The fields of a body, behind which `hidden_columns` names the sequence.
+    fn with_sequence(&self, names: Option<Vec<String>>) -> Option<Vec<String>> {
+        let schema = self.target.schema();
+        if !self.request.headers.has_sequence || schema.hidden_sequence().is_none() {
+            return names;
+        }
+        let mut names = names.unwrap_or_else(|| shown(schema));
+        names.push(SEQUENCE_COLUMN.to_owned());
+        Some(names)
+    }
+
+    /// Rows of a partial update may keep the sequence that they have.
+    fn check_sequence(&self, columns: Option<&[String]>) -> Result<()> {
+        match self.request.headers.partial {
+            None => check_sequence(self.target.table(), columns),
+            Some(_) => Ok(()),
+        }
     }
 
     /// The plan of a partial update, if it is one, with the columns that it has.
@@ -117,11 +187,15 @@ impl Planner<'_> {
         if names.is_empty() {
             names = match self.columns {
                 Some(body) => self.names_in(body)?,
-                None => schema.columns.iter().map(|column| column.name.clone()).collect(),
+                None => shown(schema),
             };
+            names = self.with_sequence(Some(names)).unwrap_or_default();
             if headers.has_sign && text.is_none() {
                 names.push(SIGN.to_owned());
             }
+        }
+        if let Some(field) = self.sequence()? {
+            computed.push(sequence_of(field, (&names, &computed))?);
         }
         let is_computed = |name: &str| {
             computed.iter().filter(|(column, _)| column.eq_ignore_ascii_case(name)).count()
@@ -138,8 +212,10 @@ impl Planner<'_> {
             let is_field = names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
             is_field || is_computed(&column.name) > 0
         };
-        let targets = schema.columns.iter().filter(given).map(|column| column.name.clone());
-        let targets = targets.collect::<Vec<_>>();
+        // Rows that delete are marked in another way.
+        let own = schema.columns.iter().filter(|column| column.name != SIGN);
+        let targets = own.filter(given).map(|column| column.name.clone()).collect::<Vec<_>>();
+        self.check_sequence(Some(&targets))?;
         let fields = self.fields(&names, |name| is_computed(name) == 0)?;
         let condition = headers.condition.as_deref().map(load_condition).transpose()?;
         let deletes = match &headers.merge {
@@ -164,7 +240,7 @@ impl Planner<'_> {
     fn names_in(&self, body: &BodySchema) -> Result<Vec<String>> {
         let schema = self.target.schema();
         let mut names = Vec::new();
-        for column in &schema.columns {
+        for column in schema.shown() {
             if body.find(&column.name)?.is_some() {
                 names.push(column.name.clone());
             }
@@ -186,8 +262,9 @@ impl Planner<'_> {
         let schema = self.target.schema();
         let targets = match &stream.columns {
             Some(columns) => columns.clone(),
-            None => schema.columns.iter().map(|column| column.name.clone()).collect(),
+            None => shown(schema),
         };
+        self.check_sequence(Some(&targets))?;
         // Members of JSON objects have the types of the columns they are named like.
         let is_json = matches!(self.request.headers.format, LoadFormat::Json(_));
         let fields = self.fields(&names, |_| is_json)?;
@@ -203,7 +280,7 @@ impl Planner<'_> {
         bounds: Bounds,
     ) -> Result<Vec<String>> {
         let schema = self.target.schema();
-        let width = stream.columns.as_ref().map_or(schema.columns.len(), Vec::len);
+        let width = stream.columns.as_ref().map_or(schema.shown().len(), Vec::len);
         match &self.request.headers.format {
             LoadFormat::Csv(format) => {
                 let count = |start: &[u8], is_all| field_count(start, format, is_all);
@@ -220,8 +297,7 @@ impl Planner<'_> {
                 Ok(json.paths.iter().enumerate().map(name).collect())
             }
             LoadFormat::Json(_) | LoadFormat::Columnar(_) if stream.takes_all() => {
-                let all = schema.columns.iter().map(|column| column.name.clone());
-                Ok(stream.columns.clone().unwrap_or_else(|| all.collect()))
+                Ok(stream.columns.clone().unwrap_or_else(|| shown(schema)))
             }
             LoadFormat::Json(_) | LoadFormat::Columnar(_) => Ok(stream.names()),
         }

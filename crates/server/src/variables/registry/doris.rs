@@ -32,5 +32,10 @@ pub const ALL: &[Variable] = &[
     both("experimental_enable_single_replica_insert", Kind::Flag, "0", NO_EFFECT),
     both("parallel_fragment_exec_instance_num", Kind::Int { min: 0, max: 1024 }, "0", NO_EFFECT),
     both("parallel_pipeline_task_num", Kind::Int { min: 0, max: 1024 }, "0", NO_EFFECT),
-    both("show_hidden_columns", Kind::Flag, "0", "Accepted: there are no hidden columns."),
+    both(
+        "show_hidden_columns",
+        Kind::Flag,
+        "0",
+        "Whether DESC and queries show the hidden columns of tables with a sequence column.",
+    ),
 ];
