@@ -7,7 +7,7 @@ use std::time::Duration;
 use freshet_base::ByteSize;
 use freshet_ingest::{EngineConfig, PreparedEnd};
 use freshet_meta::{ColumnPlace, SchemaChange};
-use freshet_schema::GroupCommitMode;
+use freshet_schema::{Column, GroupCommitMode};
 use freshet_storage::delta::Freshness;
 use freshet_testkit::Faults;
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ use crate::model::Counts;
 use crate::rows::{PARTITIONS, is_divided};
 
 /// Ordinary tables, and keyed ones; the last one is dropped and recreated.
-const TABLES: [&str; 7] = ["t0", "t1", "t2", "k0", "p0", "p1", "t3"];
+const TABLES: [&str; 8] = ["t0", "t1", "t2", "k0", "s0", "p0", "p1", "t3"];
 const BANK: [&str; 2] = ["bank_a", "bank_b"];
 const MODES: [GroupCommitMode; 3] =
     [GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async];
@@ -206,7 +206,7 @@ fn finish(sim: &mut Sim) {
             let aborted = client.engine.end_prepared(load.txn, PreparedEnd::Abort).await;
             aborted.expect("a prepared load can be aborted");
         }
-        for table in ["t0", "t1", "t2", "k0", "p0", "p1"] {
+        for table in ["t0", "t1", "t2", "k0", "s0", "p0", "p1"] {
             for at in (0..PARTITIONS.len()).filter(|_| is_divided(table)) {
                 // A crash may have left one dropped.
                 client.add_partition(table, at).await;
@@ -420,11 +420,12 @@ async fn read(mut actor: Actor) {
 async fn alter(mut actor: Actor) {
     for _ in 0..actor.statements / 3 {
         actor.rest(200).await;
-        let table = *["t0", "t1", "k0", "p0"].choose(&mut actor.chance).expect("some");
+        let table = *["t0", "t1", "k0", "p0", "s0"].choose(&mut actor.chance).expect("some");
         let Ok(target) = actor.client.engine.target("d", table) else { continue };
-        let others = &target.schema().columns[2..];
+        let others = &target.schema().shown()[2..];
+        let is_sequence = |column: &&Column| Some(column.id) == target.schema().sequence;
         let fresh = format!("c{}", actor.chance.random_range(1..u32::MAX));
-        let chosen = others.choose(&mut actor.chance);
+        let chosen = others.choose(&mut actor.chance).filter(|column| !is_sequence(column));
         let wider = chosen.and_then(crate::rows::widened);
         let change = match (chosen, actor.chance.random_range(0..4)) {
             (Some(column), 2) if wider.is_some() => SchemaChange::ModifyColumn {
@@ -474,6 +475,7 @@ async fn truncate(mut actor: Actor) {
             2 => actor.client.truncate(&["k0", "t2"]).await,
             3 => actor.client.truncate(&["k0"]).await,
             4 => actor.client.truncate(&["p0"]).await,
+            5 => actor.client.truncate(&["s0"]).await,
             _ => actor.client.truncate(&["t1"]).await,
         };
     }

@@ -537,8 +537,7 @@ impl ExpectedTable {
                 RowKind::Version => {
                     let mut versions = Vec::new();
                     rows::expect(of_part, &part.schema, schema, &mut versions);
-                    // The last version of a key is its row.
-                    last.extend(versions.into_iter().map(|row| (row.id, row)));
+                    rows::replace(&mut last, versions, schema);
                 }
                 RowKind::Removal => {
                     part.ids.clone().for_each(|id| drop(last.remove(&rows::key_of(id))));
@@ -552,6 +551,7 @@ impl ExpectedTable {
                 }
             }
         }
+        last.retain(|_, row| !rows::deletes(row.amount, schema));
         rows.extend(last.into_values());
         rows.sort();
         rows

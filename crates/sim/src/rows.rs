@@ -1,10 +1,10 @@
 //! Rows whose cells are computed from their id, so that torn or mixed-up rows are detected.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray,
+    Array, ArrayRef, AsArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
@@ -17,6 +17,7 @@ use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue,
     PartitionMethod, TableForm, TableSchema,
 };
+use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 
@@ -48,10 +49,34 @@ pub enum RowKind {
     Gone,
 }
 
+/// Whether the version with this number deletes its key, in a table with a sequence column.
+pub fn deletes(number: i64, schema: &TableSchema) -> bool {
+    schema.sequence.is_some() && number % 6 == 0
+}
+
 /// The number of keys in keyed tables.
 pub const KEYS: i64 = 150;
 
+/// Puts versions in the place of those of their keys, in their order: the last one is its key's
+/// row, or that with the greatest value in a sequence column.
+pub fn replace(last: &mut BTreeMap<i64, Row>, versions: Vec<Row>, schema: &TableSchema) {
+    for row in versions {
+        if last.get(&row.id).is_none_or(|before| row.replaces(before, schema)) {
+            last.insert(row.id, row);
+        }
+    }
+}
+
 impl Row {
+    /// Whether it stays in the place of one that came before it.
+    fn replaces(&self, before: &Self, schema: &TableSchema) -> bool {
+        let rank = |row: &Self| {
+            let by = |(id, _): &&(ColumnId, _)| Some(*id) == schema.sequence;
+            row.others.iter().find(by).map(|(_, value)| *value)
+        };
+        rank(self) >= rank(before)
+    }
+
     /// What decides about its partition, where its table is divided.
     pub fn divider(&self, kind: RowKind) -> i64 {
         match kind {
@@ -132,16 +157,18 @@ fn text_key() -> ColumnSpec {
 }
 
 /// `name (id BIGINT, amount BIGINT, c0 INT, KEY(amount)) DUPLICATE KEY(id) .. BUCKETS 2`; `UNIQUE
-/// KEY(id)` if the name begins with a k, `PRIMARY KEY(id), UNIQUE(amount)` if it begins with a p,
-/// with an id of texts by collation if it is p0; some are [divided](is_divided), by a column that
-/// UNIQUE then has; those whose names end with `auto` have a partition for each id that a row has
-/// had.
+/// KEY(id)` if the name begins with a k or an s, where c0 is the sequence column; `PRIMARY KEY(id),
+/// UNIQUE(amount)` if it begins with a p, with an id of texts by collation if it is p0; some are
+/// [divided](is_divided), by a column that UNIQUE then has; those whose names end with `auto` have
+/// a partition for each id that a row has had.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
     let columns =
         vec![ColumnSpec::new("id", big), ColumnSpec::new("amount", big), added_column("c0")];
-    let model = match name.starts_with('k') {
+    let sequence = ("function_column.sequence_col".to_owned(), "c0".to_owned());
+    let sequence = name.starts_with('s').then_some(sequence);
+    let model = match name.starts_with(['k', 's']) {
         true => KeyModelSpec::Unique,
         false => KeyModelSpec::Duplicate,
     };
@@ -170,7 +197,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         partition_by: divided_by(name),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
         buckets: BucketsSpec::Count(2),
-        properties: properties.iter().map(pair).collect(),
+        properties: properties.iter().map(pair).chain(sequence).collect(),
         ..TableSpec::new(name, TableForm::Olap, columns)
     }
 }
@@ -206,6 +233,10 @@ pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, ou
         match at {
             0 => key_column(heads.clone(), schema),
             1 => Arc::new(Int64Array::from_iter_values(heads.clone().map(|(_, amount)| amount))),
+            _ if Some(at) == schema.delete_sign() => {
+                let sign = |id| i8::from(deletes(id, schema));
+                Arc::new(Int8Array::from_iter_values(ids.clone().map(sign)))
+            }
             _ => {
                 let cells = ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>();
                 cast(&cells, &column.ty.arrow()).expect("cells are taken by every type")
@@ -257,6 +288,7 @@ pub fn encode_row(row: &Row, schema: &TableSchema) -> Vec<u8> {
         match at {
             0 => key_column(std::iter::once((row.id, row.amount)), schema),
             1 => Arc::new(Int64Array::from(vec![row.amount])),
+            _ if Some(at) == schema.delete_sign() => Arc::new(Int8Array::from(vec![0])),
             _ => {
                 let cell = Int32Array::from(vec![row.others[at - 2].1]);
                 cast(&cell, &column.ty.arrow()).expect("cells are taken by every type")
@@ -277,7 +309,7 @@ pub fn expect(
     schema: &TableSchema,
     out: &mut Vec<Row>,
 ) {
-    let others = schema.columns[2..].iter();
+    let others = schema.shown()[2..].iter();
     let others = others
         .map(|column| (column.id, written.position_of(column.id).is_some()))
         .collect::<Vec<_>>();
@@ -350,9 +382,13 @@ pub fn read_with(
 }
 
 fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
+    let batch = &match HiddenKeys::deleted(schema) {
+        Some(deleted) => deleted.seen(batch, deleted.columns()),
+        None => batch.clone(),
+    };
+    let others = schema.shown().iter().zip(batch.columns()).skip(2);
     let ids = key_numbers(batch.column(0));
     let amounts = batch.column(1).as_primitive::<Int64Type>();
-    let others = schema.columns.iter().zip(batch.columns()).skip(2);
     let number = |array: &ArrayRef| cast(array, &DataType::Int32).expect("cells are numbers");
     let others = others.map(|(column, array)| (column.id, number(array))).collect::<Vec<_>>();
     let others = others

@@ -11,6 +11,7 @@ mod merges;
 mod metadata;
 mod misuse;
 mod partitions;
+mod ranked;
 mod room;
 mod sequences;
 mod terms;
