@@ -63,13 +63,9 @@ impl Ddl {
         collation: Option<Collation>,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
-        self.term.begun().await?;
-        let _names = self.lock_names().await;
-        let (store, name) = (Arc::clone(&self.store), name.to_owned());
-        let create = move || store.meta().create_database(&name, mode, collation, if_not_exists);
-        let created = task::run(self.store.pool(), create).await?;
-        self.settler.show_catalog();
-        Ok(created)
+        let name = name.to_owned();
+        self.change_names(move |meta| meta.create_database(&name, mode, collation, if_not_exists))
+            .await
     }
 
     /// ALTER DATABASE: durable on return.
@@ -77,13 +73,8 @@ impl Ddl {
     /// # Errors
     /// Those of metadata.
     pub async fn collate_database(&self, name: &str, collation: Collation) -> Result<()> {
-        self.term.begun().await?;
-        let _names = self.lock_names().await;
-        let (store, name) = (Arc::clone(&self.store), name.to_owned());
-        let change = move || store.meta().collate_database(&name, collation);
-        task::run(self.store.pool(), change).await?;
-        self.settler.show_catalog();
-        Ok(())
+        let name = name.to_owned();
+        self.change_names(move |meta| meta.collate_database(&name, collation)).await
     }
 
     /// Creates a table; it is readable and writable on return.
@@ -251,15 +242,13 @@ impl Ddl {
         id: TableId,
         pairs: Vec<(String, String)>,
     ) -> Result<Vec<String>> {
-        let room = self.room_of_definition().await?;
-        let state = self.states_of(&[id])?.remove(0);
-        let one = state.altering.lock().await;
-        self.settler.events_settled(&state).await;
-        let (properties, warnings) = self.store.meta().catalog().properties_with(id, &pairs)?;
-        let change = Definition::Properties(properties);
-        let event = MetaEvent::Define { table: id, change };
-        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
-        drop(one);
+        let mut warnings = Vec::new();
+        let properties = |catalog: &Catalog| {
+            let (properties, warned) = catalog.properties_with(id, &pairs)?;
+            warnings = warned;
+            Ok(Some(Definition::Properties(properties)))
+        };
+        self.define(id, properties).await?;
         self.follow_clock(id).await;
         Ok(warnings)
     }
@@ -274,14 +263,7 @@ impl Ddl {
         id: TableId,
         change: impl FnOnce(&Catalog) -> Result<Option<Vec<RowPolicy>>>,
     ) -> Result<bool> {
-        let room = self.room_of_definition().await?;
-        let state = self.states_of(&[id])?.remove(0);
-        let _one = state.altering.lock().await;
-        self.settler.events_settled(&state).await;
-        let Some(policies) = change(&self.store.meta().catalog())? else { return Ok(false) };
-        let event = MetaEvent::Define { table: id, change: Definition::Policies(policies) };
-        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
-        Ok(true)
+        self.define(id, |catalog| Ok(change(catalog)?.map(Definition::Policies))).await
     }
 
     /// Gives a table a comment.
@@ -289,13 +271,28 @@ impl Ddl {
     /// # Errors
     /// Those of metadata, and those of the log.
     pub async fn set_comment(&self, id: TableId, comment: String) -> Result<()> {
+        let comment = |catalog: &Catalog| {
+            catalog.check_comment(id, &comment)?;
+            Ok(Some(Definition::Comment(comment)))
+        };
+        self.define(id, comment).await.map(drop)
+    }
+
+    /// Changes the definition of a table, one statement after the other, to what `change` makes of
+    /// the catalog. Returns whether it has changed something.
+    async fn define(
+        &self,
+        id: TableId,
+        change: impl FnOnce(&Catalog) -> Result<Option<Definition>>,
+    ) -> Result<bool> {
         let room = self.room_of_definition().await?;
         let state = self.states_of(&[id])?.remove(0);
         let _one = state.altering.lock().await;
         self.settler.events_settled(&state).await;
-        self.store.meta().catalog().check_comment(id, &comment)?;
-        let event = MetaEvent::Define { table: id, change: Definition::Comment(comment) };
-        self.settler.define_tables(std::slice::from_ref(&state), event, room).await
+        let Some(change) = change(&self.store.meta().catalog())? else { return Ok(false) };
+        let event = MetaEvent::Define { table: id, change };
+        self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
+        Ok(true)
     }
 
     /// Gives a table the collation of columns that are added without one.
@@ -332,7 +329,7 @@ impl Ddl {
         let catalog = self.store.meta().catalog();
         if pairs.first().is_some_and(|pair| catalog.view(&pair.database, &pair.from).is_some()) {
             let pairs = pairs.to_vec();
-            return self.change_views(move |meta| meta.rename_views(&pairs)).await;
+            return self.change_names(move |meta| meta.rename_views(&pairs)).await;
         }
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
@@ -349,7 +346,7 @@ impl Ddl {
     /// # Errors
     /// Those of metadata.
     pub async fn create_view(&self, database: String, view: View, or_replace: bool) -> Result<()> {
-        self.change_views(move |meta| meta.create_view(&database, view, or_replace)).await
+        self.change_names(move |meta| meta.create_view(&database, view, or_replace)).await
     }
 
     /// Drops views, given by database and name; returns those that did not exist.
@@ -361,10 +358,11 @@ impl Ddl {
         views: Vec<(String, String)>,
         if_exists: bool,
     ) -> Result<Vec<(String, String)>> {
-        self.change_views(move |meta| meta.drop_views(&views, if_exists)).await
+        self.change_names(move |meta| meta.drop_views(&views, if_exists)).await
     }
 
-    async fn change_views<T: Send + 'static>(
+    /// Changes databases or views, which are in metadata alone.
+    async fn change_names<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Meta) -> Result<T> + Send + 'static,
     ) -> Result<T> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchemaRef, DataFusionError, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -15,10 +14,8 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream,
@@ -29,6 +26,7 @@ use datafusion::physical_planner::{
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use crate::evaluation::{self, Evaluation};
+use crate::operator::operator_over;
 
 /// The rows of its input, the same wherever a node of this name stands in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -155,8 +153,8 @@ impl KeptExec {
         Self { name, input, evaluation, properties: Arc::new(properties) }
     }
 
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self::new(self.name.clone(), input, self.evaluation.clone()))
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self::new(self.name.clone(), input, self.evaluation.clone())
     }
 }
 
@@ -167,38 +165,10 @@ impl DisplayAs for KeptExec {
 }
 
 impl ExecutionPlan for KeptExec {
-    fn name(&self) -> &'static str {
-        "KeptExec"
-    }
+    operator_over!("KeptExec", input);
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.with_input(children.swap_remove(0)))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.with_input(children.swap_remove(0)))
     }
 
     fn execute(

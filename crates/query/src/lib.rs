@@ -52,6 +52,7 @@ mod lists;
 mod losses;
 pub mod mapping;
 mod membership;
+mod operator;
 pub mod origin;
 pub mod parameters;
 pub mod parser;

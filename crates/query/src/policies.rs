@@ -11,17 +11,14 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, Constraints, ExprSchema, Result, internal_datafusion_err};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableType,
 };
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
@@ -34,9 +31,10 @@ use futures::StreamExt;
 use crate::aggregated;
 use crate::error::mapped;
 use crate::evaluation::Evaluation;
+use crate::operator::operator_over;
 use crate::origin::ColumnOrigin;
 use crate::parser::{Statement, parse};
-use crate::provider::StoredTable;
+use crate::provider::{StoredTable, columns_read};
 use crate::session::{Scope, SqlMode, Value, Variables};
 use crate::snapshot::on_tables;
 use crate::syntax::Select;
@@ -182,10 +180,7 @@ impl TableProvider for VisibleRows {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let projection = match projection {
-            Some(projection) => projection.clone(),
-            None => (0..self.schema.fields().len()).collect(),
-        };
+        let projection = columns_read(&self.schema, projection);
         stored(&self.table)?.check_rights(&projection)?;
         let evaluation = Evaluation::of(state.config_options()).apart();
         // A plan has a column; of none only the number of rows is asked.
@@ -266,9 +261,7 @@ impl VisibleRowsExec {
         );
         Self { input, schema, evaluation, properties: Arc::new(properties) }
     }
-}
 
-impl VisibleRowsExec {
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
         Self::new(input, Arc::clone(&self.schema), self.evaluation.clone())
     }
@@ -281,9 +274,7 @@ impl DisplayAs for VisibleRowsExec {
 }
 
 impl ExecutionPlan for VisibleRowsExec {
-    fn name(&self) -> &'static str {
-        "VisibleRowsExec"
-    }
+    operator_over!("VisibleRowsExec", input);
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
@@ -291,32 +282,6 @@ impl ExecutionPlan for VisibleRowsExec {
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(self.over(children.swap_remove(0))))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(self.over(children.swap_remove(0))))
     }
 
     fn execute(

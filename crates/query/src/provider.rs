@@ -319,6 +319,11 @@ impl TableProvider for UnboundTable {
     }
 }
 
+/// The columns that a scan reads: all where the planner names none.
+pub fn columns_read(schema: &SchemaRef, projection: Option<&Vec<usize>>) -> Vec<usize> {
+    projection.map_or_else(|| (0..schema.fields().len()).collect(), Clone::clone)
+}
+
 /// Column names in lower case, since they are case-insensitive in MySQL, with their origin as
 /// metadata. A table with an AGGREGATE KEY also shows where its rows stand in the log.
 fn planned_schema(database: &str, snapshot: &TableSnapshot, shown: &[Column]) -> SchemaRef {
@@ -390,10 +395,7 @@ impl TableProvider for StoredTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let projection = match projection {
-            Some(projection) => projection.clone(),
-            None => (0..self.schema.fields().len()).collect(),
-        };
+        let projection = columns_read(&self.schema, projection);
         self.check_rights(&projection)?;
         // What is dead is known before anything is counted or read.
         self.snapshot.resolved().await.map_err(|error| external(error.into()))?;

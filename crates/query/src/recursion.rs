@@ -6,17 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use freshet_base::err;
 
 use crate::error::external;
 use crate::evaluation::Evaluation;
+use crate::operator::operator_over;
 
 /// Wraps the recursive term of CTEs in a counter of iterations.
 #[derive(Debug)]
@@ -67,6 +66,13 @@ struct CountedExec {
     rounds_max: u64,
 }
 
+impl CountedExec {
+    /// Each iteration executes a copy of the plan, so the counter is shared.
+    fn over(&self, term: Arc<dyn ExecutionPlan>) -> Self {
+        Self { term, rounds: Arc::clone(&self.rounds), rounds_max: self.rounds_max }
+    }
+}
+
 impl DisplayAs for CountedExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CountedExec: at most {} rounds", self.rounds_max)
@@ -74,9 +80,7 @@ impl DisplayAs for CountedExec {
 }
 
 impl ExecutionPlan for CountedExec {
-    fn name(&self) -> &'static str {
-        "CountedExec"
-    }
+    operator_over!("CountedExec", term);
 
     fn properties(&self) -> &Arc<PlanProperties> {
         self.term.properties()
@@ -84,35 +88,6 @@ impl ExecutionPlan for CountedExec {
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.term]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Each iteration executes a copy of the plan, so the counter is shared.
-        let rounds = Arc::clone(&self.rounds);
-        Ok(Arc::new(Self { term: children.swap_remove(0), rounds, rounds_max: self.rounds_max }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rounds = Arc::clone(&self.rounds);
-        Ok(Arc::new(Self { term: children.swap_remove(0), rounds, rounds_max: self.rounds_max }))
     }
 
     fn execute(

@@ -155,6 +155,9 @@ impl Tables for SystemTables<'_> {
             shape::Rows::None => Vec::new(),
             shape::Rows::Fixed(rows) => rows(),
             shape::Rows::Catalog(rows) => rows(self),
+            shape::Rows::Named(rows) => {
+                rows(self, &table.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+            }
             shape::Rows::Server(which) => self.source.rows(which)?,
         };
         let batch = batch(table, &rows, self.zone);

@@ -6,62 +6,6 @@ use freshet_meta::{Account, GrantObject, Privilege, Privileges, User};
 use super::catalog::CATALOG;
 use super::{Cell, SystemTables};
 
-/// The columns of privileges of `mysql.user`, in its order; `None` for what nobody can have here.
-const OF_SERVER: [Option<Privilege>; 29] = [
-    Some(Privilege::Select),
-    Some(Privilege::Insert),
-    Some(Privilege::Update),
-    Some(Privilege::Delete),
-    Some(Privilege::Create),
-    Some(Privilege::Drop),
-    Some(Privilege::Reload),
-    None,
-    Some(Privilege::Process),
-    Some(Privilege::File),
-    Some(Privilege::GrantOption),
-    None,
-    Some(Privilege::Index),
-    Some(Privilege::Alter),
-    Some(Privilege::ShowDatabases),
-    Some(Privilege::Super),
-    None,
-    None,
-    None,
-    None,
-    None,
-    Some(Privilege::CreateView),
-    Some(Privilege::ShowView),
-    None,
-    None,
-    Some(Privilege::CreateUser),
-    None,
-    None,
-    None,
-];
-
-/// The same of `mysql.db`.
-const OF_DATABASE: [Option<Privilege>; 19] = [
-    Some(Privilege::Select),
-    Some(Privilege::Insert),
-    Some(Privilege::Update),
-    Some(Privilege::Delete),
-    Some(Privilege::Create),
-    Some(Privilege::Drop),
-    Some(Privilege::GrantOption),
-    None,
-    Some(Privilege::Index),
-    Some(Privilege::Alter),
-    None,
-    None,
-    Some(Privilege::CreateView),
-    Some(Privilege::ShowView),
-    None,
-    None,
-    None,
-    None,
-    None,
-];
-
 fn users<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a User> {
     let users = system.snapshot.catalog.users();
     users.filter(|user| system.source.may_see_account(&user.account)).map(AsRef::as_ref)
@@ -87,58 +31,53 @@ fn set_of(privileges: Privileges) -> Cell {
     names.collect::<Vec<_>>().join(",").as_str().into()
 }
 
-pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for user in users(system) {
-        let granted = user.granted(&GrantObject::Server);
-        rows.extend(each(granted).map(|privilege| {
-            vec![
-                user.account.to_string().into(),
-                CATALOG.into(),
-                privilege.name().into(),
-                yes_or_no(granted.has(Privilege::GrantOption)),
-            ]
-        }));
-    }
-    rows
-}
-
 /// Those that have a row of their own in `information_schema`.
 pub fn each(privileges: Privileges) -> impl Iterator<Item = Privilege> {
     privileges.iter().filter(|one| *one != Privilege::GrantOption)
 }
 
+/// Rows of `information_schema` about what an account may do with a thing of this name: a database,
+/// its table and a column of that, or the server, which has none.
+fn rows<'a>(
+    account: &'a Account,
+    thing: &'a [&str],
+    privileges: Privileges,
+    is_grantable: bool,
+) -> impl Iterator<Item = Vec<Cell>> + use<'a> {
+    each(privileges).map(move |privilege| {
+        let mut row = vec![account.to_string().into(), CATALOG.into()];
+        row.extend(thing.iter().map(|name| Cell::from(*name)));
+        row.extend([privilege.name().into(), yes_or_no(is_grantable)]);
+        row
+    })
+}
+
+/// The same of somebody who may hand on with the right itself.
+fn rows_of(user: &User, thing: &[&str], granted: Privileges) -> Vec<Vec<Cell>> {
+    rows(&user.account, thing, granted, granted.has(Privilege::GrantOption)).collect()
+}
+
+pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    users(system).flat_map(|user| rows_of(user, &[], user.granted(&GrantObject::Server))).collect()
+}
+
 pub fn schema_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (user, database, privileges) in of_databases(system) {
-        rows.extend(each(privileges).map(|privilege| {
-            vec![
-                user.account.to_string().into(),
-                CATALOG.into(),
-                database.into(),
-                privilege.name().into(),
-                yes_or_no(privileges.has(Privilege::GrantOption)),
-            ]
-        }));
-    }
-    rows
+    of_databases(system)
+        .flat_map(|(user, database, granted)| rows_of(user, &[database], granted))
+        .collect()
 }
 
 pub fn table_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (user, database, table, privileges) in of_tables(system) {
-        rows.extend(each(privileges).map(|privilege| {
-            vec![
-                user.account.to_string().into(),
-                CATALOG.into(),
-                database.into(),
-                table.into(),
-                privilege.name().into(),
-                yes_or_no(privileges.has(Privilege::GrantOption)),
-            ]
-        }));
-    }
-    rows
+    of_tables(system)
+        .flat_map(|(user, database, table, granted)| rows_of(user, &[database, table], granted))
+        .collect()
+}
+
+pub fn column_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let all = |(account, column, granted, is_grantable): (&Account, [&str; 3], _, _)| {
+        rows(account, &column, granted, is_grantable).collect::<Vec<_>>()
+    };
+    of_columns(system).flat_map(all).collect()
 }
 
 fn of_databases<'a>(
@@ -163,19 +102,32 @@ fn of_tables<'a>(
     })
 }
 
-/// `mysql.db`.
-pub fn db(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+/// `mysql.db`, which has these columns.
+pub fn db(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
     let row = |(user, database, privileges): (&User, &str, Privileges)| {
         let Account { name, host } = &user.account;
         let account = [host.as_str().into(), database.into(), name.as_str().into()];
-        account.into_iter().chain(flags(&OF_DATABASE, privileges)).collect()
+        account.into_iter().chain(flags(columns, privileges)).collect()
     };
     of_databases(system).map(row).collect()
 }
 
-fn flags(columns: &[Option<Privilege>], granted: Privileges) -> impl Iterator<Item = Cell> {
-    let has = move |column: &Option<Privilege>| column.is_some_and(|one| granted.has(one));
-    columns.iter().map(move |column| y_or_n(has(column)))
+/// Y or N for each of the columns that is named after a privilege, as `Select_priv` is.
+fn flags(columns: &[&str], granted: Privileges) -> impl Iterator<Item = Cell> {
+    let names = columns.iter().filter_map(|column| column.strip_suffix("_priv"));
+    names.map(move |name| y_or_n(named(name).is_some_and(|one| granted.has(one))))
+}
+
+/// The privilege that a column of flags is named after; `None` for what nobody can have here.
+fn named(flag: &str) -> Option<Privilege> {
+    match flag {
+        "Grant" => Some(Privilege::GrantOption),
+        "Show_db" => Some(Privilege::ShowDatabases),
+        _ => {
+            let name = flag.replace('_', " ").to_uppercase();
+            Privilege::ALL.iter().find(|one| one.name() == name).copied()
+        }
+    }
 }
 
 /// `mysql.tables_priv`.
@@ -208,24 +160,6 @@ fn of_columns<'a>(
             Some((&user.account, [&**database, table, column], grant.privileges, is_grantable))
         })
     })
-}
-
-pub fn column_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (account, [database, table, column], privileges, is_grantable) in of_columns(system) {
-        for privilege in privileges.iter() {
-            rows.push(vec![
-                account.to_string().into(),
-                CATALOG.into(),
-                database.into(),
-                table.into(),
-                column.into(),
-                privilege.name().into(),
-                yes_or_no(is_grantable),
-            ]);
-        }
-    }
-    rows
 }
 
 /// `mysql.columns_priv`.
@@ -292,12 +226,12 @@ pub fn attributes(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     users(system).map(row).collect()
 }
 
-/// `mysql.user`.
-pub fn user(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+/// `mysql.user`, which has these columns.
+pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
     let row = |user: &User| {
         let (account, options) = (&user.account, &user.options);
         let mut row = vec![account.host.as_str().into(), account.name.as_str().into()];
-        row.extend(flags(&OF_SERVER, user.granted(&GrantObject::Server)));
+        row.extend(flags(columns, user.granted(&GrantObject::Server)));
         row.extend([
             Cell::Int(options.limits.queries_per_hour.into()),
             Cell::Int(options.limits.updates_per_hour.into()),

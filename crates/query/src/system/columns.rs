@@ -323,7 +323,7 @@ const TABLES: &[SystemTable] = &[
         #DELETED_ROWS, #UPDATE_COUNT, #FREE_EXTENTS, #TOTAL_EXTENTS, #EXTENT_SIZE, #INITIAL_SIZE,
         #MAXIMUM_SIZE, #AUTOEXTEND_SIZE, #VERSION, ROW_FORMAT, #TABLE_ROWS, #DATA_LENGTH, STATUS,
         EXTRA),
-    table!("mysql", "user", Rows::Catalog(accounts::user), Host, User, Select_priv, Insert_priv,
+    table!("mysql", "user", Rows::Named(accounts::user), Host, User, Select_priv, Insert_priv,
         Update_priv, Delete_priv, Create_priv, Drop_priv, Reload_priv, Shutdown_priv, Process_priv,
         File_priv, Grant_priv, References_priv, Index_priv, Alter_priv, Show_db_priv, Super_priv,
         Create_tmp_table_priv, Lock_tables_priv, Execute_priv, Repl_slave_priv, Repl_client_priv,
@@ -334,7 +334,7 @@ const TABLES: &[SystemTable] = &[
     table!(
         "mysql",
         "db",
-        Rows::Catalog(accounts::db),
+        Rows::Named(accounts::db),
         Host,
         Db,
         User,

@@ -19,6 +19,8 @@ pub enum Rows {
     Fixed(fn() -> Vec<Vec<Cell>>),
     /// Derived from the catalog.
     Catalog(fn(&SystemTables<'_>) -> Vec<Vec<Cell>>),
+    /// The same, of a table whose rows follow from the names of its columns.
+    Named(fn(&SystemTables<'_>, &[&str]) -> Vec<Vec<Cell>>),
     /// Provided by the server.
     Server(ServerTable),
 }
