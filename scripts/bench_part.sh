@@ -8,6 +8,7 @@
 #   inprocess   W7 of DuckDB, chdb, DataFusion over Parquet
 #   sweeps      columns, row width, buckets, tables, connections, of Freshet alone
 #   beside      W2 with two analytic queries in a loop
+#   sessions    connections that come and go, idle ones, information_schema, with and without TLS
 #   long        W2 for BENCH_LONG_SECONDS (600)
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -103,6 +104,21 @@ part_sweeps() {
 part_beside() {
     begin_ours
     run beside -- freshet
+}
+
+part_sessions() {
+    begin_ours --set max_connections=11000
+    # Both have the same certificate, so that both do the same work.
+    local keys=$BENCH_FOLDER/freshet/data/tls program=$CARGO_TARGET_DIR/release/freshet-bench
+    start mariadb mariadb "--ssl-cert=$keys/server-cert.pem" "--ssl-key=$keys/server-key.pem"
+    local ours=${TARGETS[freshet]} theirs=${TARGETS[mariadb]} tls="tls=$keys/ca.pem"
+    TARGETS[tls]="${ours/name=freshet/name=freshet-tls}&$tls"
+    "$program" sessions --target "$ours" --target "$theirs" --idle 1900 --tables 2000
+    "$program" sessions --target "${TARGETS[tls]}" \
+        --target "${theirs/name=mariadb/name=mariadb-tls}&$tls" --idle 1900
+    "$program" sessions --target "$ours" --idle 2000,10000 --rounds 1
+    run W1,W3 -- freshet tls
+    "$program" compare "$BENCH_RESULTS" --to freshet-tls --least 0
 }
 
 part_long() {

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Starts MariaDB for the benchmarks in the folder $1 and prints its target; the caller stops it.
+# Starts MariaDB for the benchmarks in the folder $1 and prints its target; what follows goes to
+# mariadbd. The caller stops it.
 # Settings are those of somebody who wants speed and keeps every commit: a thread pool as wide as
 # the machine, a quarter of the memory as buffer pool, a log of 4 GiB, a flush at every commit.
 set -euo pipefail
 source "$(dirname "$0")/peer.sh"
 
 folder=$1
+shift
 need mariadbd mariadb-server-core
 mkdir -p "$folder/data"
 # A MariaDB that starts deletes the temporary tables in its TMPDIR, those of another one too.
@@ -21,7 +23,7 @@ begin "$folder" mariadbd --no-defaults --user="$(id -un)" --datadir="$folder/dat
     --innodb-buffer-pool-size="${pool_mib}M" --innodb-log-file-size=4G \
     --innodb-flush-method=O_DIRECT --innodb-flush-log-at-trx-commit=1 \
     --skip-log-bin --local-infile=ON --max-allowed-packet=256M \
-    --max-prepared-stmt-count=100000 --skip-name-resolve
+    --max-prepared-stmt-count=100000 --skip-name-resolve "$@"
 await_port "$port" "$folder"
 echo "mysql://root@127.0.0.1:$port/bench?name=mariadb&pid=$(cat "$folder/pid")&dir=$folder/data\
 &sync=flush+at+every+commit"

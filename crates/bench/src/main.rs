@@ -28,9 +28,12 @@ mod questions;
 mod reply;
 mod report;
 mod result;
+mod rounds;
 mod rows;
 mod select;
 mod session;
+mod sessions;
+mod socket;
 mod table;
 mod target;
 mod tpch;
@@ -84,6 +87,27 @@ enum Command {
         /// The number of client threads.
         #[arg(long, default_value_t = 1)]
         threads: usize,
+    },
+    /// What connections cost: how fast they come and go, idle ones, `information_schema`.
+    Sessions {
+        /// A server; several are measured alternately, and compared with the first.
+        #[arg(long, required = true)]
+        target: Vec<Target>,
+        /// Clients that connect, ask and leave.
+        #[arg(long, default_value_t = 8)]
+        threads: usize,
+        /// The number of runs on each target.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Measured time of each run, in seconds.
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+        /// Numbers of idle connections whose memory is measured.
+        #[arg(long, value_delimiter = ',')]
+        idle: Vec<usize>,
+        /// Tables of 20 columns that `information_schema.columns` lists; 0 for none.
+        #[arg(long, default_value_t = 0)]
+        tables: usize,
     },
     /// Load TPC-H and run its queries.
     Tpch {
@@ -246,6 +270,10 @@ fn run(command: Command) -> Result<(), String> {
             measured: Duration::from_secs_f64(seconds),
             threads,
         }),
+        Command::Sessions { target, threads, rounds, seconds, idle, tables } => {
+            let (targets, measured) = (target, Duration::from_secs_f64(seconds));
+            sessions::run(&sessions::Plan { targets, threads, rounds, measured, idle, tables })
+        }
         Command::Tpch { target, scale, only, queries, out } => {
             tpch::run(&tpch::Plan { targets: target, scale, only, queries, out })
         }

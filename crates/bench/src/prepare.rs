@@ -12,6 +12,7 @@ use crate::point::{Mode, Point, Size};
 use crate::reply::Replies;
 use crate::rows::Row;
 use crate::session::{MysqlSession, PostgresSession};
+use crate::socket::Socket;
 use crate::table::{Dialect, Kind, Table};
 use crate::target::{BodyProtocol, Target};
 
@@ -101,7 +102,7 @@ fn mysql(session: MysqlSession, requests: &Arc<Vec<Request>>) -> Result<Connecti
 }
 
 fn postgres(session: PostgresSession, requests: &Arc<Vec<Request>>) -> Result<Connection, String> {
-    Connection::new(session.into_stream(), Replies::postgres(), Arc::clone(requests))
+    Connection::new(Socket::plain(session.into_stream()), Replies::postgres(), Arc::clone(requests))
 }
 
 fn mysql_text(
@@ -221,7 +222,7 @@ pub fn body_connection(
         BodyProtocol::StreamLoad | BodyProtocol::Lines | BodyProtocol::ClickHouse => {
             let stream = TcpStream::connect(&target.http_address)
                 .map_err(|error| format!("{}: {error}", target.http_address))?;
-            Connection::new(stream, Replies::http(), Arc::clone(requests))
+            Connection::new(Socket::plain(stream), Replies::http(), Arc::clone(requests))
         }
     }
 }

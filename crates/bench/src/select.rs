@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use crate::encode::Request;
 use crate::engine::{self, Connection, Options, Span};
 use crate::reply::Replies;
-use crate::result::thousands;
+use crate::rounds::{self, Round};
 use crate::session::MysqlSession;
 use crate::target::Target;
 
@@ -33,13 +33,6 @@ pub struct Plan {
     pub threads: usize,
 }
 
-/// A round of one target.
-struct Round {
-    per_second: f64,
-    p50_ms: f64,
-    p99_ms: f64,
-}
-
 /// Loads the table where it is missing, and measures.
 ///
 /// # Errors
@@ -49,7 +42,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
         load(target, plan.rows)?;
         truncate(target, plan.truncates)?;
     }
-    println!("point                        target           per s   p50 ms   p99 ms   ratio");
+    println!("{}", rounds::HEADER);
     for prepared in [false, true] {
         for &connections in &plan.connections {
             point(plan, connections, prepared)?;
@@ -58,37 +51,13 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures a point in interleaved rounds, and prints the medians.
+/// Measures a point, and prints it.
 fn point(plan: &Plan, connections: usize, prepared: bool) -> Result<(), String> {
-    let mut rounds = plan.targets.iter().map(|_| Vec::new()).collect::<Vec<Vec<Round>>>();
-    for number in 0..plan.rounds {
-        for (target, rounds) in plan.targets.iter().zip(&mut rounds) {
-            rounds.push(round(plan, target, connections, prepared, number as u64)?);
-        }
-    }
-    let per_second = |rounds: &[Round]| median(rounds.iter().map(|round| round.per_second));
-    let first = &rounds[0];
-    for (target, rounds) in plan.targets.iter().zip(&rounds) {
-        // Ratios are taken within a round, since the machine may have others to serve.
-        let ratios = first.iter().zip(rounds).map(|(a, b)| a.per_second / b.per_second);
-        let mode = if prepared { "prepared" } else { "text" };
-        println!(
-            "{:28} {:12} {:>9} {:>8.3} {:>8.3} {:>7.2}",
-            format!("select {mode} x {connections}"),
-            target.name,
-            thousands(per_second(rounds)),
-            median(rounds.iter().map(|round| round.p50_ms)),
-            median(rounds.iter().map(|round| round.p99_ms)),
-            median(ratios),
-        );
-    }
-    Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values = values.collect::<Vec<_>>();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let mode = if prepared { "prepared" } else { "text" };
+    let name = format!("select {mode} x {connections}");
+    rounds::measure(&name, &plan.targets, plan.rounds, |target, number| {
+        round(plan, target, connections, prepared, number as u64)
+    })
 }
 
 fn round(

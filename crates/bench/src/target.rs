@@ -1,7 +1,12 @@
 //! Targets: the servers to measure.
 
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use rustls::ClientConfig;
+
+use crate::socket;
 use crate::table::Dialect;
 
 /// The protocol for requests with bodies (W5, W7).
@@ -20,7 +25,7 @@ pub enum BodyProtocol {
 }
 
 /// A server to measure, given as `scheme://user:password@host:port/database?name=..&pid=..`, with
-/// further settings `http` (a port), `dir`, `sync` and `group_commit`.
+/// further settings `http` (a port), `dir`, `sync`, `group_commit` and `tls` (authorities in PEM).
 ///
 /// Schemes: `freshet`, `mysql`, `postgres`, `questdb`, `clickhouse`, `null`.
 #[derive(Clone, Debug)]
@@ -45,6 +50,8 @@ pub struct Target {
     pub sync: String,
     /// Freshet's `group_commit`: `off_mode`, `sync_mode` or `async_mode`.
     pub group_commit: Option<String>,
+    /// How MySQL's protocol is encrypted; `None` for not at all.
+    pub tls: Option<Arc<ClientConfig>>,
 }
 
 impl Target {
@@ -91,6 +98,7 @@ impl FromStr for Target {
             directory: None,
             sync: sync.to_owned(),
             group_commit: None,
+            tls: None,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}`: no value"))?;
@@ -100,6 +108,7 @@ impl FromStr for Target {
                 "http" => target.http_address = format!("{host}:{value}"),
                 "dir" => target.directory = Some(value.to_owned()),
                 "sync" => target.sync = value.replace('+', " "),
+                "tls" => target.tls = Some(socket::trust(Path::new(value))?),
                 "group_commit" => target.group_commit = Some(value.to_owned()),
                 _ => return Err(format!("unknown setting `{key}` of a target")),
             }

@@ -4,15 +4,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::net::TcpStream;
-
 use super::Feed;
 use crate::encode::Request;
 use crate::reply::{Answer, Replies};
+use crate::socket::Socket;
 
 /// A logged-in connection with the requests that it sends.
 pub struct Connection {
-    stream: TcpStream,
+    socket: Socket<mio::net::TcpStream>,
     replies: Replies,
     requests: Arc<Vec<Request>>,
     /// The index in `requests` of the outstanding request.
@@ -28,20 +27,18 @@ pub struct Connection {
 impl Connection {
     /// Takes over a blocking connection.
     pub fn new(
-        stream: std::net::TcpStream,
+        socket: Socket<std::net::TcpStream>,
         replies: Replies,
         requests: Arc<Vec<Request>>,
     ) -> Result<Self, String> {
-        let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
-        ready.map_err(|error| error.to_string())?;
-        let stream = TcpStream::from_std(stream);
+        let socket = socket.polled().map_err(|error| error.to_string())?;
         let stamped = Vec::new();
-        Ok(Self { stream, replies, requests, current: 0, sent: 0, stamped, started: None })
+        Ok(Self { socket, replies, requests, current: 0, sent: 0, stamped, started: None })
     }
 
     /// The socket, for polling.
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    pub(super) fn stream(&mut self) -> &mut mio::net::TcpStream {
+        self.socket.stream()
     }
 
     /// Whether a request is outstanding.
@@ -68,14 +65,17 @@ impl Connection {
         let request = &self.requests[self.current];
         let bytes = if request.is_stamped() { &self.stamped } else { &request.bytes };
         while self.started.is_some() && self.sent < bytes.len() {
-            match self.stream.write(&bytes[self.sent..]) {
+            match self.socket.write(&bytes[self.sent..]) {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(format!("send: {error}")),
             }
         }
-        Ok(())
+        match self.socket.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(format!("send: {error}")),
+            _ => Ok(()),
+        }
     }
 
     /// Receives what is available; returns the answer to the request, its rows and its start time.
@@ -83,7 +83,7 @@ impl Connection {
         loop {
             let spare = self.replies.spare();
             let room = spare.len();
-            match self.stream.read(spare) {
+            match self.socket.read(spare) {
                 Ok(0) => return Err("the server closed the connection".to_owned()),
                 Ok(count) => {
                     self.replies.filled(count);
@@ -92,7 +92,7 @@ impl Connection {
                         return Ok(Some((answer, self.requests[self.current].rows, started)));
                     }
                     // A short read has emptied the socket; further bytes cause another event.
-                    if count < room {
+                    if count < room && !self.socket.may_hold_more() {
                         return Ok(None);
                     }
                 }

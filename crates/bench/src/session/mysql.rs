@@ -2,20 +2,28 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_wire::client::{Encoding, Login, LoginStep, Outcome, Outcomes, PreparedReply, Value};
-use freshet_wire::{Capabilities, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter};
+use freshet_wire::{
+    Capabilities, Collation, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter,
+};
+use rustls::ClientConfig;
 
 use super::TextRows;
+use crate::socket::Socket;
 use crate::table::Dialect;
 use crate::target::Target;
 
 /// The timeout of a setup statement.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(600);
 
+/// The length and the number of the packet that asks for TLS.
+const SSL_REQUEST_HEAD: [u8; 4] = [32, 0, 0, 1];
+
 pub struct MysqlSession {
-    stream: TcpStream,
+    stream: Socket<TcpStream>,
     reader: PacketReader,
     writer: PacketWriter,
 }
@@ -34,19 +42,27 @@ impl MysqlSession {
         Ok(session)
     }
 
-    fn login(target: &Target) -> Result<Self, String> {
+    /// Logs in, and no more.
+    pub fn login(target: &Target) -> Result<Self, String> {
         let at = |error| format!("{}: {error}", target.address);
         let stream = TcpStream::connect(&target.address).map_err(at)?;
         stream.set_nodelay(true).map_err(at)?;
         stream.set_read_timeout(Some(STATEMENT_TIME_MAX)).map_err(at)?;
         let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
+        let stream = Socket::plain(stream);
         let mut session = Self { stream, reader, writer: PacketWriter::new() };
         let mut login = Login::new(&target.user, &target.password, None);
         // Common clients do not send query attributes, which would lengthen every statement.
         login.capabilities = login.capabilities.without(Capabilities::QUERY_ATTRIBUTES);
+        let (mut payload, mut next) = session.packet(0)?;
+        if let Some(tls) = &target.tls {
+            session.encrypt(tls)?;
+            login.capabilities = login.capabilities.with(Capabilities::SSL);
+            login.transport_secure = true;
+            // The request for TLS was the first packet.
+            next += 1;
+        }
         loop {
-            let sequence = session.writer.sequence();
-            let (payload, next) = session.packet(sequence)?;
             session.writer.reply_to(next);
             let step = login.on_packet(&mut session.writer, &payload);
             match step.map_err(|error| error.to_string())? {
@@ -55,12 +71,31 @@ impl MysqlSession {
                 LoginStep::Done(_) => return Ok(session),
                 LoginStep::Refused(err) => return Err(format!("login: {}", err.message)),
             }
+            (payload, next) = session.packet(session.writer.sequence())?;
         }
+    }
+
+    /// Asks for TLS, behind the greeting.
+    fn encrypt(&mut self, config: &Arc<ClientConfig>) -> Result<(), String> {
+        let mut request = SSL_REQUEST_HEAD.to_vec();
+        request.extend(Capabilities::SERVER.with(Capabilities::SSL).bits().to_le_bytes());
+        request.extend((PAYLOAD_BYTES_MAX_DEFAULT as u32).to_le_bytes());
+        request.push(Collation::UTF8MB4_GENERAL_CI.0.to_le_bytes()[0]);
+        request.extend([0; 23]);
+        let asked = self.stream.write_all(&request).and_then(|()| self.stream.encrypt(config));
+        asked.map_err(|error| error.to_string())
+    }
+
+    /// Says that it goes.
+    pub fn quit(mut self) -> Result<(), String> {
+        self.writer.command_quit();
+        self.send()
     }
 
     fn send(&mut self) -> Result<(), String> {
         let sent = self.stream.write_all(self.writer.bytes());
         self.writer.clear();
+        let sent = sent.and_then(|()| self.stream.flush());
         sent.map_err(|error| error.to_string())
     }
 
@@ -123,7 +158,7 @@ impl MysqlSession {
     }
 
     /// Hands the connection over to the load generator.
-    pub fn into_parts(self) -> (TcpStream, Capabilities) {
+    pub fn into_parts(self) -> (Socket<TcpStream>, Capabilities) {
         (self.stream, self.writer.capabilities())
     }
 }
