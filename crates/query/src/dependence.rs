@@ -5,6 +5,8 @@
 //! behind a mark, and the plan must show that each is known from the keys before the mark; then
 //! they change no group.
 
+mod loose;
+
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -31,11 +33,27 @@ use crate::rewrite::{aggregate_call, values};
 /// The second argument of the key behind which keys are added.
 const MARK: &str = "#known";
 
-/// The plan of a rewritten query.
+/// The plan of a rewritten query; where it `is_loose`, ONLY_FULL_GROUP_BY is not set.
 ///
 /// # Errors
 /// Those of `plan`; 1055 for a column that the keys of its query do not determine.
 pub fn planned(
+    query: Box<Query>,
+    is_loose: bool,
+    plan: impl Fn(Box<Query>) -> Result<LogicalPlan>,
+) -> Result<LogicalPlan> {
+    let kept = is_loose.then(|| query.clone());
+    match (strictly(query, &plan), kept) {
+        (Err(refused), Some(mut query)) if refused.code() == ErrorCode::NotGrouped => {
+            loose::loosened(&mut query, &plan)?;
+            // What cannot be done even so is told as it stands.
+            plan(query).and_then(bound).map_err(|_| refused)
+        }
+        (planned, _) => planned,
+    }
+}
+
+fn strictly(
     query: Box<Query>,
     plan: impl Fn(Box<Query>) -> Result<LogicalPlan>,
 ) -> Result<LogicalPlan> {

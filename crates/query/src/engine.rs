@@ -261,7 +261,8 @@ impl Planner {
             of_reader: &of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
-        let logical = using::planned(query.0, &planner, || planner_context(&parameters))?;
+        let logical =
+            using::planned(query.0, &planner, session.mode, || planner_context(&parameters))?;
         let logical = lateral::unnested(logical).map_err(mapped)?;
         let logical = labels::numbered(logical).and_then(grouping::as_shown);
         let logical = logical.and_then(rollup::ordered).map_err(mapped)?;
@@ -319,7 +320,7 @@ impl Planner {
             of_reader: around.of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
-        let plan = using::planned(query.0.clone(), &planner, PlannerContext::new)?;
+        let plan = using::planned(query.0.clone(), &planner, session.mode, PlannerContext::new)?;
         let plan = collation::applied(plan, session.collation()).map_err(mapped)?;
         let columns = result::columns(plan.schema(), &rewritten.names);
         let named = views::columns(view, &plan, &columns)?;
@@ -354,7 +355,7 @@ impl Planner {
             of_reader: around.of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
-        let plan = using::planned(query.0, &planner, PlannerContext::new)?;
+        let plan = using::planned(query.0, &planner, session.mode, PlannerContext::new)?;
         collation::applied(policies::filter_of(plan)?, session.collation()).map_err(mapped)
     }
 

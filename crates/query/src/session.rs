@@ -47,6 +47,8 @@ pub struct SqlMode {
     pub ansi_quotes: bool,
     /// A backslash in text is not an escape character.
     pub no_backslash_escapes: bool,
+    /// ONLY_FULL_GROUP_BY is not set: a column beside GROUP BY has the value of some row.
+    pub loose_group_by: bool,
 }
 
 #[derive(Clone, Copy)]

@@ -23,6 +23,7 @@ use sqlparser::ast::{
 use crate::dependence;
 use crate::error::mapped;
 use crate::rewrite::join_condition;
+use crate::session::SqlMode;
 use scopes::Scopes;
 
 /// Tells the names of the columns of a query.
@@ -35,6 +36,7 @@ type ColumnsOf<'a> = &'a dyn Fn(Query) -> Result<Vec<String>>;
 pub fn planned<S: ContextProvider>(
     mut query: Box<Query>,
     planner: &SqlToRel<'_, S>,
+    mode: SqlMode,
     context: impl Fn() -> PlannerContext,
 ) -> Result<LogicalPlan> {
     let plan = |query| {
@@ -47,7 +49,7 @@ pub fn planned<S: ContextProvider>(
         Ok(fields.map(|field| field.name().clone()).collect())
     };
     written_out(&mut query, &columns_of)?;
-    dependence::planned(query, plan)
+    dependence::planned(query, mode.loose_group_by, plan)
 }
 
 /// Writes out the joins of a rewritten query that share columns.

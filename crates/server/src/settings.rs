@@ -149,9 +149,8 @@ impl Settings {
         };
         let on = |name: &str| number(name) != 0;
         let has = |mode: &str| text("sql_mode").split(',').any(|one| one == mode);
-        let ansi_quotes = has("ANSI_QUOTES");
-        let pipes_as_concat = has("PIPES_AS_CONCAT");
-        let no_backslash_escapes = has("NO_BACKSLASH_ESCAPES");
+        let mode = sql_mode(has);
+        let SqlMode { ansi_quotes, no_backslash_escapes, .. } = mode;
         let zone = variables::zone_of(text("time_zone"));
         let rules = |strict, lax| Rules { on_bad: if strict { OnBad::Refuse } else { lax }, zone };
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
@@ -177,7 +176,7 @@ impl Settings {
             repeatable_read: keeps_snapshot(text("transaction_isolation")),
             read_only: on("transaction_read_only"),
             dialect: Dialect { no_backslash_escapes, ansi_quotes },
-            mode: SqlMode { pipes_as_concat, ansi_quotes, no_backslash_escapes },
+            mode,
             losses_mysql: losses(if strict { OnLoss::Refuse } else { OnLoss::Warn }),
             losses_queries: losses(OnLoss::Warn),
             rules_olap: rules(on("enable_insert_strict"), OnBad::Null),
@@ -236,6 +235,15 @@ impl Settings {
 
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
+    }
+}
+
+fn sql_mode(has: impl Fn(&str) -> bool) -> SqlMode {
+    SqlMode {
+        pipes_as_concat: has("PIPES_AS_CONCAT"),
+        ansi_quotes: has("ANSI_QUOTES"),
+        no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
+        loose_group_by: !has("ONLY_FULL_GROUP_BY"),
     }
 }
 

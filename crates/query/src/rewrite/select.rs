@@ -1,13 +1,14 @@
 //! SELECT: column names, conditions and tables.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::is_reserved_database;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, LimitClause, ObjectName,
     ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableFactor, UnaryOperator, Value,
+    TableFactor, UnaryOperator, Value, Visit, visit_expressions,
 };
 
 use super::Place;
@@ -101,7 +102,8 @@ pub fn before(query: &mut Query, place: Place) -> Result<()> {
     ordered(query)?;
     query.locks.clear();
     query.for_clause = None;
-    name_columns(&mut query.body, place.outermost);
+    let named = names_in(&query.order_by);
+    name_columns(&mut query.body, place.outermost, &named);
     set_operation::before(query, place.outermost)?;
     before_body(&mut query.body, place.has_outer)
 }
@@ -182,14 +184,27 @@ fn wrong_limit(count: &Expr) -> Error {
     )
 }
 
+/// The names in clauses that may mean an alias, in lower case.
+fn names_in(clauses: &impl Visit) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let _ = visit_expressions(clauses, |expr| {
+        if let Expr::Identifier(name) = expr {
+            names.insert(name.value.to_lowercase());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    names
+}
+
 /// Names the columns of a query; names are made `unique` if they are not visible to the client.
-fn name_columns(body: &mut SetExpr, unique: bool) {
+/// ORDER BY has the names `ordered`.
+fn name_columns(body: &mut SetExpr, unique: bool, ordered: &HashSet<String>) {
     match body {
-        SetExpr::Select(select) => name_items(select, unique),
-        SetExpr::Query(query) => name_columns(&mut query.body, unique),
+        SetExpr::Select(select) => name_items(select, unique, ordered),
+        SetExpr::Query(query) => name_columns(&mut query.body, unique, ordered),
         SetExpr::SetOperation { left, right, .. } => {
-            name_columns(left, unique);
-            name_columns(right, true);
+            name_columns(left, unique, ordered);
+            name_columns(right, true, ordered);
         }
         _ => {}
     }
@@ -198,7 +213,7 @@ fn name_columns(body: &mut SetExpr, unique: bool) {
 /// Where an alias names the columns, those of the query may have one name.
 fn named_by_alias(alias: &TableAlias, query: &mut Query) {
     if !alias.columns.is_empty() {
-        name_columns(&mut query.body, true);
+        name_columns(&mut query.body, true, &names_in(&query.order_by));
     }
 }
 
@@ -247,13 +262,19 @@ fn without_dual(select: &mut Select) {
 
 /// Gives an alias to every item that is not a column: its name in MySQL, as in a derived table,
 /// with a suffix if names must be unique.
-fn name_items(select: &mut Select, unique: bool) {
-    let wild = select
-        .projection
-        .iter()
-        .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+fn name_items(select: &mut Select, unique: bool, ordered: &HashSet<String>) {
+    let is_wild = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    let first = select.projection.iter().position(is_wild);
+    let last = select.projection.iter().rposition(is_wild);
+    let wild = first.is_some();
+    let mut named = names_in(&select.having);
+    named.extend(names_in(&select.group_by));
     let mut taken = HashSet::new();
-    for item in &mut select.projection {
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        // What stands between two wildcards is called by its internal name.
+        let is_apart = Some(at) < first || Some(at) > last;
         let (expr, wanted, column) = match item {
             SelectItem::UnnamedExpr(expr) => {
                 let (name, column) = match &*expr {
@@ -268,7 +289,12 @@ fn name_items(select: &mut Select, unique: bool) {
                 (take(expr), name.to_lowercase(), column)
             }
             SelectItem::ExprWithAlias { expr, alias } => {
-                (take(expr), alias.value.to_lowercase(), false)
+                let name = alias.value.to_lowercase();
+                // The alias may be the name of a column that the wildcard stands for.
+                let is_free = unique && wild && is_apart;
+                let is_read = ordered.contains(&name) || named.contains(&name);
+                let as_column = is_free && (!is_read || is_column_named(expr, &name));
+                (take(expr), name, as_column)
             }
             _ => continue,
         };
@@ -288,6 +314,16 @@ fn name_items(select: &mut Select, unique: bool) {
             SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('`', name) }
         };
     }
+}
+
+/// Whether an expression is a column of this name.
+fn is_column_named(expr: &Expr, name: &str) -> bool {
+    let last = match expr {
+        Expr::Identifier(ident) => Some(ident),
+        Expr::CompoundIdentifier(idents) => idents.last(),
+        _ => None,
+    };
+    last.is_some_and(|last| last.value.eq_ignore_ascii_case(name))
 }
 
 /// Validates positions in GROUP BY, and rewrites `GROUP BY a, b WITH ROLLUP` to a grouping set.

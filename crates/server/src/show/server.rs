@@ -1,5 +1,7 @@
 //! SHOW of the server's state: variables, status, connections, grants, and constant lists.
 
+use std::sync::Arc;
+
 use freshet_base::{Result, bail};
 use freshet_meta::{Object, Privilege};
 use freshet_query::session::Scope;
@@ -8,9 +10,13 @@ use freshet_wire::Capabilities;
 
 use super::listing::{Listing, Row, some};
 use crate::Shared;
-use crate::process::Process;
+use crate::process::{Activity, Process};
 use crate::session::{Client, Session};
 use crate::variables::{self, ALIASES, ALL, Reach, Values};
+
+/// The labels of the counters of statements.
+const STATEMENT_KINDS: [&str; 7] =
+    ["query", "insert", "change", "show", "set", "transaction", "other"];
 
 /// Characters of a statement in SHOW PROCESSLIST without FULL.
 const INFO_CHARS: usize = 100;
@@ -43,8 +49,17 @@ pub fn status_rows(shared: &Shared, connection: &Client) -> Listing {
     let metrics = shared.metrics();
     let wal = shared.engine.log_stats();
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
+    let statements = |kind: &str| metrics.statements.with_label_values(&[kind]).get();
+    let questions = STATEMENT_KINDS.iter().map(|kind| statements(kind)).sum::<u64>();
+    let processes = shared.processes.list();
+    let is_running = |process: &&Arc<Process>| process.activity() == Activity::Query;
+    let running = processes.iter().filter(is_running).count();
+    let connections = processes.iter().map(|process| process.id).max().unwrap_or(0);
     let pairs = [
+        ("Com_insert", statements("insert").to_string()),
+        ("Com_select", statements("query").to_string()),
         ("Compression", if compressed { "ON" } else { "OFF" }.to_owned()),
+        ("Connections", connections.to_string()),
         ("Delta_bytes", metrics.delta_bytes.get().to_string()),
         ("Groups_open", shared.engine.open_groups().to_string()),
         ("Innodb_buffer_pool_pages_total", "0".to_owned()),
@@ -53,15 +68,22 @@ pub fn status_rows(shared: &Shared, connection: &Client) -> Listing {
         ("Log_bytes_free", wal.free_bytes.to_string()),
         ("Log_bytes_live", wal.live_bytes.to_string()),
         ("Log_syncs", metrics.wal_syncs.get().to_string()),
+        ("Open_tables", shared.engine.catalog().tables().count().to_string()),
+        ("Queries", questions.to_string()),
         ("Queries_memory_bytes", shared.query.memory_bytes().to_string()),
+        ("Questions", questions.to_string()),
         ("Rows_loaded", metrics.rows.get().to_string()),
         ("Rows_rejected", metrics.rows_rejected.get().to_string()),
+        ("Slow_queries", "0".to_owned()),
         ("Snapshots", shared.engine.views().pins().count().to_string()),
         ("Snapshot_memory_bytes", shared.engine.views().pins().memory().used_bytes().to_string()),
         ("Ssl_cipher", tls.map_or_else(String::new, |tls| tls.cipher.clone())),
         ("Ssl_version", tls.map_or_else(String::new, |tls| tls.version.to_owned())),
-        ("Threads_connected", shared.processes.count().to_string()),
+        ("Threads_cached", "0".to_owned()),
+        ("Threads_connected", processes.len().to_string()),
+        ("Threads_running", running.to_string()),
         ("Uptime", uptime.to_string()),
+        ("Uptime_since_flush_status", uptime.to_string()),
         ("Write_memory_bytes", shared.engine.memory().used_bytes().to_string()),
     ];
     let mut listing = Listing::new(&["Variable_name", "Value"]);
@@ -134,7 +156,7 @@ pub fn engine(session: &Session, name: &str) -> Result<Listing> {
 }
 
 /// The connections that a session may see.
-pub fn visible(session: &Session) -> Vec<std::sync::Arc<Process>> {
+pub fn visible(session: &Session) -> Vec<Arc<Process>> {
     let all = session.authorize(Privilege::Process, Object::Server).is_ok();
     let mut processes = session.shared.processes.list();
     processes.retain(|process| {

@@ -38,7 +38,7 @@ pub const ALL: &[Variable] = &[
         "There is no binary log.",
     ),
     both("gtid_next", Kind::OneOf(&["AUTOMATIC"]), "AUTOMATIC", "There is no binary log."),
-    fixed("gtid_purged", Kind::Text, "", "There is no binary log."),
+    global("gtid_purged", Kind::Text, "", "Accepted, as dumps have it: there is no binary log."),
     fixed("log_bin", Kind::Bool, "0", "There is no binary log."),
     global("log_bin_trust_function_creators", Kind::Bool, "0", "There is no binary log."),
     fixed("log_replica_updates", Kind::Bool, "0", "There is no binary log."),

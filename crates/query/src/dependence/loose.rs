@@ -1,0 +1,242 @@
+//! Columns beside GROUP BY without the `sql_mode` ONLY_FULL_GROUP_BY: each has the value of some
+//! row of the group, as ANY_VALUE gives it.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::{Column, TableReference};
+use datafusion::logical_expr::LogicalPlan;
+use freshet_base::Result;
+use sqlparser::ast::{
+    Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+    Visit, VisitMut, Visitor, VisitorMut,
+};
+
+use super::names_same;
+use crate::rewrite::{aggregate_call, values};
+use crate::syntax::select_of;
+
+/// The function that ANY_VALUE was rewritten to.
+const ANY: &str = "first_value";
+
+/// The query with all columns that are not grouped within ANY_VALUE.
+///
+/// # Errors
+/// Those of `plan`, of a query whose `*` has to be written out.
+pub fn loosened(
+    query: &mut Query,
+    plan: &impl Fn(Box<Query>) -> Result<LogicalPlan>,
+) -> Result<()> {
+    match VisitMut::visit(query, &mut Loosen { plan }) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Loosen<'a, P> {
+    plan: &'a P,
+}
+
+impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> VisitorMut for Loosen<'_, P> {
+    type Break = freshet_base::Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        let Query { body, order_by, .. } = query;
+        let done = match &mut **body {
+            SetExpr::Select(select) => self.select(select, order_by.as_mut()),
+            SetExpr::SetOperation { left, right, .. } => {
+                [left, right].into_iter().try_for_each(|operand| match &mut **operand {
+                    SetExpr::Select(select) => self.select(select, None),
+                    _ => Ok(()),
+                })
+            }
+            _ => Ok(()),
+        };
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
+    fn select(&self, select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
+        let GroupByExpr::Expressions(keys, modifiers) = &select.group_by else { return Ok(()) };
+        let is_rolled_up = keys.iter().any(|key| matches!(key, Expr::Rollup(_)));
+        if is_rolled_up || !modifiers.is_empty() || keys.is_empty() && !aggregates(select) {
+            return Ok(());
+        }
+        let keys = keys.clone();
+        self.write_out(select)?;
+        let named = |alias: Option<&Ident>, at: usize| {
+            keys.iter().any(|key| match key {
+                Expr::Identifier(key) => alias.is_some_and(|alias| alias.value == key.value),
+                Expr::Value(value) => {
+                    matches!(&value.value, Value::Number(number, _)
+                        if number.parse() == Ok(at + 1))
+                }
+                _ => false,
+            })
+        };
+        let mut aliases = Vec::new();
+        let mut wrap = Wrap { keys: &keys, aliases: Vec::new(), aggregates: 0, queries: 0 };
+        for (at, item) in select.projection.iter_mut().enumerate() {
+            let alias = match item {
+                SelectItem::ExprWithAlias { alias, .. } => Some(alias.clone()),
+                _ => None,
+            };
+            aliases.extend(alias.iter().map(|alias| alias.value.clone()));
+            if named(alias.as_ref(), at) {
+                continue;
+            }
+            if let SelectItem::UnnamedExpr(expr) = item
+                && let Some(alias) = name_of(expr)
+            {
+                let expr = values::take(expr);
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                let _ = VisitMut::visit(expr, &mut wrap);
+            }
+        }
+        // There an alias goes before a column.
+        wrap.aliases = aliases;
+        let _ = VisitMut::visit(&mut select.having, &mut wrap);
+        // There the planner takes the name of an item for the item.
+        let names = select.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+            _ => None,
+        });
+        wrap.aliases = names.collect();
+        if let Some(OrderBy { kind: OrderByKind::Expressions(exprs), .. }) = order_by {
+            let _ = VisitMut::visit(exprs, &mut wrap);
+        }
+        Ok(())
+    }
+
+    /// Writes out `*`.
+    fn write_out(&self, select: &mut Select) -> Result<()> {
+        let is_wild = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
+        if !select.projection.iter().any(is_wild) {
+            return Ok(());
+        }
+        let mut all = select_of(Vec::new());
+        if let SetExpr::Select(plain) = &mut *all.body {
+            plain.from.clone_from(&select.from);
+            plain.projection =
+                select.projection.iter().find(|item| is_wild(item)).cloned().into_iter().collect();
+        }
+        let plan = (self.plan)(Box::new(all))?;
+        let columns = plan.schema().columns().into_iter().map(expr_of).collect::<Vec<_>>();
+        let items =
+            std::mem::take(&mut select.projection).into_iter().flat_map(|item| {
+                match is_wild(&item) {
+                    true => columns.iter().cloned().map(SelectItem::UnnamedExpr).collect(),
+                    false => vec![item],
+                }
+            });
+        select.projection = items.collect();
+        Ok(())
+    }
+}
+
+/// A column of a plan, as a query names it.
+fn expr_of(column: Column) -> Expr {
+    let ident = |name: &str| Ident::with_quote('`', name);
+    let mut parts = match &column.relation {
+        None => Vec::new(),
+        Some(TableReference::Bare { table }) => vec![ident(table)],
+        Some(TableReference::Partial { schema, table }) => vec![ident(schema), ident(table)],
+        Some(TableReference::Full { catalog, schema, table }) => {
+            vec![ident(catalog), ident(schema), ident(table)]
+        }
+    };
+    parts.push(ident(&column.name));
+    match parts.len() {
+        1 => Expr::Identifier(parts.remove(0)),
+        _ => Expr::CompoundIdentifier(parts),
+    }
+}
+
+fn name_of(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name.clone()),
+        Expr::CompoundIdentifier(names) => names.last().cloned(),
+        _ => None,
+    }
+}
+
+/// Whether a query without keys is about one group: an aggregate stands in it, outside of its
+/// subqueries.
+fn aggregates(select: &Select) -> bool {
+    let mut found = Aggregates::default();
+    Visit::visit(&select.projection, &mut found).is_break()
+        || Visit::visit(&select.having, &mut found).is_break()
+}
+
+#[derive(Default)]
+struct Aggregates {
+    /// The nesting of subqueries.
+    queries: usize,
+}
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match self.queries == 0 && aggregate_call(expr) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+struct Wrap<'a> {
+    keys: &'a [Expr],
+    aliases: Vec<String>,
+    aggregates: usize,
+    /// The nesting of subqueries.
+    queries: usize,
+}
+
+impl VisitorMut for Wrap<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let is_column = match expr {
+            Expr::Identifier(name) => !self.aliases.contains(&name.value),
+            Expr::CompoundIdentifier(_) => true,
+            _ => false,
+        };
+        let is_free = is_column && self.aggregates == 0 && self.queries == 0;
+        if is_free && !self.keys.iter().any(|key| names_same(key, expr)) {
+            *expr = values::call(ANY, vec![expr.clone()]);
+        }
+        self.aggregates += usize::from(aggregate_call(expr));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.aggregates -= usize::from(aggregate_call(expr));
+        ControlFlow::Continue(())
+    }
+}
