@@ -1,6 +1,7 @@
 //! ALTER of columns: the next schema of a table.
 
 mod modify;
+mod sequenced;
 
 use std::sync::Arc;
 
@@ -62,6 +63,10 @@ pub enum SchemaChange {
     },
     /// CONVERT TO CHARACTER SET: texts compare by this collation from then on.
     Convert(Collation),
+    /// ENABLE FEATURE "SEQUENCE_LOAD": the table gets a hidden sequence column of this type.
+    EnableSequence {
+        ty: String,
+    },
     /// ORDER BY: all columns in their new order.
     Reorder {
         columns: Vec<String>,
@@ -153,9 +158,11 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
             SchemaChange::Reorder { columns: names } => {
                 modify::reorder(table, &mut columns, names)?;
             }
+            SchemaChange::EnableSequence { .. } => {}
         }
     }
     columns.extend(hidden);
+    let sequence = sequenced::enabled(table, changes, &mut columns, next_id)?;
     let position = |id: ColumnId| columns.iter().position(|column| column.id == id);
     let sort_key = now
         .sort_key
@@ -163,7 +170,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
         .map(|&at| position(now.columns[at].id).expect("key columns are never dropped"))
         .collect();
     let next = TableSchema::new(now.version.next(), columns, sort_key);
-    Ok(next.with_checks(checks).sequenced_by(now.sequence))
+    Ok(next.with_checks(checks).sequenced_by(sequence))
 }
 
 impl SchemaChange {

@@ -21,7 +21,7 @@ mod column;
 mod known;
 pub(crate) mod labels;
 mod partition;
-mod sequenced;
+pub(crate) mod sequenced;
 mod sizes;
 mod steps;
 mod unique;

@@ -36,18 +36,31 @@ pub(super) fn of_table(
     };
     let first = columns.iter().map(|column| column.id).max().expect("a table has columns").next();
     columns.extend(hidden_columns(first, ty));
-    if columns.len() > COLUMNS_MAX {
-        bail!(
-            Unknown,
-            "Too many columns: table '{}' has {} with those of its sequence, limit {COLUMNS_MAX}",
-            spec.name,
-            columns.len()
-        );
-    }
+    check_count(&spec.name, columns)?;
     Ok(Some(by.unwrap_or(first)))
 }
 
-fn named_type(text: &str) -> Result<ColumnType> {
+/// Checks that a table has not too many columns with the hidden ones.
+///
+/// # Errors
+/// If it has.
+pub(crate) fn check_count(table: &str, columns: &[Column]) -> Result<()> {
+    if columns.len() > COLUMNS_MAX {
+        bail!(
+            Unknown,
+            "Too many columns: table '{table}' has {} with those of its sequence, limit \
+             {COLUMNS_MAX}",
+            columns.len()
+        );
+    }
+    Ok(())
+}
+
+/// The type of a hidden sequence column.
+///
+/// # Errors
+/// For a text that names none.
+pub(crate) fn named_type(text: &str) -> Result<ColumnType> {
     sequence_type(text).ok_or_else(|| {
         err!(
             Unknown,

@@ -82,9 +82,37 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
             },
         ));
     }
+    if cursor.words("ENABLE FEATURE") {
+        let columns = vec![feature(cursor)?];
+        return Ok((table, AlterAction::Clauses(Clauses { columns, ..Clauses::default() })));
+    }
     let mut clauses = Clauses::default();
     cursor.list(|cursor| change(cursor, &mut clauses))?;
     Ok((table, AlterAction::Clauses(clauses)))
+}
+
+/// Parses the part after ENABLE FEATURE.
+fn feature(cursor: &mut Cursor<'_>) -> Result<SchemaChange> {
+    const TYPE: &str = "function_column.sequence_type";
+    let name = cursor.name_or_text()?;
+    if !name.eq_ignore_ascii_case("SEQUENCE_LOAD") {
+        return Err(refuse(&format!("ALTER TABLE ... ENABLE FEATURE \"{name}\"")));
+    }
+    let properties = match cursor.words("WITH PROPERTIES") {
+        true => cursor.properties()?,
+        false => Vec::new(),
+    };
+    if let Some((key, value)) = properties.iter().find(|(key, _)| key != TYPE) {
+        bail!(Unknown, "Unknown properties: {{{key}={value}}}; there is {TYPE}");
+    }
+    match properties.into_iter().next_back() {
+        Some((_, ty)) => Ok(SchemaChange::EnableSequence { ty }),
+        None => bail!(
+            Unknown,
+            "ENABLE FEATURE \"SEQUENCE_LOAD\" needs WITH PROPERTIES (\"{TYPE}\" = \"..\"), the \
+             type of the sequence column"
+        ),
+    }
 }
 
 /// Parses the part after REPLACE WITH TABLE.

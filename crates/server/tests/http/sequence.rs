@@ -1,12 +1,14 @@
 //! Loads into tables with a sequence column: of the rows of a key that with the greatest value in
 //! it stays.
 
+use freshet_meta::SchemaChange;
 use freshet_schema::TableForm;
 use freshet_server::http::HttpConfig;
+use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::client::ROOT;
-use crate::mapped::{create, into_unique, unique_key};
+use crate::mapped::{create, into_unique, unique_key, unique_table};
 use crate::site::Site;
 
 const SIGN: &str = "__DORIS_DELETE_SIGN__";
@@ -144,6 +146,27 @@ fn large_loads_are_ordered_like_others() {
     };
     let mut expected =
         (0..40_000_u32).map(|key| format!("{key},{},aaaa,0", sequence(key))).collect::<Vec<_>>();
+    expected.sort_unstable();
+    assert!(site.rows_of("u") == expected, "each key has its greatest sequence");
+    let dir = site.stop();
+    let site = Site::in_dir(dir, HttpConfig::default());
+    assert!(site.rows_of("u") == expected, "so it is behind a start");
+    site.stop();
+}
+
+#[test]
+fn a_table_gets_its_sequence_before_large_loads() {
+    let site = Site::with_small_records();
+    unique_table(&site);
+    load(&site, &[], &body(0..20_000, 50));
+    let id = site.engine.target("d", "u").unwrap().id();
+    let change = SchemaChange::EnableSequence { ty: "int".to_owned() };
+    block_on(site.engine.ddl().alter_columns(id, vec![change])).unwrap();
+    let by = "function_column.sequence_col: b";
+    load(&site, &[by], &body(0..30_000, 10));
+    load(&site, &[by], &body(10_000..30_000, 5));
+    let row = |key: u32| format!("{key},{0},aaaa,{0},0", 10 + key % 3);
+    let mut expected = (0..30_000_u32).map(row).collect::<Vec<_>>();
     expected.sort_unstable();
     assert!(site.rows_of("u") == expected, "each key has its greatest sequence");
     let dir = site.stop();

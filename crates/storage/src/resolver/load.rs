@@ -33,6 +33,9 @@ impl State {
         rowsets: &[Arc<Rowset>],
         wait_mode: WaitMode,
     ) -> Result<()> {
+        // Its files may be the first with a sequence column.
+        let by = rowsets.iter().find_map(|rowset| rowset.schema().sequence);
+        by.into_iter().for_each(|by| self.rank_by(by));
         if self.ranks.is_some() {
             return self.ranked_load(lsn, rowsets, wait_mode).await;
         }
