@@ -5,6 +5,8 @@
 //! Statements that assign or free names exclude each other until they have settled, and so do those
 //! that change the definition of one table. Databases and users are committed to metadata at once.
 
+mod groups;
+
 use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};

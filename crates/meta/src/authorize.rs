@@ -9,6 +9,7 @@ use freshet_base::{Error, Result, bail, err};
 use crate::catalog::{Catalog, INFORMATION_SCHEMA, PERFORMANCE_SCHEMA, is_reserved_database};
 use crate::privilege::{Privilege, Privileges};
 use crate::user::{Account, Grant, GrantObject, User};
+use crate::workload::NORMAL_GROUP;
 
 /// The object of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,20 @@ impl Actor<'_> {
             || self.active(user).any(|role| {
                 with_granted(catalog, role).iter().any(|role| role.grants.iter().any(&test))
             })
+    }
+
+    /// Whether it may run queries in a workload group: everybody may in the normal one, others
+    /// are granted, and who has SUPER may in all.
+    pub fn may_use_group(self, catalog: &Catalog, group: &str) -> bool {
+        if group == NORMAL_GROUP {
+            return true;
+        }
+        let Some(user) = catalog.user(self.account) else { return false };
+        user.is_granted_group(group)
+            || self.active(user).any(|role| {
+                with_granted(catalog, role).iter().any(|role| role.is_granted_group(group))
+            })
+            || authorize(catalog, self, Privilege::Super, Object::Server).is_ok()
     }
 
     fn active(self, user: &User) -> impl Iterator<Item = &Account> {

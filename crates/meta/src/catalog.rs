@@ -1,4 +1,5 @@
-//! The catalog of databases, tables, views and users, an immutable value shared by all readers.
+//! The catalog of databases, tables, views, users and workload groups, an immutable value shared by
+//! all readers.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 use crate::user::{Account, User};
 use crate::view::View;
+use crate::workload::WorkloadGroup;
 
 /// The database with tables that describe the server.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
@@ -87,6 +89,8 @@ pub struct Catalog {
     users: OrdMap<Account, Arc<User>>,
     /// By database and name.
     views: OrdMap<(DbId, String), Arc<View>>,
+    /// Workload groups by name.
+    groups: OrdMap<String, Arc<WorkloadGroup>>,
 }
 
 impl Catalog {
@@ -113,6 +117,11 @@ impl Catalog {
         }
         for (key, bytes) in store.scan(keys::VIEWS)? {
             catalog.put_view(Arc::new(keys::decode(&key, &bytes)?));
+        }
+        // It is in the store once it has been altered.
+        catalog.put_group(Arc::new(WorkloadGroup::normal()));
+        for (key, bytes) in store.scan(keys::WORKLOAD_GROUPS)? {
+            catalog.put_group(Arc::new(keys::decode(&key, &bytes)?));
         }
         Ok(catalog)
     }
@@ -147,6 +156,14 @@ impl Catalog {
                     batch.put.push((keys::view(*db, name), keys::encode(&**view)));
                 }
                 DiffItem::Remove((db, name), _) => batch.delete.push(keys::view(*db, name)),
+            }
+        }
+        for item in old.groups.diff(&self.groups) {
+            match item {
+                DiffItem::Add(name, group) | DiffItem::Update { new: (name, group), .. } => {
+                    batch.put.push((keys::workload_group(name), keys::encode(&**group)));
+                }
+                DiffItem::Remove(name, _) => batch.delete.push(keys::workload_group(name)),
             }
         }
         // By id, since a database may have replaced a dropped one of the same name.
@@ -253,6 +270,16 @@ impl Catalog {
         self.views.values()
     }
 
+    /// The workload group of this name.
+    pub fn group(&self, name: &str) -> Option<&Arc<WorkloadGroup>> {
+        self.groups.get(name)
+    }
+
+    /// All workload groups, ordered by name.
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<WorkloadGroup>> {
+        self.groups.values()
+    }
+
     /// The account with exactly this name and host pattern.
     pub fn user(&self, account: &Account) -> Option<&Arc<User>> {
         self.users.get(account)
@@ -320,6 +347,22 @@ impl Catalog {
 
     pub(crate) fn remove_view(&mut self, db: DbId, name: &str) {
         self.views.remove(&(db, name.to_owned()));
+    }
+
+    /// Inserts a workload group, replacing the one of its name.
+    pub(crate) fn put_group(&mut self, group: Arc<WorkloadGroup>) {
+        self.groups.insert(group.name.clone(), group);
+    }
+
+    /// Removes a workload group and the grants on it.
+    pub(crate) fn remove_group(&mut self, name: &str) {
+        self.groups.remove(name);
+        let holds = |user: &&Arc<User>| user.groups.iter().any(|group| group == name);
+        for user in self.users.values().filter(holds).cloned().collect::<Vec<_>>() {
+            let mut user = User::clone(&user);
+            user.groups.retain(|group| group != name);
+            self.put_user(user);
+        }
     }
 
     pub(crate) fn put_user(&mut self, user: User) {

@@ -24,6 +24,7 @@ mod term;
 mod user;
 mod user_options;
 mod view;
+mod workload;
 
 use prost::Message;
 

@@ -20,6 +20,7 @@ pub(crate) const LABEL_CLOCK: &str = "/label-clock";
 pub(crate) const LABEL_LIMITS: &str = "/label-limits";
 pub(crate) const USERS: &str = "/user/";
 pub(crate) const VIEWS: &str = "/view/";
+pub(crate) const WORKLOAD_GROUPS: &str = "/workload-group/";
 
 pub(crate) fn database(id: DbId) -> String {
     format!("{DATABASES}{id}")
@@ -71,6 +72,10 @@ pub(crate) fn user(account: &Account) -> String {
 
 pub(crate) fn view(db: DbId, name: &str) -> String {
     format!("{VIEWS}{db}/{name}")
+}
+
+pub(crate) fn workload_group(name: &str) -> String {
+    format!("{WORKLOAD_GROUPS}{name}")
 }
 
 /// Decodes the value at `key`.

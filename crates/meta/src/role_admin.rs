@@ -156,7 +156,10 @@ impl User {
     #[must_use]
     pub fn with_roles(&self, catalog: &Catalog, roles: &[Account]) -> Self {
         let all = roles.iter().flat_map(|role| with_granted(catalog, role));
-        all.fold(self.clone(), |user, role| {
+        all.fold(self.clone(), |mut user, role| {
+            user.groups.extend(role.groups.iter().cloned());
+            user.groups.sort();
+            user.groups.dedup();
             role.grants.iter().fold(user, |user, grant| {
                 let privileges = user.granted(&grant.object).and(grant.privileges);
                 user.with_grant(grant.object.clone(), privileges)

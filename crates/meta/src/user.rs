@@ -2,6 +2,7 @@
 
 use crate::privilege::Privileges;
 use crate::user_options::UserOptions;
+use crate::user_properties::UserProperties;
 
 /// An account with a host pattern, such as `'app'@'10.%'`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -173,14 +174,25 @@ pub struct User {
     /// The roles that are active behind a login, ordered; some may not be granted any more.
     pub default_roles: Vec<Account>,
     pub options: UserOptions,
+    pub properties: UserProperties,
+    /// The workload groups that were granted to it, ordered; `%` stands for all of them.
+    pub groups: Vec<String>,
 }
 
 impl User {
     /// A user without privileges.
     pub fn new(account: Account, auth: AuthData) -> Self {
-        let (grants, roles, default_roles) = (Vec::new(), Vec::new(), Vec::new());
-        let options = UserOptions::default();
-        Self { account, auth, locked: false, grants, roles, default_roles, options }
+        Self {
+            account,
+            auth,
+            locked: false,
+            grants: Vec::new(),
+            roles: Vec::new(),
+            default_roles: Vec::new(),
+            options: UserOptions::default(),
+            properties: UserProperties::default(),
+            groups: Vec::new(),
+        }
     }
 
     /// Whether its password must be changed before anything else.

@@ -9,6 +9,7 @@ use crate::policies;
 use crate::privilege::{Privilege, Privileges};
 use crate::user::{Account, AuthData, GrantObject, TlsRequirement, User};
 use crate::user_options::UserOption;
+use crate::workload::ALL_GROUPS;
 
 /// Maximum number of accounts on a server.
 const USERS_MAX: usize = 10_000;
@@ -159,6 +160,58 @@ impl UserAdmin {
                 );
             }
             user.options = options.iter().fold(user.options, |all, option| all.with(*option));
+            Ok(user)
+        })
+    }
+
+    /// SET PROPERTY by `by`, names and values.
+    ///
+    /// # Errors
+    /// 1227 if `by` may not change it, 1396 if it does not exist, 1105 for a workload group that
+    /// does not exist, 1210 and 1235 for other properties.
+    pub fn set_properties<'a>(
+        &mut self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        properties: &[(String, String)],
+    ) -> Result<()> {
+        let by = by.into();
+        self.change_user(account, "SET PROPERTY", |catalog, user| {
+            authorize_over(catalog, by, account)?;
+            let set =
+                |user: User, (name, value): &(String, String)| user.with_property(name, value);
+            let user = properties.iter().try_fold(user, set)?;
+            user.properties
+                .group
+                .as_deref()
+                .map_or(Ok(()), |group| catalog.require_group(group).map(drop))?;
+            Ok(user)
+        })
+    }
+
+    /// GRANT or REVOKE USAGE_PRIV ON WORKLOAD GROUP by `by`; `%` are all groups.
+    ///
+    /// # Errors
+    /// 1227 without SUPER, 1396 if the account does not exist, 1105 if the group does not.
+    pub fn grant_group<'a>(
+        &mut self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        group: &str,
+        give: bool,
+    ) -> Result<()> {
+        let by = by.into();
+        let operation = if give { "GRANT" } else { "REVOKE" };
+        self.change_user(account, operation, |catalog, mut user| {
+            authorize(catalog, by, Privilege::Super, Object::Server)?;
+            if give && group != ALL_GROUPS {
+                catalog.require_group(group)?;
+            }
+            user.groups.retain(|granted| granted != group);
+            if give {
+                user.groups.push(group.to_owned());
+                user.groups.sort();
+            }
             Ok(user)
         })
     }
@@ -386,9 +439,15 @@ impl User {
             }
         }
         let granted = objects.iter().map(|object| self.show_grant(object));
+        let groups = self.groups.iter().map(|group| self.show_group(group));
         granted
+            .chain(groups)
             .chain([false, true].into_iter().filter_map(|admin| self.show_roles(admin)))
             .collect()
+    }
+
+    fn show_group(&self, group: &str) -> String {
+        format!("GRANT USAGE_PRIV ON WORKLOAD GROUP '{group}' TO {}", self.account.quoted())
     }
 
     fn show_roles(&self, admin: bool) -> Option<String> {

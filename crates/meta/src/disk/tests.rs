@@ -1,7 +1,9 @@
+mod accounts;
 mod collation;
 mod columns;
 mod golden;
 mod strategies;
+mod workload;
 
 use std::fmt::Debug;
 
@@ -14,7 +16,7 @@ use super::*;
 use crate::test::rowset;
 use crate::{
     Database, Flushed, KeyPartMeta, LabelRecord, LogState, MetaEvent, PreparedNote, RowsetMeta,
-    User, View, keys,
+    User, View, WorkloadGroup, keys,
 };
 
 fn comes_back<T>(value: &T)
@@ -63,11 +65,13 @@ proptest! {
 
     #[test]
     fn users_databases_and_labels_come_back(
-        user in strategies::user(),
+        user in accounts::user(),
         database in strategies::database(),
         label in strategies::label(),
         view in strategies::view(),
+        group in accounts::workload_group(),
     ) {
+        comes_back(&group);
         comes_back(&user);
         comes_back(&view);
         comes_back(&database);
@@ -110,6 +114,7 @@ fn any_form_is_read_or_refused(bytes: &[u8]) {
     is_read_or_refused::<Database>(bytes);
     is_read_or_refused::<LabelRecord>(bytes);
     is_read_or_refused::<View>(bytes);
+    is_read_or_refused::<WorkloadGroup>(bytes);
     is_read_or_refused::<PreparedNote>(bytes);
 }
 
@@ -139,7 +144,7 @@ proptest! {
         table in strategies::table(),
         event in strategies::event(),
         state in strategies::log_state(),
-        user in strategies::user(),
+        user in accounts::user(),
         view in strategies::view(),
         damage in vec(damage(), 1..3),
     ) {

@@ -3,10 +3,12 @@
 use prost::{Message, Oneof};
 
 use super::user_options::UserOptionsForm;
+use super::workload::UserPropertiesForm;
 use super::{OnDisk, Unreadable, forms, from_forms, numbered, required};
 use crate::privilege::Privilege;
 use crate::user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
 use crate::user_options::UserOptions;
+use crate::user_properties::UserProperties;
 
 /// It has no `Debug`, to keep hashes out of logs.
 #[derive(Clone, PartialEq, Message)]
@@ -34,6 +36,10 @@ pub struct UserForm {
     options: Option<UserOptionsForm>,
     #[prost(uint64, optional, tag = "11")]
     changed_seconds: Option<u64>,
+    #[prost(string, repeated, tag = "12")]
+    groups: Vec<String>,
+    #[prost(message, optional, tag = "13")]
+    properties: Option<UserPropertiesForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -139,6 +145,11 @@ impl OnDisk for User {
                 .filter(|options| *options != UserOptions::default())
                 .map(|options| options.form()),
             changed_seconds: Some(self.auth.changed_seconds).filter(|seconds| *seconds > 0),
+            groups: self.groups.clone(),
+            // Absent where there are none, as in accounts from before there were properties.
+            properties: Some(&self.properties)
+                .filter(|properties| **properties != UserProperties::default())
+                .map(OnDisk::form),
         }
     }
 
@@ -159,6 +170,12 @@ impl OnDisk for User {
             roles: from_forms(form.roles)?,
             default_roles: from_forms(form.default_roles)?,
             options: form.options.map(UserOptions::from_form).transpose()?.unwrap_or_default(),
+            properties: form
+                .properties
+                .map(UserProperties::from_form)
+                .transpose()?
+                .unwrap_or_default(),
+            groups: form.groups,
         })
     }
 }

@@ -20,14 +20,13 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::{
-    AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, FailedLogins, Flushed,
-    Grant, GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits,
-    LabelRecord, LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent,
-    NewMarks, PreparedNote, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord,
-    TextMode, TlsRequirement, Truncate, User, UserLimits, UserOptions, View,
+    AcceptedHole, Account, Database, DatabaseMode, Definition, Flushed, IdEnds, IdKind,
+    KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
+    MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Publish, Replacement, RowsetMeta, SegmentMeta,
+    TermRecord, TextMode, Truncate, View,
 };
 
-fn text() -> impl Strategy<Value = String> {
+pub(super) fn text() -> impl Strategy<Value = String> {
     "[a-z%\\x00\u{e9}]{0,6}"
 }
 
@@ -436,62 +435,6 @@ pub(super) fn log_state() -> impl Strategy<Value = LogState> {
                 recycled: LogPosition { lsn: Lsn(lsn), index: BatchIndex(index), term: Term(term) },
                 side_file,
                 holes: holes.into_iter().map(hole).collect(),
-            }
-        },
-    )
-}
-
-pub(super) fn user() -> impl Strategy<Value = User> {
-    let object = prop_oneof![
-        Just(GrantObject::Server),
-        text().prop_map(GrantObject::Database),
-        (text(), text()).prop_map(|(database, table)| GrantObject::Table(database, table)),
-        (text(), text(), text())
-            .prop_map(|(database, table, column)| { GrantObject::Column(database, table, column) }),
-    ];
-    let privileges = vec(select(Privilege::ALL.to_vec()), 0..5);
-    let grant = (object, privileges).prop_map(|(object, privileges)| Grant {
-        object,
-        privileges: privileges.into_iter().collect(),
-    });
-    let tls = select(vec![TlsRequirement::None, TlsRequirement::Ssl, TlsRequirement::X509]);
-    let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls, any::<u64>());
-    let account = || (text(), text()).prop_map(|(name, host)| Account { name, host });
-    let granted = (account(), any::<bool>()).prop_map(|(role, admin)| GrantedRole { role, admin });
-    let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3), user_options());
-    (account(), auth, vec(grant, 0..4), roles).prop_map(
-        |(account, auth, grants, (locked, roles, default_roles, options))| User {
-            account,
-            auth: AuthData {
-                native: auth.0,
-                sha2_slow: auth.1,
-                tls: auth.2,
-                changed_seconds: auth.3,
-            },
-            locked,
-            grants,
-            roles,
-            default_roles,
-            options,
-        },
-    )
-}
-
-fn user_options() -> impl Strategy<Value = UserOptions> {
-    let lock = prop_oneof![any::<u16>().prop_map(LockTime::Days), Just(LockTime::Unbounded)];
-    (any::<[bool; 2]>(), any::<[u32; 4]>(), any::<[u16; 2]>(), lock).prop_map(
-        |([is_locked, is_expired], [queries, updates, logins, connections], [max, days], lock)| {
-            UserOptions {
-                is_locked,
-                limits: UserLimits {
-                    queries_per_hour: queries,
-                    updates_per_hour: updates,
-                    connections_per_hour: logins,
-                    connections,
-                },
-                failed_logins: FailedLogins { max, lock },
-                is_expired,
-                lifetime_days: days,
             }
         },
     )
