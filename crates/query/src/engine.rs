@@ -93,15 +93,17 @@ pub struct PlanRequest {
     pub losses: Losses,
 }
 
-/// Plans and executes queries on its own threads.
+/// Plans and executes queries on its own threads, or on those that it shares with others.
 pub struct QueryEngine {
     pub(crate) planner: Arc<Planner>,
     pub(crate) threads: Threads,
+    /// Of the queries of all workload groups together.
+    pub(crate) config: QueryConfig,
 }
 
 /// DataFusion's state for planning and execution.
 pub(crate) struct Planner {
-    state: SessionState,
+    pub(crate) state: SessionState,
     pub(crate) task: Arc<TaskContext>,
 }
 
@@ -129,7 +131,7 @@ impl QueryEngine {
             .build();
         let task = state.task_ctx();
         let threads = Threads::start(config.threads, config.plan_threads)?;
-        Ok(Self { planner: Arc::new(Planner { state, task }), threads })
+        Ok(Self { planner: Arc::new(Planner { state, task }), threads, config: config.clone() })
     }
 
     /// # Errors
@@ -397,7 +399,7 @@ impl Planner {
     /// A session state for one statement, in which functions find `evaluation`.
     pub(crate) fn state_of(&self, evaluation: &Evaluation) -> SessionState {
         let mut state = self.state.clone();
-        state.config_mut().options_mut().extensions.insert(evaluation.clone());
+        evaluation.put_into(state.config_mut().options_mut());
         let config = Arc::clone(state.config_options());
         state.execution_props_mut().mark_start_execution(config);
         state
@@ -426,7 +428,7 @@ pub(crate) async fn physical(
     state.query_planner().create_physical_plan(logical, state).await.map_err(mapped)
 }
 
-fn session_config(config: &QueryConfig) -> SessionConfig {
+pub(crate) fn session_config(config: &QueryConfig) -> SessionConfig {
     let mut session = SessionConfig::new()
         .with_target_partitions(config.threads.max(1))
         .with_batch_size(BATCH_ROWS)

@@ -5,6 +5,8 @@ use std::fmt;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
+use crate::group_pool::OF_GROUP;
+
 /// An expression's result for a batch would be larger than a batch may be; it may fit with fewer
 /// rows.
 #[derive(Debug)]
@@ -87,6 +89,14 @@ fn shared(error: &DataFusionError) -> Error {
 }
 
 fn memory(message: &str) -> Error {
+    if let Some(at) = message.find(OF_GROUP) {
+        return err!(
+            QueryMemory,
+            "the query needs more memory than {}; select fewer rows or columns, run fewer queries \
+             at once, or raise it by ALTER WORKLOAD GROUP",
+            &message[at..]
+        );
+    }
     err!(
         QueryMemory,
         "the query needs more memory than queries may take: {message}; select fewer rows or \

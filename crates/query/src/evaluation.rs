@@ -46,11 +46,13 @@ pub struct Bounds {
     pub packet_bytes_max: usize,
     /// `cte_max_recursion_depth`.
     pub recursion_max: u64,
+    /// The parallel parts of the query; 0: as many as there are threads.
+    pub parallel_max: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { packet_bytes_max: 64 << 20, recursion_max: 1000 }
+        Self { packet_bytes_max: 64 << 20, recursion_max: 1000, parallel_max: 0 }
     }
 }
 
@@ -65,8 +67,17 @@ impl Bounds {
                 .and_then(|bytes| usize::try_from(bytes).ok())
                 .unwrap_or(default.packet_bytes_max),
             recursion_max: depth.unwrap_or(default.recursion_max),
+            parallel_max: parallel_max(session),
         }
     }
+}
+
+/// The smaller of the variables that Doris has for it, but for those that are 0.
+fn parallel_max(session: &Session<'_>) -> usize {
+    let variables = ["parallel_pipeline_task_num", "parallel_fragment_exec_instance_num"];
+    let numbers = variables.iter().filter_map(|name| session.number(name));
+    let least = numbers.filter(|number| *number > 0).min().unwrap_or(0);
+    usize::try_from(least).unwrap_or(0)
 }
 
 /// How a lossy conversion or a division by zero is handled.
@@ -220,6 +231,15 @@ impl Evaluation {
     /// How the statement handles what its values lose.
     pub fn losses(&self) -> Losses {
         self.0.losses
+    }
+
+    /// Puts it into the configuration of its statement.
+    pub fn put_into(&self, options: &mut ConfigOptions) {
+        options.extensions.insert(self.clone());
+        let partitions = &mut options.execution.target_partitions;
+        if self.0.bounds.parallel_max > 0 {
+            *partitions = self.0.bounds.parallel_max.min(*partitions);
+        }
     }
 
     /// Marks the start of execution.

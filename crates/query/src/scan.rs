@@ -13,7 +13,6 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
-use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
@@ -39,6 +38,7 @@ use crate::error::external;
 use crate::indexes::IndexUse;
 use crate::operator::leaf_operator;
 use crate::pruned::PruningCounts;
+use crate::yielding::yielding;
 use freshet_schema::Zone;
 
 /// Rows per batch.
@@ -284,7 +284,7 @@ impl ExecutionPlan for ScanExec {
             Some((item, reader))
         });
         let stream = RecordBatchStreamAdapter::new(self.schema(), stream.boxed());
-        Ok(Box::pin(cooperative(stream)))
+        Ok(yielding(stream))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use freshet_base::Result;
+use freshet_meta::is_reserved_database;
 use freshet_schema::bytes_of_hex;
 use sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, ObjectName,
@@ -51,6 +52,22 @@ impl Select {
     /// Whether any table is named in it.
     pub fn reads_tables(&self) -> bool {
         reads_tables(&self.0)
+    }
+
+    /// Whether it names a table that is not one of the system's, where `database` is the current
+    /// one.
+    pub fn reads_stored(&self, database: Option<&str>) -> bool {
+        visit_relations(&self.0, |name| {
+            let home = match &name.0[..] {
+                [home, _] => home.as_ident().map(|ident| ident.value.as_str()),
+                _ => database,
+            };
+            match home.is_some_and(is_reserved_database) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })
+        .is_break()
     }
 
     /// Whether it has user variables, system variables or parameters.

@@ -10,6 +10,7 @@
 //! serves the queue.
 
 mod plans;
+mod turns;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
+use freshet_base::clock::ClockRef;
 use freshet_base::task::{TimeSlice, set_time_slice};
 use freshet_base::{Error, Result, err};
 use futures::{FutureExt, StreamExt};
@@ -30,6 +32,7 @@ use crate::error::mapped;
 use crate::evaluation::{Evaluation, Warnings};
 use crate::interrupt::Cancellation;
 use plans::Plans;
+pub use turns::{Lane, LaneShare, Turns, is_over};
 
 /// Stack size of threads that parse, plan or execute: sufficient for the deepest statement that the
 /// parser accepts. Unused stack takes no memory.
@@ -46,8 +49,15 @@ pub enum PlanSize {
     Large,
 }
 
-/// The threads for queries and for large plans.
+/// The threads for queries and for large plans; clones share them.
+#[derive(Clone)]
 pub struct Threads {
+    shared: Arc<Shared>,
+    /// Where the tasks of queries take turns; `None`: they run as they come.
+    lane: Option<Arc<Lane>>,
+}
+
+struct Shared {
     /// `None` only during drop.
     queries: Option<Runtime>,
     plans: Arc<Plans>,
@@ -69,16 +79,30 @@ impl Threads {
             .build()
             .map_err(failed)?;
         let plans = Plans::start(plans.max(1)).map_err(failed)?;
-        Ok(Self { queries: Some(queries), plans })
+        turns::pass_on_lanes();
+        let shared = Arc::new(Shared { queries: Some(queries), plans });
+        Ok(Self { shared, lane: None })
+    }
+
+    /// The same threads for queries that take turns in a lane.
+    #[must_use]
+    pub fn within(&self, lane: Option<Arc<Lane>>) -> Self {
+        Self { shared: Arc::clone(&self.shared), lane }
+    }
+
+    /// Turns on the query threads.
+    pub fn turns(&self, clock: ClockRef, threads: usize) -> Arc<Turns> {
+        Turns::new(clock, self.handle().clone(), threads)
     }
 
     #[cfg(test)]
     fn plans_alive(&self) -> usize {
-        self.plans.alive()
+        self.shared.plans.alive()
     }
 
     fn handle(&self) -> &Handle {
-        self.queries.as_ref().expect("threads are there until they are dropped").handle()
+        let queries = self.shared.queries.as_ref();
+        queries.expect("threads are there until they are dropped").handle()
     }
 
     /// Runs work on the query threads. Dropping the returned task cancels it.
@@ -87,7 +111,11 @@ impl Threads {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Task<T> {
         let interrupt = Cancellation::default();
-        let handle = self.handle().spawn(interrupt.clone().around(work));
+        let marked = interrupt.clone().around(work);
+        let handle = match &self.lane {
+            Some(lane) => self.handle().spawn(lane.around(marked)),
+            None => self.handle().spawn(marked),
+        };
         Task { handle, interrupt }
     }
 
@@ -106,7 +134,12 @@ impl Threads {
                 let runtime = self.handle().clone();
                 let interrupt = Cancellation::default();
                 let marked = interrupt.clone().around(work);
-                self.plans.run(interrupt, move || runtime.block_on(marked)).await
+                let lane = self.lane.clone();
+                let work = move || match lane {
+                    Some(lane) => runtime.block_on(lane.mark(marked)),
+                    None => runtime.block_on(marked),
+                };
+                self.shared.plans.run(interrupt, work).await
             }
         }
     }
@@ -168,7 +201,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.plans.close();
         if let Some(queries) = self.queries.take() {

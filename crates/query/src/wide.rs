@@ -24,7 +24,6 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
-use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -42,6 +41,7 @@ use crate::convert::{is_binary, is_text};
 use crate::error::BatchTooLarge;
 use crate::evaluation::BATCH_BYTES_MAX;
 use crate::scan::BATCH_ROWS;
+use crate::yielding::yielding;
 
 /// Bytes of a value without long text.
 const VALUE_BYTES: usize = 16;
@@ -231,7 +231,7 @@ impl ExecutionPlan for SlicedProjectionExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let exprs = self.projection.expr().iter().map(|item| Arc::clone(&item.expr));
-        Ok(Box::pin(cooperative(Slices {
+        Ok(yielding(Slices {
             input: self.projection.input().execute(partition, context)?,
             exprs: exprs.collect(),
             schema: self.projection.schema(),
@@ -239,7 +239,7 @@ impl ExecutionPlan for SlicedProjectionExec {
             rows_now: self.rows_max,
             left: None,
             metrics: BaselineMetrics::new(&self.metrics, partition),
-        })))
+        }))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
