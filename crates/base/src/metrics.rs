@@ -2,7 +2,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 /// The metrics of one server.
@@ -70,11 +71,37 @@ pub struct Metrics {
     pub insert_pieces: IntCounter,
     /// Query time, planning included.
     pub query_seconds: Histogram,
+    pub groups: GroupMetrics,
     pub connections: IntGauge,
     /// Stream loads, by status.
     pub stream_loads: IntCounterVec,
     /// Errors sent to clients, by MySQL errno.
     pub errors: IntCounterVec,
+}
+
+/// The queries of workload groups, by group.
+pub struct GroupMetrics {
+    /// Those that run.
+    pub running: IntGaugeVec,
+    /// Those that wait.
+    pub waiting: IntGaugeVec,
+    /// Those that found no place or waited too long.
+    pub refused: IntCounterVec,
+}
+
+impl GroupMetrics {
+    fn new(all: &Registrar) -> Self {
+        let gauge = |name: &str, help: &str| all.labelled_gauge(name, help, "workload_group");
+        Self {
+            running: gauge("workload_group_running", "Queries that run"),
+            waiting: gauge("workload_group_waiting", "Queries that wait for those"),
+            refused: all.labelled(
+                "workload_group_refused_total",
+                "Queries that found no place or waited too long",
+                "workload_group",
+            ),
+        }
+    }
 }
 
 /// Buckets from 20 us to 5 s.
@@ -100,6 +127,11 @@ impl Registrar {
     fn labelled(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
         let opts = Opts::new(format!("freshet_{name}"), help);
         self.added(IntCounterVec::new(opts, &[label]).expect("a valid name"))
+    }
+
+    fn labelled_gauge(&self, name: &str, help: &str, label: &str) -> IntGaugeVec {
+        let opts = Opts::new(format!("freshet_{name}"), help);
+        self.added(IntGaugeVec::new(opts, &[label]).expect("a valid name"))
     }
 
     fn histogram(&self, name: &str, help: &str) -> Histogram {
@@ -178,6 +210,7 @@ impl Metrics {
             point_reads: counter("point_reads_total", "SELECTs answered by their key alone"),
             statements,
             query_seconds: histogram("query_seconds", "Time of queries"),
+            groups: GroupMetrics::new(&all),
             connections: gauge("connections", "Open client connections"),
             stream_loads: labelled("stream_loads_total", "Stream loads", "status"),
             errors: labelled("errors_total", "Errors answered", "errno"),

@@ -1,5 +1,6 @@
-//! The pages of `docs/loading` do what they say: their statements and commands are run against the
-//! binary, page by page, and the reply to a command has the lines of the `json` behind it.
+//! The pages of `docs/loading`, and that of workload groups, do what they say: their statements
+//! and commands are run against the binary, page by page, and the reply to a command has the lines
+//! of the `json` behind it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::path::Path;
@@ -61,7 +62,7 @@ fn the_pages_about_loading_do_what_they_say() {
     let mut server = setup.start().unwrap();
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/loading");
     let mut paths: Vec<_> =
-        std::fs::read_dir(pages).unwrap().map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let mut commands = 0;
     for path in &paths {
@@ -69,5 +70,8 @@ fn the_pages_about_loading_do_what_they_say() {
         commands += run(&name, &std::fs::read_to_string(path).unwrap(), &server);
     }
     assert!(commands >= paths.len(), "each page has a command: {commands}");
+    let page = "workload-groups.md";
+    let path = pages.parent().unwrap().join(page);
+    run(page, &std::fs::read_to_string(path).unwrap(), &server);
     server.stop().unwrap();
 }

@@ -37,6 +37,7 @@ mod types;
 mod user_options;
 mod users;
 mod view;
+mod workload;
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,7 @@ pub use size::TextSize;
 pub use tending::Tending;
 pub use users::{Authentication, GrantStatement, GrantTarget};
 pub use view::CreateView;
+pub use workload::WorkloadStatement;
 
 use crate::actions;
 use crate::assign;
@@ -186,6 +188,8 @@ pub enum Statement {
     Grant(GrantStatement),
     Revoke(GrantStatement),
     Role(Box<RoleStatement>),
+    /// Workload groups, and SET PROPERTY.
+    Workload(Box<WorkloadStatement>),
     /// PREPARE of a statement by name.
     Prepare {
         name: String,
@@ -390,6 +394,9 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "USE" => cursor.name_or_text().map(Statement::Use),
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
         "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),
+        "SET" if workload::set_property_follows(cursor) => {
+            workload::set_property(cursor).map(workload_statement)
+        }
         "SET" => set::set(cursor).map(Statement::Set),
         "ADMIN" => admin::admin(cursor),
         "CANCEL" => admin::cancel(cursor),
@@ -427,6 +434,10 @@ fn sequence_statement(statement: SequenceStatement) -> Statement {
 
 fn role_statement(statement: RoleStatement) -> Statement {
     Statement::Role(Box::new(statement))
+}
+
+fn workload_statement(statement: WorkloadStatement) -> Statement {
+    Statement::Workload(Box::new(statement))
 }
 
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {

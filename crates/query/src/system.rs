@@ -76,6 +76,8 @@ pub enum ServerTable {
     GroupCommits,
     /// `wal`: NAME, VALUE.
     Wal,
+    /// `workload_groups`: as SHOW WORKLOAD GROUPS, and MEMORY_BYTES, THREAD_MS.
+    WorkloadGroups,
     /// `global_variables`: VARIABLE_NAME, VARIABLE_VALUE.
     GlobalVariables,
     /// `session_variables`: VARIABLE_NAME, VARIABLE_VALUE.

@@ -70,7 +70,6 @@ struct YieldExec {
 }
 
 impl YieldExec {
-    #[allow(clippy::unused_self)]
     fn over(&self, join: Arc<dyn ExecutionPlan>) -> Self {
         Self { join }
     }

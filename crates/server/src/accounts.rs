@@ -59,6 +59,8 @@ pub struct AccountUsage {
     receiving: Budget,
     /// Stream loads that run.
     loads: AtomicUsize,
+    /// Queries that run or wait, of an account with a limit of them.
+    queries: AtomicUsize,
     /// What was done in the hour that began with the first of it.
     hour: Mutex<Hour>,
 }
@@ -131,21 +133,48 @@ impl AccountUsage {
         Ok(())
     }
 
-    /// A slot for one more stream load of the account, which may have `loads_max`.
+    /// A guard of one more query of the account, which may have `max` that run or wait.
+    ///
+    /// # Errors
+    /// 1226 at the limit.
+    pub fn begin_query(self: &Arc<Self>, max: u32) -> Result<QueryGuard> {
+        let more = |queries: usize| (queries < max as usize).then_some(queries + 1);
+        match self.queries.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(_) => Ok(QueryGuard(Arc::clone(self))),
+            Err(_) => bail!(
+                UserLimit,
+                "User '{}' has exceeded the 'max_query_instances' resource (current value: {max}); \
+                 send the query again when another one has ended",
+                self.account.name
+            ),
+        }
+    }
+
+    /// A slot for one more stream load of the account, which may have `loads_max` by the setting or
+    /// property of this name.
     ///
     /// # Errors
     /// 1041 when all slots are in use.
-    pub fn begin_load(self: &Arc<Self>, loads_max: usize) -> Result<LoadSlot> {
+    pub fn begin_load(self: &Arc<Self>, loads_max: usize, limit: &str) -> Result<LoadSlot> {
         let more = |loads: usize| (loads < loads_max).then_some(loads + 1);
         match self.loads.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
             Ok(_) => Ok(LoadSlot(Arc::clone(self))),
             Err(loads) => Err(err!(
                 OutOfRoom,
-                "{loads} loads of {} run already (account_stream_loads_max); send it again",
+                "{loads} loads of {} run already ({limit} is {loads_max}); send it again",
                 self.account
             )
             .with_retry(Retry::After(Duration::from_secs(1)))),
         }
+    }
+}
+
+/// A query that counts for its account until it is dropped.
+pub struct QueryGuard(Arc<AccountUsage>);
+
+impl Drop for QueryGuard {
+    fn drop(&mut self) {
+        self.0.queries.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -186,6 +215,7 @@ impl Accounts {
             kept_of_all: self.kept.clone(),
             receiving: Budget::new("account_receive_memory", self.receiving_bytes_max),
             loads: AtomicUsize::new(0),
+            queries: AtomicUsize::new(0),
             hour: Mutex::default(),
         });
         all.by_account.insert(account.clone(), Arc::clone(&usage));

@@ -15,6 +15,7 @@ mod route;
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::Result;
 use freshet_base::clock::ClockRef;
 use freshet_ingest::Engine;
 use freshet_meta::{Account, ActiveRoles, Actor};
@@ -23,7 +24,7 @@ use tokio::sync::Semaphore;
 
 pub use connection::serve;
 
-use crate::accounts::Accounts;
+use crate::accounts::{AccountUsage, Accounts, LoadSlot};
 use crate::auth::Passwords;
 use crate::load_book::LoadBook;
 use crate::load_limits::LoadLimits;
@@ -128,10 +129,15 @@ impl Http {
         SlotLimits { all, of_address, of_account, own, unauthenticated: 0, admins: 0 }
     }
 
-    /// The maximum number of concurrent loads of one account.
-    fn account_loads_max(&self) -> usize {
+    /// A slot for one more load of an account, by the setting or by its own property.
+    fn begin_load(&self, account: &Account, usage: &Arc<AccountUsage>) -> Result<LoadSlot> {
         let loads = &self.config.loads;
-        loads.account_loads_max.unwrap_or(loads.loads_max.div_ceil(2))
+        let of_all = loads.account_loads_max.unwrap_or(loads.loads_max.div_ceil(2));
+        let catalog = self.engine.catalog();
+        match catalog.user(account).map_or(0, |user| user.properties.loads_max as usize) {
+            own if own > 0 && own <= of_all => usage.begin_load(own, "max_stream_loads"),
+            _ => usage.begin_load(of_all, "account_stream_loads_max"),
+        }
     }
 
     fn draw(&self) -> u64 {

@@ -303,7 +303,7 @@ pub async fn text(
         Some(hint) if hint.changes_session() => {
             session.begin_hint(&hint);
             let done = first(session, cache, sql, multi, Some(hint)).await;
-            session.end_hint();
+            session.end_statement();
             done
         }
         hint => first(session, cache, sql, multi, hint).await,

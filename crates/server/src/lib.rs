@@ -46,6 +46,7 @@ pub mod tls;
 pub mod transaction;
 pub mod variables;
 mod watched;
+pub mod workload;
 
 pub use accounts::MemoryLimits;
 pub use load_limits::LoadLimits;

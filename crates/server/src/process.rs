@@ -77,6 +77,8 @@ pub struct Details {
     pub database: Option<Arc<str>>,
     /// The running statement; empty if none. Text after the first keyword for passwords is hidden.
     pub info: String,
+    /// What the running statement waits for; empty if nothing.
+    pub state: String,
     /// Connection attributes sent by the client.
     pub attributes: Vec<(String, String)>,
 }

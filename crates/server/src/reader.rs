@@ -14,6 +14,7 @@ use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
 use freshet_query::snapshot::{SnapshotTables, without_partitions};
+use freshet_query::syntax::Select;
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
 use freshet_schema::{Collation, KeyModel, TableSchema, Zone};
@@ -94,6 +95,15 @@ impl Reader {
         }
         session.transactions.check_alive()?;
         Ok(Self::at_once(session))
+    }
+
+    /// As [`Self::of`], for this query in the workload group of the session.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and those of [`Session::enter_group`].
+    pub async fn entering(session: &mut Session, query: &Select) -> Result<Arc<Self>> {
+        session.enter_for(query).await?;
+        Self::of(session, query.reads_tables()).await
     }
 
     /// As [`Self::new`], with rows in place of those of a table.

@@ -8,6 +8,7 @@ mod options;
 pub mod policies;
 mod temporary;
 mod transact;
+mod workload;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -31,6 +32,7 @@ pub use disabled_keys::DisabledKeys;
 pub use hinted::Hinted;
 pub use options::seconds;
 pub use temporary::{TemporaryName, TemporaryTables};
+pub use workload::Admission;
 
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
@@ -250,6 +252,10 @@ pub struct Session {
     pub client: Client,
     /// What its account may do in an hour.
     limits: UserLimits,
+    /// The longest `query_timeout` and `insert_timeout` of its account; 0 is no limit.
+    seconds_max: [u32; 2],
+    /// Where the running statement queries, once it does.
+    admission: Option<Admission>,
     /// Whether its password has expired: nothing else is done before it is changed.
     pub must_change_password: bool,
     /// Memory and loads of its account.
@@ -331,6 +337,8 @@ impl Session {
             process,
             client,
             limits: UserLimits::default(),
+            seconds_max: [0, 0],
+            admission: None,
             must_change_password: false,
             database: None,
             variables,
@@ -414,6 +422,7 @@ impl Session {
 
     /// Applies what the client requested in its handshake: character set and interactive timeout.
     fn adopt_client(&mut self) {
+        self.adopt_properties();
         if self.client.capabilities.contains(Capabilities::INTERACTIVE) {
             let id = |name| variables::find(name).expect("a variable of the registry");
             let patience = id("interactive_timeout").of(&self.variables).clone();
@@ -482,6 +491,7 @@ impl Session {
         self.settings = Settings::of(&self.variables, self.settings.version + 1);
         self.settings.sets_group_commit = self.sets_group_commit;
         self.diagnostics.keeps = self.settings.keeps;
+        self.settings.shorten(self.seconds_max);
         self.process
             .set_idle_timeouts(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
     }

@@ -204,6 +204,20 @@ impl Settings {
         }
     }
 
+    /// Shortens `query_timeout` and `insert_timeout` to these seconds; 0 is no limit.
+    pub fn shorten(&mut self, [query_max, insert_max]: [u32; 2]) {
+        let limits = [
+            (&mut self.query_timeout, "query_timeout of the account", query_max),
+            (&mut self.insert_timeout, "insert_timeout of the account", insert_max),
+        ];
+        for (limit, variable, max) in limits.into_iter().filter(|(.., max)| *max > 0) {
+            let of_account = TimeLimit { variable, value: max.into(), in_millis: false };
+            if of_account.time() < limit.time() {
+                *limit = of_account;
+            }
+        }
+    }
+
     /// Which loads into a table share a commit group.
     pub fn group_mode(&self, table: &Table) -> GroupCommitMode {
         match (self.sets_group_commit, self.group_commit) {

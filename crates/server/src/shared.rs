@@ -30,6 +30,7 @@ use crate::slots::{
 };
 use crate::tls::{Tls, TlsSettings};
 use crate::variables::{Globals, server_uuid};
+use crate::workload::WorkloadGroups;
 
 /// A source of random numbers.
 pub type Draw = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -107,7 +108,9 @@ impl Settings {
 /// State shared by all sessions.
 pub struct Shared {
     pub engine: Arc<Engine>,
+    /// Of queries outside of workload groups.
     pub query: Arc<QueryEngine>,
+    pub workload: WorkloadGroups,
     /// The CHECK constraints of tables.
     pub compiled: CheckCache,
     /// The values that new sessions start with.
@@ -180,9 +183,11 @@ impl Shared {
         let passwords = Passwords::new(Arc::clone(&globals));
         let write_bytes = engine.memory().limit_bytes();
         let accounts = Accounts::new(&settings.memory, write_bytes);
+        let workload = WorkloadGroups::new(&engine, &query);
         Arc::new(Self {
             engine,
             query,
+            workload,
             compiled: CheckCache::default(),
             book,
             alter_jobs: AlterJobs::default(),

@@ -15,6 +15,7 @@ mod sequences;
 mod server;
 pub mod system;
 mod users;
+mod workload;
 
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ fn texts(batch: &RecordBatch) -> Vec<Row> {
 
 fn like_column(what: &ShowWhat) -> usize {
     match what {
-        ShowWhat::Partitions(_) | ShowWhat::Plain("SEQUENCES") => 1,
+        ShowWhat::Partitions(_) | ShowWhat::Plain("SEQUENCES" | "WORKLOAD GROUPS") => 1,
         _ => 0,
     }
 }
@@ -134,6 +135,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         }
         ShowWhat::Processlist { full } => Ok(server::processlist(session, *full)),
         ShowWhat::Grants { account, using } => users::grants(session, account.as_ref(), using),
+        ShowWhat::Property(account) => workload::properties(session, account.as_ref()),
         ShowWhat::CreateUser(account) => users::create_user(session, account.as_ref()),
         ShowWhat::Transaction { database } => loads::transactions(session, database.as_deref()),
         ShowWhat::Load { database } => loads::loads(session, database.as_deref()),
@@ -147,6 +149,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Config => config::listing(session),
         ShowWhat::Plain("SEQUENCES") => sequences::sequences(session),
         ShowWhat::Plain("CATALOG RECYCLE BIN") => bin::listing(session),
+        ShowWhat::Plain("WORKLOAD GROUPS") => Ok(workload::groups(session)),
         ShowWhat::Plain("BACKENDS") => Ok(nodes::backends(&session.shared)),
         ShowWhat::Plain("FRONTENDS") => Ok(nodes::frontends(&session.shared)),
         ShowWhat::Plain(what) => Ok(server::plain(what)),

@@ -29,7 +29,9 @@ mod tending;
 mod transact;
 mod unkeyed;
 mod users;
+mod values;
 mod views;
+mod workload;
 
 use std::panic::AssertUnwindSafe;
 
@@ -109,7 +111,7 @@ pub async fn run(
         Err(panic) => {
             // It is unknown how far the open transaction got.
             session.transactions.roll_back();
-            session.end_hint();
+            session.end_statement();
             failed(&mut session, &mut output, &freshet_query::panicked(&*panic));
             Ok(None)
         }
@@ -318,7 +320,7 @@ async fn one(
     if matches!(answered, Ok(Ok(()))) {
         opening::observe(session, began);
     }
-    session.end_hint();
+    session.end_statement();
     answered
 }
 
@@ -474,6 +476,7 @@ async fn reply(
             users::change(session, &parsed.statement).await
         }
         Statement::Role(changed) => roles::run(session, changed).await,
+        Statement::Workload(changed) => workload::run(session, changed).await,
         Statement::CreateView(_) | Statement::DropViews { .. } => {
             commit_first(session).await?;
             views::change(session, &parsed.statement).await

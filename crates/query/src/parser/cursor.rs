@@ -258,15 +258,18 @@ impl<'a> Cursor<'a> {
 
     /// Parses `("key" = "value", ...)`.
     pub fn properties(&mut self) -> Result<Vec<(String, String)>> {
-        self.in_parens(|cursor| {
-            let key = cursor.name_or_text()?;
-            cursor.expect(&Token::Eq)?;
-            let value = match cursor.number_opt() {
-                Some(number) => number.to_string(),
-                None => cursor.name_or_text()?,
-            };
-            Ok((key, value))
-        })
+        self.in_parens(Self::property)
+    }
+
+    /// Parses `"key" = "value"`.
+    pub fn property(&mut self) -> Result<(String, String)> {
+        let key = self.name_or_text()?;
+        self.expect(&Token::Eq)?;
+        let value = match self.number_opt() {
+            Some(number) => number.to_string(),
+            None => self.name_or_text()?,
+        };
+        Ok((key, value))
     }
 
     /// Skips to the end, for statements that are accepted without effect.

@@ -8,7 +8,7 @@ use super::cursor::{Cursor, refuse};
 use super::roles::RoleStatement;
 use super::{
     Statement, create, database, index, policy, role_statement, roles, sequence,
-    sequence_statement, users, view,
+    sequence_statement, users, view, workload, workload_statement,
 };
 
 /// Parses the part after CREATE.
@@ -37,6 +37,9 @@ pub fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("ROW POLICY") {
         return policy::create(cursor).map(|policy| Statement::Policy(Box::new(policy)));
+    }
+    if cursor.words("WORKLOAD GROUP") {
+        return workload::create(cursor).map(workload_statement);
     }
     if let Some(create) = sequence::create(cursor)? {
         return Ok(sequence_statement(create));
@@ -96,6 +99,9 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("SEQUENCE") {
         return sequence::drop(cursor).map(sequence_statement);
     }
+    if cursor.words("WORKLOAD GROUP") {
+        return workload::drop(cursor).map(workload_statement);
+    }
     if cursor.words("VIEW") {
         let (views, if_exists) = view::drop_views(cursor)?;
         return Ok(Statement::DropViews { views, if_exists });
@@ -136,6 +142,9 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("SEQUENCE") {
         return sequence::alter(cursor).map(sequence_statement);
+    }
+    if cursor.words("WORKLOAD GROUP") {
+        return workload::alter(cursor).map(workload_statement);
     }
     if cursor.words("INSTANCE RELOAD TLS") {
         if cursor.words("FOR CHANNEL") && cursor.name()? != "mysql_main" {

@@ -35,6 +35,7 @@ impl Statement {
             | Self::RenameUsers(_)
             | Self::Grant(_)
             | Self::Revoke(_) => true,
+            Self::Workload(_) => true,
             Self::Role(role) => !matches!(**role, RoleStatement::Set(_)),
             Self::Set(_) => self.may_change_password(),
             _ => false,

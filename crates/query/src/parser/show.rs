@@ -63,6 +63,8 @@ pub enum ShowWhat {
     CreateUser(Option<Account>),
     /// ROW POLICY, of all or of an account or role.
     RowPolicies(Option<Account>),
+    /// PROPERTY; `None` for the session's own account.
+    Property(Option<Account>),
     Partitions(TableName),
     /// DYNAMIC PARTITION TABLES.
     DynamicPartitions {
@@ -132,7 +134,7 @@ pub enum OrderColumn {
 }
 
 /// Lists without arguments.
-const PLAIN: [&str; 25] = [
+const PLAIN: [&str; 26] = [
     "SEQUENCES",
     "ENGINES",
     "STORAGE ENGINES",
@@ -158,6 +160,7 @@ const PLAIN: [&str; 25] = [
     "VIEWS",
     "FUNCTIONS",
     "CATALOGS",
+    "WORKLOAD GROUPS",
 ];
 
 /// Lists with arguments, of what there is none.
@@ -237,7 +240,8 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
 }
 
 fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
-    const KINDS: [&str; 19] = [
+    const KINDS: [&str; 20] = [
+        "PROPERTY",
         "DATABASES",
         "SCHEMAS",
         "TABLE STATUS",
@@ -276,6 +280,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     }
     let Some(kind) = cursor.one_of(&KINDS) else { return Err(unknown(cursor)) };
     Ok(match kind {
+        "PROPERTY" => ShowWhat::Property(named_account(cursor)?),
         "DATABASES" | "SCHEMAS" => ShowWhat::Databases,
         "TABLE STATUS" => ShowWhat::TableStatus { database: from(cursor)? },
         "OPEN TABLES" => {
@@ -292,8 +297,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "WARNINGS" => ShowWhat::Warnings { errors_only: false, count: false },
         "ERRORS" => ShowWhat::Warnings { errors_only: true, count: false },
         "GRANTS" => {
-            let named = cursor.words("FOR");
-            let of = if named { other_account(cursor)? } else { None };
+            let of = named_account(cursor)?;
             let using = cursor.words("USING").then(|| cursor.list(account)).transpose()?;
             ShowWhat::Grants { account: of, using: using.unwrap_or_default() }
         }
@@ -303,6 +307,11 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
         _ => ShowWhat::LastInsert,
     })
+}
+
+/// The account behind FOR; `None` is the own one.
+fn named_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
+    if cursor.words("FOR") { other_account(cursor) } else { Ok(None) }
 }
 
 /// What Doris shows of loads, jobs and nodes.

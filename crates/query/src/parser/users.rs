@@ -45,6 +45,8 @@ pub enum GrantTarget {
     SelectedDatabase,
     /// `t`: a table of the selected database.
     SelectedTable(String),
+    /// WORKLOAD GROUP of this name; `%` for all of them.
+    WorkloadGroup(String),
 }
 
 /// Parses `'user'@'host'` in any of its forms; unquoted `user@host` is a single token.
@@ -166,8 +168,13 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
         }
     }
     cursor.expect_words("ON")?;
-    cursor.words("TABLE");
-    let object = object(cursor)?;
+    let object = match cursor.words("WORKLOAD GROUP") {
+        true => workload_group(cursor, privileges, &columns)?,
+        false => {
+            cursor.words("TABLE");
+            object(cursor)?
+        }
+    };
     cursor.expect_words(to)?;
     let accounts = cursor.list(|cursor| {
         let account = account(cursor)?;
@@ -175,9 +182,27 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
         Ok(account)
     })?;
     if cursor.words("WITH GRANT OPTION") {
+        if let GrantTarget::WorkloadGroup(_) = object {
+            return Err(refuse("WITH GRANT OPTION of a workload group"));
+        }
         privileges = privileges.with(Privilege::GrantOption);
     }
     Ok(GrantStatement { privileges, columns, object, accounts })
+}
+
+/// The workload group of a grant, whose only privilege is USAGE_PRIV.
+fn workload_group(
+    cursor: &mut Cursor<'_>,
+    privileges: Privileges,
+    columns: &[(Privilege, Vec<String>)],
+) -> Result<GrantTarget> {
+    if !privileges.is_empty() || !columns.is_empty() {
+        bail!(
+            IllegalGrant,
+            "Illegal GRANT/REVOKE command; the privilege on a workload group is USAGE_PRIV"
+        );
+    }
+    cursor.name_or_text().map(GrantTarget::WorkloadGroup)
 }
 
 /// A privilege, and the columns that it is on.

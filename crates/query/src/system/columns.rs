@@ -61,6 +61,10 @@ const TABLES: &[SystemTable] = &[
         TABLE_NAME, #TXN_ID, #LOADS, #ROWS, #BYTES, @OPENED, @ENDED, REASON, #VERSION, #WAIT_MS,
         #FLUSH_MS, #PUBLISH_MS),
     table!("wal", Rows::Server(ServerTable::Wal), NAME, VALUE),
+    table!("workload_groups", Rows::Server(ServerTable::WorkloadGroups), #ID, NAME, #CPU_SHARE,
+        MIN_CPU_PERCENT, MAX_CPU_PERCENT, MEMORY_LIMIT, #MAX_CONCURRENCY, #MAX_QUEUE_SIZE,
+        #QUEUE_TIMEOUT, #SCAN_THREAD_NUM, #RUNNING_QUERY_NUM, #WAITING_QUERY_NUM, #MEMORY_BYTES,
+        #THREAD_MS),
     table!(
         "global_variables",
         Rows::Server(ServerTable::GlobalVariables),

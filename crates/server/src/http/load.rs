@@ -187,7 +187,7 @@ impl Load<'_> {
         });
         self.client.assign_slot(http, &account)?;
         let usage = http.accounts.of(&account, http.clock().now());
-        let _slot = usage.begin_load(http.account_loads_max())?;
+        let _slot = http.begin_load(&account, &usage)?;
         let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;
         let headers = &request.headers;
         self.report.comment.clone_from(&headers.comment);

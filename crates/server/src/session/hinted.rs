@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Sets the variables of a hint until [`Self::end_hint`].
+    /// Sets the variables of a hint until it ends.
     pub fn begin_hint(&mut self, hinted: &Hinted) {
         if hinted.values.is_empty() {
             return;
@@ -158,7 +158,7 @@ impl Session {
     }
 
     /// Sets back what a hint has set, if one did.
-    pub fn end_hint(&mut self) {
+    pub(super) fn end_hint(&mut self) {
         if let Some((variables, sets_group_commit)) = self.unhinted.take() {
             self.variables = variables;
             self.sets_group_commit = sets_group_commit;

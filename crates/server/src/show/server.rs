@@ -130,7 +130,7 @@ pub fn processlist(session: &Session, full: bool) -> Listing {
             details.database.map(|name| name.to_string()),
             some(process.activity().name()),
             some(seconds),
-            some(""),
+            some(details.state),
             info,
         ]);
     }

@@ -55,7 +55,7 @@ impl ServerView {
                 database.into(),
                 process.activity().name().into(),
                 process.seconds(now).into(),
-                "".into(),
+                details.state.into(),
                 info.into(),
             ]
         };
@@ -198,6 +198,7 @@ impl SystemSource for ServerView {
                 self.authorize(Privilege::Process, Object::Server)?;
                 self.wal()
             }
+            ServerTable::WorkloadGroups => super::workload::rows(&self.shared, self.client.actor()),
             ServerTable::GlobalVariables => {
                 let globals = self.shared.globals.load();
                 cells(server::variable_rows(&globals, &globals))

@@ -93,7 +93,13 @@ fn options_text(options: &UserOptions) -> String {
 }
 
 /// The requested account; for another account than the own one CREATE USER is required.
-fn shown_account<'a>(session: &'a Session, account: Option<&'a Account>) -> Result<&'a Account> {
+///
+/// # Errors
+/// 1227.
+pub fn shown_account<'a>(
+    session: &'a Session,
+    account: Option<&'a Account>,
+) -> Result<&'a Account> {
     let own = &session.client.account;
     let account = account.unwrap_or(own);
     if account != own {

@@ -10,7 +10,7 @@ use freshet_query::actions::{self, Action, Call, SequenceCall};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Scalar, Select};
 
-use super::{query, sequence};
+use super::{query, sequence, values};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -95,7 +95,7 @@ async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Res
 }
 
 async fn value(session: &mut Session, argument: Scalar, parameters: &[Parameter]) -> Result<Value> {
-    query::value(session, &argument, parameters.to_vec()).await
+    values::value(session, &argument, parameters.to_vec()).await
 }
 
 async fn sleep(session: &Session, time: Duration) -> Result<()> {

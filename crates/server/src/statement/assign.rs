@@ -5,7 +5,7 @@ use freshet_base::Result;
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, assign};
 
-use super::query;
+use super::{query, values};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::watched::Watched;
@@ -22,7 +22,7 @@ pub async fn select(
 ) -> Result<Reply> {
     let taken = assign::taken(select, items)?;
     for (variable, value) in &taken.before {
-        let value = query::variable(session, value, parameters.clone()).await?;
+        let value = values::variable(session, value, parameters.clone()).await?;
         session.set_user_variable(variable, value)?;
     }
     let reply = query::select(session, &taken.query, items, parameters).await?;

@@ -4,7 +4,7 @@ use freshet_base::{Error, ErrorCode, Result, bail};
 use freshet_query::parser::{DiagnosticsItem, GetDiagnostics, Signal, SignalItem};
 use freshet_query::session::Value;
 
-use super::{act, query};
+use super::{act, values};
 use crate::reply::Reply;
 use crate::session::{Condition, Session};
 
@@ -21,7 +21,7 @@ const UNSET: &str = "can't be set to the value of";
 pub async fn signal(session: &mut Session, signal: &Signal) -> Result<Reply> {
     let (mut message, mut errno) = (None, None);
     for (item, value) in &signal.items {
-        let value = query::value(session, value, Vec::new()).await?;
+        let value = values::value(session, value, Vec::new()).await?;
         match item {
             SignalItem::MessageText => message = Some(message_of(&value)?),
             SignalItem::MysqlErrno => errno = Some(errno_of(&value)?),
@@ -74,7 +74,7 @@ pub async fn get(session: &mut Session, wanted: &GetDiagnostics) -> Result<Reply
     let condition = match &wanted.condition {
         None => None,
         Some(number) => {
-            let number = query::value(session, number, Vec::new()).await?;
+            let number = values::value(session, number, Vec::new()).await?;
             Some(condition(session, &number)?)
         }
     };

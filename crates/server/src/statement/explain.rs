@@ -73,12 +73,12 @@ pub async fn explain(
         });
     }
     let asked = asked(session, query, &parameters).await?;
-    let engine = &session.shared.query;
     if !*analyze {
-        let plan = bounded(session, engine.explain(asked)).await?;
+        let plan = bounded(session, session.shared.query.explain(asked)).await?;
         return Ok(shown(&plan, format));
     }
-    let lines = bounded(session, engine.analyze(asked)).await?;
+    session.enter_for(query).await?;
+    let lines = bounded(session, session.query().analyze(asked)).await?;
     Ok(match format {
         ExplainFormat::Tree => whole(lines.join("\n") + "\n"),
         _ => table(&["Explain String(Freshet)"], lines.into_iter().map(|line| vec![Some(line)])),

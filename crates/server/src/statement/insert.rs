@@ -16,7 +16,7 @@ use freshet_schema::{KeyModel, Literal};
 use super::assigned::{default_of, note};
 use super::cells::{put, put_cell};
 use super::duplicate::insert_or_update;
-use super::{query, sequence};
+use super::{query, sequence, values};
 use crate::insert::{
     Grouping, Target, encoded, key_rules, load, note_alone, note_failed, nothing, report, resolve,
     warn,
@@ -171,7 +171,7 @@ async fn values(
                 |expr: Scalar| expr.with_defaults(|name| default_of(session, &target.into, name));
             let exprs = exprs.into_iter().map(defaults).collect::<Result<_>>()?;
             let (cells, warnings) =
-                query::evaluate_apart(session, exprs, parameters.clone(), losses).await?;
+                values::evaluate_apart(session, exprs, parameters.clone(), losses).await?;
             note(session, &target.rules, warnings)?;
             cells
         }

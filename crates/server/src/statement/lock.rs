@@ -38,6 +38,8 @@ pub async fn select(
     let Some(own) = session.transactions.writable(&engine, settings)?.cloned() else {
         return query::select(session, query, items, parameters).await;
     };
+    // Not while it holds the rows.
+    session.enter_for(query).await?;
     let lock = Change::locking(query)?;
     let target = resolve(session, &lock)?;
     if target.table().key_model != KeyModel::Primary {

@@ -37,7 +37,7 @@ pub fn begin(session: &mut Session, statement: &Parsed) -> Result<()> {
     Ok(())
 }
 
-/// Heeds the hint of a statement until `end_hint`. Of SET and of what begins and ends transactions
+/// Heeds the hint of a statement until its end. Of SET and of what begins and ends transactions
 /// it sets no variables: what they set themselves would be set back with them.
 pub fn begin_hint(session: &mut Session, statement: &Parsed) {
     let Some(hint) = &statement.hint else { return };

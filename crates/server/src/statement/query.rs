@@ -10,10 +10,8 @@ use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn};
-use freshet_query::session::Value;
-use freshet_query::syntax::{Constant, Scalar, Select};
+use freshet_query::syntax::Select;
 use freshet_query::{DataType, Parameter, RecordBatch, parameters};
-use freshet_schema::Collation;
 use freshet_wire::Param;
 
 use super::opening;
@@ -28,8 +26,6 @@ use crate::session::Session;
 use crate::settings::StatementDeadline;
 use crate::watched::{cell_value, kept_collation};
 
-/// Expressions that are evaluated in one query.
-const TOGETHER: usize = 256;
 /// The maximum size of a cursor's rows.
 const CURSOR_BYTES_MAX: usize = 256 << 20;
 
@@ -70,7 +66,7 @@ pub async fn select(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let origin = Reader::of(session, query.reads_tables()).await?;
+    let origin = Reader::entering(session, query).await?;
     let asked = asked(origin, query.clone(), &parameters);
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
@@ -106,7 +102,7 @@ pub async fn select_into(
     variables: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let origin = Reader::of(session, query.reads_tables()).await?;
+    let origin = Reader::entering(session, query).await?;
     let asked = asked(origin, query.clone(), &parameters);
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: parsed.items.clone(), losses, ..asked };
@@ -171,7 +167,7 @@ pub async fn run(
     parameters: Vec<Parameter>,
     losses: Losses,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
-    let origin = Reader::of(session, query.reads_tables()).await?;
+    let origin = Reader::entering(session, query).await?;
     let asked = PlanRequest { losses, ..asked(origin, query.clone(), &parameters) };
     begun(session, asked, parameters).await
 }
@@ -188,6 +184,7 @@ pub async fn find(
     (target, reads): (&LoadTarget, bool),
 ) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows)>> {
     let losses = session.settings.losses(target.table().form);
+    session.enter_group(true).await?;
     let origin = match reads {
         true => Reader::new(session).await?,
         false => Reader::finding(session, target.id()).await?,
@@ -232,18 +229,18 @@ pub async fn try_filter(
 }
 
 /// A query whose items have no texts, and which loses what it loses.
-fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> PlanRequest {
+pub(super) fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> PlanRequest {
     let (texts, parameters) = (Vec::new(), parameters::types(parameters));
     PlanRequest { query, texts, parameters, origin, losses: Losses::default() }
 }
 
-async fn begun(
+pub(super) async fn begun(
     session: &Session,
     asked: PlanRequest,
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     let values = parameters::values(parameters);
-    bounded(session, session.shared.query.select(asked, values)).await
+    bounded(session, session.query().select(asked, values)).await
 }
 
 /// What a query over given rows returns.
@@ -278,83 +275,6 @@ pub async fn over(
 pub async fn live_rows(session: &mut Session, table: TableId) -> Result<u64> {
     let reader = Reader::new(session).await?;
     bounded(session, reader.live_rows(table)).await
-}
-
-/// Evaluates expressions outside of a query; each is a column of one row. Returns warnings instead
-/// of recording them in the session.
-///
-/// # Errors
-/// Those of planning and executing.
-pub async fn evaluate_apart(
-    session: &mut Session,
-    exprs: Vec<Scalar>,
-    parameters: Vec<Parameter>,
-    losses: Losses,
-) -> Result<(Vec<Cells>, Warnings)> {
-    let origin = Reader::of(session, exprs.iter().any(Scalar::reads_tables)).await?;
-    let mut all = Vec::with_capacity(exprs.len());
-    let mut warnings = Warnings::default();
-    let mut exprs = exprs.into_iter().peekable();
-    while exprs.peek().is_some() {
-        // The planner's limit on columns is below the number of values of an INSERT.
-        let query = Select::of(exprs.by_ref().take(TOGETHER).collect());
-        let asked = PlanRequest { losses, ..asked(Arc::clone(&origin), query, &parameters) };
-        let (columns, mut rows) = begun(session, asked, parameters.clone()).await?;
-        let batches = bounded(session, rows.collect()).await?;
-        let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
-            bail!(Unknown, "an expression gave no value");
-        };
-        all.extend(Cells::of(batch, &columns)?);
-        warnings.append(rows.warnings());
-    }
-    Ok((all, warnings))
-}
-
-/// The value of one expression, for a variable.
-///
-/// # Errors
-/// As [`evaluate_apart`].
-pub async fn value(
-    session: &mut Session,
-    expr: &Scalar,
-    parameters: Vec<Parameter>,
-) -> Result<Value> {
-    Ok(variable(session, expr, parameters).await?.0)
-}
-
-/// As [`value`], with the collation that a user variable keeps.
-///
-/// # Errors
-/// As [`evaluate_apart`].
-pub async fn variable(
-    session: &mut Session,
-    expr: &Scalar,
-    parameters: Vec<Parameter>,
-) -> Result<(Value, Option<Collation>)> {
-    if let Some(value) = literal(expr) {
-        return Ok((value, None));
-    }
-    let select = Select::of(vec![expr.clone()]);
-    let losses = session.settings.losses_queries;
-    let (columns, mut rows) = run(session, &select, parameters, losses).await?;
-    let batches = bounded(session, rows.collect()).await?;
-    session.diagnostics.evaluated(rows.warnings());
-    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
-        bail!(Unknown, "an expression gave no value");
-    };
-    let collation = kept_collation(session, &columns[0]);
-    Ok((cell_value(&Cells::of(batch, &columns)?[0], 0), collation))
-}
-
-/// The value of a literal, which needs no planning.
-fn literal(expr: &Scalar) -> Option<Value> {
-    match expr.constant()? {
-        Constant::Null => Some(Value::Null),
-        Constant::Bool(on) => Some(Value::Int(on.into())),
-        Constant::Number(digits) => digits.parse().ok().map(Value::Int),
-        Constant::Text(text) => Some(Value::Text(text.to_owned())),
-        Constant::Bits(_) | Constant::Bytes(_) => None,
-    }
 }
 
 /// COM_STMT_PREPARE of anything but an INSERT of literals.
@@ -506,7 +426,7 @@ async fn execute_in(
                     opening::count(session, query);
                     let began = opening::began(session, query);
                     let done = execute_query(session, prepared, parameters, cursor, output).await;
-                    session.end_hint();
+                    session.end_statement();
                     opening::observe(session, began);
                     done
                 }
@@ -588,9 +508,12 @@ async fn begin(
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     session.statement_deadline =
         StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
+    if let Statement::Query(query) = &prepared.parsed.statement {
+        session.enter_for(query).await?;
+    }
     let reader = Reader::new(session).await?;
     let plan = plan(session, &reader, prepared, parameters::types(&parameters)).await?;
-    let rows = session.shared.query.execute(&plan, parameters::values(parameters));
+    let rows = session.query().execute(&plan, parameters::values(parameters));
     let rows = bounded(session, rows).await?;
     Ok((plan.columns, rows))
 }

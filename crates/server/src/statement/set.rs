@@ -9,7 +9,7 @@ use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
 
 use super::act::id_of;
-use super::query;
+use super::values;
 use crate::auth;
 use crate::reply::Reply;
 use crate::session::{Session, seconds};
@@ -46,7 +46,7 @@ async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
         }
         SetTarget::User(name) => {
             let value = match &assignment.value {
-                Some(expr) => query::variable(session, expr, Vec::new()).await?,
+                Some(expr) => values::variable(session, expr, Vec::new()).await?,
                 None => (Value::Null, None),
             };
             session.set_user_variable(name, value)
@@ -76,7 +76,7 @@ async fn system(
     }
     let id = variables::require(name)?;
     let value = match value {
-        Some(expr) => Some(query::value(session, expr, Vec::new()).await?),
+        Some(expr) => Some(values::value(session, expr, Vec::new()).await?),
         None => None,
     };
     put(session, scope, id, value.as_ref())
@@ -97,7 +97,7 @@ async fn set_id(
     }
     let id = match value {
         None => 0,
-        Some(expr) => match query::value(session, expr, Vec::new()).await? {
+        Some(expr) => match values::value(session, expr, Vec::new()).await? {
             Value::Text(_) | Value::Double(_) | Value::Null => {
                 bail!(VariableType, "Incorrect argument type to variable '{name}'")
             }

@@ -9,7 +9,7 @@ use freshet_query::parser::{TableName, Tending, load_condition};
 use freshet_query::session::Value;
 use freshet_schema::Table;
 
-use super::{commit_first, query};
+use super::{commit_first, values};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::show::answer_rows;
@@ -140,7 +140,7 @@ async fn checksum(
     }
     let (database, name) = (quoted(database), quoted(name));
     write!(text, "))) FROM {database}.{name})").expect("a String takes all text");
-    match query::value(session, &load_condition(&text)?, Vec::new()).await? {
+    match values::value(session, &load_condition(&text)?, Vec::new()).await? {
         Value::Null => Ok(0),
         Value::Int(sum) => Ok(u128::from(sum.unsigned_abs()) & CHECKSUM_MASK),
         Value::UInt(sum) => Ok(u128::from(sum) & CHECKSUM_MASK),

@@ -171,6 +171,9 @@ fn auth_data(how: &Authentication, salt: Scramble) -> Result<AuthData> {
 
 async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> Result<()> {
     let object = match &granting.object {
+        GrantTarget::WorkloadGroup(group) => {
+            return grant_group(session, group, granting.accounts.clone(), give).await;
+        }
         GrantTarget::Object(object) => object.clone(),
         GrantTarget::SelectedDatabase => {
             GrantObject::Database(session.database_of(None)?.to_owned())
@@ -196,6 +199,21 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
             }
         }
         Ok(())
+    })
+    .await
+}
+
+/// GRANT and REVOKE USAGE_PRIV ON WORKLOAD GROUP.
+async fn grant_group(
+    session: &Session,
+    group: &str,
+    accounts: Vec<Account>,
+    give: bool,
+) -> Result<()> {
+    let (by, group) = (session.client.clone(), group.to_owned());
+    run(session, move |admin| {
+        let mut accounts = accounts.iter();
+        accounts.try_for_each(|account| admin.grant_group(by.actor(), account, &group, give))
     })
     .await
 }

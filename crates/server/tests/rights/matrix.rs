@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use freshet_query::parser::{
     AlterAction, BinStatement, PolicyStatement, RoleStatement, SequenceStatement, SetTarget,
-    ShowWhat, Statement, parse,
+    ShowWhat, Statement, WorkloadStatement, parse,
 };
 use freshet_wire::client::Outcome;
 
@@ -29,12 +29,12 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     Query SelectInto Explain Describe Insert LoadData Change ChangeSeveral CreateDatabase
     AlterDatabase DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate
     AlterTable RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint
-    Show Kill CreateUser AlterUser DropUser Grant Revoke Role Prepare Execute Deallocate
-    CancelLoad Bin Policy CancelAlter SetConfig ReloadTls FlushTables RenameUsers Tend Signal
-    GetDiagnostics Do Assigning SideEffects Nothing);
+    Show Kill CreateUser AlterUser DropUser Grant Revoke Role Workload Prepare Execute
+    Deallocate CancelLoad Bin Policy CancelAlter SetConfig ReloadTls FlushTables RenameUsers Tend
+    Signal GetDiagnostics Do Assigning SideEffects Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus OpenTables Columns Index CreateTable CreateView CreateDatabase
-    Variables Status Warnings Processlist Grants CreateUser RowPolicies Partitions
+    Variables Status Warnings Processlist Grants CreateUser RowPolicies Property Partitions
     DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load StreamLoad LoadWarnings
     Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
@@ -42,6 +42,7 @@ kinds!(of_alter, ALTER_KINDS, AlterAction:
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
 kinds!(of_bin, BIN_KINDS, BinStatement: Recover Drop);
+kinds!(of_workload, WORKLOAD_KINDS, WorkloadStatement: Create Alter Drop SetProperty);
 kinds!(of_policy, POLICY_KINDS, PolicyStatement: Create Drop);
 kinds!(of_target, SET_KINDS, SetTarget: System User Names Charset Password Transaction);
 
@@ -55,6 +56,7 @@ fn kinds_of(statement: &Statement) -> Vec<&'static str> {
         Statement::Role(of) => kinds.push(of_role(of)),
         Statement::Bin(of) => kinds.push(of_bin(of)),
         Statement::Policy(of) => kinds.push(of_policy(of)),
+        Statement::Workload(of) => kinds.push(of_workload(of)),
         Statement::Set(all) => kinds.extend(all.iter().map(|one| of_target(&one.target))),
         _ => {}
     }
@@ -205,6 +207,8 @@ const OPEN: &[&str] = &[
     "show create user current_user()",
     "show last insert",
     "show catalog recycle bin",
+    "show workload groups",
+    "show property",
     "show engines",
     "signal sqlstate '01000' set message_text = 'careful'",
     "get diagnostics @n = number",
@@ -231,6 +235,7 @@ fn no_kind_of_statement_is_forgotten() {
         ROLE_KINDS,
         BIN_KINDS,
         POLICY_KINDS,
+        WORKLOAD_KINDS,
         SET_KINDS,
     ];
     let missing = lists.iter().copied().flatten().filter(|kind| !tried.contains(*kind));

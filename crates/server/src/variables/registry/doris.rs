@@ -30,12 +30,28 @@ pub const ALL: &[Variable] = &[
         "Accepted: memory is shared by all queries.",
     ),
     both("experimental_enable_single_replica_insert", Kind::Flag, "0", NO_EFFECT),
-    both("parallel_fragment_exec_instance_num", Kind::Int { min: 0, max: 1024 }, "0", NO_EFFECT),
-    both("parallel_pipeline_task_num", Kind::Int { min: 0, max: 1024 }, "0", NO_EFFECT),
+    both(
+        "parallel_fragment_exec_instance_num",
+        Kind::Int { min: 0, max: 1024 },
+        "0",
+        "As `parallel_pipeline_task_num`; the smaller one counts.",
+    ),
+    both(
+        "parallel_pipeline_task_num",
+        Kind::Int { min: 0, max: 1024 },
+        "0",
+        "The parallel parts of a query; 0, and at most, as many as there are query threads.",
+    ),
     both(
         "show_hidden_columns",
         Kind::Flag,
         "0",
         "Whether DESC and queries show the hidden columns of tables with a sequence column.",
+    ),
+    both(
+        "workload_group",
+        Kind::Text,
+        "",
+        "The workload group of the session's queries; empty means that of its account.",
     ),
 ];
