@@ -107,7 +107,7 @@ part_beside() {
 }
 
 part_sessions() {
-    begin_ours --set max_connections=11000
+    begin_ours --set max_connections=15000
     # Both have the same certificate, so that both do the same work.
     local keys=$BENCH_FOLDER/freshet/data/tls program=$CARGO_TARGET_DIR/release/freshet-bench
     start mariadb mariadb "--ssl-cert=$keys/server-cert.pem" "--ssl-key=$keys/server-key.pem"

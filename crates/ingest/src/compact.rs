@@ -156,10 +156,16 @@ impl Compactor {
     /// Starts a merge of each size class if one is worthwhile and none is running; called by the
     /// keeper.
     pub fn plan(self: &Arc<Self>) {
+        if !self.may_merge() {
+            return;
+        }
+        // Thousands of tables are listed once.
+        let tables = self.store.tables.states();
         for size in [Size::Small, Size::Large] {
-            if self.may_merge() && !self.merges.is_running(size) {
+            if !self.merges.is_running(size) {
                 let _one = self.choosing.lock();
-                let next = self.next_merge(size).or_else(|| self.next_unindexed(size));
+                let next = self.next_merge(size, &tables);
+                let next = next.or_else(|| self.next_unindexed(size, &tables));
                 next.into_iter().for_each(|work| self.start_merge(size, work));
             }
         }
@@ -198,7 +204,7 @@ impl Compactor {
 
     /// The merge of this size class that has most input rowsets; among equals, the one of the
     /// tablet with most rowsets.
-    fn next_merge(&self, size: Size) -> Option<MergePlan> {
+    fn next_merge(&self, size: Size, tables: &[Arc<TableState>]) -> Option<MergePlan> {
         // Before the view: a merge that ends in between has its inputs replaced in the view.
         let reads = self.merges.reads();
         let store = self.store.tables.views.load();
@@ -212,10 +218,10 @@ impl Compactor {
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
         let mut best: Option<(_, MergePlan)> = None;
-        for state in self.store.tables.states() {
+        for state in tables {
             let Some(view) = store.tables.get(&state.id) else { continue };
             let large_bytes = self.large_merge_bytes(view);
-            let limits = limits(&state, size, large_bytes, now);
+            let limits = limits(state, size, large_bytes, now);
             for tablet in view.tablets.iter() {
                 rowsets += tablet.rowsets.len() as u64;
                 let enough = match size {
@@ -234,7 +240,7 @@ impl Compactor {
                     let is_better = best.as_ref().is_none_or(|(most, ..)| gain > *most);
                     if is_better && Size::of(inputs, large_bytes) == size {
                         let pace = merge_pace(tablet, size, &limits);
-                        let plan = MergePlan::new((view, &state), tablet, inputs, pace);
+                        let plan = MergePlan::new((view, state), tablet, inputs, pace);
                         best = Some((gain, plan));
                     }
                 }
@@ -248,15 +254,19 @@ impl Compactor {
 
     /// A rowset that lacks an index of its table, or whose files have to be read to know it, if
     /// nothing else is to be done.
-    fn next_unindexed(&self, size: Size) -> Option<MergePlan> {
+    fn next_unindexed(&self, size: Size, tables: &[Arc<TableState>]) -> Option<MergePlan> {
         let now = self.store.clock().now();
         let had_leisure = self.store.keeper.was_flush_backlog_low_since(now.saturating_sub(REST));
         if self.is_busy() || (size == Size::Large && !had_leisure) {
             return None;
         }
         let views = self.store.tables.views.load();
-        for state in self.store.tables.states() {
+        for state in tables {
             let Some(view) = views.tables.get(&state.id) else { continue };
+            // Most tables of a store with thousands have no files at a time.
+            if view.tablets.iter().all(|tablet| tablet.rowsets.is_empty()) {
+                continue;
+            }
             let indexes = state.as_indexed(&view.table).file_indexes();
             if indexes.is_empty() {
                 continue;
@@ -272,7 +282,7 @@ impl Compactor {
                 if let Some(rowset) = tablet.rowsets.iter().find(is_wanted) {
                     let pace = (size == Size::Large).then_some(BackgroundShare::Tenth);
                     let alone = std::slice::from_ref(rowset);
-                    return Some(MergePlan::new((view, &state), tablet, alone, pace));
+                    return Some(MergePlan::new((view, state), tablet, alone, pace));
                 }
             }
         }

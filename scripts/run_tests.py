@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Builds and runs all tests of the workspace: several programs side by side.
+
+cargo runs one test program after another, and most of them wait for servers, disks and clocks. The
+ones that took longest the last time begin first. Each runs as cargo would run it, and its output
+comes in one piece. The exit code is 1 if one of them fails or takes longer than it may.
+"""
+
+import atexit
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# Seconds that each program took the last time, by its name.
+TIMES = TARGET / "test_seconds.json"
+SECONDS_MAX = 900
+SIDE_BY_SIDE = (os.cpu_count() or 1) + 1
+
+
+class Program:
+    """A test program, and how its run ended."""
+
+    def __init__(self, message):
+        self.path = message["executable"]
+        self.folder = pathlib.Path(message["manifest_path"]).parent
+        source = pathlib.Path(message["target"]["src_path"]).relative_to(self.folder)
+        self.name = f"{self.folder.name} {source}"
+        self.output = self.process = self.began = None
+
+    def start(self):
+        self.output = tempfile.TemporaryFile("w+", errors="replace")
+        environment = {**os.environ, "CARGO_MANIFEST_DIR": str(self.folder)}
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [self.path], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=self.output, stderr=subprocess.STDOUT)
+
+    def seconds(self):
+        return time.monotonic() - self.began
+
+    def has_ended(self):
+        if self.process.poll() is None and self.seconds() > SECONDS_MAX:
+            self.process.kill()
+            self.process.wait()
+            self.output.write(f"\nerror: killed after {SECONDS_MAX} s\n")
+        return self.process.poll() is not None
+
+    def tell(self):
+        print(f"     Running {self.name} ({self.path})", flush=True)
+        self.output.seek(0)
+        sys.stdout.write(self.output.read())
+        sys.stdout.flush()
+        self.output.close()
+
+
+def build():
+    """All test programs; ends with cargo's exit code if one does not compile."""
+    command = ["cargo", "test", "--locked", "--workspace", "--no-run",
+               "--message-format", "json-render-diagnostics"]
+    cargo = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if cargo.returncode != 0:
+        sys.exit(cargo.returncode)
+    messages = (json.loads(line) for line in cargo.stdout.splitlines())
+    return [Program(message) for message in messages
+            if message["reason"] == "compiler-artifact" and message["profile"]["test"]
+            and message["executable"]]
+
+
+def times():
+    try:
+        return json.loads(TIMES.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def main():
+    known = times()
+    waiting = sorted(build(), key=lambda one: known.get(one.name, SECONDS_MAX))
+    running, failed = [], []
+    # Who stops this stops the programs too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    atexit.register(lambda: [one.process.kill() for one in running])
+    while waiting or running:
+        while waiting and len(running) < SIDE_BY_SIDE:
+            running.append(waiting.pop())
+            running[-1].start()
+        for one in [one for one in running if one.has_ended()]:
+            running.remove(one)
+            known[one.name] = round(one.seconds(), 2)
+            if one.process.returncode != 0:
+                failed.append(one.name)
+            one.tell()
+        time.sleep(0.05)
+    TIMES.write_text(json.dumps(known, indent=1, sort_keys=True))
+    for name in failed:
+        print(f"error: {name} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
