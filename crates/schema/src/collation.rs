@@ -1,5 +1,8 @@
 //! Collations: which texts are equal, and which comes first.
 
+mod ascii;
+pub mod bounds;
+pub mod column;
 pub mod fold;
 mod general;
 mod unicode;

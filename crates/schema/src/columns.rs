@@ -7,11 +7,8 @@ use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{DataType, SchemaRef, i256};
 
 use crate::row::take_length;
+use crate::views::Views;
 use crate::{ColumnType, Layout, TableSchema};
-
-mod views;
-
-use views::Views;
 
 /// Converts encoded rows to Arrow columns.
 ///

@@ -30,6 +30,7 @@ pub mod table;
 pub mod types;
 mod unique;
 pub mod value;
+mod views;
 mod widen;
 pub mod zone;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewArray, StringViewBuilder,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, exec_err};
@@ -10,7 +12,7 @@ use datafusion::logical_expr::{
     Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, lit,
 };
 use freshet_schema::Collation;
-use freshet_schema::collation::{fold, weights};
+use freshet_schema::collation::{column as columns, fold, weights};
 
 use super::typed::TypeDependent;
 use super::types::converted;
@@ -69,20 +71,20 @@ impl FunctionImpl for OfText {
             0 => evaluation.check(),
             _ => Ok(()),
         };
+        let texts = convert::text(&texts)?;
         match self.made {
-            Made::Folded => folded(self.collation, &texts, check),
-            made => bytes_of(self.collation, &texts, matches!(made, Made::Packed), check),
+            Made::Weights => columns::weights(self.collation, &texts, check),
+            Made::Folded => columns::folded(self.collation, &texts, check),
+            Made::Packed => packed_texts(self.collation, &texts, check),
         }
     }
 }
 
-fn bytes_of(
+fn packed_texts(
     collation: Collation,
-    texts: &ArrayRef,
-    packs: bool,
+    texts: &StringViewArray,
     check: impl Fn(usize) -> Result<()>,
 ) -> Result<ArrayRef> {
-    let texts = convert::text(texts)?;
     let mut out = BinaryViewBuilder::with_capacity(texts.len());
     let (mut bytes, mut packed) = (Vec::new(), Vec::new());
     for (at, text) in texts.iter().enumerate() {
@@ -93,29 +95,8 @@ fn bytes_of(
         };
         bytes.clear();
         weights::put(collation, text, &mut bytes);
-        if packs {
-            pack(&bytes, text, &mut packed);
-            out.try_append_value(&packed)?;
-        } else {
-            out.try_append_value(&bytes)?;
-        }
-    }
-    Ok(Arc::new(out.finish()))
-}
-
-fn folded(
-    collation: Collation,
-    texts: &ArrayRef,
-    check: impl Fn(usize) -> Result<()>,
-) -> Result<ArrayRef> {
-    let texts = convert::text(texts)?;
-    let mut out = StringViewBuilder::with_capacity(texts.len());
-    for (at, text) in texts.iter().enumerate() {
-        check(at)?;
-        match text {
-            Some(text) => out.try_append_value(fold::folded(collation, text))?,
-            None => out.append_null(),
-        }
+        pack(&bytes, text, &mut packed);
+        out.try_append_value(&packed)?;
     }
     Ok(Arc::new(out.finish()))
 }
@@ -244,7 +225,12 @@ pub fn packed(collation: Collation, text: Expr) -> Expr {
 
 /// The text in the result of [`packed`], with this type.
 pub fn text_of(packed: Expr, ty: &DataType) -> Expr {
-    let text = Udf::scalar("unpacked", (1, 1), Volatility::Immutable, Unpack).call(vec![packed]);
+    let unpacked = Udf::scalar("unpacked", (1, 1), Volatility::Immutable, Unpack);
+    text_as(unpacked.call(vec![packed]), ty)
+}
+
+/// A `Utf8View` with this type.
+pub fn text_as(text: Expr, ty: &DataType) -> Expr {
     match ty {
         DataType::Utf8View => text,
         other => datafusion::logical_expr::cast(text, other.clone()),
@@ -267,7 +253,7 @@ pub fn folded_text(collation: Collation, text: Expr) -> Expr {
 /// # Errors
 /// When there are too many.
 pub fn weights_of(collation: Collation, texts: &ArrayRef) -> Result<ArrayRef> {
-    bytes_of(collation, texts, false, |_| Ok(()))
+    columns::weights(collation, &convert::text(texts)?, |_| Ok(()))
 }
 
 pub fn all() -> Vec<ScalarUDF> {

@@ -6,6 +6,7 @@ use std::cell::LazyCell;
 
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 
+use super::ascii::Ascii;
 use super::{general, weights};
 use crate::Collation;
 
@@ -27,6 +28,16 @@ pub fn folded(collation: Collation, text: &str) -> Cow<'_, str> {
     };
     Cow::Owned(text.chars().map(sign).collect())
 }
+
+/// Appends the text that is [`folded`].
+pub fn put(collation: Collation, text: &str, out: &mut Vec<u8>) {
+    let is_put = !collation.is_case_sensitive() && LOWER.put(text.as_bytes(), out);
+    if !is_put {
+        out.extend_from_slice(folded(collation, text).as_bytes());
+    }
+}
+
+static LOWER: Ascii = Ascii::letters(false);
 
 fn lower(sign: char) -> char {
     let mut letters = sign.to_lowercase();

@@ -109,6 +109,18 @@ impl Table {
         Self { elements, places, together }
     }
 
+    /// The characters of ASCII that have other elements together with the next ones, and these.
+    ///
+    /// # Panics
+    /// When others follow of ASCII.
+    pub fn begun_by_ascii(&self) -> impl Iterator<Item = (u8, &[Element])> {
+        self.together.iter().filter_map(|(signs, place)| {
+            let first = u8::try_from(signs[0]).ok().filter(u8::is_ascii)?;
+            assert!(!signs[1..].iter().any(char::is_ascii), "letters of ASCII stand alone");
+            Some((first, &self.elements[place.range()]))
+        })
+    }
+
     /// Calls `put` with the elements of a text.
     pub fn each(&self, text: &str, mut put: impl FnMut(Element)) {
         let signs = DecomposingNormalizerBorrowed::new_nfd().normalize_iter(text.chars());

@@ -5,8 +5,10 @@
 //! third ones, as far as the collation looks. A first weight of ASCII is one byte. Of second and
 //! third weights the lowest ones at the end are left out.
 
+use std::cmp::Ordering;
 use std::sync::LazyLock;
 
+use super::ascii::Ascii;
 use super::general;
 use super::unicode::{SECOND_MIN, TABLE, THIRD_MIN};
 use crate::Collation;
@@ -36,96 +38,181 @@ const fn levels(collation: Collation) -> Option<Levels> {
 
 /// Appends the weights of a text.
 pub fn put(collation: Collation, text: &str, out: &mut Vec<u8>) {
-    let text = if collation.pads() { text.trim_end_matches(' ') } else { text };
+    let text = compared(collation, text);
     match levels(collation) {
         None if collation.is_by_bytes() => out.extend_from_slice(text.as_bytes()),
         None => put_general(text, out),
-        Some(levels) if text.is_ascii() => put_ascii(levels, text.as_bytes(), out),
-        Some(levels) => put_unicode(levels, text, out),
+        Some(levels) => {
+            let table = &*FIRSTS;
+            if table.ascii.put(text.as_bytes(), out) {
+                put_rest_of_ascii(levels, text.as_bytes(), out);
+            } else if text.is_ascii() {
+                put_ascii(levels, text.as_bytes(), out);
+            } else {
+                put_unicode(levels, text, out);
+            }
+        }
     }
 }
 
-/// Weights of `utf8mb4_general_ci`. A text is compared as if spaces followed it: of the signs
-/// before the space the first would be behind it.
+/// The text without what makes no difference at its end.
+fn compared(collation: Collation, text: &str) -> &str {
+    match collation.pads() && text.ends_with(' ') {
+        true => text.trim_end_matches(' '),
+        false => text,
+    }
+}
+
+/// Where the weights of a text are, beside these ones. Nothing is written but where ASCII does
+/// not decide; then the weights of the text are in `own`.
+pub fn compare(collation: Collation, text: &str, weights: &[u8], own: &mut Vec<u8>) -> Ordering {
+    let bytes = compared(collation, text).as_bytes();
+    if collation.is_by_bytes() {
+        return bytes.cmp(weights);
+    }
+    if bytes.is_ascii()
+        && let Some(order) = compare_ascii(collation, bytes, weights)
+    {
+        return order;
+    }
+    own.clear();
+    put(collation, text, own);
+    own.as_slice().cmp(weights)
+}
+
+/// `None` where the first weights of a text of ASCII do not decide.
+fn compare_ascii(collation: Collation, text: &[u8], weights: &[u8]) -> Option<Ordering> {
+    let (ascii, end) = ascii_of(collation);
+    for (at, &sign) in text.iter().enumerate() {
+        match (ascii.byte(sign), weights.get(at)) {
+            (0, _) => return None,
+            (_, None) => return Some(Ordering::Greater),
+            (byte, Some(weight)) if byte != *weight => return Some(byte.cmp(weight)),
+            _ => {}
+        }
+    }
+    end.map(|end| end.cmp(&weights[text.len()..]))
+}
+
+/// The bytes of ASCII in weights, and what is behind those of a text: `None` if that depends.
+pub(super) fn ascii_of(collation: Collation) -> (&'static Ascii, Option<&'static [u8]>) {
+    match levels(collation) {
+        None => (&UPPER, Some(GENERAL_END)),
+        Some(Levels::Letters) => (&FIRSTS.ascii, Some(&[])),
+        Some(Levels::Accents) => (&FIRSTS.ascii, Some(&[0])),
+        Some(Levels::Case) => (&FIRSTS.ascii, None),
+    }
+}
+
+static UPPER: Ascii = Ascii::letters(true);
+
+/// A text of `utf8mb4_general_ci` is compared as if spaces followed it: of the signs before the
+/// space the first would be behind it.
+const GENERAL_END: &[u8] = b" ";
+
+/// Weights of `utf8mb4_general_ci`.
 fn put_general(text: &str, out: &mut Vec<u8>) {
-    if text.is_ascii() {
-        let from = out.len();
-        out.extend_from_slice(text.as_bytes());
-        out[from..].make_ascii_uppercase();
-    } else {
+    if !UPPER.put(text.as_bytes(), out) {
         let mut bytes = [0; 4];
         for sign in text.chars() {
             out.extend_from_slice(general::weight(sign).encode_utf8(&mut bytes).as_bytes());
         }
     }
-    out.push(b' ');
+    out.extend_from_slice(GENERAL_END);
 }
 
-/// The weights of ASCII.
-struct Ascii {
-    /// The byte of each character; 0 for a character without weight.
-    bytes: [u8; 128],
+/// The first weights of ASCII.
+struct Firsts {
+    /// The byte of each character; none for a character without weight.
+    ascii: Ascii,
+    /// The least and the greatest first byte of weights that a text may have where a character
+    /// begins: some characters have other ones together with the next.
+    ranges: [(u8, u8); 128],
     thirds: [u8; 128],
-    /// Its first weights, which rise. The byte of the one at `i` is `2 * i + 2`.
-    firsts: Vec<u16>,
+    /// All of them, which rise. The byte of the one at `i` is `2 * i + 2`.
+    weights: Vec<u16>,
 }
 
-static ASCII: LazyLock<Ascii> = LazyLock::new(|| {
+static FIRSTS: LazyLock<Firsts> = LazyLock::new(|| {
     let mut elements = [(0, 0); 128];
     for (code, element) in (0_u8..).zip(&mut elements) {
         TABLE.each(char::from(code).encode_utf8(&mut [0; 4]), |one| {
             *element = (one.first, one.third);
         });
     }
-    let mut firsts = elements.iter().map(|(first, _)| *first).collect::<Vec<_>>();
-    firsts.retain(|first| *first != 0);
-    firsts.sort_unstable();
-    firsts.dedup();
-    let byte = |first: u16| firsts.binary_search(&first).map_or(0, |at| 2 * small(at) + 2);
+    let mut weights = elements.iter().map(|(first, _)| *first).collect::<Vec<_>>();
+    weights.retain(|first| *first != 0);
+    weights.sort_unstable();
+    weights.dedup();
+    let byte = |first: u16| weights.binary_search(&first).map_or(0, |at| 2 * small(at) + 2);
     let bytes = elements.map(|(first, _)| if first == 0 { 0 } else { byte(first) });
-    Ascii { bytes, thirds: elements.map(|(_, third)| third), firsts }
+    let mut ranges = bytes.map(|byte| (byte, byte));
+    for (sign, elements) in TABLE.begun_by_ascii() {
+        let first = elements.iter().map(|one| one.first).find(|first| *first != 0);
+        let (least, greatest) = &mut ranges[usize::from(sign)];
+        let byte = first.map_or(0, |first| first_byte(&weights, first));
+        (*least, *greatest) = (byte.min(*least), byte.max(*greatest));
+    }
+    let thirds = elements.map(|(_, third)| third);
+    Firsts { ascii: Ascii::new(&bytes), ranges, thirds, weights }
 });
+
+/// Between which bytes is the first one of the weights of a character of ASCII, whatever follows
+/// it; `None` if it may have none.
+pub(super) fn first_bytes(collation: Collation, sign: u8) -> Option<(u8, u8)> {
+    let byte = ascii_of(collation).0.byte(sign);
+    let range = match levels(collation) {
+        None => (byte, byte),
+        Some(_) => FIRSTS.ranges[usize::from(sign)],
+    };
+    (byte != 0 && range.0 != 0).then_some(range)
+}
+
+/// The first byte of a first weight.
+fn first_byte(ascii: &[u16], first: u16) -> u8 {
+    match ascii.binary_search(&first) {
+        Ok(at) => 2 * small(at) + 2,
+        // Between the bytes of the weights below and above.
+        Err(at) => 2 * small(at) + 1,
+    }
+}
 
 /// The place of a first weight of ASCII.
 fn small(at: usize) -> u8 {
     u8::try_from(at).ok().filter(|at| *at < 126).expect("ASCII has less than 126 first weights")
 }
 
+/// Weights of ASCII in which some characters may have none.
 fn put_ascii(levels: Levels, text: &[u8], out: &mut Vec<u8>) {
-    let ascii = &*ASCII;
-    // Each is written; one without weight is written over by the next.
-    let mut end = out.len();
-    out.resize(end + text.len(), 0);
-    for &sign in text {
-        let byte = ascii.bytes[usize::from(sign & 0x7f)];
-        out[end] = byte;
-        end += usize::from(byte != 0);
-    }
-    out.truncate(end);
+    let bytes = text.iter().map(|&sign| FIRSTS.ascii.byte(sign));
+    out.extend(bytes.filter(|byte| *byte != 0));
+    put_rest_of_ascii(levels, text, out);
+}
+
+/// What follows the first weights.
+fn put_rest_of_ascii(levels: Levels, text: &[u8], out: &mut Vec<u8>) {
     if levels >= Levels::Accents {
         out.push(0);
     }
     if levels == Levels::Case {
         out.push(0);
         let from = out.len();
-        let thirds = text.iter().map(|&sign| ascii.thirds[usize::from(sign)]);
+        let thirds = text.iter().map(|&sign| FIRSTS.thirds[usize::from(sign)]);
         out.extend(thirds.filter(|third| *third != 0));
         cut(out, from, THIRD_MIN);
     }
 }
 
 fn put_unicode(levels: Levels, text: &str, out: &mut Vec<u8>) {
-    let ascii = &*ASCII;
+    let firsts = &FIRSTS.weights;
     let (mut seconds, mut thirds) = (Vec::new(), Vec::new());
     TABLE.each(text, |element| {
         if element.first != 0 {
-            match ascii.firsts.binary_search(&element.first) {
-                Ok(at) => out.push(2 * small(at) + 2),
-                // Between the bytes of the weights below and above.
-                Err(at) => {
-                    out.push(2 * small(at) + 1);
-                    out.extend_from_slice(&element.first.to_be_bytes());
-                }
+            let byte = first_byte(firsts, element.first);
+            out.push(byte);
+            // That of ASCII is even, and says all.
+            if byte % 2 == 1 {
+                out.extend_from_slice(&element.first.to_be_bytes());
             }
         }
         if levels >= Levels::Accents && element.second != 0 {
@@ -177,12 +264,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_of_ascii_have_the_weights_of_unicode(text in "[\\x00-\\x7f]{0,40}") {
-            for levels in [Levels::Letters, Levels::Accents, Levels::Case] {
-                let (mut short, mut long) = (Vec::new(), Vec::new());
-                put_ascii(levels, text.as_bytes(), &mut short);
+        fn texts_of_ascii_have_the_weights_of_unicode(text in "[\\x00-\\x7f]{0,40}|[ -~]{0,40}") {
+            for (collation, levels) in [
+                (Collation::Utf8mb40900AiCi, Levels::Letters),
+                (Collation::Utf8mb40900AsCi, Levels::Accents),
+                (Collation::Utf8mb40900AsCs, Levels::Case),
+            ] {
+                let mut long = Vec::new();
                 put_unicode(levels, &text, &mut long);
-                prop_assert_eq!(short, long);
+                prop_assert_eq!(weights(collation, &text), long);
             }
         }
 

@@ -13,7 +13,7 @@ const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Arrow's view layout: the length, then either the bytes themselves (up to 12), or the first four
 /// of them and the position of the value in a shared buffer.
-pub(super) struct Views {
+pub struct Views {
     views: Vec<u128>,
     /// Full buffers of long values.
     closed: Vec<Buffer>,
@@ -47,13 +47,42 @@ impl Views {
         if self.open.len() + bytes.len() > VIEW_BUFFER_BYTES_MAX {
             self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
         }
-        let prefix = bytes.first_chunk().map_or(0, |prefix| u32::from_le_bytes(*prefix));
-        let view = bytes.len() as u128
+        let from = self.open.len();
+        self.open.extend_from_slice(bytes);
+        self.views.push(self.view_of(from, bytes.len()));
+    }
+
+    /// Appends the value that `put` appends to what it is given.
+    #[inline]
+    pub fn push_by(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        let from = self.open.len();
+        put(&mut self.open);
+        let length = self.open.len() - from;
+        if length > VIEW_INLINE_BYTES_MAX {
+            self.views.push(self.view_of(from, length));
+            if self.open.len() > VIEW_BUFFER_BYTES_MAX {
+                self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
+            }
+            return;
+        }
+        self.open.extend_from_slice(&[0; 16]);
+        let wide = self.open[from..].first_chunk().expect("16 bytes were appended");
+        self.views.push(u128::from_le_bytes(*wide) << 32 | length as u128);
+        self.open.truncate(from);
+    }
+
+    /// The view of a long value in the open buffer.
+    fn view_of(&self, from: usize, length: usize) -> u128 {
+        let prefix = self.open[from..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        length as u128
             | u128::from(prefix) << 32
             | (self.closed.len() as u128) << 64
-            | (self.open.len() as u128) << 96;
-        self.open.extend_from_slice(bytes);
-        self.views.push(view);
+            | (from as u128) << 96
+    }
+
+    /// Makes room for long values of this many bytes.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.open.reserve(bytes.min(VIEW_BUFFER_BYTES_MAX));
     }
 
     /// Appends an empty value; the caller marks it NULL.
@@ -112,6 +141,21 @@ mod tests {
             views.push(value, value.len());
         }
         views.finish(&ty, None)
+    }
+
+    #[test]
+    fn what_is_written_in_place_is_what_is_pushed() {
+        let values: [&[u8]; 4] = [b"", b"twelve bytes", b"more than twelve bytes", b"\0"];
+        let mut views = Views::new(0);
+        views.reserve(100);
+        for value in values {
+            views.push_by(|out| out.extend_from_slice(value));
+        }
+        let written = views.finish(&DataType::BinaryView, None);
+        assert_eq!(
+            written.as_binary_view(),
+            finish(&values, DataType::BinaryView).as_binary_view()
+        );
     }
 
     #[test]
