@@ -13,9 +13,8 @@ mod scope;
 use std::sync::Arc;
 
 use datafusion::common::metadata::FieldMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference};
-use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
@@ -26,12 +25,14 @@ use freshet_schema::Collation;
 
 use crate::coercibility::{Derived, Strength};
 use crate::convert::is_text;
-use crate::functions::collate::{packed, text_of, weights};
+use crate::dependent::references::has_subquery;
+use crate::functions::collate::{packed, text_as, text_of, weights};
+use crate::functions::shown_text::{extreme_text, first_text};
 use scope::Scope;
 
 /// Stand before the names of columns that only this module uses.
 const FIRST: &str = "#first";
-const PACKED: &str = "#packed";
+const EXTREME: &str = "#extreme";
 const WEIGHTS: &str = "#key";
 
 /// The plan with all comparisons by collation; `connection` is that of literals.
@@ -76,15 +77,7 @@ impl Collating {
             LogicalPlan::Distinct(Distinct::All(_)) => self.distinct(only(inputs))?,
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, only(inputs))?,
             LogicalPlan::Window(window) => self.window(window, only(inputs))?,
-            LogicalPlan::Sort(Sort { expr, fetch, .. }) => {
-                let input = Arc::new(only(inputs));
-                let expr = expr.into_iter().map(|by| {
-                    let changed = self.expr(by.expr.clone(), input.schema())?;
-                    Ok(by.with_expr(self.scope(input.schema()).key(changed)?))
-                });
-                let expr = expr.collect::<Result<_>>()?;
-                LogicalPlan::Sort(Sort { expr, input, fetch })
-            }
+            LogicalPlan::Sort(sort) => self.sort(sort, only(inputs))?,
             LogicalPlan::Filter(Filter { predicate, .. }) => {
                 self.filter(predicate, only(inputs))?
             }
@@ -192,6 +185,31 @@ impl Collating {
         let own = input.schema().columns().into_iter().map(Expr::Column);
         let items = own.chain(keys).collect::<Vec<_>>();
         LogicalPlanBuilder::from(input).project(items)?.filter(predicate.data)?.build()
+    }
+
+    /// Keys that are weights become columns, so that they are made once for all that looks at them.
+    fn sort(&mut self, sort: Sort, input: LogicalPlan) -> Result<LogicalPlan> {
+        let shown = input.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
+        let mut keys = Vec::new();
+        // A subquery may read columns that only the projection below has.
+        let computes = !sort.expr.iter().any(|by| has_subquery(&by.expr));
+        let expr = sort.expr.into_iter().map(|by| {
+            let changed = self.expr(by.expr.clone(), input.schema())?;
+            let mut key = self.scope(input.schema()).key(changed)?;
+            if computes {
+                self.computed(&mut key, &mut keys);
+            }
+            Ok(by.with_expr(key))
+        });
+        let expr = expr.collect::<Result<Vec<_>>>()?;
+        if keys.is_empty() {
+            let input = Arc::new(input);
+            return Ok(LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch }));
+        }
+        let items = shown.iter().cloned().chain(keys).collect::<Vec<_>>();
+        let input = Arc::new(LogicalPlanBuilder::from(input).project(items)?.build()?);
+        let sorted = LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch });
+        LogicalPlanBuilder::from(sorted).project(shown)?.build()
     }
 
     /// Makes weights of columns a column of their own.
@@ -311,9 +329,9 @@ impl Collating {
             let derived = outside(scope.of(group)?);
             let key = scope.key(group.clone().unalias())?;
             let first = format!("{FIRST}{at}");
-            let value = first_value_udaf().call(vec![group.clone().unalias()]);
-            calls.push(value.alias(&first));
-            let value = Expr::Column(Column::from_name(first));
+            let (_, field) = group.to_field(&schema)?;
+            calls.push(first_text().call(vec![group.clone().unalias()]).alias(&first));
+            let value = text_as(Expr::Column(Column::from_name(first)), field.data_type());
             let key = Expr::Column(Column::from_name(key.schema_name().to_string()));
             // The rows of ROLLUP that sum up groups have no value.
             let value = if sets { when(key.is_not_null(), value).end()? } else { value };
@@ -379,7 +397,7 @@ impl Collating {
         }
     }
 
-    /// MIN or MAX of texts: of weights that have the text behind them, and the item that shows it.
+    /// MIN or MAX of texts by their collation, and the item that shows it.
     fn extreme(
         &self,
         call: &Expr,
@@ -388,22 +406,30 @@ impl Collating {
     ) -> Result<Option<(Expr, Expr)>> {
         let (qualifier, field) = call.to_field(schema)?;
         let scope = self.scope(schema);
-        let mut by = None;
+        let name = format!("{EXTREME}{at}");
+        let column = Expr::Column(Column::from_name(&name));
+        let mut found = None;
         let changed = call.clone().unalias().transform_down(|mut part| {
-            if let Some(text) = of_extreme(&mut part)
-                && let Some(collation) = scope.of_key(text)?
-            {
-                by = Some(outside(scope.of(text)?));
+            let is_window = matches!(part, Expr::WindowFunction(_));
+            let Some((text, greatest)) = of_extreme(&mut part) else {
+                return Ok(Transformed::no(part));
+            };
+            let Some(collation) = scope.of_key(text)? else { return Ok(Transformed::no(part)) };
+            let derived = outside(scope.of(text)?);
+            let mut item = text_as(column.clone(), field.data_type());
+            if is_window {
+                // Frames that move need what a window can give back: weights with the text
+                // behind them.
                 *text = packed(collation, std::mem::take(text));
-                return Ok(Transformed::yes(part));
+                item = text_of(column.clone(), field.data_type());
+            } else if let Expr::AggregateFunction(call) = &mut part {
+                call.func = extreme_text(collation, greatest);
+                call.params.distinct = false;
             }
-            Ok(Transformed::no(part))
+            found = Some(with_collation(item, qualifier.clone(), field.name(), derived));
+            Ok(Transformed::new(part, true, TreeNodeRecursion::Jump))
         })?;
-        let Some(derived) = by else { return Ok(None) };
-        let name = format!("{PACKED}{at}");
-        let text = text_of(Expr::Column(Column::from_name(&name)), field.data_type());
-        let item = with_collation(text, qualifier, field.name(), derived);
-        Ok(Some((changed.data.alias(name), item)))
+        Ok(found.map(|item| (changed.data.alias(name), item)))
     }
 
     fn window(&mut self, window: Window, input: LogicalPlan) -> Result<LogicalPlan> {
@@ -456,8 +482,8 @@ fn only(inputs: Vec<LogicalPlan>) -> LogicalPlan {
     inputs.into_iter().next().expect("a node of this kind has one input")
 }
 
-/// What MIN or MAX is of, if an expression is one.
-fn of_extreme(expr: &mut Expr) -> Option<&mut Expr> {
+/// What MIN or MAX is of, if an expression is one, and whether it is MAX.
+fn of_extreme(expr: &mut Expr) -> Option<(&mut Expr, bool)> {
     let (name, args) = match expr {
         Expr::AggregateFunction(call) => (call.func.name(), &mut call.params.args),
         Expr::WindowFunction(window) => match &window.fun {
@@ -466,7 +492,8 @@ fn of_extreme(expr: &mut Expr) -> Option<&mut Expr> {
         },
         _ => return None,
     };
-    if matches!(name, "min" | "max") { args.first_mut() } else { None }
+    let greatest = name == "max";
+    (greatest || name == "min").then(|| args.first_mut())?.map(|arg| (arg, greatest))
 }
 
 /// As a query around it sees the collation of a column.

@@ -31,6 +31,7 @@ pub mod password;
 pub mod regexp;
 pub mod rounding;
 pub mod row;
+pub mod shown_text;
 pub mod string;
 pub mod sum;
 pub mod typed;
