@@ -1,5 +1,7 @@
 //! Pruning: skips parts of tables and files that cannot contain matching rows.
 
+mod weighed;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -21,12 +23,15 @@ use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 use freshet_schema::Zone;
 
 use crate::functions::in_set::SET_FROM;
+use weighed::Weights;
 
 /// A condition on table columns, to be checked against bounds.
 pub struct Condition {
     predicate: PruningPredicate,
     /// Its columns: id, name in the condition, and type in files.
     columns: Vec<(ColumnId, String, DataType)>,
+    /// Those whose weights it is on.
+    weights: Vec<Weights>,
     ids: Vec<ColumnId>,
     /// The time zone of the session, to which times in the condition refer.
     zone: Zone,
@@ -40,10 +45,10 @@ impl Condition {
         schema: &TableSchema,
         zone: Zone,
     ) -> Option<Self> {
-        let builder = PruningPredicateBuilder::new()
-            .with_file_schema(Arc::clone(arrow))
-            .with_max_in_list_size(SET_FROM);
-        let predicate = builder.try_build(Arc::clone(expr)).ok()?;
+        let (named, weights, arrow) = weighed::named(expr, arrow);
+        let builder =
+            PruningPredicateBuilder::new().with_file_schema(arrow).with_max_in_list_size(SET_FROM);
+        let predicate = builder.try_build(named).ok()?;
         if predicate.always_true() {
             return None;
         }
@@ -58,7 +63,7 @@ impl Condition {
             return None;
         }
         let ids = columns.iter().map(|(id, ..)| *id).collect();
-        Some(Self { predicate, columns, ids, zone })
+        Some(Self { predicate, columns, weights, ids, zone })
     }
 }
 
@@ -79,21 +84,32 @@ struct ContainerStatistics<'a> {
 }
 
 impl ContainerStatistics<'_> {
-    fn bounds(&self, column: &Named) -> Option<&ColumnBounds> {
+    fn bounds(&self, name: &str) -> Option<&ColumnBounds> {
         let columns = &self.condition.columns;
-        let (id, _, ty) = columns.iter().find(|(_, name, _)| *name == column.name)?;
+        let (id, _, ty) = columns.iter().find(|(_, known, _)| known == name)?;
         // Those of files from before a change of the type may be ordered otherwise.
         self.containers.column(*id).filter(|bounds| bounds.min.data_type() == ty)
+    }
+
+    fn ends(&self, column: &Named, upper: bool) -> Option<ArrayRef> {
+        if let Some(weights) = self.condition.weights_of(column) {
+            return weighed::ends(weights.collation, self.bounds(&weights.of)?, upper);
+        }
+        let bounds = self.bounds(&column.name)?;
+        Some(match upper {
+            true => self.condition.wall_time(&bounds.max, OFFSET_MAX),
+            false => self.condition.wall_time(&bounds.min, -OFFSET_MAX),
+        })
     }
 }
 
 impl PruningStatistics for ContainerStatistics<'_> {
     fn min_values(&self, column: &Named) -> Option<ArrayRef> {
-        self.bounds(column).map(|bounds| self.condition.wall_time(&bounds.min, -OFFSET_MAX))
+        self.ends(column, false)
     }
 
     fn max_values(&self, column: &Named) -> Option<ArrayRef> {
-        self.bounds(column).map(|bounds| self.condition.wall_time(&bounds.max, OFFSET_MAX))
+        self.ends(column, true)
     }
 
     fn num_containers(&self) -> usize {
@@ -101,7 +117,8 @@ impl PruningStatistics for ContainerStatistics<'_> {
     }
 
     fn null_counts(&self, column: &Named) -> Option<ArrayRef> {
-        self.bounds(column).map(|bounds| Arc::new(bounds.null_counts.clone()) as ArrayRef)
+        let name = self.condition.weights_of(column).map_or(&column.name, |weights| &weights.of);
+        self.bounds(name).map(|bounds| Arc::new(bounds.null_counts.clone()) as ArrayRef)
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
@@ -118,6 +135,11 @@ impl PruningStatistics for ContainerStatistics<'_> {
 const OFFSET_MAX: i64 = 17 * 3_600 * 1_000_000;
 
 impl Condition {
+    /// Whose weights a column of the condition stands for, if it does.
+    fn weights_of(&self, column: &Named) -> Option<&Weights> {
+        self.weights.iter().find(|weights| weights.name == column.name)
+    }
+
     /// Converts bounds of instants to bounds of local time. Local time is not monotonic when clocks
     /// are set back, so in a zone with a history bounds are widened by the largest offset.
     fn wall_time(&self, bounds: &ArrayRef, widened: i64) -> ArrayRef {

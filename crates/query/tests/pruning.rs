@@ -22,8 +22,8 @@ use freshet_query::provider::StoredTable;
 use freshet_query::session::Session;
 use freshet_query::tables::{self, Tables};
 use freshet_schema::{
-    Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Layout, Partition, Properties,
-    RowWriter, SchemaHistory, Table, TableForm, TableSchema, Zone, row,
+    Collation, Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Layout, Partition,
+    Properties, RowWriter, SchemaHistory, Table, TableForm, TableSchema, Zone, row,
 };
 use freshet_storage::delta::Freshness;
 use freshet_storage::flush::{Files, FlushInput, flush};
@@ -42,7 +42,7 @@ const BUCKETS: u64 = 8;
 const SPRING: i64 = 1_710_050_400;
 
 /// Columns with few, unusual values.
-const COLUMNS: [(&str, ColumnType); 10] = [
+const COLUMNS: [(&str, ColumnType); 12] = [
     ("id", ColumnType::Int { unsigned: false }),
     ("i", ColumnType::Int { unsigned: false }),
     ("u", ColumnType::BigInt { unsigned: true }),
@@ -50,10 +50,20 @@ const COLUMNS: [(&str, ColumnType); 10] = [
     ("w", ColumnType::Decimal { precision: 30, scale: 4 }),
     ("f", ColumnType::Double),
     ("s", ColumnType::VarChar { len: 100 }),
+    ("ci", ColumnType::VarChar { len: 100 }),
+    ("padded", ColumnType::VarChar { len: 100 }),
     ("b", ColumnType::VarBinary { len: 100 }),
     ("day", ColumnType::Date),
     ("at", ColumnType::Timestamp { fsp: 0 }),
 ];
+
+fn collation(name: &str) -> Collation {
+    match name {
+        "ci" => Collation::Utf8mb40900AiCi,
+        "padded" => Collation::Utf8mb4GeneralCi,
+        _ => Collation::Binary,
+    }
+}
 
 /// A text, encoded and as a SQL literal.
 fn text(n: usize) -> (Vec<u8>, String) {
@@ -137,7 +147,11 @@ fn value(ty: ColumnType, n: usize) -> (Vec<u8>, String) {
 fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
     let id = |at: usize| ColumnId(at as u32 + 1);
     let columns = COLUMNS.iter().enumerate();
-    let columns = columns.map(|(at, (name, ty))| Column::new(id(at), *name, *ty)).collect();
+    let columns = columns.map(|(at, (name, ty))| Column {
+        collation: collation(name),
+        ..Column::new(id(at), *name, *ty)
+    });
+    let columns = columns.collect();
     let sort_key = if key == 0 { vec![0] } else { vec![key, 0] };
     Arc::new(Table {
         id: TableId(1),
@@ -162,7 +176,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
-        collation: freshet_schema::Collation::Binary,
+        collation: Collation::Binary,
         unlisted: false,
         dropped_micros: None,
         sequence: None,
@@ -249,7 +263,7 @@ fn literal(ty: ColumnType) -> BoxedStrategy<String> {
         ColumnType::Double => vec!["0", "'1.5'", "1.50", "NULL", "-1"],
         ColumnType::Date => vec!["'2022-01-08 10:00:00'", "20220108", "NULL"],
         ColumnType::Timestamp { .. } => vec!["'2024-03-10'", "20240310010000", "NULL"],
-        _ => vec!["NULL", "'a%'", "0", "X'61'", "'ab\\0'", "'zzzzzzzz'"],
+        _ => vec!["NULL", "'a%'", "0", "X'61'", "'ab\\0'", "'zzzzzzzz'", "'ABCDEFGH'", "'\u{c9}'"],
     };
     prop_oneof![4 => own, 1 => select(odd).prop_map(str::to_owned)].boxed()
 }
@@ -351,6 +365,34 @@ fn level(lines: &[String], name: &str) -> (usize, usize) {
     let mut numbers = shown.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
     let mut next = || numbers.next().unwrap().parse().unwrap();
     (next(), next())
+}
+
+#[test]
+fn a_condition_by_a_collation_skips_files() {
+    let bench = Bench::new();
+    let table = table(0, &[0]);
+    let dir = tempfile::tempdir().unwrap();
+    // "abcdefgh" and "zzzzzzzzz".
+    let batches = [5, 8].map(|text| rows(&table, text, &vec![vec![Some(text); COLUMNS.len()]; 9]));
+    let mut flushed = empty(&table);
+    flushed.loaded = rowsets(&table, dir.path(), &batches);
+    let tables = Arc::new(One(flushed, Zone::UTC));
+    let analyzed = |condition: &str| {
+        let sql = format!("SELECT COUNT(*) FROM s WHERE {condition}");
+        let asked = Bench::asked(&sql, &[], Arc::clone(&tables) as _).unwrap();
+        bench.runtime.block_on(bench.engine.analyze(asked)).unwrap()
+    };
+    for condition in
+        ["ci = 'ABCDEFGH'", "padded = 'ABCDEFGH '", "ci IN ('A', 'AbCdefgh', '\u{e9}')"]
+    {
+        let lines = analyzed(condition);
+        let (groups, left) = level(&lines, "row_groups");
+        assert!(groups > left && left > 0, "{condition}: {lines:?}");
+    }
+    for condition in ["ci < 'AA'", "ci = 'B'", "padded > 'zzzzzzzz{'", "ci BETWEEN 'q' AND 'X'"] {
+        let lines = analyzed(condition);
+        assert_eq!(level(&lines, "row_groups").1, 0, "{condition}: {lines:?}");
+    }
 }
 
 #[test]
