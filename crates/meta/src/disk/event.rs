@@ -78,7 +78,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
     change: Option<ChangeForm>,
 }
 
