@@ -233,6 +233,7 @@ impl Extremes {
 
     fn take(&mut self, group: usize, text: &str) {
         let winner = match &mut self.winners[group] {
+            Some(winner) if winner.text == text => return,
             Some(winner) => {
                 let order = weights::compare(self.collation, text, &winner.weights, &mut self.own);
                 let order = order.then_with(|| text.cmp(&winner.text));

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
+use std::sync::LazyLock;
 
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 
@@ -37,7 +38,7 @@ pub fn put(collation: Collation, text: &str, out: &mut Vec<u8>) {
     }
 }
 
-static LOWER: Ascii = Ascii::letters(false);
+static LOWER: LazyLock<Ascii> = LazyLock::new(|| Ascii::letters(u8::to_ascii_lowercase));
 
 fn lower(sign: char) -> char {
     let mut letters = sign.to_lowercase();

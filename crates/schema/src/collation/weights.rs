@@ -104,7 +104,7 @@ pub(super) fn ascii_of(collation: Collation) -> (&'static Ascii, Option<&'static
     }
 }
 
-static UPPER: Ascii = Ascii::letters(true);
+static UPPER: LazyLock<Ascii> = LazyLock::new(|| Ascii::letters(u8::to_ascii_uppercase));
 
 /// A text of `utf8mb4_general_ci` is compared as if spaces followed it: of the signs before the
 /// space the first would be behind it.
