@@ -142,7 +142,7 @@ fn add(
     if let Some(name) = &written.name {
         names::check_column(name)?;
     }
-    let mut key = declared_key(written, &table.schema().columns, keys)?;
+    let mut key = declared_key(written, table.schema().shown(), keys)?;
     let mut warning = None;
     match key.kind {
         DeclaredKeyKind::Primary => bail!(NotSupported, "{ADD_PRIMARY}"),

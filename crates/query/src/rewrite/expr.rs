@@ -118,7 +118,7 @@ impl Rewriter<'_> {
                     // Each component but the last is compared twice.
                     self.copied(left, 1)?;
                     self.copied(right, 1)?;
-                    *expr = tuple::ordered(a, &op, b)?;
+                    *expr = tuple::ordered(a, &op, b, self.session.limits.depth)?;
                 }
             }
             _ => {}

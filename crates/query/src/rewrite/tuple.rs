@@ -5,6 +5,9 @@ use sqlparser::ast::{BinaryOperator, Expr};
 
 use super::values::{binary, not};
 
+/// How much deeper each component nests the comparison of rows by order.
+const LEVELS: usize = 4;
+
 /// `(a, b) = (c, d)`.
 ///
 /// # Errors
@@ -32,9 +35,23 @@ pub fn same(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
 /// `(a, b) < (c, d)` and its like: by the first components that differ.
 ///
 /// # Errors
-/// Those of [`equal`].
-pub fn ordered(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Result<Expr> {
+/// Those of [`equal`]; 1436 for rows whose comparison would be nested more than `depth_max` times.
+pub fn ordered(
+    left: Vec<Expr>,
+    op: &BinaryOperator,
+    right: Vec<Expr>,
+    depth_max: usize,
+) -> Result<Expr> {
     check(&left, &right)?;
+    let most = (depth_max / LEVELS).max(1);
+    if left.len() > most {
+        bail!(
+            TooDeep,
+            "Thread stack overrun: rows of {} values are compared by order, at most {most} can be \
+             (max_expression_depth is {depth_max}); compare by fewer columns",
+            left.len()
+        );
+    }
     let strict = match op {
         BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
         _ => BinaryOperator::Gt,

@@ -134,7 +134,7 @@ async fn checksum(
     table: &Table,
 ) -> Result<u128> {
     let mut text = "(SELECT SUM(CRC32(CONCAT_WS('#'".to_owned();
-    for column in &table.schema().columns {
+    for column in table.schema().shown() {
         let column = quoted(&column.name);
         write!(text, ", IFNULL(CRC32({column}), '-')").expect("a String takes all text");
     }
