@@ -29,14 +29,14 @@ pub struct UserAdmin {
 
 /// A change of one account.
 enum Edit {
-    Put(User),
+    Put(Box<User>),
     Remove(Account),
 }
 
 impl Edit {
     fn apply(&self, catalog: &mut Catalog) {
         match self {
-            Self::Put(user) => catalog.put_user(user.clone()),
+            Self::Put(user) => catalog.put_user(User::clone(user)),
             Self::Remove(account) => catalog.remove_user(account),
         }
     }
@@ -114,7 +114,7 @@ impl UserAdmin {
         if catalog.users().count() >= USERS_MAX {
             bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
         }
-        self.edit(Edit::Put(user));
+        self.edit(Edit::Put(Box::new(user)));
         Ok(false)
     }
 
@@ -299,7 +299,7 @@ impl UserAdmin {
         let holds = |user: &User| user.holds(from) || user.default_roles.contains(from);
         let holders = self.catalog.users().map(AsRef::as_ref).filter(|user| holds(user));
         let holders = holders.map(|user| user.with_role_renamed(from, to)).collect::<Vec<_>>();
-        holders.into_iter().for_each(|user| self.edit(Edit::Put(user)));
+        holders.into_iter().for_each(|user| self.edit(Edit::Put(Box::new(user))));
         self.edit(Edit::Remove(from.clone()));
         Ok(())
     }
@@ -376,7 +376,7 @@ impl UserAdmin {
             .user(account)
             .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
         let user = change(catalog, user.as_ref().clone())?;
-        self.edit(Edit::Put(user));
+        self.edit(Edit::Put(Box::new(user)));
         Ok(())
     }
 
