@@ -45,9 +45,9 @@ pub fn planned(
     let kept = is_loose.then(|| query.clone());
     match (strictly(query, &plan), kept) {
         (Err(refused), Some(mut query)) if refused.code() == ErrorCode::NotGrouped => {
-            loose::loosened(&mut query, &plan)?;
             // What cannot be done even so is told as it stands.
-            plan(query).and_then(bound).map_err(|_| refused)
+            let loosened = loose::loosened(&mut query, &plan);
+            loosened.and_then(|()| plan(query)).and_then(bound).map_err(|_| refused)
         }
         (planned, _) => planned,
     }

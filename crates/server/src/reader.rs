@@ -171,6 +171,7 @@ impl Reader {
         reader.defining = Some((database.to_owned(), view.to_owned()));
         // Whoever reads the view reads it so.
         reader.mode.loose_group_by = false;
+        reader.shows_hidden = false;
         Ok(Arc::new(reader))
     }
 

@@ -8,7 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use freshet_base::Result;
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
-    Visit, VisitMut, Visitor, VisitorMut,
+    Visit, VisitMut, Visitor, VisitorMut, With,
 };
 
 use super::names_same;
@@ -40,12 +40,13 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> VisitorMut for Loosen<'_, P> {
     type Break = freshet_base::Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        let Query { body, order_by, .. } = query;
+        let Query { body, order_by, with, .. } = query;
+        let with = with.as_ref();
         let done = match &mut **body {
-            SetExpr::Select(select) => self.select(select, order_by.as_mut()),
+            SetExpr::Select(select) => self.select(select, order_by.as_mut(), with),
             SetExpr::SetOperation { left, right, .. } => {
                 [left, right].into_iter().try_for_each(|operand| match &mut **operand {
-                    SetExpr::Select(select) => self.select(select, None),
+                    SetExpr::Select(select) => self.select(select, None, with),
                     _ => Ok(()),
                 })
             }
@@ -59,14 +60,19 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> VisitorMut for Loosen<'_, P> {
 }
 
 impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
-    fn select(&self, select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
+    fn select(
+        &self,
+        select: &mut Select,
+        order_by: Option<&mut OrderBy>,
+        with: Option<&With>,
+    ) -> Result<()> {
         let GroupByExpr::Expressions(keys, modifiers) = &select.group_by else { return Ok(()) };
         let is_rolled_up = keys.iter().any(|key| matches!(key, Expr::Rollup(_)));
         if is_rolled_up || !modifiers.is_empty() || keys.is_empty() && !aggregates(select) {
             return Ok(());
         }
         let keys = keys.clone();
-        self.write_out(select)?;
+        self.write_out(select, with)?;
         let named = |alias: Option<&Ident>, at: usize| {
             keys.iter().any(|key| match key {
                 Expr::Identifier(key) => alias.is_some_and(|alias| alias.value == key.value),
@@ -113,13 +119,14 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
         Ok(())
     }
 
-    /// Writes out `*`.
-    fn write_out(&self, select: &mut Select) -> Result<()> {
+    /// Writes out `*` of tables, and of those that `with` names.
+    fn write_out(&self, select: &mut Select, with: Option<&With>) -> Result<()> {
         let is_wild = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
         if !select.projection.iter().any(is_wild) {
             return Ok(());
         }
         let mut all = select_of(Vec::new());
+        all.with = with.cloned();
         if let SetExpr::Select(plain) = &mut *all.body {
             plain.from.clone_from(&select.from);
             plain.projection =

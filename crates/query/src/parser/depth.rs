@@ -10,7 +10,8 @@ pub const DEPTH_MAX: usize = 2_000;
 /// Operators with low precedence: they end the expressions of all others.
 const LOOSE: [&str; 7] = ["AND", "OR", "XOR", "UNION", "EXCEPT", "INTERSECT", "JOIN"];
 /// Other operators that are words.
-const TIGHT: [&str; 8] = ["DIV", "MOD", "LIKE", "REGEXP", "RLIKE", "IS", "BETWEEN", "COLLATE"];
+const TIGHT: [&str; 9] =
+    ["DIV", "MOD", "LIKE", "REGEXP", "RLIKE", "IS", "BETWEEN", "COLLATE", "MEMBER"];
 
 /// The operators within one pair of parentheses that may be nested in each other.
 #[derive(Clone, Copy, Default)]
@@ -113,6 +114,7 @@ mod tests {
         let chain = |operator: &str, count| vec!["x"; count].join(operator);
         assert!(refused(&format!("SELECT {}", chain(" + ", DEPTH_MAX + 2))));
         assert!(refused(&format!("SELECT {}", chain(" or ", DEPTH_MAX + 2))));
+        assert!(refused(&format!("SELECT 1{}", " member of ('[1]')".repeat(DEPTH_MAX + 1))));
         let half = chain(" - ", DEPTH_MAX / 2 + 2);
         assert!(refused(&format!("SELECT {half} - (1 * ({half}))")));
         assert!(refused(&format!("SELECT 1{}", " UNION SELECT 1".repeat(DEPTH_MAX + 1))));

@@ -5,6 +5,10 @@ use freshet_base::Result;
 use super::Statement;
 use super::cursor::Cursor;
 
+/// What may stand behind the tables, without effect but for QUICK of CHECKSUM.
+const OPTIONS: [&str; 7] =
+    ["FOR UPGRADE", "QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED", "USE_FRM"];
+
 /// What is done for a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tending {
@@ -28,7 +32,10 @@ pub fn tend(cursor: &mut Cursor<'_>, verb: &str) -> Result<Statement> {
     let tables = cursor.list(Cursor::table)?;
     let quick = cursor.peek_word(0).as_deref() == Some("QUICK");
     // Options say how thoroughly, and of which columns statistics are gathered.
-    cursor.skip();
+    match verb {
+        "ANALYZE" => cursor.skip(),
+        _ => while cursor.one_of(&OPTIONS).is_some() {},
+    }
     let tending = match verb {
         "ANALYZE" => Tending::Analyze,
         "CHECK" => Tending::Check,

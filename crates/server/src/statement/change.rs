@@ -13,7 +13,7 @@ use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::result::Cells;
 use freshet_query::syntax::Select;
-use freshet_schema::{KeyModel, TableSchema};
+use freshet_schema::{DELETE_SIGN, KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use super::assigned::{Assigned, given, note, rules};
@@ -109,6 +109,10 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
         ChangeKind::Update { set } => {
             let columns = set.iter().map(|(column, _)| column.as_str());
             session.check_columns(Privilege::Update, (database, table), columns)?;
+            // A row with this sign deletes its key.
+            if set.iter().any(|(column, _)| column.eq_ignore_ascii_case(DELETE_SIGN)) {
+                session.authorize_use(Privilege::Delete, database, table)?;
+            }
         }
         ChangeKind::Lock(_) => session.authorize_use(Privilege::Update, database, table)?,
         ChangeKind::Delete => session.authorize_use(Privilege::Delete, database, table)?,

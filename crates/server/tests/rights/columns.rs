@@ -184,3 +184,21 @@ fn a_hidden_column_is_told_of_by_no_other_road() {
     assert_eq!(denied.errno, 1142);
     assert!(denied.message.contains("SELECT") && !denied.message.contains('\u{1}'), "{denied:?}");
 }
+
+#[test]
+fn who_may_not_delete_sets_no_delete_sign() {
+    let (server, mut root) = server();
+    root.run(
+        "create table s (k int, v int) unique key (k) distributed by hash (k) buckets 1 \
+         properties ('function_column.sequence_col' = 'v')",
+    );
+    root.run("insert into s values (1, 1), (2, 2)");
+    root.run("grant select, update on d.s to u");
+    let mut client = as_user(&server, "u");
+    let denied = client.fails("update d.s set __DORIS_DELETE_SIGN__ = 1 where k = 1");
+    assert_eq!(denied.errno, 1142, "{denied:?}");
+    assert!(denied.message.starts_with("DELETE command denied"), "{denied:?}");
+    root.run("grant delete on d.s to u");
+    client.run("update d.s set __DORIS_DELETE_SIGN__ = 1 where k = 1");
+    assert_eq!(client.texts("select k from d.s"), [["2"]]);
+}
