@@ -155,8 +155,9 @@ pub(crate) fn require_rank(catalog: &Catalog, by: Actor<'_>, target: &Account) -
     }
 }
 
-/// Whether the actor has any privilege on the database or an object in it. Otherwise the database
-/// is invisible to it and cannot be its current one.
+/// Whether the actor has any privilege on the database or an object in it, or SHOW DATABASES. Who
+/// has only others on the server, such as PROCESS, has none. Otherwise the database is invisible to
+/// it and cannot be its current one.
 pub fn may_see_database<'a>(
     catalog: &Catalog,
     actor: impl Into<Actor<'a>>,
@@ -164,7 +165,10 @@ pub fn may_see_database<'a>(
 ) -> bool {
     is_reserved_database(database)
         || actor.into().has_grant(catalog, |grant| match &grant.object {
-            GrantObject::Server => !grant.privileges.is_empty(),
+            GrantObject::Server => {
+                grant.privileges.has(Privilege::ShowDatabases)
+                    || grant.privileges.has_any_of_tables()
+            }
             GrantObject::Database(name)
             | GrantObject::Table(name, _)
             | GrantObject::Column(name, ..) => name == database,
@@ -201,7 +205,7 @@ pub fn may_see_table<'a>(
     actor.into().has_grant(catalog, |grant| {
         let is_of = covers(&grant.object, Object::Table(database, table))
             || grant.object.is_column_of(database, table);
-        !grant.privileges.is_empty() && is_of
+        grant.privileges.has_any_of_tables() && is_of
     })
 }
 

@@ -121,6 +121,29 @@ impl Privileges {
         self.0 & others.0 == others.0
     }
 
+    /// Whether it contains a privilege that tables can have; what only the server has, such as
+    /// PROCESS and CREATE USER, tells of none.
+    pub fn has_any_of_tables(self) -> bool {
+        use Privilege::{
+            Alter, Create, CreateView, Delete, Drop, GrantOption, Index, Insert, Select, ShowView,
+            Update,
+        };
+        let of_tables = [
+            Select,
+            Insert,
+            Update,
+            Delete,
+            Create,
+            Drop,
+            Alter,
+            CreateView,
+            ShowView,
+            Index,
+            GrantOption,
+        ];
+        of_tables.into_iter().any(|privilege| self.has(privilege))
+    }
+
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

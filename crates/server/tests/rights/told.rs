@@ -54,3 +54,28 @@ fn privileges_stand_in_the_system_tables() {
     let mut u = as_user(&server, "u");
     assert_eq!(u.one(grantees), "1");
 }
+
+#[test]
+fn what_only_the_server_has_tells_of_no_table() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table d.t (a int)");
+    root.run("create view d.v as select a as told from d.t");
+    root.run("create user u");
+    root.run("grant process, create user, reload, file, super on *.* to u");
+    let mut client = as_user(&server, "u");
+    let databases = "select count(*) from information_schema.schemata where schema_name = 'd'";
+    let tables = "select count(*) from information_schema.tables where table_schema = 'd'";
+    let columns = "select count(*) from information_schema.columns where table_schema = 'd'";
+    let counts = |client: &mut super::common::Client| {
+        [databases, tables, columns].map(|question| client.texts(question)[0][0].clone())
+    };
+    assert_eq!(counts(&mut client), ["0", "0", "0"]);
+    assert_eq!(client.fails("show tables from d").errno, 1044);
+    assert_eq!(client.fails("use d").errno, 1044);
+    root.run("grant show databases on *.* to u");
+    assert_eq!(counts(&mut client), ["1", "0", "0"]);
+    assert_eq!(client.texts("show tables from d"), Vec::<Vec<String>>::new());
+    root.run("grant show view on *.* to u");
+    assert_eq!(client.texts("show tables from d"), [["t"], ["v"]]);
+}
