@@ -14,6 +14,7 @@ mod privacy;
 mod sequence;
 mod uniques;
 mod upserts;
+mod versions;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

@@ -2,86 +2,41 @@
 //! and after each start every key has its last acknowledged version, or a later one that was sent.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use super::versions::{Versions, Writer, lives, seen};
 use super::*;
 
-const WRITERS: u64 = 3;
 /// Keys of each writer.
 const KEYS: u64 = 400;
-const CRASHES: u64 = 8;
-const LOAD: Load = Load { ms: 100..900, work_min: WRITERS * 2 * KEYS };
-/// Where the server dies in every other life, and how often that is passed before.
-const FAILPOINTS: [Failpoint; 4] = [
-    ("marks-written", 4),
-    ("flush-after-publish", 3),
-    ("compaction-before-publish", 1),
-    ("flush-after-write", 3),
-];
-
-/// The versions of the keys of one writer.
-#[derive(Clone, Default)]
-struct Versions {
-    last: u64,
-    acknowledged: BTreeMap<u64, u64>,
-    sent: BTreeMap<u64, u64>,
-}
 
 /// Writes until the server dies.
-fn write(
-    port: u16,
-    (writer, seed): (u64, u64),
-    mut versions: Versions,
-    done: &AtomicU64,
-) -> Versions {
-    let Ok(mut client) = Client::connect(port) else { return versions };
-    let mut random = StdRng::seed_from_u64(seed);
-    let modes = ["off_mode", "sync_mode", "async_mode"];
-    let mode = modes[writer as usize % modes.len()];
-    client.query(&format!("SET group_commit = '{mode}'")).ok();
+fn write(port: u16, who: (u64, u64), mut versions: Versions, done: &AtomicU64) -> Versions {
+    let Some(mut writer) = Writer::begin(port, who) else { return versions };
     loop {
-        let rows = match random.random_range(0..10) {
-            0 => random.random_range(200..2000),
-            _ => random.random_range(1..20),
-        };
         let mut load = BTreeMap::new();
-        let rows = (0..rows).map(|_| {
+        let count = writer.rows();
+        let rows = (0..count).map(|_| {
             versions.last += 1;
-            let (key, version) = (random.random_range(0..KEYS) * WRITERS + writer, versions.last);
+            let (key, version) = (writer.key(KEYS), versions.last);
             load.insert(key, version);
             format!("({key}, {version}, 'v{version}')")
         });
         let sql = format!("INSERT INTO u.u VALUES {}", rows.collect::<Vec<_>>().join(","));
         versions.sent.extend(&load);
-        if client.query(&sql).is_err() {
+        if writer.client.query(&sql).is_err() {
             return versions;
         }
         done.fetch_add(load.len() as u64, Ordering::Relaxed);
         versions.acknowledged.extend(load);
-        if random.random_range(0..40) == 0 && client.query("FLUSH TABLES u.u").is_err() {
+        if !writer.flushes() {
             return versions;
         }
-    }
-}
-
-/// Compares counts until the server dies.
-fn read(port: u16) {
-    let Ok(mut client) = Client::connect(port) else { return };
-    while let Ok(rows) = client.query("SELECT COUNT(*), COUNT(DISTINCT k) FROM u.u") {
-        assert_eq!(rows[0][0], rows[0][1], "a key is there twice");
     }
 }
 
 /// What a started server has must be between what it acknowledged and what was sent.
 fn compare(client: &mut Client, writers: &mut [Versions]) {
-    let rows = client.query("SELECT k, v, s FROM u.u").unwrap();
-    let mut seen = BTreeMap::new();
-    for row in &rows {
-        let (key, version) = (row[0].parse::<u64>().unwrap(), row[1].parse::<u64>().unwrap());
-        assert_eq!(row[2], format!("v{version}"));
-        assert_eq!(seen.insert(key, version), None, "key {key} is there twice");
-    }
-    assert_eq!(client.number("SELECT COUNT(*) FROM u.u").unwrap(), seen.len() as i64);
+    let seen = seen(client);
     for versions in writers {
         for (key, acknowledged) in &versions.acknowledged {
             let found = seen.get(key).copied().unwrap_or(0);
@@ -96,33 +51,5 @@ fn compare(client: &mut Client, writers: &mut [Versions]) {
 
 #[test]
 fn every_key_has_its_last_version_after_a_crash() {
-    let world = world();
-    let mut writers = vec![Versions::default(); WRITERS as usize];
-    let mut random = StdRng::seed_from_u64(2411);
-    let done = Arc::new(AtomicU64::new(0));
-    for crash in 0..CRASHES {
-        let server = world.begin_life(crash, &FAILPOINTS, &mut random, |client| {
-            if crash == 0 {
-                client.query("CREATE DATABASE u").unwrap();
-                let table = "CREATE TABLE u.u (k BIGINT, v BIGINT, s VARCHAR(30)) UNIQUE KEY(k) \
-                             DISTRIBUTED BY HASH(k) BUCKETS 2";
-                client.query(table).unwrap();
-            }
-            compare(client, &mut writers);
-        });
-        let Some(server) = server else { continue };
-        let port = server.mysql_port;
-        let running = writers.drain(..).zip(0..).map(|(versions, writer)| {
-            let (seed, done) = (random.random(), Arc::clone(&done));
-            thread::spawn(move || write(port, (writer, seed), versions, &done))
-        });
-        let running = running.collect::<Vec<_>>();
-        let reader = thread::spawn(move || read(port));
-        end_life(server, crash, LOAD, &done, &mut random);
-        writers.extend(running.into_iter().map(|writer| writer.join().unwrap()));
-        reader.join().unwrap();
-    }
-    let replaces = |writer: &Versions| writer.last > 5 * KEYS;
-    assert!(writers.iter().all(replaces), "a key has few versions");
-    world.end("u.u", |client| compare(client, &mut writers));
+    lives(("", KEYS, 2411), write, compare);
 }
