@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use freshet_wire::client::{ErrReply, Login, LoginStep, ServerPacket, TextCells, result_end};
-use freshet_wire::handshake::Greeting;
 use freshet_wire::{
     Capabilities, Collation, ColumnDefinition, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader,
     PacketWriter,
@@ -20,9 +19,6 @@ use crate::tls::{Stream, encrypt_password};
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a server may say nothing. A query may compute before its first row.
 const SILENCE_TIME_MAX: Duration = Duration::from_secs(600);
-
-/// The length and the number of the packet that asks for TLS.
-const SSL_REQUEST_HEAD: [u8; 4] = [32, 0, 0, 1];
 
 /// Why a statement failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,11 +118,9 @@ impl Connection {
         login.encryption = Some(encrypt_password);
         let mut sequence = self.receive(0)?;
         if let Some(ca) = &server.tls_ca {
-            self.encrypt(&server.host, ca)?;
-            login.capabilities = Capabilities::SERVER.with(Capabilities::SSL);
-            login.transport_secure = true;
-            // The request for TLS was the first packet.
-            sequence += 1;
+            self.writer.reply_to(sequence);
+            self.encrypt(&mut login, &server.host, ca)?;
+            sequence = self.writer.sequence();
         }
         loop {
             self.writer.reply_to(sequence);
@@ -144,19 +138,14 @@ impl Connection {
     }
 
     /// Asks for TLS, behind the greeting.
-    fn encrypt(&mut self, host: &str, ca: &Path) -> Result<(), SqlError> {
+    fn encrypt(&mut self, login: &mut Login<'_>, host: &str, ca: &Path) -> Result<(), SqlError> {
         if self.payload.first() == Some(&0xff) {
             return Err(SqlError::refused(&ErrReply::parse(&self.payload)?));
         }
-        if !Greeting::parse(&self.payload)?.capabilities.contains(Capabilities::SSL) {
+        if !login.request_tls(&mut self.writer, &self.payload)? {
             return Err(SqlError::lost("the server does not offer TLS"));
         }
-        let mut request = SSL_REQUEST_HEAD.to_vec();
-        request.extend(Capabilities::SERVER.with(Capabilities::SSL).bits().to_le_bytes());
-        request.extend((PAYLOAD_BYTES_MAX_DEFAULT as u32).to_le_bytes());
-        request.push(Collation::UTF8MB4_GENERAL_CI.0.to_le_bytes()[0]);
-        request.extend([0; 23]);
-        self.stream.write_all(&request)?;
+        self.send()?;
         let Stream::Plain(socket) = &self.stream else { unreachable!("it is not yet encrypted") };
         self.stream = Stream::encrypted(socket.try_clone()?, host, ca)?;
         Ok(())

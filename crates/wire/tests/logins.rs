@@ -254,3 +254,56 @@ fn change_user_runs_a_whole_exchange_under_a_new_scramble() {
     let response = server.receive();
     assert_eq!(exchange.advance(&mut server.writer, &response, None), ACCEPTED);
 }
+
+/// Servers such as MariaDB read what the request for TLS says, and not what the login repeats.
+#[test]
+fn the_request_for_tls_names_what_the_login_does() {
+    let mut greeting = PacketWriter::new();
+    greeting.greeting(&Greeting {
+        version: "10.11.6-MariaDB",
+        connection_id: 1,
+        scramble: Scramble::from_random([1; 20]),
+        capabilities: Capabilities::SERVER
+            .with(Capabilities::SSL)
+            .without(Capabilities::QUERY_ATTRIBUTES),
+        collation: Collation::UTF8MB4_BIN,
+        status: StatusFlags::AUTOCOMMIT,
+        plugin: AuthPlugin::Native,
+    });
+    let greeting = &greeting.bytes()[4..];
+    for database in [None, Some("shop")] {
+        let mut login = Login::new("ana", "", database);
+        let (mut server, mut client) = (End::new(), End::new());
+        client.writer.reply_to(1);
+        assert!(login.request_tls(&mut client.writer, greeting).unwrap());
+        login.on_packet(&mut client.writer, greeting).unwrap();
+        client.send(&mut server);
+        server.writer.reply_to(1);
+        let request = server.receive();
+        let Ok(HandshakeResponse::Ssl(asked)) = HandshakeResponse::parse(&request) else {
+            panic!("not a request for TLS");
+        };
+        let answer = server.receive();
+        let Ok(HandshakeResponse::Login(login)) = HandshakeResponse::parse(&answer) else {
+            panic!("not a login");
+        };
+        assert_eq!(asked, login.hello);
+        assert!(asked.capabilities.contains(Capabilities::SSL));
+        assert!(!asked.capabilities.contains(Capabilities::QUERY_ATTRIBUTES));
+        let has_database = asked.capabilities.contains(Capabilities::CONNECT_WITH_DB);
+        assert_eq!(has_database, database.is_some());
+    }
+    let mut plain = PacketWriter::new();
+    plain.greeting(&Greeting {
+        version: "8.0.36",
+        connection_id: 1,
+        scramble: Scramble::from_random([1; 20]),
+        capabilities: Capabilities::SERVER.without(Capabilities::SSL),
+        collation: Collation::UTF8MB4_BIN,
+        status: StatusFlags::AUTOCOMMIT,
+        plugin: AuthPlugin::Native,
+    });
+    let mut out = PacketWriter::new();
+    let asked = Login::new("ana", "", None).request_tls(&mut out, &plain.bytes()[4..]);
+    assert!(!asked.unwrap() && out.bytes().is_empty());
+}

@@ -2,14 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_wire::client::{Encoding, Login, LoginStep, Outcome, Outcomes, PreparedReply, Value};
-use freshet_wire::{
-    Capabilities, Collation, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter,
-};
-use rustls::ClientConfig;
+use freshet_wire::{Capabilities, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter};
 
 use super::TextRows;
 use crate::socket::Socket;
@@ -18,9 +14,6 @@ use crate::target::Target;
 
 /// The timeout of a setup statement.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(600);
-
-/// The length and the number of the packet that asks for TLS.
-const SSL_REQUEST_HEAD: [u8; 4] = [32, 0, 0, 1];
 
 pub struct MysqlSession {
     stream: Socket<TcpStream>,
@@ -56,11 +49,14 @@ impl MysqlSession {
         login.capabilities = login.capabilities.without(Capabilities::QUERY_ATTRIBUTES);
         let (mut payload, mut next) = session.packet(0)?;
         if let Some(tls) = &target.tls {
-            session.encrypt(tls)?;
-            login.capabilities = login.capabilities.with(Capabilities::SSL);
-            login.transport_secure = true;
-            // The request for TLS was the first packet.
-            next += 1;
+            session.writer.reply_to(next);
+            let asked = login.request_tls(&mut session.writer, &payload);
+            if !asked.map_err(|error| error.to_string())? {
+                return Err(format!("{} does not offer TLS", target.address));
+            }
+            session.send()?;
+            session.stream.encrypt(tls).map_err(|error| error.to_string())?;
+            next = session.writer.sequence();
         }
         loop {
             session.writer.reply_to(next);
@@ -73,17 +69,6 @@ impl MysqlSession {
             }
             (payload, next) = session.packet(session.writer.sequence())?;
         }
-    }
-
-    /// Asks for TLS, behind the greeting.
-    fn encrypt(&mut self, config: &Arc<ClientConfig>) -> Result<(), String> {
-        let mut request = SSL_REQUEST_HEAD.to_vec();
-        request.extend(Capabilities::SERVER.with(Capabilities::SSL).bits().to_le_bytes());
-        request.extend((PAYLOAD_BYTES_MAX_DEFAULT as u32).to_le_bytes());
-        request.push(Collation::UTF8MB4_GENERAL_CI.0.to_le_bytes()[0]);
-        request.extend([0; 23]);
-        let asked = self.stream.write_all(&request).and_then(|()| self.stream.encrypt(config));
-        asked.map_err(|error| error.to_string())
     }
 
     /// Says that it goes.

@@ -67,6 +67,35 @@ impl<'a> Login<'a> {
         }
     }
 
+    /// Answers the greeting with the request for TLS, which names the same capabilities as the
+    /// login behind it: servers go by the first that they read. The connection is encrypted from
+    /// then on, and the login answers the greeting again, as the packet after this one. False, and
+    /// nothing is written, if the server does not offer TLS.
+    ///
+    /// # Errors
+    /// For a malformed greeting.
+    pub fn request_tls(&mut self, writer: &mut PacketWriter, greeting: &[u8]) -> Result<bool> {
+        let greeting = Greeting::parse(greeting)?;
+        if !greeting.capabilities.contains(Capabilities::SSL) {
+            return Ok(false);
+        }
+        self.capabilities = self.capabilities.with(Capabilities::SSL);
+        self.transport_secure = true;
+        let hello = self.hello(&greeting);
+        writer.packet(|out| PacketWriter::hello(&hello, out));
+        Ok(true)
+    }
+
+    /// What it tells the server of itself.
+    fn hello(&self, greeting: &Greeting<'_>) -> ClientHello {
+        let wanted = self.capabilities.set(Capabilities::CONNECT_WITH_DB, self.database.is_some());
+        ClientHello {
+            capabilities: wanted & greeting.capabilities,
+            packet_bytes_max: PAYLOAD_BYTES_MAX_DEFAULT as u32,
+            collation: Collation::UTF8MB4_GENERAL_CI,
+        }
+    }
+
     /// Processes a packet from the server, starting with the greeting. Set `writer` to the packet's
     /// [`reply_sequence`](crate::Packet::reply_sequence) before.
     pub fn on_packet<'p>(
@@ -93,16 +122,10 @@ impl<'a> Login<'a> {
         self.greeted = true;
         self.plugin = greeting.plugin;
         self.scramble = greeting.scramble;
-        let database = Capabilities::CONNECT_WITH_DB;
-        let wanted = self.capabilities.set(database, self.database.is_some());
-        let capabilities = wanted & greeting.capabilities;
-        writer.set_capabilities(capabilities);
+        let hello = self.hello(greeting);
+        writer.set_capabilities(hello.capabilities);
         writer.login(&LoginAnswer {
-            hello: ClientHello {
-                capabilities,
-                packet_bytes_max: PAYLOAD_BYTES_MAX_DEFAULT as u32,
-                collation: Collation::UTF8MB4_GENERAL_CI,
-            },
+            hello,
             user: self.user,
             auth_response: &self.response(),
             database: self.database,
