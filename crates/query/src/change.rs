@@ -18,6 +18,7 @@ use sqlparser::ast::{
 pub use looks::{Columns, Reads};
 
 use crate::joined::{self, table_of};
+use crate::nesting::count_queries;
 use crate::self_reads;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 
@@ -334,15 +335,7 @@ struct Before<'a> {
 impl VisitorMut for Before<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
+    count_queries!(&mut Query);
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let name = match expr {

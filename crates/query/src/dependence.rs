@@ -28,6 +28,7 @@ use crate::dependent::push::conditions_of;
 use crate::dependent::references::free;
 use crate::error::mapped;
 use crate::joined::factors;
+use crate::nesting::count_queries;
 use crate::rewrite::{aggregate_call, values};
 
 /// The second argument of the key behind which keys are added.
@@ -206,15 +207,7 @@ impl Found {
 impl Visitor for Found {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
+    count_queries!(&Query);
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         self.aggregates += usize::from(aggregate_call(expr));

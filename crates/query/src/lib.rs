@@ -54,6 +54,7 @@ mod lists;
 mod losses;
 pub mod mapping;
 mod membership;
+mod nesting;
 mod operator;
 pub mod origin;
 pub mod parameters;

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{ObjectName, Query, TableFactor, Visit, Visitor};
 
+use crate::nesting::count_queries;
 use crate::syntax::TableName;
 
 /// The first of these tables that a subquery of the query reads.
@@ -31,15 +32,7 @@ struct Reads<'a> {
 impl Visitor for Reads<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
+    count_queries!(&Query);
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         self.derived += usize::from(matches!(factor, TableFactor::Derived { .. }));

@@ -12,6 +12,7 @@ use sqlparser::ast::{
 };
 
 use super::names_same;
+use crate::nesting::count_queries;
 use crate::rewrite::{aggregate_call, values};
 use crate::syntax::select_of;
 
@@ -189,15 +190,7 @@ struct Aggregates {
 impl Visitor for Aggregates {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
+    count_queries!(&Query);
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         match self.queries == 0 && aggregate_call(expr) {
@@ -218,15 +211,7 @@ struct Wrap<'a> {
 impl VisitorMut for Wrap<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
+    count_queries!(&mut Query);
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let is_column = match expr {

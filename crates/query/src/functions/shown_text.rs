@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, BooleanArray, StringViewArray, StringViewBuilder, UInt32Array,
-    new_empty_array,
+    Array, ArrayBuilder, ArrayRef, AsArray, BooleanArray, StringViewArray, StringViewBuilder,
+    UInt32Array, new_empty_array,
 };
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -78,9 +78,9 @@ impl AggregateUDFImpl for ShownText {
 
     fn accumulator(&self, _args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         Ok(match self.shown {
-            Shown::First => Box::new(OneGroup(Firsts::default())),
+            Shown::First => Box::new(OneGroup(Groups(Firsts::default()))),
             Shown::Extreme { collation, greatest } => {
-                Box::new(OneGroup(Extremes::new(collation, greatest)))
+                Box::new(OneGroup(Groups(Extremes::new(collation, greatest))))
             }
         })
     }
@@ -94,17 +94,19 @@ impl AggregateUDFImpl for ShownText {
         _args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         Ok(match self.shown {
-            Shown::First => Box::new(Firsts::default()),
-            Shown::Extreme { collation, greatest } => Box::new(Extremes::new(collation, greatest)),
+            Shown::First => Box::new(Groups(Firsts::default())),
+            Shown::Extreme { collation, greatest } => {
+                Box::new(Groups(Extremes::new(collation, greatest)))
+            }
         })
     }
 }
 
 /// All rows as a single group.
 #[derive(Debug)]
-struct OneGroup<G>(G);
+struct OneGroup<K>(Groups<K>);
 
-impl<G: GroupsAccumulator + Sync + std::fmt::Debug> Accumulator for OneGroup<G> {
+impl<K: Keep> Accumulator for OneGroup<K> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.0.update_batch(values, &vec![0; values[0].len()], None, 1)
     }
@@ -136,22 +138,26 @@ fn texts_of(values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<String
     Ok(texts.iter().zip(filter).map(left).collect())
 }
 
-/// The first text of each group.
-#[derive(Default, Debug)]
-struct Firsts {
-    texts: StringViewBuilder,
-    /// The number of each group's text among them, from 1; 0 where it has none so far.
-    places: Vec<u32>,
+/// Keeps a text of each group.
+trait Keep: Send + Sync + std::fmt::Debug + 'static {
+    /// Has as many groups from now on.
+    fn resize(&mut self, total: usize);
+
+    /// Looks at one more text of a group.
+    fn take(&mut self, group: usize, text: &str);
+
+    /// The texts of the first groups, which are gone behind it.
+    fn emit(&mut self, groups: EmitTo) -> Result<StringViewArray>;
+
+    /// The memory that it holds.
+    fn bytes(&self) -> usize;
 }
 
-impl Firsts {
-    fn push(&mut self, text: &str) -> u32 {
-        self.texts.append_value(text);
-        u32::try_from(self.texts.len()).expect("groups are in memory")
-    }
-}
+/// The accumulator of all groups: its state is the text that each shows so far.
+#[derive(Debug)]
+struct Groups<K>(K);
 
-impl GroupsAccumulator for Firsts {
+impl<K: Keep> GroupsAccumulator for Groups<K> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -160,10 +166,10 @@ impl GroupsAccumulator for Firsts {
         total: usize,
     ) -> Result<()> {
         let texts = texts_of(values, filter)?;
-        self.places.resize(total, 0);
-        for (row, &group) in groups.iter().enumerate() {
-            if self.places[group] == 0 && texts.is_valid(row) {
-                self.places[group] = self.push(texts.value(row));
+        self.0.resize(total);
+        for (text, &group) in texts.iter().zip(groups) {
+            if let Some(text) = text {
+                self.0.take(group, text);
             }
         }
         Ok(())
@@ -174,15 +180,7 @@ impl GroupsAccumulator for Firsts {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let all = self.texts.finish();
-        let shown = emit_to.take_needed(&mut self.places);
-        for at in 0..self.places.len() {
-            if let Some(place) = self.places[at].checked_sub(1) {
-                self.places[at] = self.push(all.value(place as usize));
-            }
-        }
-        let shown = shown.into_iter().map(|place| place.checked_sub(1));
-        Ok(take(&all, &shown.collect::<UInt32Array>(), None)?)
+        Ok(Arc::new(self.0.emit(emit_to)?))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -198,6 +196,50 @@ impl GroupsAccumulator for Firsts {
     }
 
     fn size(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// The first text of each group.
+#[derive(Default, Debug)]
+struct Firsts {
+    texts: StringViewBuilder,
+    /// The number of each group's text among them, from 1; 0 where it has none so far.
+    places: Vec<u32>,
+}
+
+impl Firsts {
+    fn push(&mut self, text: &str) -> u32 {
+        self.texts.append_value(text);
+        u32::try_from(self.texts.len()).expect("groups are in memory")
+    }
+}
+
+impl Keep for Firsts {
+    fn resize(&mut self, total: usize) {
+        self.places.resize(total, 0);
+    }
+
+    fn take(&mut self, group: usize, text: &str) {
+        if self.places[group] == 0 {
+            self.places[group] = self.push(text);
+        }
+    }
+
+    fn emit(&mut self, groups: EmitTo) -> Result<StringViewArray> {
+        let all = self.texts.finish();
+        let shown = groups.take_needed(&mut self.places);
+        for at in 0..self.places.len() {
+            if let Some(place) = self.places[at].checked_sub(1) {
+                self.places[at] = self.push(all.value(place as usize));
+            }
+        }
+        let shown = shown.into_iter().map(|place| place.checked_sub(1));
+        let shown = take(&all, &shown.collect::<UInt32Array>(), None)?;
+        Ok(shown.as_string_view().clone())
+    }
+
+    fn bytes(&self) -> usize {
         self.texts.allocated_size() + self.places.capacity() * size_of::<u32>()
     }
 }
@@ -221,14 +263,20 @@ struct Extremes {
     greatest: bool,
     winners: Vec<Option<Winner>>,
     /// Memory of the texts and weights of the winners.
-    bytes: usize,
+    kept_bytes: usize,
     /// Room for the weights of a row.
     own: Vec<u8>,
 }
 
 impl Extremes {
     const fn new(collation: Collation, greatest: bool) -> Self {
-        Self { collation, greatest, winners: Vec::new(), bytes: 0, own: Vec::new() }
+        Self { collation, greatest, winners: Vec::new(), kept_bytes: 0, own: Vec::new() }
+    }
+}
+
+impl Keep for Extremes {
+    fn resize(&mut self, total: usize) {
+        self.winners.resize_with(total, || None);
     }
 
     fn take(&mut self, group: usize, text: &str) {
@@ -241,7 +289,7 @@ impl Extremes {
                 if order != wins {
                     return;
                 }
-                self.bytes -= winner.bytes();
+                self.kept_bytes -= winner.bytes();
                 winner.text.clear();
                 winner.weights.clear();
                 winner
@@ -250,53 +298,20 @@ impl Extremes {
         };
         winner.text.push_str(text);
         weights::put(self.collation, text, &mut winner.weights);
-        self.bytes += winner.bytes();
-    }
-}
-
-impl GroupsAccumulator for Extremes {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<()> {
-        let texts = texts_of(values, filter)?;
-        self.winners.resize_with(total, || None);
-        for (text, &group) in texts.iter().zip(groups) {
-            if let Some(text) = text {
-                self.take(group, text);
-            }
-        }
-        Ok(())
+        self.kept_bytes += winner.bytes();
     }
 
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.update_batch(states, groups, None, total)
-    }
-
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let winners = emit_to.take_needed(&mut self.winners);
-        self.bytes -= winners.iter().flatten().map(Winner::bytes).sum::<usize>();
+    fn emit(&mut self, groups: EmitTo) -> Result<StringViewArray> {
+        let winners = groups.take_needed(&mut self.winners);
+        self.kept_bytes -= winners.iter().flatten().map(Winner::bytes).sum::<usize>();
         let texts = winners.iter().map(|winner| winner.as_ref().map(|one| one.text.as_str()));
-        Ok(Arc::new(texts.collect::<StringViewArray>()))
+        Ok(texts.collect())
     }
 
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.evaluate(emit_to)?])
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        Ok(vec![Arc::new(texts_of(values, filter)?)])
-    }
-
-    fn size(&self) -> usize {
-        self.bytes + self.own.capacity() + self.winners.capacity() * size_of::<Option<Winner>>()
+    fn bytes(&self) -> usize {
+        self.kept_bytes
+            + self.own.capacity()
+            + self.winners.capacity() * size_of::<Option<Winner>>()
     }
 }
 
@@ -328,7 +343,7 @@ mod tests {
             greatest: bool,
         ) {
             for collation in freshet_schema::collation::COLLATIONS {
-                let mut parts = [0, 1].map(|_| Extremes::new(collation, greatest));
+                let mut parts = [0, 1].map(|_| Groups(Extremes::new(collation, greatest)));
                 let (first, second) = rows.split_at(half.min(rows.len()));
                 for (part, rows) in parts.iter_mut().zip([first, second]) {
                     let (texts, groups): (Vec<_>, Vec<_>) = rows.iter().cloned().unzip();
@@ -347,7 +362,7 @@ mod tests {
                     let found = found.is_valid(group).then(|| found.value(group).to_owned());
                     prop_assert_eq!(found, wanted.map(|(_, text)| text), "{:?}", collation);
                 }
-                prop_assert_eq!(all.bytes, 0);
+                prop_assert_eq!(all.0.kept_bytes, 0);
             }
         }
     }
@@ -355,7 +370,7 @@ mod tests {
     #[test]
     fn a_group_shows_its_first_text() {
         let of = |text: &str| Some(text.to_owned());
-        let mut firsts = Firsts::default();
+        let mut firsts = Groups(Firsts::default());
         let left = BooleanArray::from(vec![Some(false), Some(true), Some(true), None, Some(true)]);
         let texts = ["no", "b", "a", "no", "B"].map(of);
         firsts.update_batch(&array(&texts), &[1, 0, 1, 2, 0], Some(&left), 3).unwrap();
@@ -368,12 +383,12 @@ mod tests {
         firsts.update_batch(&array(&[of("d"), of("A")]), &[3, 0], None, 4).unwrap();
         let wanted = [of("a"), of("c"), None, of("d")];
         assert_eq!(shown(firsts.evaluate(EmitTo::All).unwrap()), wanted);
-        assert!(firsts.places.is_empty());
+        assert!(firsts.0.places.is_empty());
     }
 
     #[test]
     fn no_rows_have_no_text() {
-        let mut one = OneGroup(Extremes::new(Collation::DEFAULT, true));
+        let mut one = OneGroup(Groups(Extremes::new(Collation::DEFAULT, true)));
         assert_eq!(one.evaluate().unwrap(), ScalarValue::Utf8View(None));
         let texts = ["a", "\u{c4}", "A"].map(|text| Some(text.to_owned()));
         one.update_batch(&array(&texts)).unwrap();
