@@ -22,6 +22,7 @@ use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
 use crate::top_rows::FullMergeOrder;
+use crate::weighing::CompareTexts;
 use crate::wide::SplitLargeResults;
 use crate::yielding::YieldBehindJoins;
 
@@ -55,6 +56,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let learns = rules.iter().position(|rule| rule.name() == LEARN_FILTERS);
     let learns = learns.expect("DataFusion hands on what is learned by a pass of this name");
     rules.insert(learns, Arc::new(FullMergeOrder));
+    rules.push(Arc::new(CompareTexts));
     rules.push(Arc::new(YieldBehindJoins));
     rules.push(Arc::new(SplitLargeResults));
     rules.push(Arc::new(LimitRecursion));

@@ -84,6 +84,7 @@ mod threads;
 mod top_rows;
 mod using;
 mod views;
+mod weighing;
 mod wide;
 mod yielding;
 

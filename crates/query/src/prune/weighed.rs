@@ -8,13 +8,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use freshet_schema::Collation;
-use freshet_schema::collation::{COLLATIONS, bounds};
+use freshet_schema::collation::bounds;
 use freshet_storage::segment::ColumnBounds;
 
 use crate::functions::collate::weights_name;
+use crate::weighing;
 
 /// The weights of a column in a condition.
 #[derive(Debug)]
@@ -54,11 +55,8 @@ pub fn named(
 
 /// The column of whose texts, and the collation by which, an expression is the weights.
 fn weighed(expr: &Arc<dyn PhysicalExpr>) -> Option<(String, Collation)> {
-    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
-    let [arg] = call.args() else { return None };
-    let column = arg.downcast_ref::<Column>()?;
-    let is_it = |collation: &Collation| weights_name(*collation) == call.fun().name();
-    let collation = COLLATIONS.into_iter().find(is_it)?;
+    let (text, collation) = weighing::weighed(expr)?;
+    let column = text.downcast_ref::<Column>()?;
     Some((column.name().to_owned(), collation))
 }
 
