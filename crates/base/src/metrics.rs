@@ -2,9 +2,9 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
 };
+pub use prometheus::{IntCounter, IntGauge};
 
 /// The metrics of one server.
 pub struct Metrics {

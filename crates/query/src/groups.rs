@@ -14,6 +14,7 @@ use crate::group_pool::GroupPool;
 pub use crate::threads::{Lane, LaneShare, Turns};
 
 /// What the queries of a workload group may take.
+#[derive(PartialEq)]
 pub struct GroupShare {
     /// Its name, for messages.
     pub name: Arc<str>,
@@ -23,6 +24,13 @@ pub struct GroupShare {
     pub parallel_max: usize,
     /// Its turns on the threads; `None`: its queries run as they come.
     pub lane: Option<Arc<Lane>>,
+}
+
+impl GroupShare {
+    /// That of a group without limits.
+    pub fn whole(name: &Arc<str>) -> Self {
+        Self { name: Arc::clone(name), memory_percent: 100, parallel_max: 0, lane: None }
+    }
 }
 
 impl QueryEngine {

@@ -14,7 +14,7 @@ use freshet_base::metrics::Metrics;
 use freshet_ingest::Engine;
 use freshet_meta::{Catalog, GroupLimits, NORMAL_GROUP, WorkloadGroup, unknown_group};
 use freshet_query::engine::QueryEngine;
-use freshet_query::groups::{GroupShare, Lane, LaneShare, Turns};
+use freshet_query::groups::{GroupShare, LaneShare, Turns};
 use parking_lot::Mutex;
 
 use queue::{Counts, Queue};
@@ -37,16 +37,10 @@ pub struct Group {
     id: u64,
     /// Of its next queries.
     query: ArcSwap<QueryEngine>,
-    made: Mutex<Made>,
+    /// What that was made of.
+    share: Mutex<GroupShare>,
     queue: Mutex<Queue>,
     counts: Counts,
-}
-
-/// What the engine of a group was made of.
-struct Made {
-    memory_percent: u32,
-    parallel_max: u32,
-    lane: Option<Arc<Lane>>,
 }
 
 impl WorkloadGroups {
@@ -70,6 +64,9 @@ impl WorkloadGroups {
         let catalog = engine.catalog();
         let old = self.all.load_full();
         let shares = Shares::of(&catalog);
+        // Before a new group of the same name counts its queries.
+        let is_gone = |old: &&Arc<Group>| catalog.groups().all(|group| group.id != old.id);
+        old.values().filter(is_gone).for_each(|group| group.close());
         let mut all = BTreeMap::new();
         for group in catalog.groups() {
             let share = shares.as_ref().map(|shares| shares.of_group(group));
@@ -78,57 +75,47 @@ impl WorkloadGroups {
             self.alter(&known, &group.limits, share);
             all.insert(group.name.clone(), known);
         }
-        let all = Arc::new(all);
-        self.all.store(Arc::clone(&all));
-        let is_gone = |group: &&Arc<Group>| {
-            all.get(&*group.name).is_none_or(|kept| !Arc::ptr_eq(kept, group))
-        };
-        old.values().filter(is_gone).for_each(|group| group.close());
+        self.all.store(Arc::new(all));
     }
 
     fn made(&self, group: &WorkloadGroup) -> Arc<Group> {
         let name: Arc<str> = group.name.as_str().into();
         Arc::new(Group {
             counts: Counts::new(&self.metrics, &name),
+            share: Mutex::new(GroupShare::whole(&name)),
             name,
             id: group.id,
             query: ArcSwap::new(Arc::clone(&self.base)),
-            made: Mutex::new(Made { memory_percent: 100, parallel_max: 0, lane: None }),
             queue: Mutex::default(),
         })
     }
 
     fn alter(&self, group: &Arc<Group>, limits: &GroupLimits, share: Option<LaneShare>) {
         group.limit(limits);
-        let mut made = group.made.lock();
-        if let (Some(lane), Some(share)) = (&made.lane, share) {
+        let mut last = group.share.lock();
+        if let (Some(lane), Some(share)) = (&last.lane, share) {
             lane.set(share);
         }
-        let is_same = made.memory_percent == limits.memory_percent_max
-            && made.parallel_max == limits.scan_threads
-            && made.lane.is_some() == share.is_some();
-        if is_same {
-            return;
-        }
-        let kept = made.lane.take().filter(|_| share.is_some());
-        let lane = kept.or_else(|| share.map(|share| self.turns.lane(share)));
-        *made = Made {
-            memory_percent: limits.memory_percent_max,
-            parallel_max: limits.scan_threads,
-            lane: lane.clone(),
-        };
+        let lane = share.map(|share| {
+            let kept = last.lane.as_ref().map(Arc::clone);
+            kept.unwrap_or_else(|| self.turns.lane(share))
+        });
         let share = GroupShare {
             name: Arc::clone(&group.name),
             memory_percent: limits.memory_percent_max,
             parallel_max: limits.scan_threads as usize,
             lane,
         };
+        if share == *last {
+            return;
+        }
         match self.base.of_group(&share) {
             Ok(engine) => group.query.store(Arc::new(engine)),
             Err(error) => {
                 tracing::error!(group = &*group.name, %error, "a group keeps its old limits");
             }
         }
+        *last = share;
     }
 
     /// The group of this name.
@@ -157,7 +144,7 @@ impl Group {
 
     /// The time that its queries had on threads, as far as groups competed for them.
     pub fn busy_ms(&self) -> u64 {
-        let busy = self.made.lock().lane.as_ref().map(|lane| lane.busy());
+        let busy = self.share.lock().lane.as_ref().map(|lane| lane.busy());
         busy.map_or(0, |busy| u64::try_from(busy.as_millis()).unwrap_or(u64::MAX))
     }
 }

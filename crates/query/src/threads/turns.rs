@@ -189,6 +189,12 @@ pub struct Lane {
     turns: Arc<Turns>,
 }
 
+impl PartialEq for Lane {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 impl Turns {
     pub fn new(clock: ClockRef, runtime: Handle, threads: usize) -> Arc<Self> {
         let (lanes, threads) = (BTreeMap::new(), threads.max(1));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline, until};
-use freshet_base::metrics::Metrics;
+use freshet_base::metrics::{IntCounter, IntGauge, Metrics};
 use freshet_base::{Error, Result, Retry, err};
 use freshet_meta::{GroupLimits, UNLIMITED};
 use tokio::sync::oneshot;
@@ -31,36 +31,44 @@ struct Waiter {
     call: oneshot::Sender<Result<QuerySlot>>,
 }
 
-/// The metrics of a group.
+/// The metrics of a group, found once: each query counts.
 pub struct Counts {
     metrics: Arc<Metrics>,
     name: Arc<str>,
+    running: IntGauge,
+    waiting: IntGauge,
+    refused: IntCounter,
 }
 
 impl Counts {
     pub fn new(metrics: &Arc<Metrics>, name: &Arc<str>) -> Self {
-        let counts = Self { metrics: Arc::clone(metrics), name: Arc::clone(name) };
+        let (groups, label) = (&metrics.groups, [&**name]);
+        let counts = Self {
+            running: groups.running.with_label_values(&label),
+            waiting: groups.waiting.with_label_values(&label),
+            refused: groups.refused.with_label_values(&label),
+            metrics: Arc::clone(metrics),
+            name: Arc::clone(name),
+        };
         counts.show(&Queue::default());
         counts
     }
 
     fn show(&self, queue: &Queue) {
-        let label = [&*self.name];
         let waiting = i64::try_from(queue.waiting.len()).unwrap_or(i64::MAX);
-        self.metrics.groups.running.with_label_values(&label).set(queue.running.into());
-        self.metrics.groups.waiting.with_label_values(&label).set(waiting);
+        self.running.set(queue.running.into());
+        self.waiting.set(waiting);
     }
 
-    fn refused(&self) {
-        self.metrics.groups.refused.with_label_values(&[&*self.name]).inc();
-    }
-
+    /// Nothing that is counted from now on is seen.
     fn forget(&self) {
-        // Fails for what was never counted.
-        let label = [&*self.name];
-        let _ = self.metrics.groups.running.remove_label_values(&label);
-        let _ = self.metrics.groups.waiting.remove_label_values(&label);
-        let _ = self.metrics.groups.refused.remove_label_values(&label);
+        let (groups, label) = (&self.metrics.groups, [&*self.name]);
+        let gone = [
+            groups.running.remove_label_values(&label),
+            groups.waiting.remove_label_values(&label),
+            groups.refused.remove_label_values(&label),
+        ];
+        assert!(gone.iter().all(Result::is_ok), "a group is counted until it is dropped");
     }
 }
 
@@ -136,7 +144,7 @@ impl Group {
         }
         let is_full = queue.waiting.len() >= limits.queue_size_max as usize;
         if is_full || limits.queue_timeout_ms == 0 {
-            self.counts.refused();
+            self.counts.refused.inc();
             return Err(self.full(&limits, &queue));
         }
         let (call, called) = oneshot::channel();
@@ -155,9 +163,7 @@ impl Group {
                 let is_free = queue.running < queue.limits.concurrency_max;
                 let next = if is_free { queue.waiting.pop_front() } else { None };
                 queue.running += u32::from(next.is_some());
-                if !queue.is_closed {
-                    self.counts.show(&queue);
-                }
+                self.counts.show(&queue);
                 next
             };
             let Some(waiter) = waiter else { return };
@@ -215,7 +221,7 @@ impl Waiting {
     }
 
     fn late(&self) -> Error {
-        self.group.counts.refused();
+        self.group.counts.refused.inc();
         err!(
             LockWaitTimeout,
             "the query has waited {} ms (queue_timeout) in workload group '{}', which runs {} at \
