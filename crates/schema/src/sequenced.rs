@@ -67,6 +67,11 @@ impl TableSchema {
         &self.columns[..self.hidden_sequence().unwrap_or(sign)]
     }
 
+    /// Their names.
+    pub fn shown_names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        self.shown().iter().map(|column| column.name.as_str())
+    }
+
     /// The position of the column that says whether a row deletes its key.
     pub fn delete_sign(&self) -> Option<usize> {
         self.sequence.map(|_| self.columns.len() - 1)

@@ -128,7 +128,7 @@ impl Target {
 /// Whether rows with these columns lack one that users see.
 fn lacks_any<N: AsRef<str>>(schema: &TableSchema, columns: &[N]) -> bool {
     let is_given = |name: &str| columns.iter().any(|one| one.as_ref().eq_ignore_ascii_case(name));
-    schema.shown().iter().any(|column| !is_given(&column.name))
+    schema.shown_names().any(|name| !is_given(name))
 }
 
 /// Refuses rows that do not say where they stand among those of their key, where a hidden column
@@ -224,8 +224,7 @@ pub fn resolve<N: AsRef<str>>(
             session.check_columns(Privilege::Insert, place, named.iter().map(AsRef::as_ref))?;
         }
         None => {
-            let all = into.schema().shown().iter().map(|column| column.name.as_str());
-            session.check_columns(Privilege::Insert, place, all)?;
+            session.check_columns(Privilege::Insert, place, into.schema().shown_names())?;
         }
     }
     Target::new(&session.shared, &session.settings, generation, into, columns, on_existing)

@@ -365,7 +365,7 @@ impl SourcePlan {
     ) -> Result<Self> {
         let names: Vec<String> = match names {
             Some(names) => names.iter().map(|name| name.as_ref().to_owned()).collect(),
-            None => schema.shown().iter().map(|column| column.name.clone()).collect(),
+            None => schema.shown_names().map(str::to_owned).collect(),
         };
         let mut values = Vec::new();
         let mut fields = Vec::with_capacity(names.len());

@@ -34,7 +34,7 @@ const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
 
 /// The names of the columns that users see.
 fn shown(schema: &TableSchema) -> Vec<String> {
-    schema.shown().iter().map(|column| column.name.clone()).collect()
+    schema.shown_names().map(str::to_owned).collect()
 }
 
 /// The hidden sequence column as a computed one: it has the value of a field.
