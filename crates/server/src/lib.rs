@@ -11,8 +11,8 @@
 //!
 //! Invariants: no reply to a load is sent before its record is durable; a session is owned by
 //! either its connection or the running statement, and dropping it rolls back its transaction;
-//! queries and DDL never run on an I/O thread, but for point reads; every queue, cache and buffer
-//! has a limit.
+//! queries and DDL never run on an I/O thread, but for point reads and `SELECT 1`; every queue,
+//! cache and buffer has a limit.
 //!
 //! Test it with `cargo test -p freshet-server`; the tests in `tests/` speak the protocol to a
 //! server in the same process.
@@ -31,6 +31,7 @@ pub mod load_book;
 mod load_limits;
 pub mod locks;
 pub mod mysql;
+mod numbers;
 mod point;
 pub mod process;
 mod reader;

@@ -22,6 +22,7 @@ use crate::check_cache::CheckCache;
 use crate::load_book::LoadBook;
 use crate::load_limits::LoadLimits;
 use crate::locks::Locks;
+use crate::numbers::NumberTexts;
 use crate::point::PointPlans;
 use crate::process::Processes;
 use crate::slots::{
@@ -131,6 +132,7 @@ pub struct Shared {
     pub locks: Arc<Locks>,
     /// Texts that are answered by a key alone.
     pub(crate) points: PointPlans,
+    pub(crate) numbers: NumberTexts,
     /// The runtime for statements. Only short work runs on its threads, so that urgent tasks are
     /// not delayed.
     pub statements: Handle,
@@ -200,6 +202,7 @@ impl Shared {
             tls,
             locks: Arc::default(),
             points: PointPlans::default(),
+            numbers: NumberTexts::default(),
             statements: Handle::current(),
             started,
             draw,

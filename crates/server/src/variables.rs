@@ -48,9 +48,12 @@ impl VariableId {
 
 /// Looks up a name, case-insensitively; some variables have an alias.
 pub fn find(name: &str) -> Option<VariableId> {
-    let name = name.to_ascii_lowercase();
-    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, of)| of);
-    ALL.binary_search_by(|variable| variable.name.cmp(name)).ok().map(VariableId)
+    let place = |name: &str| ALL.binary_search_by(|one| one.name.cmp(name)).ok().map(VariableId);
+    // The server itself names them as they are written, many at each login.
+    place(name).or_else(|| {
+        let name = name.to_ascii_lowercase();
+        place(ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, of)| of))
+    })
 }
 
 /// Aliases and the names they stand for.

@@ -10,7 +10,7 @@ use crate::mysql::{login, results, text};
 use crate::session::{Hinted, Session};
 use crate::statement::{self, Request};
 use crate::transaction::Control;
-use crate::{insert, point, show};
+use crate::{insert, numbers, point, show};
 
 /// What the connection has to do after a command was dispatched.
 pub enum Next {
@@ -200,7 +200,9 @@ impl Dispatcher<'_> {
             }
             return Next::Answered;
         }
-        if point::answer_text(self.session, sql, self.writer).await {
+        let is_answered = numbers::answer(self.session, sql, self.writer)
+            || point::answer_text(self.session, sql, self.writer).await;
+        if is_answered {
             return Next::Answered;
         }
         let (mut rest, multi) = (sql, *self.multi_statements);

@@ -19,6 +19,7 @@ use crate::accounts::SessionMemory;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
+use crate::numbers;
 use crate::point;
 use crate::reader::{GivenRows, Reader};
 use crate::reply::{Reply, bounded};
@@ -87,6 +88,7 @@ pub async fn select_text(
     let reply = select(session, query, &parsed.items, parameters).await?;
     if let Reply::Stream(columns, ..) = &reply {
         point::learn(session, &parsed.text, columns);
+        numbers::learn(session, &parsed.text, columns);
     }
     Ok(reply)
 }
