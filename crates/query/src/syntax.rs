@@ -54,6 +54,11 @@ impl Select {
         reads_tables(&self.0)
     }
 
+    /// Whether it says itself how many rows it returns at most.
+    pub fn is_limited(&self) -> bool {
+        self.0.limit_clause.is_some() || self.0.fetch.is_some()
+    }
+
     /// Whether it names a table that is not one of the system's, where `database` is the current
     /// one.
     pub fn reads_stored(&self, database: Option<&str>) -> bool {

@@ -191,7 +191,17 @@ impl Threads {
         match first.await {
             Ok((head, Beginning { ready, ended })) => {
                 let task = (!ended).then_some(task);
-                Ok((head, Rows { ready, batches, task, evaluation: None, _stop: stop }))
+                Ok((
+                    head,
+                    Rows {
+                        ready,
+                        batches,
+                        task,
+                        rows_left: u64::MAX,
+                        evaluation: None,
+                        _stop: stop,
+                    },
+                ))
             }
             Err(_) => match task.await {
                 Err(error) => Err(error),
@@ -296,6 +306,7 @@ pub struct Rows {
     batches: mpsc::Receiver<RecordBatch>,
     /// `None` once nothing follows `ready`.
     task: Option<Task<()>>,
+    rows_left: u64,
     evaluation: Option<Evaluation>,
     _stop: StopOnDrop,
 }
@@ -313,11 +324,30 @@ impl Rows {
         self.evaluation.as_ref().map_or_else(Warnings::default, Evaluation::warnings)
     }
 
+    /// The first rows of these, at most so many.
+    #[must_use]
+    pub fn limited(mut self, rows_max: u64) -> Self {
+        self.rows_left = rows_max;
+        self
+    }
+
     /// The next batch; `None` at the end.
     ///
     /// # Errors
     /// Errors of execution; nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.rows_left == 0 {
+            return Ok(None);
+        }
+        let Some(mut batch) = self.produced().await? else { return Ok(None) };
+        if batch.num_rows() as u64 > self.rows_left {
+            batch = batch.slice(0, self.rows_left as usize);
+        }
+        self.rows_left -= batch.num_rows() as u64;
+        Ok(Some(batch))
+    }
+
+    async fn produced(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.ready.pop_front() {
             return Ok(Some(batch));
         }

@@ -72,7 +72,12 @@ pub async fn select(
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows, None))
+    Ok(Reply::Stream(columns, rows.limited(rows_max(session, query)), None))
+}
+
+/// How many rows of a query are returned at most: `sql_select_limit`, if it has no LIMIT.
+fn rows_max(session: &Session, query: &Select) -> u64 {
+    if query.is_limited() { u64::MAX } else { session.settings.select_limit }
 }
 
 /// As [`select`], and keeps what is needed to answer the next text of this shape by a key alone.
@@ -156,7 +161,7 @@ pub async fn select_over(
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows, None))
+    Ok(Reply::Stream(columns, rows.limited(rows_max(session, query)), None))
 }
 
 /// Plans a query whose rows are stored and starts it.
@@ -510,12 +515,14 @@ async fn begin(
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     session.statement_deadline =
         StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
-    if let Statement::Query(query) = &prepared.parsed.statement {
-        session.enter_for(query).await?;
-    }
+    let Statement::Query(query) = &prepared.parsed.statement else {
+        unreachable!("only queries are executed here")
+    };
+    session.enter_for(query).await?;
+    let rows_max = rows_max(session, query);
     let reader = Reader::new(session).await?;
     let plan = plan(session, &reader, prepared, parameters::types(&parameters)).await?;
     let rows = session.query().execute(&plan, parameters::values(parameters));
     let rows = bounded(session, rows).await?;
-    Ok((plan.columns, rows))
+    Ok((plan.columns, rows.limited(rows_max)))
 }
