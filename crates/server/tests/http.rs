@@ -19,6 +19,8 @@ mod large;
 mod load;
 #[path = "http/mapped.rs"]
 mod mapped;
+#[path = "http/orc.rs"]
+mod orc;
 #[path = "http/partial.rs"]
 mod partial;
 #[path = "http/query.rs"]

@@ -11,7 +11,7 @@ fn ask(site: &Site, database: &str, statement: &str) -> Answer {
     site.client().request("POST", &path, &[ROOT], body.as_bytes())
 }
 
-fn data(site: &Site, statement: &str) -> Value {
+pub fn data(site: &Site, statement: &str) -> Value {
     let answer = ask(site, "d", statement);
     assert_eq!(answer.status, 200, "{}", answer.body);
     let answer = answer.json();

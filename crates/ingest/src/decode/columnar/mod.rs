@@ -1,4 +1,4 @@
-//! Decodes columnar bodies of stream loads into rows: Parquet files and Arrow streams.
+//! Decodes columnar bodies of stream loads into rows: Parquet and ORC files, and Arrow streams.
 //!
 //! Columns are found by their names. What such a body says of itself is not believed: sizes are
 //! checked before memory is taken for them (`pages`), and a step makes a bounded part of the rows
@@ -9,6 +9,7 @@ mod batch;
 mod cells;
 mod file;
 mod ipc;
+mod orc;
 mod pages;
 mod parquet;
 mod thrift;
@@ -28,6 +29,7 @@ use batch::BatchEncoder;
 
 pub use file::FileBytes;
 pub use ipc::{ArrowReader, stream_schema};
+pub use orc::{FOOTER_MEMORY_BYTES as ORC_FOOTER_BYTES, OrcFile, OrcReader};
 pub use parquet::{ParquetFile, ParquetReader};
 
 /// The flat columns of a body.
@@ -125,9 +127,27 @@ pub enum Next {
     End,
 }
 
+/// A file whose columns are known.
+#[derive(Clone)]
+pub enum ColumnarFile {
+    Parquet(ParquetFile),
+    Orc(OrcFile),
+}
+
+impl ColumnarFile {
+    /// Its columns.
+    pub fn schema(&self) -> &BodySchema {
+        match self {
+            Self::Parquet(file) => file.schema(),
+            Self::Orc(file) => file.schema(),
+        }
+    }
+}
+
 /// Reads the rows of a body in steps.
 pub enum ColumnarReader {
     Parquet(Box<ParquetReader>),
+    Orc(Box<OrcReader>),
     Arrow(Box<ArrowReader>),
 }
 
@@ -137,13 +157,21 @@ impl ColumnarReader {
     /// # Errors
     /// When the file lacks one of them, or has it in a form that cannot be loaded.
     pub fn of_file(
-        file: &ParquetFile,
+        file: &ColumnarFile,
         source: &Arc<SourcePlan>,
         rules: &Rules,
         memory_bytes: u64,
     ) -> Result<Self> {
-        contained(|| ParquetReader::new(file, source, rules, memory_bytes))
-            .map(|reader| Self::Parquet(Box::new(reader)))
+        contained(|| match file {
+            ColumnarFile::Parquet(file) => {
+                let reader = ParquetReader::new(file, source, rules, memory_bytes)?;
+                Ok(Self::Parquet(Box::new(reader)))
+            }
+            ColumnarFile::Orc(file) => {
+                let reader = OrcReader::new(file, source, rules, memory_bytes)?;
+                Ok(Self::Orc(Box::new(reader)))
+            }
+        })
     }
 
     /// A reader of the columns that `source` names, which is fed.
@@ -157,7 +185,7 @@ impl ColumnarReader {
     /// For a file.
     pub fn feed(&mut self, bytes: &[u8]) {
         match self {
-            Self::Parquet(_) => panic!("a file is read as a whole"),
+            Self::Parquet(_) | Self::Orc(_) => panic!("a file is read as a whole"),
             Self::Arrow(reader) => reader.feed(bytes),
         }
     }
@@ -165,7 +193,7 @@ impl ColumnarReader {
     /// The memory of what was fed and is not through.
     pub fn waiting_bytes(&self) -> usize {
         match self {
-            Self::Parquet(_) => 0,
+            Self::Parquet(_) | Self::Orc(_) => 0,
             Self::Arrow(reader) => reader.waiting_bytes(),
         }
     }
@@ -176,7 +204,7 @@ impl ColumnarReader {
     /// When a stream does not end there.
     pub fn end(&mut self) -> Result<()> {
         contained(|| match self {
-            Self::Parquet(_) => Ok(()),
+            Self::Parquet(_) | Self::Orc(_) => Ok(()),
             Self::Arrow(reader) => reader.end(),
         })
     }
@@ -188,6 +216,7 @@ impl ColumnarReader {
     pub fn next_rows(&mut self) -> Result<Next> {
         contained(|| match self {
             Self::Parquet(reader) => reader.next(),
+            Self::Orc(reader) => reader.next(),
             Self::Arrow(reader) => reader.next(),
         })
     }
@@ -199,6 +228,7 @@ impl ColumnarReader {
     pub fn step(&mut self, out: &mut Vec<u8>) -> Result<()> {
         contained(|| match self {
             Self::Parquet(reader) => reader.step(out),
+            Self::Orc(reader) => reader.step(out),
             Self::Arrow(reader) => reader.step(out),
         })
     }
@@ -206,6 +236,7 @@ impl ColumnarReader {
     fn encoder(&self) -> &BatchEncoder {
         match self {
             Self::Parquet(reader) => reader.encoder(),
+            Self::Orc(reader) => reader.encoder(),
             Self::Arrow(reader) => reader.encoder(),
         }
     }
@@ -219,6 +250,7 @@ impl ColumnarReader {
     pub fn into_rejects(self) -> (u64, Rejects, Option<UsedIds>) {
         match self {
             Self::Parquet(reader) => reader.into_encoder().into_rejects(),
+            Self::Orc(reader) => reader.into_encoder().into_rejects(),
             Self::Arrow(reader) => reader.into_encoder().into_rejects(),
         }
     }

@@ -1,10 +1,12 @@
-//! Bodies of columns: a Parquet file, which is received as a whole, or an Arrow stream. Their rows
-//! are made in steps, on the threads of queries: a panic of a reader there ends its load alone.
+//! Bodies of columns: a Parquet or ORC file, which is received as a whole, or an Arrow stream.
+//! Their rows are made in steps, on the threads of queries: a panic of a reader there ends its load
+//! alone.
 
 use freshet_base::budget::Permit;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::columnar::{
-    BodySchema, ColumnarReader, FileBytes, Next, ParquetFile, stream_schema,
+    BodySchema, ColumnarFile, ColumnarReader, FileBytes, Next, ORC_FOOTER_BYTES, OrcFile,
+    ParquetFile, stream_schema,
 };
 use freshet_ingest::{LoadBuffer, UsedIds};
 
@@ -36,7 +38,7 @@ pub(super) struct ColumnarBody {
 }
 
 enum Kind {
-    File(ParquetFile),
+    File(ColumnarFile),
     Stream,
 }
 
@@ -62,7 +64,14 @@ impl ColumnarBody {
                 memory.cover(memory_of(&bytes) + 4 * footer_bytes).await?;
                 let opened = http.query.start(async move { ParquetFile::open(bytes) }).await?;
                 let schema = opened.schema().clone();
-                (Kind::File(opened), schema)
+                (Kind::File(ColumnarFile::Parquet(opened)), schema)
+            }
+            ColumnarFormat::Orc => {
+                let bytes = spool::receive(http, body, bounds, &mut memory, sink).await?;
+                memory.cover(memory_of(&bytes) + ORC_FOOTER_BYTES).await?;
+                let opened = http.query.start(async move { OrcFile::open(bytes) }).await?;
+                let schema = opened.schema().clone();
+                (Kind::File(ColumnarFile::Orc(opened)), schema)
             }
             ColumnarFormat::Arrow => {
                 let find = |start: &[u8], _| stream_schema(start).transpose();

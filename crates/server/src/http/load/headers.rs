@@ -84,6 +84,8 @@ pub enum LoadFormat {
 pub enum ColumnarFormat {
     /// A Parquet file.
     Parquet,
+    /// An ORC file.
+    Orc,
     /// A stream of Arrow IPC.
     Arrow,
 }
@@ -345,7 +347,7 @@ fn format(headers: &Values<'_>) -> Result<LoadFormat> {
         "json" => Ok(LoadFormat::Json(json(headers)?)),
         "parquet" => Ok(LoadFormat::Columnar(ColumnarFormat::Parquet)),
         "arrow" => Ok(LoadFormat::Columnar(ColumnarFormat::Arrow)),
-        "orc" => Err(not_supported("format", &name)),
+        "orc" => Ok(LoadFormat::Columnar(ColumnarFormat::Orc)),
         _ => bail!(WrongArguments, "unknown data format, format={name}"),
     }
 }

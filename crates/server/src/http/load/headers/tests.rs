@@ -122,7 +122,6 @@ fn what_is_not_done_is_refused_by_name() {
         ("compress_type", "lz4_block"),
         ("hidden_columns", "__DORIS_SEQUENCE_COL__,__DORIS_VERSION_COL__"),
         ("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"),
-        ("format", "orc"),
     ] {
         assert!(refusal(name, value).contains(name), "{name}");
     }
