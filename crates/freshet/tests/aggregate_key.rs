@@ -1,5 +1,5 @@
 //! The rows of an AGGREGATE KEY become one, through flushes, merges and crashes: each key has every
-//! acknowledged row once, and the values of its last one.
+//! acknowledged row once, the values of its last one, and sets of all.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -28,7 +28,8 @@ fn write(port: u16, writer: u64, first: u64, stop: &AtomicBool) -> u64 {
         let key = writer * KEYS_OF_WRITER + n % KEYS_OF_WRITER;
         let text = if n % 3 == 0 { "NULL".to_owned() } else { n.to_string() };
         let sql = format!(
-            "INSERT INTO d.t VALUES ({key}, 0, {n}, {n}, 0, {n}), ({key}, 1, {n}, {n}, {n}, {text})"
+            "INSERT INTO d.t VALUES ({key}, 0, {n}, {n}, 0, {n}, TO_BITMAP({n}), HLL_HASH({n})), \
+             ({key}, 1, {n}, {n}, {n}, {text}, BITMAP_EMPTY(), HLL_HASH({n}))"
         );
         match client.query(&sql) {
             Ok(_) => {}
@@ -57,13 +58,18 @@ fn merges(server: &Server) -> u64 {
 fn check(client: &mut Client, writer: u64, acknowledged: u64) -> u64 {
     let first = writer * KEYS_OF_WRITER;
     let sql = format!(
-        "SELECT k, rows_in, oldest, newest, last, known FROM d.t WHERE k >= {first} AND k < {}",
+        "SELECT k, rows_in, oldest, newest, last, known, BITMAP_COUNT(ids), BITMAP_MAX(ids), \
+         HLL_CARDINALITY(seen) FROM d.t WHERE k >= {first} AND k < {}",
         first + KEYS_OF_WRITER
     );
     let mut next = acknowledged;
     for row in client.query(&sql).unwrap() {
         let numbers = row.iter().map(|cell| cell.parse::<u64>().unwrap()).collect::<Vec<_>>();
-        let [key, rows, oldest, newest, last, known] = numbers[..] else { panic!("{row:?}") };
+        let [key, rows, oldest, newest, last, known, ids, id_max, seen] = numbers[..] else {
+            panic!("{row:?}")
+        };
+        assert_eq!((ids, id_max), (rows, newest), "{row:?}");
+        assert!(seen.abs_diff(rows) * 20 <= rows, "{row:?}");
         let of_key = key - first;
         assert_eq!((oldest, rows), (of_key, (newest - of_key) / KEYS_OF_WRITER + 1), "{row:?}");
         // The second row of each INSERT is the last one.
@@ -85,7 +91,8 @@ fn keys_have_each_row_once_and_the_last_values() {
     client.query("CREATE DATABASE d").unwrap();
     let create = "CREATE TABLE d.t (k INT, rows_in BIGINT SUM, oldest BIGINT MIN, \
          newest BIGINT MAX, \
-         last BIGINT REPLACE, known VARCHAR(20) REPLACE_IF_NOT_NULL) AGGREGATE KEY(k) \
+         last BIGINT REPLACE, known VARCHAR(20) REPLACE_IF_NOT_NULL, ids BITMAP BITMAP_UNION, \
+         seen HLL HLL_UNION) AGGREGATE KEY(k) \
          DISTRIBUTED BY HASH(k) BUCKETS 2";
     client.query(create).unwrap();
     let (mut next, mut merged) = ([0; WRITERS as usize], 0);

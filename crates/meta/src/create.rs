@@ -32,7 +32,7 @@ pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text};
 pub(crate) use steps::one_by_one;
 
-use aggregate::check_aggregates;
+use aggregate::{check_aggregates, check_no_sketch};
 use sizes::{key_bytes, key_bytes_max};
 
 /// Maximum number of columns in a default sort key.
@@ -338,6 +338,7 @@ fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
                 declared.name
             );
         }
+        check_no_sketch(declared)?;
         if !declared.ty.can_be_key() {
             bail!(
                 Unknown,
@@ -414,6 +415,7 @@ pub(crate) fn declared_key(
         if ids.contains(&columns[at].id) {
             bail!(DuplicateColumn, "Duplicate column name '{name}'");
         }
+        check_no_sketch(&columns[at])?;
         ids.push(columns[at].id);
     }
     let first = written
@@ -524,8 +526,11 @@ fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Resul
         let at = position(columns, name)
             .ok_or_else(|| err!(Unknown, "Distribution column({name}) doesn't exist"))?;
         let column = &columns[at];
-        if matches!(column.ty, ColumnType::Float | ColumnType::Double | ColumnType::Json) {
-            bail!(Unknown, "Distribution column({name}) can not be of type {}", column.ty);
+        let ty = column.ty;
+        if matches!(ty, ColumnType::Float | ColumnType::Double | ColumnType::Json)
+            || ty.sketch().is_some()
+        {
+            bail!(Unknown, "Distribution column({name}) can not be of type {ty}");
         }
         if ids.contains(&column.id) {
             bail!(Unknown, "Duplicated distribution column({name})");

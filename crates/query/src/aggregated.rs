@@ -15,6 +15,7 @@ use datafusion::logical_expr::expr::NullTreatment;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use freshet_schema::{Aggregate, KeyModel};
 
+use crate::functions::sketch_aggregates::sketched;
 use crate::functions::wrapping_sum::wrapping_sum;
 use crate::provider::StoredTable;
 use crate::scan::PLACE_COLUMNS;
@@ -81,5 +82,7 @@ fn value_of(column: Expr, function: Aggregate, by_place: Vec<SortExpr>) -> Resul
         Aggregate::Max => Ok(max_udaf().call(vec![column])),
         Aggregate::Replace => last(NullTreatment::RespectNulls),
         Aggregate::ReplaceIfNotNull => last(NullTreatment::IgnoreNulls),
+        Aggregate::BitmapUnion => Ok(sketched("bitmap_union", column)),
+        Aggregate::HllUnion => Ok(sketched("hll_union", column)),
     }
 }

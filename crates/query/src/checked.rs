@@ -21,6 +21,7 @@ use crate::lists;
 use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
+use crate::sketches::SketchUses;
 use crate::top_rows::FullMergeOrder;
 use crate::weighing::CompareTexts;
 use crate::wide::SplitLargeResults;
@@ -29,7 +30,8 @@ use crate::yielding::YieldBehindJoins;
 /// The analyzer rules: ours first, then DataFusion's.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
-    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 4] = [
+    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 5] = [
+        Arc::new(SketchUses),
         Arc::new(Membership),
         Arc::new(Ranges),
         Arc::new(ProjectComputedKeys),

@@ -34,8 +34,11 @@ pub fn is_text(ty: &DataType) -> bool {
 
 /// Whether a type holds bytes without a character set.
 pub fn is_binary(ty: &DataType) -> bool {
-    matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+    matches!(ty, DataType::Binary | DataType::BinaryView)
 }
+
+/// The Arrow type of BITMAP and HLL, which nothing else has.
+pub const SKETCH: DataType = DataType::LargeBinary;
 
 /// Precision of a date and time as a number.
 const TEMPORAL_DIGITS: u8 = 20;

@@ -32,6 +32,8 @@ pub mod regexp;
 pub mod rounding;
 pub mod row;
 pub mod shown_text;
+pub mod sketch_aggregates;
+pub mod sketch_scalars;
 pub mod string;
 pub mod sum;
 pub mod typed;
@@ -83,7 +85,8 @@ pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     let all = ALL.get_or_init(|| {
         let extremes = ["min", "max"].into_iter().filter_map(extreme::extreme);
         let ours = extremes.chain([group_concat::group_concat(), sum::sum()]);
-        ours.chain(variance::all()).map(Arc::new).collect()
+        let ours = ours.chain(variance::all()).chain(sketch_aggregates::all());
+        ours.map(Arc::new).collect()
     });
     all.iter().find(|function| function.name() == name).cloned()
 }
@@ -118,6 +121,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         amounts::all(),
         one_row::all(),
         whole::all(),
+        sketch_scalars::all(),
     ]
     .into_iter()
     .flatten()

@@ -75,6 +75,7 @@ pub mod scan;
 mod self_reads;
 pub mod session;
 mod set_operation;
+mod sketches;
 pub mod snapshot;
 pub mod syntax;
 pub mod system;

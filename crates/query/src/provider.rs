@@ -25,6 +25,7 @@ use freshet_storage::snapshot::TableSnapshot;
 use futures::future::join_all;
 
 use crate::coercibility::Derived;
+use crate::convert;
 use crate::error::external;
 use crate::functions::meaning;
 use crate::indexes::{AskedIndexes, IndexUse, labelled, weighed};
@@ -144,7 +145,9 @@ impl StoredTable {
         let mut statistics = ColumnStatistics::new_unknown();
         let column = &self.columns().columns[at];
         // Files older than a change of the type have bounds of the type before.
-        let is_of_type = |range: &ColumnRange| *range.min.data_type() == column.ty.arrow();
+        let is_of_type = |range: &ColumnRange| {
+            *range.min.data_type() == column.ty.arrow() && column.ty.sketch().is_none()
+        };
         let Some(range) = range.filter(is_of_type) else { return statistics };
         if is_instant(self.columns(), at) && self.zone != Zone::UTC {
             return statistics;
@@ -329,6 +332,7 @@ pub fn columns_read(schema: &SchemaRef, projection: Option<&Vec<usize>>) -> Vec<
 fn planned_schema(database: &str, snapshot: &TableSnapshot, shown: &[Column]) -> SchemaRef {
     let fields = shown.iter().enumerate().map(|(at, column)| {
         let ty = match column.ty.arrow() {
+            _ if column.ty.sketch().is_some() => convert::SKETCH,
             DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
             other => other,
         };

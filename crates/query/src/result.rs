@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array,
-    Decimal256Array, DurationMicrosecondArray, Float32Array, Float64Array, Int64Array, RecordBatch,
-    StringViewArray, TimestampMicrosecondArray, UInt64Array,
+    Decimal256Array, DurationMicrosecondArray, Float32Array, Float64Array, Int64Array,
+    LargeBinaryArray, RecordBatch, StringViewArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -187,6 +187,7 @@ fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> Re
 fn same(stored: &DataType, planned: &DataType) -> bool {
     match (stored, planned) {
         (DataType::Timestamp(_, _), DataType::Timestamp(_, _)) => true,
+        (DataType::BinaryView, planned) if *planned == convert::SKETCH => true,
         (stored, planned) => stored == planned,
     }
 }
@@ -317,6 +318,7 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
             let flags = flags::BLOB | flags::BINARY;
             ResultColumn { flags, binary: true, ..plain(name, ResultType::Blob, length) }
         }
+        ColumnType::Bitmap | ColumnType::Hll => described(name, &convert::SKETCH),
         ColumnType::Json => {
             let flags = flags::BLOB | flags::BINARY;
             ResultColumn { flags, ..plain(name, ResultType::Json, u32::MAX) }
@@ -360,6 +362,8 @@ pub enum Cells {
     Time(DurationMicrosecondArray, Option<u8>),
     Text(StringViewArray),
     Bytes(BinaryViewArray),
+    /// BITMAP and HLL, which are shown as NULL.
+    Sketch(LargeBinaryArray),
 }
 
 /// MySQL has no infinity; a sum may be one.
@@ -441,6 +445,7 @@ impl Cells {
                 let values = to(&convert::TIME)?;
                 Self::Time(values.as_primitive::<DurationMicrosecondType>().clone(), column.shown)
             }
+            DataType::LargeBinary => Self::Sketch(array.as_binary().clone()),
             ty if convert::is_binary(ty) => {
                 Self::Bytes(to(&DataType::BinaryView)?.as_binary_view().clone())
             }
@@ -450,7 +455,7 @@ impl Cells {
 
     fn array(&self) -> Option<&dyn Array> {
         Some(match self {
-            Self::Null => return None,
+            Self::Null | Self::Sketch(_) => return None,
             Self::Bool(array) => array,
             Self::Int(array) => array,
             Self::UInt(array) | Self::Year(array) | Self::Bits(array, _) => array,
@@ -527,7 +532,7 @@ impl Cells {
                 let micros = array.value(row);
                 format::time(&mut text, micros, fsp.unwrap_or_else(|| format::fsp_of(micros)));
             }
-            Self::Null | Self::Text(_) | Self::Bytes(_) | Self::Bits(..) => {
+            Self::Null | Self::Sketch(_) | Self::Text(_) | Self::Bytes(_) | Self::Bits(..) => {
                 unreachable!("handled above")
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, UInt64Array,
 };
+use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema, SchemaRef, TimestampMicrosecondType};
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
@@ -33,8 +34,9 @@ use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::StreamExt;
 
+use crate::convert::SKETCH;
 use crate::dynamic_filters::DynamicFilters;
-use crate::error::external;
+use crate::error::{external, mapped};
 use crate::indexes::IndexUse;
 use crate::operator::leaf_operator;
 use crate::pruned::PruningCounts;
@@ -474,20 +476,17 @@ impl Reader {
         self.place.row += rows as u64;
         let mut stored = batch.columns().iter();
         let of_table = self.request.schema.columns.len();
-        let columns = self.projection.iter().map(|&at| -> ArrayRef {
+        let columns = self.projection.iter().map(|&at| -> Result<ArrayRef> {
             if at < of_table {
                 let column = stored.next().expect("a batch has the columns that were asked for");
-                return match is_instant(&self.request.schema, at) {
-                    true => local(column, self.zone),
-                    false => Arc::clone(column),
-                };
+                return shown(column, self.request.schema.columns[at].ty, self.zone);
             }
-            match at - of_table {
+            Ok(match at - of_table {
                 0 => Arc::new(UInt64Array::from_value(place.lsn, rows)),
                 _ => Arc::new(UInt64Array::from_iter_values(place.row..place.row + rows as u64)),
-            }
+            })
         });
-        let columns = columns.collect();
+        let columns = columns.collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
@@ -504,7 +503,17 @@ pub fn is_instant(schema: &TableSchema, at: usize) -> bool {
     matches!(schema.columns[at].ty, ColumnType::Timestamp { .. })
 }
 
-/// Rows of a table as queries show them: instants as local time of the session.
+/// A column as queries see it: instants as local time of the session, sketches in a type that
+/// nothing else has.
+fn shown(column: &ArrayRef, ty: ColumnType, zone: Zone) -> Result<ArrayRef> {
+    match ty {
+        ColumnType::Timestamp { .. } => Ok(local(column, zone)),
+        _ if ty.sketch().is_some() => Ok(cast(column, &SKETCH)?),
+        _ => Ok(Arc::clone(column)),
+    }
+}
+
+/// Rows of a table as queries show them.
 ///
 /// # Errors
 /// When the batch does not have the columns of `schema`.
@@ -516,11 +525,10 @@ pub fn displayed(
     if !(0..schema.columns.len()).any(|at| is_instant(schema, at)) {
         return Ok(batch.clone());
     }
-    let column = |(at, column): (usize, &ArrayRef)| match is_instant(schema, at) {
-        true => local(column, zone),
-        false => Arc::clone(column),
-    };
-    let columns = batch.columns().iter().enumerate().map(column).collect::<Vec<_>>();
+    let columns = batch.columns().iter().zip(&schema.columns);
+    let columns =
+        columns.map(|(column, of)| shown(column, of.ty, zone)).collect::<Result<Vec<_>>>();
+    let columns = columns.map_err(mapped)?;
     let field = |(field, column): (&Arc<Field>, &ArrayRef)| {
         Field::new(field.name(), column.data_type().clone(), field.is_nullable())
     };

@@ -1,5 +1,6 @@
 //! How the values of rows with equal keys become one, in AGGREGATE KEY tables.
 
+use crate::sketch::SketchKind;
 use crate::types::ColumnType;
 
 /// The function of a value column (keys.md, section 1).
@@ -16,12 +17,23 @@ pub enum Aggregate {
     Replace,
     /// The last one that is not NULL.
     ReplaceIfNotNull,
+    /// A BITMAP with the numbers of all.
+    BitmapUnion,
+    /// An HLL that has seen the values of all.
+    HllUnion,
 }
 
 impl Aggregate {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Sum, Self::Min, Self::Max, Self::Replace, Self::ReplaceIfNotNull];
+    pub const ALL: [Self; 7] = [
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::Replace,
+        Self::ReplaceIfNotNull,
+        Self::BitmapUnion,
+        Self::HllUnion,
+    ];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
@@ -31,6 +43,17 @@ impl Aggregate {
             Self::Max => "MAX",
             Self::Replace => "REPLACE",
             Self::ReplaceIfNotNull => "REPLACE_IF_NOT_NULL",
+            Self::BitmapUnion => "BITMAP_UNION",
+            Self::HllUnion => "HLL_UNION",
+        }
+    }
+
+    /// The kind of sketches that it joins.
+    pub const fn joins(self) -> Option<SketchKind> {
+        match self {
+            Self::BitmapUnion => Some(SketchKind::Bitmap),
+            Self::HllUnion => Some(SketchKind::Hll),
+            _ => None,
         }
     }
 
@@ -49,8 +72,10 @@ impl Aggregate {
                         ColumnType::Boolean | ColumnType::Year | ColumnType::Bit { .. }
                     )
             }
-            Self::Min | Self::Max => !matches!(ty, ColumnType::Json),
+            Self::Min | Self::Max => !matches!(ty, ColumnType::Json) && ty.sketch().is_none(),
             Self::Replace | Self::ReplaceIfNotNull => true,
+            Self::BitmapUnion => matches!(ty, ColumnType::Bitmap),
+            Self::HllUnion => matches!(ty, ColumnType::Hll),
         }
     }
 }
@@ -64,6 +89,6 @@ mod tests {
         for function in Aggregate::ALL {
             assert_eq!(Aggregate::parse(&function.name().to_lowercase()), Some(function));
         }
-        assert_eq!(Aggregate::parse("HLL_UNION"), None);
+        assert_eq!(Aggregate::parse("QUANTILE_UNION"), None);
     }
 }

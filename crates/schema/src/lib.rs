@@ -26,6 +26,7 @@ mod policy;
 pub mod row;
 pub mod sequence;
 pub mod sequenced;
+pub mod sketch;
 pub mod table;
 pub mod types;
 mod unique;

@@ -9,6 +9,7 @@ use std::fmt;
 
 use freshet_base::SchemaVersion;
 
+use crate::sketch::SketchKind;
 use crate::{ColumnType, DECIMAL_PRECISION_MAX, Layout, TableSchema};
 
 mod cells;
@@ -326,6 +327,7 @@ fn check_cell(ty: ColumnType, cell: &[u8]) -> Result<(), &'static str> {
         ColumnType::Bit { len } => fixed(cell) >> (len - 1) <= 1,
         ColumnType::Year => matches!(fixed(cell), 0 | 1901..=2155),
         _ if ty.is_text() => std::str::from_utf8(cell).is_ok(),
+        ColumnType::Bitmap | ColumnType::Hll => SketchKind::of(cell) == ty.sketch(),
         _ => true,
     };
     if fits { Ok(()) } else { Err("a value that the type of its column does not have") }

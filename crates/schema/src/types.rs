@@ -98,6 +98,10 @@ pub enum ColumnType {
         /// Characters of all labels together.
         len: u32,
     },
+    /// A set of numbers ([`sketch`](crate::sketch)).
+    Bitmap,
+    /// About how many different values there were ([`sketch`](crate::sketch)).
+    Hll,
 }
 
 /// The maximum number of bits of a BIT.
@@ -143,7 +147,7 @@ impl ColumnType {
             | Self::Json
             | Self::Enum { .. }
             | Self::Set { .. } => DataType::Utf8View,
-            Self::VarBinary { .. } | Self::Blob => DataType::BinaryView,
+            Self::VarBinary { .. } | Self::Blob | Self::Bitmap | Self::Hll => DataType::BinaryView,
         }
     }
 
@@ -171,7 +175,9 @@ impl ColumnType {
             | Self::Blob
             | Self::Json
             | Self::Enum { .. }
-            | Self::Set { .. } => Layout::Bytes,
+            | Self::Set { .. }
+            | Self::Bitmap
+            | Self::Hll => Layout::Bytes,
         }
     }
 
@@ -259,6 +265,7 @@ impl ColumnType {
     /// Whether Doris accepts the type for a key column.
     pub const fn can_be_key(self) -> bool {
         !matches!(self, Self::Float | Self::Double | Self::Text | Self::Blob | Self::Json)
+            && self.sketch().is_none()
     }
 
     /// The name without length, as in `information_schema.columns.DATA_TYPE`.
@@ -287,6 +294,8 @@ impl ColumnType {
             Self::Bit { .. } => "bit",
             Self::Enum { .. } => "enum",
             Self::Set { .. } => "set",
+            Self::Bitmap => "bitmap",
+            Self::Hll => "hll",
         }
     }
 }

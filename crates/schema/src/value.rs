@@ -18,6 +18,7 @@ mod text;
 mod year;
 
 use crate::row::Put;
+use crate::sketch::{SKETCH_BYTES_MAX, SketchKind};
 use crate::{Column, ColumnType, DefaultValue, Zone, bytes_of_hex};
 
 pub use bad::BadValue;
@@ -77,6 +78,8 @@ pub enum Literal<'a> {
     Time(LocalDateTime),
     /// A hex or bit literal, or a parameter without character set.
     Binary(&'a [u8]),
+    /// What a function of sketches gave.
+    Sketch(&'a [u8]),
 }
 
 /// Stores NULL, which appends nothing; an error if the column is NOT NULL.
@@ -100,7 +103,21 @@ pub fn put(
         Literal::Text(text) => put_text(column, text, Encoding::Unknown, rules, out),
         Literal::Time(value) => put_date_time(column, value, rules, out),
         Literal::Binary(bytes) => put_binary(column, bytes, rules, out),
+        Literal::Sketch(bytes) => put_sketch(column, bytes, out),
     }
+}
+
+/// Appends a sketch, which columns of its kind take.
+fn put_sketch(column: &Column, bytes: &[u8], out: &mut Vec<u8>) -> Result<Put, BadValue> {
+    match column.ty.sketch() {
+        None => return Err(BadValue::NotStorable),
+        kind if kind != SketchKind::of(bytes) => return Err(BadValue::NotSketch),
+        Some(_) if bytes.len() > SKETCH_BYTES_MAX => {
+            return Err(BadValue::too_long(bytes.len(), SKETCH_BYTES_MAX));
+        }
+        Some(_) => crate::row::put_bytes(out, bytes),
+    }
+    Ok(Put::Value)
 }
 
 /// Why a column that was given no value gets none.
@@ -120,6 +137,10 @@ pub fn put_default(
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadDefault> {
+    if let (None, Some(kind)) = (&column.default, column.ty.sketch()) {
+        crate::row::put_bytes(out, kind.empty());
+        return Ok(Put::Value);
+    }
     let put = match &column.default {
         None if column.nullable => return Ok(Put::Null),
         // As in MySQL, the first value of an ENUM.
@@ -147,7 +168,9 @@ pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
     match ty.layout() {
         crate::Layout::Fixed(width) => out.resize(out.len() + width, 0),
         crate::Layout::Bytes if ty == ColumnType::Json => crate::row::put_bytes(out, b"null"),
-        crate::Layout::Bytes => crate::row::put_bytes(out, b""),
+        crate::Layout::Bytes => {
+            crate::row::put_bytes(out, ty.sketch().map_or(b"", SketchKind::empty));
+        }
     }
 }
 

@@ -31,6 +31,8 @@ mod rough;
 mod sequence;
 #[path = "http/site.rs"]
 mod site;
+#[path = "http/sketches.rs"]
+mod sketches;
 #[path = "http/two_phase.rs"]
 mod two_phase;
 #[path = "http/uniques.rs"]

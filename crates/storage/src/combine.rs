@@ -4,16 +4,18 @@
 //! already: each function of [`Aggregate`] is associative.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, PrimitiveArray, RecordBatch,
-    UInt32Array, downcast_primitive_array, make_comparator,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BinaryViewBuilder,
+    PrimitiveArray, RecordBatch, UInt32Array, downcast_primitive_array, make_comparator,
 };
 use arrow::compute::{SortOptions, concat_batches, take};
 use freshet_schema::key::{KeyComparator, KeyWords};
+use freshet_schema::sketch::SketchKind;
 use freshet_schema::{Aggregate, TableSchema};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Combines the neighbours of a stream of rows that is sorted by key, where equal keys stand in the
 /// order of the log. It holds one row back, since the next batch may go on with its key.
@@ -57,6 +59,7 @@ impl<'a> Combiner<'a> {
         let columns = self.schema.columns.iter().zip(batch.columns());
         let columns = columns.map(|(column, values)| match column.aggregate {
             Some(Aggregate::Sum) => sums(values, &ends),
+            Some(function) if let Some(kind) = function.joins() => joined(values, &ends, kind),
             Some(function) => pick(values, &ends, function),
             // The key, which is the same in all of its rows.
             None => pick(values, &ends, Aggregate::Replace),
@@ -100,7 +103,9 @@ fn pick(values: &ArrayRef, ends: &[usize], function: Aggregate) -> Result<ArrayR
             Aggregate::ReplaceIfNotNull => present.next_back(),
             Aggregate::Min => present.min_by(|a, b| compare(*a, *b)),
             Aggregate::Max => present.max_by(|a, b| compare(*a, *b)),
-            Aggregate::Sum => unreachable!("a sum is the value of no row"),
+            Aggregate::Sum | Aggregate::BitmapUnion | Aggregate::HllUnion => {
+                unreachable!("what is made of all values is the value of no row")
+            }
         };
         picked.push(row.unwrap_or(last) as u32);
     }
@@ -109,7 +114,7 @@ fn pick(values: &ArrayRef, ends: &[usize], function: Aggregate) -> Result<ArrayR
 
 fn sums(values: &ArrayRef, ends: &[usize]) -> Result<ArrayRef> {
     let sums: ArrayRef = downcast_primitive_array!(
-        values => std::sync::Arc::new(sums_of(values, ends)),
+        values => Arc::new(sums_of(values, ends)),
         other => panic!("a SUM is of numbers, and not of {other}")
     );
     Ok(sums)
@@ -122,6 +127,26 @@ fn sums_of<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, ends: &[usize]) ->
     };
     let sums = groups(ends).map(of).collect::<PrimitiveArray<T>>();
     sums.with_data_type(values.data_type().clone())
+}
+
+/// For each key one sketch of those of its rows.
+fn joined(values: &ArrayRef, ends: &[usize], kind: SketchKind) -> Result<ArrayRef> {
+    let values = values.as_binary_view();
+    let mut joined = BinaryViewBuilder::with_capacity(ends.len());
+    for rows in groups(ends) {
+        let mut present = rows.filter(|row| values.is_valid(*row)).map(|row| values.value(row));
+        let (first, second) = (present.next(), present.next());
+        match (first, second) {
+            (None, _) => joined.append_null(),
+            (Some(one), None) => joined.append_value(one),
+            (Some(one), Some(other)) => {
+                let all = kind.union([one, other].into_iter().chain(present));
+                let damaged = |why| Error::Internal(format!("a stored {}: {why}", kind.name()));
+                joined.append_value(all.map_err(damaged)?);
+            }
+        }
+    }
+    Ok(Arc::new(joined.finish()))
 }
 
 #[cfg(test)]

@@ -560,6 +560,7 @@ fn beginning(literal: Literal<'_>) -> Vec<u8> {
         Literal::Number(text) | Literal::Text(text) | Literal::Binary(text) => {
             text[..text.len().min(VALUE_BYTES_MAX)].to_vec()
         }
+        Literal::Sketch(_) => b"a sketch".to_vec(),
     };
     value.truncate(VALUE_BYTES_MAX);
     value

@@ -5,6 +5,14 @@ use freshet_schema::Column;
 
 use crate::spec::{KeyModelSpec, TableSpec};
 
+/// Refuses a key of sketches, which have no order, in the words of Doris.
+pub(super) fn check_no_sketch(column: &Column) -> Result<()> {
+    match column.ty.sketch() {
+        Some(_) => bail!(Unknown, "Key column can not set complex type:{}", column.name),
+        None => Ok(()),
+    }
+}
+
 /// In a table with an AGGREGATE KEY each column behind the key says how its values become one, and
 /// no other column does.
 pub(super) fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize) -> Result<()> {
@@ -21,7 +29,8 @@ pub(super) fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize
             None if wants(at) => bail!(
                 Unknown,
                 "AGGREGATE KEY table should specify aggregate type for non-key column[{name}]: \
-                 write SUM, MIN, MAX, REPLACE or REPLACE_IF_NOT_NULL behind its type"
+                 write SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, BITMAP_UNION or HLL_UNION \
+                 behind its type"
             ),
             Some(_) if at < keys => {
                 bail!(Unknown, "Key column[{name}] should not specify aggregate type.")

@@ -1,6 +1,7 @@
 //! Validation of a column.
 
 use freshet_base::{ColumnId, Result, bail};
+use freshet_schema::sketch::SketchKind;
 use freshet_schema::value;
 use freshet_schema::{
     CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX,
@@ -40,6 +41,11 @@ pub(crate) fn column(
         labels: written.labels.as_slice().into(),
         ..Column::new(id, &written.name, written.ty)
     };
+    if let Some(kind) = column.ty.sketch() {
+        check_sketch(&column, form)?;
+        // As in Doris, where what is joined is at least empty.
+        column.nullable &= column.aggregate.is_none() && kind == SketchKind::Bitmap;
+    }
     column.keyed_by_weights = column.ty.is_collated() && !column.collation.is_by_bytes();
     column.default = new_default(&written.default, &column)?;
     check_on_update(&column)?;
@@ -55,6 +61,19 @@ pub(crate) fn column(
         column.before = column.labels.first().cloned();
     }
     Ok(column)
+}
+
+/// Sketches are of tables in the syntax of Doris.
+fn check_sketch(column: &Column, form: TableForm) -> Result<()> {
+    let Column { name, ty, .. } = column;
+    if form != TableForm::Olap {
+        bail!(
+            NotSupported,
+            "column '{name}' of type {ty} wants a table with an AGGREGATE, UNIQUE or DUPLICATE \
+             KEY, or DISTRIBUTED BY"
+        );
+    }
+    Ok(())
 }
 
 fn check_on_update(column: &Column) -> Result<()> {

@@ -42,7 +42,7 @@ pub struct ColumnForm {
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 40"
+                36, 37, 38, 40, 60, 61"
     )]
     ty: Option<TypeForm>,
 }
@@ -111,6 +111,10 @@ pub enum TypeForm {
     Set(u32),
     #[prost(uint32, tag = "40")]
     Bit(u32),
+    #[prost(message, tag = "60")]
+    Bitmap(()),
+    #[prost(message, tag = "61")]
+    Hll(()),
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -121,7 +125,15 @@ pub struct DecimalForm {
     scale: u32,
 }
 
-numbered!(Aggregate { Sum = 1, Min = 2, Max = 3, Replace = 4, ReplaceIfNotNull = 5 });
+numbered!(Aggregate {
+    Sum = 1,
+    Min = 2,
+    Max = 3,
+    Replace = 4,
+    ReplaceIfNotNull = 5,
+    BitmapUnion = 6,
+    HllUnion = 7,
+});
 numbered!(Collation {
     Binary = 1,
     Utf8mb4Bin = 2,
@@ -235,6 +247,8 @@ impl OnDisk for ColumnType {
             Self::Bit { len } => TypeForm::Bit(len.into()),
             Self::Enum { len } => TypeForm::Enum(len),
             Self::Set { len } => TypeForm::Set(len),
+            Self::Bitmap => TypeForm::Bitmap(()),
+            Self::Hll => TypeForm::Hll(()),
         }
     }
 
@@ -268,6 +282,8 @@ impl OnDisk for ColumnType {
             TypeForm::Bit(len) => Self::Bit { len: digits(len) },
             TypeForm::Enum(len) => Self::Enum { len },
             TypeForm::Set(len) => Self::Set { len },
+            TypeForm::Bitmap(()) => Self::Bitmap,
+            TypeForm::Hll(()) => Self::Hll,
         };
         ensure(is_within_limits(ty), "a column's length or digits are out of range")?;
         Ok(ty)

@@ -47,6 +47,7 @@ const FAMILIES: &[Family] = &[
     Family { title: "JSON", kind: Kind::Scalar, functions: JSON },
     Family { title: "Addresses and identifiers", kind: Kind::Scalar, functions: ADDRESSES },
     Family { title: "The session and the server", kind: Kind::Scalar, functions: SESSION },
+    Family { title: "BITMAP and HLL", kind: Kind::Scalar, functions: SKETCHES },
     Family { title: "Aggregates", kind: Kind::Aggregate, functions: AGGREGATES },
     Family { title: "Windows", kind: Kind::Window, functions: WINDOWS },
 ];
@@ -304,6 +305,45 @@ const SESSION: &[Callable] = &[
     ("version", 0, 0),
 ];
 
+const SKETCHES: &[Callable] = &[
+    ("bitmap_and", 2, MANY),
+    ("bitmap_and_count", 2, MANY),
+    ("bitmap_and_not", 2, 2),
+    ("bitmap_and_not_count", 2, 2),
+    ("bitmap_andnot", 2, 2),
+    ("bitmap_andnot_count", 2, 2),
+    ("bitmap_contains", 2, 2),
+    ("bitmap_count", 1, 1),
+    ("bitmap_empty", 0, 0),
+    ("bitmap_from_array", 1, 1),
+    ("bitmap_from_base64", 1, 1),
+    ("bitmap_from_string", 1, 1),
+    ("bitmap_has_all", 2, 2),
+    ("bitmap_has_any", 2, 2),
+    ("bitmap_hash", 1, 1),
+    ("bitmap_hash64", 1, 1),
+    ("bitmap_max", 1, 1),
+    ("bitmap_min", 1, 1),
+    ("bitmap_not", 2, 2),
+    ("bitmap_or", 2, MANY),
+    ("bitmap_or_count", 2, MANY),
+    ("bitmap_remove", 2, 2),
+    ("bitmap_subset_in_range", 3, 3),
+    ("bitmap_subset_limit", 3, 3),
+    ("bitmap_to_base64", 1, 1),
+    ("bitmap_to_string", 1, 1),
+    ("bitmap_xor", 2, MANY),
+    ("bitmap_xor_count", 2, MANY),
+    ("hll_cardinality", 1, 1),
+    ("hll_empty", 0, 0),
+    ("hll_from_base64", 1, 1),
+    ("hll_hash", 1, 1),
+    ("hll_to_base64", 1, 1),
+    ("sub_bitmap", 3, 3),
+    ("to_bitmap", 1, 1),
+    ("to_bitmap_with_check", 1, 1),
+];
+
 const AGGREGATES: &[Callable] = &[
     ("any_value", 1, 1),
     ("approx_count_distinct", 1, 1),
@@ -311,9 +351,18 @@ const AGGREGATES: &[Callable] = &[
     ("bit_and", 1, 1),
     ("bit_or", 1, 1),
     ("bit_xor", 1, 1),
+    ("bitmap_agg", 1, 1),
+    ("bitmap_intersect", 1, 1),
+    ("bitmap_union", 1, 1),
+    ("bitmap_union_count", 1, 1),
+    ("bitmap_union_int", 1, 1),
     ("count", 1, MANY),
     ("group_concat", 1, MANY),
     ("grouping", 1, MANY),
+    ("hll_raw_agg", 1, 1),
+    ("hll_union", 1, 1),
+    ("hll_union_agg", 1, 1),
+    ("intersect_count", 3, MANY),
     ("json_arrayagg", 1, 1),
     ("json_objectagg", 2, 2),
     ("max", 1, 1),
@@ -397,7 +446,8 @@ pub fn document() -> String {
     let mut page = "# Functions\n\n\
         Made from the lists in `crates/query/src/functions/list.rs` by `make docs`; a test holds \
         the two together.\n\n\
-        They mean what they mean in MySQL 8; no others can be called. Behind each stands how many \
+        They mean what they mean in MySQL 8, those of BITMAP and HLL what they mean in Doris; no \
+        others can be called. Behind each stands how many \
         arguments it takes. CAST, CONVERT, EXTRACT, POSITION, SUBSTRING, TRIM, CEIL and FLOOR have \
         their own syntax as well, and CURRENT_DATE, CURRENT_TIMESTAMP and their like go without \
         parentheses.\n"

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryViewArray, BooleanBuilder, Date32Array, Date32Builder,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanBuilder, Date32Array, Date32Builder,
     DurationMicrosecondArray, DurationMicrosecondBuilder, Float64Array, Float64Builder,
-    GenericByteViewBuilder, Int64Array, Int64Builder, StringViewArray, TimestampMicrosecondArray,
-    TimestampMicrosecondBuilder, UInt64Builder,
+    GenericByteViewBuilder, Int64Array, Int64Builder, LargeBinaryArray, LargeBinaryBuilder,
+    StringViewArray, TimestampMicrosecondArray, TimestampMicrosecondBuilder, UInt64Builder,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, Field, FieldRef, StringViewType};
@@ -23,7 +23,7 @@ use freshet_base::ErrorCode;
 use super::meaning::{self, Digits};
 use super::udf::{FunctionImpl, Udf};
 use crate::evaluation::{Evaluation, Meter};
-use crate::{convert, temporal};
+use crate::{convert, sketches, temporal};
 
 pub use super::udf::MANY;
 
@@ -38,6 +38,8 @@ const UNCOUNTED_BYTES: usize = 64 << 10;
 pub enum Kind {
     Text,
     Bytes,
+    /// A BITMAP or HLL in its stored form.
+    Sketch,
     /// JSON, only as a result; an argument has the kind `Text` and reveals by [`Row::source`]
     /// whether it is JSON.
     Json,
@@ -58,6 +60,7 @@ impl Kind {
         match self {
             Self::Text | Self::Json => DataType::Utf8View,
             Self::Bytes => DataType::BinaryView,
+            Self::Sketch => convert::SKETCH,
             Self::Int => DataType::Int64,
             Self::UInt => DataType::UInt64,
             Self::Double => DataType::Float64,
@@ -74,6 +77,7 @@ impl Kind {
 pub enum Out {
     Text(String),
     Bytes(Vec<u8>),
+    Sketch(Vec<u8>),
     Int(i64),
     UInt(u64),
     Double(f64),
@@ -210,6 +214,11 @@ impl RowFunctionImpl {
 
 impl FunctionImpl for RowFunctionImpl {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        for (at, arg) in args.arg_fields.iter().enumerate() {
+            if self.kind(at) == Kind::Sketch {
+                sketches::check(name, arg.data_type())?;
+            }
+        }
         if self.result == Kind::Json {
             return Ok(meaning::json(name));
         }
@@ -251,6 +260,7 @@ impl FunctionImpl for RowFunctionImpl {
 enum Values {
     Text(StringViewArray),
     Bytes(BinaryViewArray),
+    Sketch(LargeBinaryArray),
     Int(Int64Array),
     Double(Float64Array),
     DateTime(TimestampMicrosecondArray),
@@ -317,6 +327,7 @@ impl Column {
             }
             Kind::Text | Kind::Json => Values::Text(convert::text_showing(&array, digits)?),
             Kind::Bytes => Values::Bytes(convert::bytes(&array, digits)?),
+            Kind::Sketch => Values::Sketch(cast(&array, &convert::SKETCH)?.as_binary().clone()),
             Kind::Int | Kind::UInt | Kind::Bool => Values::Int(convert::int(&array)?),
             Kind::Double => Values::Double(convert::double(&array)?),
             Kind::DateTime => Values::DateTime(convert::datetime(&array)?),
@@ -330,6 +341,7 @@ impl Column {
         match &self.values {
             Values::Text(array) => array,
             Values::Bytes(array) => array,
+            Values::Sketch(array) => array,
             Values::Int(array) => array,
             Values::Double(array) => array,
             Values::DateTime(array) => array,
@@ -374,6 +386,10 @@ impl Row<'_> {
     accessor!(
         /// An argument of kind `Bytes`.
         bytes, Bytes, &[u8]
+    );
+    accessor!(
+        /// An argument of kind `Sketch`.
+        sketch, Sketch, &[u8]
     );
     accessor!(
         /// An argument of kind `Int`.
@@ -451,6 +467,7 @@ impl Row<'_> {
 enum Sink {
     Text(GenericByteViewBuilder<StringViewType>),
     Bytes(GenericByteViewBuilder<BinaryViewType>),
+    Sketch(LargeBinaryBuilder),
     Int(Int64Builder),
     UInt(UInt64Builder),
     Double(Float64Builder),
@@ -465,6 +482,7 @@ impl Sink {
         match kind {
             Kind::Text | Kind::Json => Self::Text(GenericByteViewBuilder::with_capacity(rows)),
             Kind::Bytes => Self::Bytes(GenericByteViewBuilder::with_capacity(rows)),
+            Kind::Sketch => Self::Sketch(LargeBinaryBuilder::with_capacity(rows, 0)),
             Kind::Int => Self::Int(Int64Builder::with_capacity(rows)),
             Kind::UInt => Self::UInt(UInt64Builder::with_capacity(rows)),
             Kind::Double => Self::Double(Float64Builder::with_capacity(rows)),
@@ -494,6 +512,10 @@ impl Sink {
                 true => sink.append_value(bytes_of(&value)),
                 false => sink.append_null(),
             },
+            (Self::Sketch(sink), Some(Out::Sketch(value))) => match meter.add(value.len())? {
+                true => sink.append_value(value),
+                false => sink.append_null(),
+            },
             (Self::Int(sink), Some(Out::Int(value))) => sink.append_value(value),
             (Self::UInt(sink), Some(Out::UInt(value))) => sink.append_value(value),
             (Self::Double(sink), Some(Out::Double(value))) => sink.append_value(value),
@@ -517,6 +539,7 @@ impl Sink {
         match self {
             Self::Text(sink) => sink.append_null(),
             Self::Bytes(sink) => sink.append_null(),
+            Self::Sketch(sink) => sink.append_null(),
             Self::Int(sink) => sink.append_null(),
             Self::UInt(sink) => sink.append_null(),
             Self::Double(sink) => sink.append_null(),
@@ -531,6 +554,7 @@ impl Sink {
         match self {
             Self::Text(sink) => metered(sink, meter),
             Self::Bytes(sink) => metered(sink, meter),
+            Self::Sketch(mut sink) => Arc::new(sink.finish()),
             Self::Int(mut sink) => Arc::new(sink.finish()),
             Self::UInt(mut sink) => Arc::new(sink.finish()),
             Self::Double(mut sink) => Arc::new(sink.finish()),

@@ -170,6 +170,7 @@ fn bytes_of(array: &ArrayRef) -> usize {
         _ if array.is_null(0) => 0,
         DataType::Utf8View => array.as_string_view().value(0).len(),
         DataType::BinaryView => array.as_binary_view().value(0).len(),
+        DataType::LargeBinary => array.as_binary::<i64>().value(0).len(),
         _ => 0,
     }
 }

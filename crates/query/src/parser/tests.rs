@@ -61,7 +61,7 @@ fn tables_of_the_mysql_form() {
 #[test]
 fn what_is_not_done_is_refused_by_name() {
     for (sql, name) in [
-        ("CREATE TABLE t (a INT, v CHAR(9) HLL_UNION) AGGREGATE KEY(a)", "HLL_UNION"),
+        ("CREATE TABLE t (a INT, v CHAR(9) QUANTILE_UNION) AGGREGATE KEY(a)", "QUANTILE_UNION"),
         ("ALTER TABLE t MODIFY ENGINE TO olap", "MODIFY ENGINE"),
     ] {
         let (errno, message) = refused(sql);

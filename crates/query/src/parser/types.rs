@@ -220,8 +220,10 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "VARBINARY" => ColumnType::VarBinary { len: length(VARCHAR_LEN_MAX)? },
         "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
         "JSON" | "JSONB" => ColumnType::Json,
-        "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE"
-        | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
+        "BITMAP" => ColumnType::Bitmap,
+        "HLL" => ColumnType::Hll,
+        "ARRAY" | "MAP" | "STRUCT" | "VARIANT" | "QUANTILE_STATE" | "GEOMETRY" | "POINT"
+        | "IPV4" | "IPV6" => {
             let instead = match name {
                 "IPV4" | "IPV6" => "; use VARCHAR",
                 "ARRAY" | "MAP" | "STRUCT" | "VARIANT" => "; use JSON",

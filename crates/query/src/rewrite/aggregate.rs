@@ -2,11 +2,11 @@
 
 use freshet_base::Result;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, ObjectName,
+    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, ObjectName,
 };
 
-use super::values::{argument, call, int, take, text};
+use super::values::{argument, call, case, int, take, text};
 use crate::evaluation::Bounds;
 use crate::functions::list;
 use crate::session::Session;
@@ -28,12 +28,13 @@ impl GroupLimits {
 }
 
 /// Names of aggregates in MySQL and Doris, and in DataFusion.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 9] = [
     ("std", "stddev_pop"),
     ("stddev", "stddev_pop"),
     ("variance", "var_pop"),
     ("any_value", "first_value"),
     ("approx_count_distinct", "approx_distinct"),
+    ("hll_raw_agg", "hll_union"),
     ("ndv", "approx_distinct"),
     ("var_samp", "var_sample"),
     ("group_concat", "mysql_group_concat"),
@@ -98,6 +99,10 @@ pub fn replaced(name: &str, function: &mut Function, limits: GroupLimits) -> Res
             Ok(None)
         }
         "bit_and" | "bit_or" | "bit_xor" => Ok(Some(bits(name, function))),
+        "bitmap_agg" | "bitmap_union_int" | "bitmap_union_count" | "hll_union_agg" => {
+            Ok(Some(sketched(name, function)))
+        }
+        "intersect_count" => Ok(Some(intersect_count(function))),
         _ => Ok(None),
     }
 }
@@ -193,6 +198,49 @@ fn json_list(function: &mut Function, object: bool, bytes_max: u64) -> Expr {
     let (open, close) = if object { ("{", "}") } else { ("[", "]") };
     let parts = vec![text(open), Expr::Function(function.clone()), text(close)];
     call("mysql_json", vec![call("concat", parts)])
+}
+
+/// The union of sketches, or of numbers as such, and perhaps how many values it has.
+fn sketched(name: &str, function: &mut Function) -> Expr {
+    if matches!(name, "bitmap_agg" | "bitmap_union_int") {
+        for arg in exprs(function) {
+            *arg = call("to_bitmap", vec![take(arg)]);
+        }
+    }
+    let (union, counted) = match name {
+        "hll_union_agg" => ("hll_union", Some("hll_cardinality")),
+        "bitmap_agg" => ("bitmap_union", None),
+        _ => ("bitmap_union", Some("bitmap_count")),
+    };
+    rename(function, union);
+    let union = Expr::Function(function.clone());
+    counted.map_or(union.clone(), |counted| call(counted, vec![union]))
+}
+
+/// `INTERSECT_COUNT(b, d, v, ...)`: how many numbers the bitmaps have in common that are united
+/// for each of the values of `d`.
+fn intersect_count(function: &mut Function) -> Expr {
+    let mut args = exprs(function).into_iter().map(take);
+    let (Some(bitmap), Some(by)) = (args.next(), args.next()) else {
+        return Expr::Function(function.clone());
+    };
+    let values = args.collect::<Vec<_>>();
+    rename(function, "bitmap_union");
+    let united = values.into_iter().map(|value| {
+        let is_it = Expr::BinaryOp {
+            left: Box::new(Expr::Nested(Box::new(by.clone()))),
+            op: BinaryOperator::Eq,
+            right: Box::new(Expr::Nested(Box::new(value))),
+        };
+        let when = CaseWhen { condition: is_it, result: bitmap.clone() };
+        let of_value = case(vec![when], None);
+        let mut union = function.clone();
+        if let FunctionArguments::List(list) = &mut union.args {
+            list.args = vec![argument(of_value)];
+        }
+        Expr::Function(union)
+    });
+    call("bitmap_and_count", united.collect())
 }
 
 /// BIT_AND, BIT_OR and BIT_XOR are unsigned 64-bit integers, and not NULL for an empty group.

@@ -44,6 +44,8 @@ pub enum BadValue {
     NotJson(Box<BadJson>),
     /// A text or number that is none of those of an ENUM or SET.
     NotLabel,
+    /// Anything but a sketch of its kind, in a column of sketches.
+    NotSketch,
     /// A literal that the type does not accept, for example a hex literal of nine bytes for a
     /// number.
     NotStorable,
@@ -64,7 +66,9 @@ impl BadValue {
             Self::Trailing | Self::NotLabel => ErrorCode::Truncated,
             Self::NotTemporal => ErrorCode::WrongValue,
             Self::NotJson(_) => ErrorCode::InvalidJson,
-            Self::NotNumber | Self::NotUtf8 | Self::NotStorable => ErrorCode::WrongFieldValue,
+            Self::NotNumber | Self::NotUtf8 | Self::NotSketch | Self::NotStorable => {
+                ErrorCode::WrongFieldValue
+            }
         }
     }
 
@@ -100,6 +104,11 @@ impl BadValue {
                  {row}: '{shown}'",
                 json.reason, json.at
             ),
+            Self::NotSketch => format!(
+                "Incorrect {} value: '{shown}' for column '{name}' at row {row}: {}",
+                column.ty,
+                must_use(column)
+            ),
             Self::NotNumber | Self::NotTemporal | Self::NotUtf8 | Self::NotStorable => format!(
                 "Incorrect {} value: '{shown}' for column '{name}' at row {row}",
                 kind(column.ty)
@@ -121,9 +130,17 @@ impl BadValue {
                 "column({name}), value '{shown}' is no JSON: {} at position {}",
                 json.reason, json.at
             ),
+            Self::NotSketch => format!("column({name}), value '{shown}': {}", must_use(column)),
             _ => format!("column({name}), value '{shown}' cannot be stored as {}", column.ty),
         }
     }
+}
+
+/// How a column of sketches is written to, in the words of Doris.
+pub fn must_use(column: &Column) -> String {
+    let (name, Some(kind)) = (&column.name, column.ty.sketch()) else { return String::new() };
+    let (ty, function) = (kind.name(), kind.made_by());
+    format!("{ty} column must use {function} function, like {name}={function}(xxx)")
 }
 
 fn unit(column: &Column) -> &'static str {

@@ -99,7 +99,7 @@ pub(super) fn put_known(column: &Column, literal: super::Literal<'_>, out: &mut 
                 bits => bits,
             }
         }
-        Literal::Null | Literal::Float(_) | Literal::Time(_) => 0,
+        Literal::Null | Literal::Float(_) | Literal::Time(_) | Literal::Sketch(_) => 0,
     };
     put_set(column, bits & all_of(column), out)
 }

@@ -81,6 +81,8 @@ fn cut(
         Literal::Int(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
         Literal::Float(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
         Literal::Time(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
+        // A part of a sketch is none.
+        Literal::Sketch(_) => return null(column, bad),
         Literal::Null => return Err(BadValue::Null),
     }
     Ok(Put::Value)
@@ -139,7 +141,7 @@ fn leading_time(literal: Literal<'_>, fsp: u8) -> i64 {
             number = value.to_string();
             number.as_bytes()
         }
-        Literal::Null | Literal::Time(_) => return 0,
+        Literal::Null | Literal::Time(_) | Literal::Sketch(_) => return 0,
     };
     time::parse(text).map_or(0, |value| value.clamped(fsp))
 }

@@ -61,6 +61,7 @@ pub fn put_text(
             json::put(text, out)
         }
         ColumnType::Enum { .. } | ColumnType::Set { .. } => labels::put_labels(column, text, out),
+        ColumnType::Bitmap | ColumnType::Hll => Err(BadValue::NotSketch),
         _ => put_numeric_text(column, text, rules, out),
     }
 }
@@ -182,6 +183,7 @@ pub fn put_binary(
             let value = bytes.iter().fold(0, |value, &byte| value << 8 | i128::from(byte));
             return put_i128(column, value, rules, out);
         }
+        ColumnType::Bitmap | ColumnType::Hll => return Err(BadValue::NotSketch),
         _ => return Err(BadValue::NotTemporal),
     };
     if bytes.len() > limit {

@@ -276,7 +276,11 @@ fn put_binary(
         Cells::Time(values, _) => out.time(time(values.value(row))),
         Cells::Text(values) => out.bytes(values.value(row).as_bytes()),
         Cells::Bytes(values) => out.bytes(values.value(row)),
-        Cells::Null | Cells::Decimal(..) | Cells::Large(..) | Cells::Bits(..) => {
+        Cells::Null
+        | Cells::Sketch(_)
+        | Cells::Decimal(..)
+        | Cells::Large(..)
+        | Cells::Bits(..) => {
             scratch.clear();
             cells.text(row, scratch);
             out.bytes(scratch);

@@ -1,5 +1,6 @@
 //! Values of expressions and queries on their way into encoded rows.
 
+use arrow::array::Array;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, RowEncoder};
 use freshet_query::result::Cells;
@@ -26,6 +27,11 @@ pub fn put_cell(
     row: usize,
     text: &mut Vec<u8>,
 ) -> std::result::Result<(), Box<Fault>> {
+    if let Cells::Sketch(values) = cells
+        && values.is_valid(row)
+    {
+        return put(encoder, Literal::Sketch(values.value(row)));
+    }
     if cells.is_null(row) {
         return encoder.put_null();
     }
@@ -45,7 +51,7 @@ pub fn put_cell(
             cells.exact(row, text);
             put(encoder, Literal::Number(text))
         }
-        Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) => {
+        Cells::Null | Cells::Sketch(_) | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) => {
             text.clear();
             cells.text(row, text);
             let text = &*text;

@@ -8,6 +8,7 @@ use freshet_meta::{Object, Privilege};
 use freshet_query::parser::{TableName, Tending, load_condition};
 use freshet_query::session::Value;
 use freshet_schema::Table;
+use freshet_schema::sketch::SketchKind;
 
 use super::{commit_first, values};
 use crate::reply::Reply;
@@ -135,7 +136,12 @@ async fn checksum(
 ) -> Result<u128> {
     let mut text = "(SELECT SUM(CRC32(CONCAT_WS('#'".to_owned();
     for column in table.schema().shown() {
-        let column = quoted(&column.name);
+        let name = quoted(&column.name);
+        let column = match column.ty.sketch() {
+            None => name,
+            Some(SketchKind::Bitmap) => format!("BITMAP_TO_BASE64({name})"),
+            Some(SketchKind::Hll) => format!("HLL_TO_BASE64({name})"),
+        };
         write!(text, ", IFNULL(CRC32({column}), '-')").expect("a String takes all text");
     }
     let (database, name) = (quoted(database), quoted(name));

@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Decimal128Array, Int32Array, Int64Array, StringViewArray};
+use arrow::array::{
+    AsArray, BinaryViewArray, Decimal128Array, Int32Array, Int64Array, StringViewArray,
+};
 use freshet_base::SchemaVersion;
 use freshet_schema::ColumnType;
+use freshet_schema::sketch::{Bitmap, Hll, hll_hash};
 use proptest::prelude::*;
 
 use super::*;
@@ -29,6 +32,8 @@ fn schema() -> TableSchema {
         of(6, "max", INT, Some(Aggregate::Max)),
         of(7, "last", INT, Some(Aggregate::Replace)),
         of(8, "known", INT, Some(Aggregate::ReplaceIfNotNull)),
+        of(9, "set", ColumnType::Bitmap, Some(Aggregate::BitmapUnion)),
+        of(10, "seen", ColumnType::Hll, Some(Aggregate::HllUnion)),
     ];
     TableSchema::new(SchemaVersion(1), columns, vec![0, 1])
 }
@@ -38,6 +43,16 @@ type Row = (i64, Option<i32>);
 /// The key is told apart behind its words, too.
 fn text(key: i64) -> String {
     format!("{:-<60}{}", "", key % 3)
+}
+
+fn set(value: i32) -> Vec<u8> {
+    Bitmap::from_iter([value as u64]).to_bytes()
+}
+
+fn seen(value: i32) -> Vec<u8> {
+    let mut one = Hll::default();
+    one.insert(hll_hash(&value.to_le_bytes()));
+    one.to_bytes()
 }
 
 fn batch(schema: &TableSchema, rows: &[Row]) -> RecordBatch {
@@ -54,6 +69,8 @@ fn batch(schema: &TableSchema, rows: &[Row]) -> RecordBatch {
         numbers(),
         numbers(),
         numbers(),
+        Arc::new(values().map(|value| Some(set(value?))).collect::<BinaryViewArray>()),
+        Arc::new(values().map(|value| Some(seen(value?))).collect::<BinaryViewArray>()),
     ];
     RecordBatch::try_new(Arc::clone(schema.arrow()), columns).unwrap()
 }
@@ -76,6 +93,16 @@ fn expected(schema: &TableSchema, rows: &[Row]) -> RecordBatch {
     let known = each(&|values| present(values).last().copied());
     let from = [&sum, &sum, &sum, &sum, &min, &max, &last, &known];
     let columns = from.iter().enumerate().map(|(at, batch)| Arc::clone(batch.column(at)));
+    let joined = |kind: SketchKind, of: fn(i32) -> Vec<u8>| {
+        let each = keys.values().map(|values| {
+            let sketches = present(values).into_iter().map(of).collect::<Vec<_>>();
+            let all = kind.union(sketches.iter().map(|sketch| &sketch[..])).unwrap();
+            (!sketches.is_empty()).then_some(all)
+        });
+        Arc::new(each.collect::<BinaryViewArray>()) as ArrayRef
+    };
+    let sketches = [joined(SketchKind::Bitmap, set), joined(SketchKind::Hll, seen)];
+    let columns = columns.chain(sketches);
     RecordBatch::try_new(Arc::clone(schema.arrow()), columns.collect()).unwrap()
 }
 

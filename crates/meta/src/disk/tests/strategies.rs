@@ -33,7 +33,7 @@ pub(super) fn text() -> impl Strategy<Value = String> {
 fn column_type() -> impl Strategy<Value = ColumnType> {
     let digits = (1u8..=38).prop_flat_map(|precision| (Just(precision), 0..=precision));
     let numbers = (any::<bool>(), digits, 0u8..=6, 0u32..=255);
-    (0..24, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
+    (0..26, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
         0 => ColumnType::Boolean,
         1 => ColumnType::TinyInt { unsigned },
         2 => ColumnType::SmallInt { unsigned },
@@ -57,6 +57,8 @@ fn column_type() -> impl Strategy<Value = ColumnType> {
         22 => ColumnType::Bit { len: scale_of_bits(len) },
         20 => ColumnType::Enum { len },
         21 => ColumnType::Set { len },
+        23 => ColumnType::Bitmap,
+        24 => ColumnType::Hll,
         _ => ColumnType::Json,
     })
 }

@@ -16,6 +16,7 @@ use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::mapping::Columns;
 use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, load_condition};
 use freshet_query::syntax::{Scalar, Select};
+use freshet_schema::value::bad::must_use;
 use freshet_schema::{Column, ColumnType, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone};
 
 use super::body::Body;
@@ -125,6 +126,7 @@ impl Planner<'_> {
         }
         let partial;
         (plan.plan, partial) = self.partial(plan.plan)?;
+        check_sketches(schema, &plan.names)?;
         check_paths(headers, &plan.names)?;
         let format = headers.format.clone();
         Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes, partial })
@@ -216,6 +218,7 @@ impl Planner<'_> {
         let own = schema.columns.iter().filter(|column| column.name != SIGN);
         let targets = own.filter(given).map(|column| column.name.clone()).collect::<Vec<_>>();
         self.check_sequence(Some(&targets))?;
+        check_sketches(schema, names.iter().filter(|name| is_computed(name) == 0))?;
         let fields = self.fields(&names, |name| is_computed(name) == 0)?;
         let condition = headers.condition.as_deref().map(load_condition).transpose()?;
         let deletes = match &headers.merge {
@@ -322,7 +325,8 @@ impl Planner<'_> {
             let id = ColumnId(u32::try_from(at).unwrap_or(u32::MAX));
             let lower = name.to_lowercase();
             let column = schema.position(name).filter(|_| is_typed(name));
-            let Some(column) = column.map(|at| &schema.columns[at]) else {
+            let column = column.map(|at| &schema.columns[at]);
+            let Some(column) = column.filter(|column| column.ty.sketch().is_none()) else {
                 let ty = match self.columns {
                     Some(body) => body.column_type(body.position(name)?),
                     None => ColumnType::Text,
@@ -420,6 +424,18 @@ impl Planner<'_> {
             deletes,
             partial,
         })
+    }
+}
+
+/// Columns of sketches are computed.
+fn check_sketches<'a>(
+    schema: &TableSchema,
+    fields: impl IntoIterator<Item = &'a String>,
+) -> Result<()> {
+    let columns = fields.into_iter().filter_map(|name| schema.position(name));
+    match columns.map(|at| &schema.columns[at]).find(|column| column.ty.sketch().is_some()) {
+        Some(column) => bail!(WrongArguments, "{}", must_use(column)),
+        None => Ok(()),
     }
 }
 

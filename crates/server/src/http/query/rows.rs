@@ -97,7 +97,12 @@ fn put_cell(out: &mut Vec<u8>, cells: &Cells, row: usize) {
             out.extend_from_slice(values.value(row).to_string().as_bytes());
         }
         Cells::Text(values) => put_text(out, values.value(row)),
-        Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) | Cells::Bytes(_) => {
+        Cells::Null
+        | Cells::Sketch(_)
+        | Cells::Date(_)
+        | Cells::DateTime(..)
+        | Cells::Time(..)
+        | Cells::Bytes(_) => {
             let mut text = Vec::new();
             cells.text(row, &mut text);
             let text = String::from_utf8(text).unwrap_or_else(|error| hex(error.as_bytes()));
