@@ -47,6 +47,8 @@ pub struct PartialRows<'a> {
     pub count: usize,
     /// Which columns count.
     pub columns: &'a PartialColumns,
+    /// The same for each row, one after another, where each has its own; else empty.
+    pub given: &'a [bool],
     pub on_new_key: OnNewKey,
 }
 
@@ -87,7 +89,7 @@ pub async fn update_columns(
             }
             let mut row = stored;
             for &at in *group {
-                row = Some(rows.merged(row.as_deref(), encoded[at as usize])?);
+                row = Some(rows.merged(row.as_deref(), (at as usize, encoded[at as usize]))?);
             }
             new.resume().extend_from_slice(&row.expect("a group has a row"));
         }
@@ -175,10 +177,20 @@ async fn commit_nothing(
 }
 
 impl PartialRows<'_> {
-    /// A row as it becomes: `row` over the one before it.
-    fn merged(&self, before: Option<&[u8]>, row: &[u8]) -> Result<Vec<u8>> {
+    /// Which columns count of the row of this number.
+    fn given(&self, number: usize) -> &[bool] {
+        let width = self.columns.given.len();
+        match self.given.is_empty() {
+            true => &self.columns.given,
+            false => &self.given[number * width..][..width],
+        }
+    }
+
+    /// A row as it becomes: `row`, and its number, over the one before it.
+    fn merged(&self, before: Option<&[u8]>, (number, row): (usize, &[u8])) -> Result<Vec<u8>> {
+        let given = self.given(number);
         let Some(before) = before else {
-            self.check_new(row)?;
+            self.check_new(row, given)?;
             return Ok(row.to_vec());
         };
         let schema = self.target.schema();
@@ -186,7 +198,7 @@ impl PartialRows<'_> {
         let mut writer = RowWriter::new(schema.columns.len(), &mut out);
         writer.begin_row();
         for at in 0..schema.columns.len() {
-            let from = if self.columns.given[at] { row } else { before };
+            let from = if given[at] { row } else { before };
             match cells.encoded(from, at) {
                 Some(cell) => writer.put_encoded(cell),
                 None => writer.put_null(),
@@ -196,7 +208,7 @@ impl PartialRows<'_> {
         Ok(out)
     }
 
-    fn check_new(&self, row: &[u8]) -> Result<()> {
+    fn check_new(&self, row: &[u8], given: &[bool]) -> Result<()> {
         if self.on_new_key == OnNewKey::Refuse {
             bail!(
                 WrongArguments,
@@ -205,7 +217,7 @@ impl PartialRows<'_> {
                 self.key_text(row)
             );
         }
-        if let Some(missing) = self.columns.missing {
+        if let Some(&missing) = self.columns.required.iter().find(|&&at| !given[at]) {
             bail!(
                 NoDefault,
                 "the row with key=[{}] is new, and column '{}', which the partial update leaves \

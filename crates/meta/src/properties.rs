@@ -35,6 +35,7 @@ const KEPT: &[&str] = &[
     "enable_duplicate_without_keys_by_default",
     "enable_mow_light_delete",
     "enable_single_replica_compaction",
+    "enable_unique_key_skip_bitmap_column",
     "estimate_partition_size",
     "in_memory",
     "inverted_index_storage_format",

@@ -397,7 +397,7 @@ impl Values<'_> {
 /// # Errors
 /// 1048 for that, and those of [`warn`].
 pub fn encoded(session: &mut Session, target: &Target, done: Encoded) -> Result<()> {
-    let Encoded { rows, warnings, ids } = done;
+    let Encoded { rows, warnings, ids, .. } = done;
     const NOT_NULL: u16 = ErrorCode::NotNull.errno();
     let null = warnings.first.iter().find(|(errno, _)| *errno == NOT_NULL);
     if let (1, 0, Some((_, message))) = (rows, warnings.filtered, null) {
@@ -505,7 +505,8 @@ async fn update(
     let buffer = std::mem::take(&mut session.buffer);
     let (count, on_new_key) = (buffer.rows() as usize, OnNewKey::Append);
     let bytes = buffer.row_bytes();
-    let rows = PartialRows { target: &target.into, bytes, count, columns, on_new_key };
+    let (target_of, given) = (&target.into, &[][..]);
+    let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key };
     let mut loaded = Ok(None);
     for _ in 0..tries {
         let updating = update_columns(&engine, rows, label.take(), patience);

@@ -117,6 +117,8 @@ pub struct Encoded {
     pub warnings: Warnings,
     /// The ids in these rows.
     pub ids: Option<UsedIds>,
+    /// For each row, where each has its own, which columns of the table it has.
+    pub given: Vec<bool>,
 }
 
 /// A cell of a row whose values are not in column order.
@@ -138,6 +140,8 @@ pub struct RowEncoder<'a> {
     /// Whether cells are collected in `scratch` because they arrive in any order.
     scattered: bool,
     scratch: Vec<u8>,
+    /// Of a plan whose rows have columns of their own.
+    given: Vec<bool>,
     slots: Vec<Slot>,
     warnings: Warnings,
     row_first: u64,
@@ -184,6 +188,7 @@ impl<'a> RowEncoder<'a> {
             id_column: plan.ids.as_ref().map_or(usize::MAX, |ids| ids.column),
             ids: RowIds::new(),
             key: Vec::new(),
+            given: Vec::new(),
         }
     }
 
@@ -213,7 +218,8 @@ impl<'a> RowEncoder<'a> {
             Some(plan) => self.ids.fill(plan, &mut self.writer)?,
             None => None,
         };
-        Ok(Encoded { rows: self.writer.rows(), warnings: self.warnings, ids })
+        let (warnings, given) = (self.warnings, self.given);
+        Ok(Encoded { rows: self.writer.rows(), warnings, ids, given })
     }
 
     /// Warnings about adjusted values and omitted rows, of a plan that generates no ids.
@@ -447,6 +453,10 @@ impl<'a> RowEncoder<'a> {
             None => {
                 self.writer.end_row();
                 self.ids.end_row();
+                if self.plan.is_flexible {
+                    let is_given = |slot: &Slot| !matches!(slot, Slot::Empty);
+                    self.given.extend(self.slots.iter().map(is_given));
+                }
             }
             Some(fault) => self.leave_out(&fault),
         }
@@ -501,6 +511,12 @@ impl<'a> RowEncoder<'a> {
 
     /// Writes the cells of a scattered row in column order.
     fn gather(&mut self) -> Result<(), Box<Fault>> {
+        if self.plan.is_flexible {
+            let keys = &self.plan.schema().sort_key;
+            if let Some(&column) = keys.iter().find(|&&at| matches!(self.slots[at], Slot::Empty)) {
+                return Err(Box::new(Fault::Missing { column }));
+            }
+        }
         self.writer.begin_row();
         for at in 0..self.slots.len() {
             match self.slots[at] {

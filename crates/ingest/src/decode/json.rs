@@ -55,6 +55,8 @@ pub struct JsonDecoder {
     rejects: Rejects,
     warnings: Warnings,
     ids: Option<UsedIds>,
+    /// For each row, where each has its own, which columns of the table it has.
+    given: Vec<bool>,
 }
 
 impl JsonDecoder {
@@ -73,6 +75,7 @@ impl JsonDecoder {
             rejects: Rejects::default(),
             warnings: Warnings::default(),
             ids: None,
+            given: Vec::new(),
         }
     }
 
@@ -150,6 +153,11 @@ impl JsonDecoder {
         self.ids
     }
 
+    /// For each row, where each has its own, which columns of the table it has.
+    pub fn take_given(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.given)
+    }
+
     /// The rejected rows, and the warnings about adjusted values.
     pub fn into_rejects(self) -> (Rejects, Warnings) {
         (self.rejects, self.warnings)
@@ -196,6 +204,7 @@ impl JsonDecoder {
         self.rows += encoded.rows;
         self.warnings.append(encoded.warnings);
         self.ids = UsedIds::join(self.ids, encoded.ids);
+        self.given.extend(encoded.given);
         Ok(decoded)
     }
 

@@ -45,6 +45,8 @@ pub struct InsertPlan {
     pub(super) in_order: bool,
     /// Whether no columns were named, so that a row without values is one of defaults.
     pub(super) takes_empty: bool,
+    /// Whether each row has columns of its own, which are noted.
+    pub(super) is_flexible: bool,
     /// Whether rows with unacceptable values are omitted instead of failing the statement.
     pub(super) filters: bool,
     /// Where generated ids come from, if there is an AUTO_INCREMENT column.
@@ -130,10 +132,10 @@ impl Divider {
 /// Which columns the rows of a partial update have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartialColumns {
-    /// For each column of the table.
+    /// For each column of the table; where each row has its own, all that any may have.
     pub given: Vec<bool>,
-    /// A column that is not given and without which there is no new row.
-    pub missing: Option<usize>,
+    /// Columns without which there is no new row.
+    pub required: Vec<usize>,
 }
 
 impl InsertPlan {
@@ -178,6 +180,7 @@ impl InsertPlan {
             fillers,
             in_order,
             takes_empty,
+            is_flexible: false,
             filters,
             ids,
             divider,
@@ -218,10 +221,25 @@ impl InsertPlan {
                 self.schema.columns[key].name
             );
         }
-        let has_none = |at: &usize| matches!(self.fillers[*at], Filler::Missing | Filler::Bad(_));
-        let missing = (0..given.len()).filter(|&at| !given[at]).find(has_none);
+        let required = self.without_default();
         self.fill_missing(|at| !given[at]);
-        Ok((self, PartialColumns { given, missing }))
+        Ok((self, PartialColumns { given, required }))
+    }
+
+    /// As [`Self::of_partial_rows`], where each row has columns of its own, those of the key among
+    /// them.
+    #[must_use]
+    pub fn of_flexible_rows(mut self) -> (Self, PartialColumns) {
+        let (given, required) = (self.given.clone(), self.without_default());
+        self.fill_missing(|_| true);
+        self.is_flexible = true;
+        (self, PartialColumns { given, required })
+    }
+
+    /// The columns that have no default.
+    fn without_default(&self) -> Vec<usize> {
+        let has_none = |at: &usize| matches!(self.fillers[*at], Filler::Missing | Filler::Bad(_));
+        (0..self.fillers.len()).filter(has_none).collect()
     }
 
     /// Sets whether a row with an unacceptable value is omitted and counted, instead of failing the

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::columnar::{parquet, put};
 use crate::mapped::{counts, into_unique, unique_table};
+use crate::query::data;
 use crate::site::Site;
 
 fn message(reply: &Value) -> &str {
@@ -15,6 +16,52 @@ fn message(reply: &Value) -> &str {
 }
 
 const PARTIAL: &str = "partial_columns: true";
+const FLEXIBLE: &str = "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS";
+
+#[test]
+fn each_row_has_columns_of_its_own() {
+    let site = Site::new();
+    data(
+        &site,
+        "CREATE TABLE f (a INT NOT NULL, b INT NOT NULL, c VARCHAR(9) DEFAULT 'new', d INT, \
+         s BITMAP) UNIQUE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 1",
+    );
+    data(
+        &site,
+        "INSERT INTO f VALUES (1, 10, 'x', 1, TO_BITMAP(1)), (2, 20, 'y', 2, TO_BITMAP(2))",
+    );
+    let load = |headers: &[&str], body: &str| {
+        put(&site, "f", &[&[FLEXIBLE, "format: json"], headers].concat(), body.as_bytes())
+    };
+    let rows = || {
+        let sql = "SELECT a, b, c, d, BITMAP_TO_STRING(s) FROM f ORDER BY a";
+        data(&site, sql)["data"].clone()
+    };
+    // Members in any order, NULL as a value, several rows of a key.
+    let body = "{\"b\": 11, \"a\": 1}\n{\"a\": 2, \"c\": null, \"other\": 5}\n\
+                {\"A\": 1, \"d\": 7}\n{\"a\": 3, \"b\": 30}\n{\"a\": 3, \"d\": 33}\n";
+    let reply = load(&[], body);
+    assert_eq!(counts(&reply), [5, 5, 0, 0], "{reply}");
+    let wanted = json!([[1, 11, "x", 7, "1"], [2, 20, null, 2, "2"], [3, 30, "new", 33, ""]]);
+    assert_eq!(rows(), wanted);
+    // A row without its key is rejected, and so is one that deletes.
+    let body = "{\"b\": 1}\n{\"a\": 1, \"b\": 12}\n{\"a\": 2, \"__DORIS_DELETE_SIGN__\": 1}\n";
+    let reply = load(&["max_filter_ratio: 0.7"], body);
+    assert_eq!(counts(&reply), [3, 1, 2, 0], "{reply}");
+    // A new key lacks a column without a default: nothing is written.
+    let reply = load(&[], "{\"a\": 1, \"d\": 0}\n{\"a\": 4, \"d\": 0}\n");
+    assert!(message(&reply).contains("key=[4] is new, and column 'b'"), "{reply}");
+    let strict = "partial_update_new_key_behavior: ERROR";
+    let reply = load(&[strict], "{\"a\": 4, \"b\": 0}\n");
+    assert!(message(&reply).contains("Row with key=[4] is not in table"), "{reply}");
+    let array = "[{\"a\": 2, \"c\": \"z\"}, {\"d\": 9, \"a\": 1}]";
+    let reply = load(&["strip_outer_array: true", strict, "label: flex"], array);
+    assert_eq!(counts(&reply), [2, 2, 0, 0], "{reply}");
+    assert_eq!(load(&["label: flex"], "{\"a\": 1}")["Status"], "Label Already Exists");
+    let wanted = json!([[1, 12, "x", 9, "1"], [2, 20, "z", 2, "2"], [3, 30, "new", 33, ""]]);
+    assert_eq!(rows(), wanted);
+    site.stop();
+}
 
 #[test]
 fn columns_that_are_not_given_keep_their_values() {
@@ -69,8 +116,15 @@ fn what_is_no_partial_update_is_refused() {
     assert!(message(&reply).contains("merge_type"), "{reply}");
     let reply = load(&[PARTIAL, "two_phase_commit: true"], "1,1,x\n");
     assert!(message(&reply).contains("two_phase_commit"), "{reply}");
-    let reply = load(&["unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS"], "1,1,x\n");
-    assert!(message(&reply).contains("UPDATE_FLEXIBLE_COLUMNS"), "{reply}");
+    let reply = load(&[FLEXIBLE], "1,1,x\n");
+    assert!(message(&reply).contains("only support json format"), "{reply}");
+    for name in ["columns: a, b", "jsonpaths: [\"$.a\"]", "where: a > 1"] {
+        let reply = load(&[FLEXIBLE, "format: json", name], "{\"a\": 1}\n");
+        let wanted = format!("Don't support flexible partial update when '{}'", &name[..5]);
+        assert!(message(&reply).contains(&wanted[..wanted.len() - 1]), "{reply}");
+    }
+    let reply = load(&[FLEXIBLE, "format: json", "merge_type: DELETE"], "{\"a\": 1}\n");
+    assert!(message(&reply).contains("rows that delete"), "{reply}");
     let reply = load(&["unique_key_update_mode: SOME"], "1,1,x\n");
     assert!(message(&reply).contains("must be one of"), "{reply}");
     let rows = (0..40_000).map(|row| format!("{row},1\n")).collect::<String>();

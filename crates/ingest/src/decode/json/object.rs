@@ -3,7 +3,7 @@
 use std::fmt;
 
 use freshet_schema::value::{Encoding, number, put_i64, put_number, put_short, put_text};
-use freshet_schema::{BadValue, Column, Literal};
+use freshet_schema::{BadValue, Column, DELETE_SIGN, Literal};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -158,6 +158,11 @@ impl<'de> Visitor<'de> for Members<'_, '_, '_, '_> {
         let mut likely = 0;
         while let Some(Key(name)) = map.next_key()? {
             let Some(position) = self.reader.position(&name, &mut likely) else {
+                if self.reader.source.plan.is_flexible && name.eq_ignore_ascii_case(DELETE_SIGN) {
+                    return Err(A::Error::custom(
+                        "a flexible partial update cannot have rows that delete",
+                    ));
+                }
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };

@@ -197,7 +197,8 @@ impl<'a, 'b> Steps<'a, 'b> {
             self.bounds.limit.check(self.bytes)?;
             let permit = memory.split(rows.len());
             let summary = BodySummary::default();
-            let step = Decoded { rows, count, summary, permit, deletes: Vec::new() };
+            let step =
+                Decoded { rows, count, summary, permit, deletes: Vec::new(), given: Vec::new() };
             let mut step = match &self.source.mapped {
                 Some(mapped) => mapped.start(step).await?,
                 None => step,

@@ -243,7 +243,14 @@ async fn stream(
                 let permit = memory.split(rows.len());
                 memory.cover_now(decoder.waiting_bytes());
                 let summary = BodySummary::default();
-                let step = Decoded { rows, count, summary, permit, deletes: Vec::new() };
+                let step = Decoded {
+                    rows,
+                    count,
+                    summary,
+                    permit,
+                    deletes: Vec::new(),
+                    given: Vec::new(),
+                };
                 pass_on(step, source.mapped.as_ref(), &mut computed, sink).await?;
             }
             if part.is_done() {
@@ -513,9 +520,9 @@ pub(super) fn decode_piece(
     decoder.finish(&mut rows)?;
     drop(piece);
     permit.resize_over(rows.len() as u64);
-    let count = decoder.rows();
+    let (count, given) = (decoder.rows(), decoder.take_given());
     let summary = decoder.into_summary();
-    Ok(Decoded { rows, count, summary, permit, deletes: Vec::new() })
+    Ok(Decoded { rows, count, summary, permit, deletes: Vec::new(), given })
 }
 
 async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> Result<BodySummary> {

@@ -76,6 +76,14 @@ impl Decoder {
         }
     }
 
+    /// For each row of a flexible partial update, which columns it has.
+    pub(super) fn take_given(&mut self) -> Vec<bool> {
+        match self {
+            Self::Csv(_) => Vec::new(),
+            Self::Json(decoder) => decoder.take_given(),
+        }
+    }
+
     pub(super) fn into_summary(self) -> BodySummary {
         let ids = match &self {
             Self::Csv(decoder) => decoder.ids(),

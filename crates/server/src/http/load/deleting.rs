@@ -32,7 +32,7 @@ pub(super) async fn decode_deleting(
 ) -> Result<BodySummary> {
     let engine = &http.engine;
     let decoded = gather(http, body, source, (columns, bounds), sink).await?;
-    let Decoded { rows, count, summary, permit, deletes } = decoded;
+    let Decoded { rows, count, summary, permit, deletes, .. } = decoded;
     let deletes = marks(source.deletes, deletes, count)?;
     let target = target.clone();
     let ordered = task::run(&**engine.pool(), move || with_removals(&target, &rows, &deletes));
@@ -139,5 +139,6 @@ async fn gather_columns(
         }
     }
     let permit = permit.unwrap_or_else(|| memory.take());
-    Ok(Decoded { rows, count, summary: steps.finish(), permit, deletes })
+    let (summary, given) = (steps.finish(), Vec::new());
+    Ok(Decoded { rows, count, summary, permit, deletes, given })
 }

@@ -49,6 +49,8 @@ pub struct LoadHeaders {
     pub merge: MergeType,
     /// Of a partial update: what becomes of new keys.
     pub partial: Option<OnNewKey>,
+    /// Whether each row of a partial update has columns of its own.
+    pub flexible: bool,
     /// `where`: which rows are loaded.
     pub condition: Option<String>,
     pub format: LoadFormat,
@@ -141,6 +143,7 @@ impl LoadHeaders {
             sequence: headers.text("function_column.sequence_col")?.map(str::to_owned),
             merge: merge_type(&headers)?,
             partial: partial(&headers)?,
+            flexible: flexible(&headers)?,
             condition: headers.text("where")?.map(str::to_owned),
             format: format(&headers)?,
             compression: compression(&headers)?,
@@ -231,14 +234,38 @@ fn hides(headers: &Values<'_>, name: &str) -> Result<bool> {
     Ok(columns.is_none() && hidden.any(|hidden| hidden.eq_ignore_ascii_case(name)))
 }
 
+/// The mode in which each row has columns of its own.
+const FLEXIBLE: &str = "UPDATE_FLEXIBLE_COLUMNS";
+
+/// Whether the mode is [`FLEXIBLE`], with which only members of JSON objects go together.
+fn flexible(headers: &Values<'_>) -> Result<bool> {
+    let mode = headers.text("unique_key_update_mode")?;
+    if !mode.is_some_and(|mode| mode.eq_ignore_ascii_case(FLEXIBLE)) {
+        return Ok(false);
+    }
+    if !headers.text("format")?.is_some_and(|format| format.eq_ignore_ascii_case("json")) {
+        bail!(
+            WrongArguments,
+            "flexible partial update only support json format as input file currently"
+        );
+    }
+    for name in ["jsonpaths", "columns", "where", "hidden_columns", "function_column.sequence_col"]
+    {
+        if headers.text(name)?.is_some() {
+            bail!(
+                WrongArguments,
+                "Don't support flexible partial update when '{name}' is specified"
+            );
+        }
+    }
+    Ok(true)
+}
+
 fn partial(headers: &Values<'_>) -> Result<Option<OnNewKey>> {
     let mode = headers.text("unique_key_update_mode")?;
     let is_mode = |name: &str| mode.is_some_and(|mode| mode.eq_ignore_ascii_case(name));
-    if is_mode("UPDATE_FLEXIBLE_COLUMNS") {
-        return Err(not_supported("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"));
-    }
-    let is_fixed = is_mode("UPDATE_FIXED_COLUMNS");
-    if let Some(mode) = mode.filter(|_| !is_fixed && !is_mode("UPSERT")) {
+    let is_mode_of_parts = is_mode("UPDATE_FIXED_COLUMNS") || is_mode(FLEXIBLE);
+    if let Some(mode) = mode.filter(|_| !is_mode_of_parts && !is_mode("UPSERT")) {
         bail!(
             WrongArguments,
             "Invalid unique_key_partial_mode {mode}, must be one of 'UPSERT', \
@@ -246,7 +273,7 @@ fn partial(headers: &Values<'_>) -> Result<Option<OnNewKey>> {
         );
     }
     // The mode counts where both are said.
-    let is_partial = is_fixed || headers.flag("partial_columns")? && mode.is_none();
+    let is_partial = is_mode_of_parts || headers.flag("partial_columns")? && mode.is_none();
     let on_new_key = match headers.text("partial_update_new_key_behavior")? {
         None => OnNewKey::Append,
         Some(text) if text.eq_ignore_ascii_case("APPEND") => OnNewKey::Append,

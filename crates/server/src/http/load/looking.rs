@@ -48,10 +48,11 @@ pub(super) async fn update(
     (decoded, columns): (Decoded, &PartialColumns),
     (mut claim, bounds): (Option<Claim>, Bounds),
 ) -> Result<Result<Loaded, UsedLabel>> {
-    let Decoded { rows, count, permit: _permit, .. } = decoded;
+    let Decoded { rows, count, permit: _permit, given, .. } = decoded;
+    let given = &given[..];
     let on_new_key = headers.partial.unwrap_or_default();
     for _ in 0..TRIES_MAX {
-        let rows = PartialRows { target, bytes: &rows, count, columns, on_new_key };
+        let rows = PartialRows { target, bytes: &rows, count, columns, given, on_new_key };
         let patience = WaitLimit::Until(bounds.deadline);
         if let Some(loaded) = update_columns(&http.engine, rows, claim.take(), patience).await? {
             return Ok(Ok(loaded));

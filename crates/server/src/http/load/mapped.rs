@@ -100,7 +100,8 @@ impl Mapped {
         let unselected = count as u64 - rejected - computed.count as u64;
         let summary = BodySummary { rows, rejects, unselected, ids: computed.ids };
         let Computed { rows, count, deletes, .. } = computed;
-        Ok(Decoded { rows, count, summary, permit, deletes })
+        let given = Vec::new();
+        Ok(Decoded { rows, count, summary, permit, deletes, given })
     }
 
     /// The decoded rows as columns, numbered.

@@ -34,6 +34,8 @@ pub(super) struct Decoded {
     pub permit: Permit,
     /// Which rows delete, where a condition of the load says that.
     pub deletes: Vec<bool>,
+    /// For each row of a flexible partial update, which columns it has.
+    pub given: Vec<bool>,
 }
 
 /// Which rows delete.

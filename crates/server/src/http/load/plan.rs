@@ -114,7 +114,10 @@ impl Planner<'_> {
             (None, Some(body)) => Some(self.names_in(body)?),
             (names, None) => names,
         };
-        let names = self.with_sequence(names);
+        let names = match headers.flexible {
+            true => Some(self.all_names()),
+            false => self.with_sequence(names),
+        };
         self.check_sequence(names.as_deref())?;
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
         let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
@@ -126,7 +129,9 @@ impl Planner<'_> {
         }
         let partial;
         (plan.plan, partial) = self.partial(plan.plan)?;
-        check_sketches(schema, &plan.names)?;
+        if !headers.flexible {
+            check_sketches(schema, &plan.names)?;
+        }
         check_paths(headers, &plan.names)?;
         let format = headers.format.clone();
         Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes, partial })
@@ -157,6 +162,14 @@ impl Planner<'_> {
         Some(names)
     }
 
+    /// The columns of the table, and its hidden sequence.
+    fn all_names(&self) -> Vec<String> {
+        let schema = self.target.schema();
+        let mut names = shown(schema);
+        names.extend(schema.hidden_sequence().map(|_| SEQUENCE_COLUMN.to_owned()));
+        names
+    }
+
     /// Rows of a partial update may keep the sequence that they have.
     fn check_sequence(&self, columns: Option<&[String]>) -> Result<()> {
         match self.request.headers.partial {
@@ -167,10 +180,12 @@ impl Planner<'_> {
 
     /// The plan of a partial update, if it is one, with the columns that it has.
     fn partial(&self, plan: InsertPlan) -> Result<(InsertPlan, Option<Arc<PartialColumns>>)> {
-        if self.request.headers.partial.is_none() {
-            return Ok((plan, None));
-        }
-        let (plan, columns) = plan.of_partial_rows()?;
+        let headers = &self.request.headers;
+        let (plan, columns) = match (headers.partial, headers.flexible) {
+            (None, _) => return Ok((plan, None)),
+            (Some(_), true) => plan.of_flexible_rows(),
+            (Some(_), false) => plan.of_partial_rows()?,
+        };
         Ok((plan, Some(Arc::new(columns))))
     }
 

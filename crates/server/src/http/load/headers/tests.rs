@@ -121,10 +121,10 @@ fn what_is_not_done_is_refused_by_name() {
         ("temporary_partitions", "p1"),
         ("compress_type", "lz4_block"),
         ("hidden_columns", "__DORIS_SEQUENCE_COL__,__DORIS_VERSION_COL__"),
-        ("unique_key_update_mode", "UPDATE_FLEXIBLE_COLUMNS"),
     ] {
         assert!(refusal(name, value).contains(name), "{name}");
     }
+    assert!(refusal("unique_key_update_mode", "update_flexible_columns").contains("json format"));
     let partial = |pairs: &[(&str, &str)]| parse(pairs).map(|headers| headers.partial);
     let fixed = ("unique_key_update_mode", "update_fixed_columns");
     let refuse = ("partial_update_new_key_behavior", "ERROR");
