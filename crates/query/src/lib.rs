@@ -92,4 +92,4 @@ mod yielding;
 pub use arrow::array::RecordBatch;
 pub use arrow::datatypes::DataType;
 pub use parameters::Parameter;
-pub use threads::{Rows, STACK_BYTES, Task, panicked};
+pub use threads::{Portion, Rows, STACK_BYTES, Task, panicked};

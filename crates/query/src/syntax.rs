@@ -8,11 +8,13 @@ use freshet_base::Result;
 use freshet_meta::is_reserved_database;
 use freshet_schema::bytes_of_hex;
 use sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, ObjectName,
-    ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,
-    UnaryOperator, Visit, helpers::attached_token::AttachedToken, visit_expressions,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause,
+    ObjectName, ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,
+    UnaryOperator, Value, Visit, helpers::attached_token::AttachedToken, visit_expressions,
     visit_expressions_mut, visit_relations,
 };
+
+use crate::threads::Portion;
 
 /// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,6 +59,33 @@ impl Select {
     /// Whether it says itself how many rows it returns at most.
     pub fn is_limited(&self) -> bool {
         self.0.limit_clause.is_some() || self.0.fetch.is_some()
+    }
+
+    /// Without its LIMIT, and which rows that asks for, if all are to be counted
+    /// (SQL_CALC_FOUND_ROWS). `None` if not, or if the LIMIT has other numbers than literals.
+    pub fn counted(&self) -> Option<(Self, Portion)> {
+        let counts = match &*self.0.body {
+            SetExpr::Select(select) => select.select_modifiers.as_ref()?.sql_calc_found_rows,
+            _ => false,
+        };
+        let (limit, offset) = match self.0.limit_clause.as_ref().filter(|_| counts)? {
+            LimitClause::LimitOffset { limit, offset, .. } => {
+                (limit.as_ref()?, offset.as_ref().map(|offset| &offset.value))
+            }
+            LimitClause::OffsetCommaLimit { offset, limit } => (limit, Some(offset)),
+        };
+        let number = |expr: &Expr| match expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, _) => digits.parse::<u64>().ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let portion =
+            Portion { skip: offset.map_or(Some(0), number)?, take: number(limit)?, counts: true };
+        let mut all = self.clone();
+        all.0.limit_clause = None;
+        Some((all, portion))
     }
 
     /// Whether it names a table that is not one of the system's, where `database` is the current

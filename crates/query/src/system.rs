@@ -25,6 +25,7 @@ use crate::error::mapped;
 use crate::origin::ColumnOrigin;
 use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
+pub use fixed::ENGINES;
 
 /// A value in a system table.
 #[derive(Clone, PartialEq, Debug)]

@@ -10,6 +10,7 @@
 //! serves the queue.
 
 mod plans;
+mod portion;
 mod turns;
 
 use std::any::Any;
@@ -32,6 +33,8 @@ use crate::error::mapped;
 use crate::evaluation::{Evaluation, Warnings};
 use crate::interrupt::Cancellation;
 use plans::Plans;
+pub use portion::Portion;
+use portion::Progress;
 pub use turns::{Lane, LaneShare, Turns, is_over};
 
 /// Stack size of threads that parse, plan or execute: sufficient for the deepest statement that the
@@ -197,7 +200,7 @@ impl Threads {
                         ready,
                         batches,
                         task,
-                        rows_left: u64::MAX,
+                        portion: Progress::of(Portion::ALL),
                         evaluation: None,
                         _stop: stop,
                     },
@@ -306,7 +309,7 @@ pub struct Rows {
     batches: mpsc::Receiver<RecordBatch>,
     /// `None` once nothing follows `ready`.
     task: Option<Task<()>>,
-    rows_left: u64,
+    portion: Progress,
     evaluation: Option<Evaluation>,
     _stop: StopOnDrop,
 }
@@ -324,11 +327,16 @@ impl Rows {
         self.evaluation.as_ref().map_or_else(Warnings::default, Evaluation::warnings)
     }
 
-    /// The first rows of these, at most so many.
+    /// Only these of the rows.
     #[must_use]
-    pub fn limited(mut self, rows_max: u64) -> Self {
-        self.rows_left = rows_max;
+    pub fn part(mut self, portion: Portion) -> Self {
+        self.portion = Progress::of(portion);
         self
+    }
+
+    /// The number of all rows so far, if those are counted that are not returned.
+    pub fn found(&self) -> Option<u64> {
+        self.portion.found()
     }
 
     /// The next batch; `None` at the end.
@@ -336,15 +344,14 @@ impl Rows {
     /// # Errors
     /// Errors of execution; nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if self.rows_left == 0 {
-            return Ok(None);
+        while !self.portion.is_over() {
+            let Some(batch) = self.produced().await? else { return Ok(None) };
+            let passed = self.portion.pass(&batch);
+            if passed.num_rows() > 0 || batch.num_rows() == 0 {
+                return Ok(Some(passed));
+            }
         }
-        let Some(mut batch) = self.produced().await? else { return Ok(None) };
-        if batch.num_rows() as u64 > self.rows_left {
-            batch = batch.slice(0, self.rows_left as usize);
-        }
-        self.rows_left -= batch.num_rows() as u64;
-        Ok(Some(batch))
+        Ok(None)
     }
 
     async fn produced(&mut self) -> Result<Option<RecordBatch>> {

@@ -50,6 +50,10 @@ pub async fn show(session: &mut Session, show: &Show) -> Result<Reply> {
         listing.rows.retain(|row| {
             row.get(at).and_then(Option::as_deref).is_some_and(|name| like(pattern, name))
         });
+        if matches!(show.what, ShowWhat::Databases | ShowWhat::Tables { .. }) {
+            let heading = &mut listing.columns[0].name;
+            *heading = format!("{heading} ({pattern})");
+        }
     }
     answer(session, listing, show).await
 }

@@ -395,7 +395,7 @@ async fn stream(
         (Ok(Ok(())), Some(watched)) => watched.finish(session).map(Ok),
         (written, _) => written,
     };
-    finish(session, written, count, more, output)
+    finish(session, written, rows.found().unwrap_or(count), more, output)
 }
 
 fn finish(

@@ -1,7 +1,7 @@
 use freshet_base::{Result, bail};
 use sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, Expr};
 
-use super::values::{call, int, number, take};
+use super::values::{call, int, number, take, text};
 
 /// Maximum number of fractional digits of a time.
 const DIGITS_MAX: u64 = 6;
@@ -54,12 +54,12 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };
     let of_length = |inner: Expr, length: &Option<CharacterLength>| {
-        let text = call("mysql_char", vec![inner]);
+        let chars = call("mysql_char", vec![inner]);
         match length {
             Some(CharacterLength::IntegerLength { length, .. }) => {
-                call("mysql_char_cut", vec![text, int(length)])
+                call("mysql_char_cut", vec![chars, int(length)])
             }
-            _ => text,
+            _ => chars,
         }
     };
     let name = data_type.to_string().to_uppercase();
@@ -89,14 +89,11 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             call("mysql_double", vec![inner])
         }
         DataType::JSON => call("mysql_json", vec![inner]),
-        DataType::Binary(_) | DataType::Varbinary(_) | DataType::Blob(_) => {
-            // A cast decides more than `_binary`, which is one call.
-            let inner = match inner {
-                literal @ Expr::Value(_) => call("mysql_binary", vec![literal]),
-                other => other,
-            };
-            call("mysql_binary", vec![inner])
+        DataType::Binary(Some(bytes)) => {
+            let zero = call("mysql_binary", vec![text("\0")]);
+            call("rpad", vec![binary(inner), int(bytes), zero])
         }
+        DataType::Binary(None) | DataType::Varbinary(_) | DataType::Blob(_) => binary(inner),
         _ if name.contains("UNSIGNED") => call("mysql_unsigned", vec![inner]),
         _ if name.starts_with("DATEV2") => call("mysql_date", vec![inner]),
         _ if name.starts_with("SIGNED") || name.contains("INT") || name.starts_with("BOOL") => {
@@ -107,6 +104,15 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             bail!(NotSupported, "This version of Freshet doesn't yet support 'CAST AS {other}'")
         }
     })
+}
+
+fn binary(inner: Expr) -> Expr {
+    // A cast decides more than `_binary`, which is one call.
+    let inner = match inner {
+        literal @ Expr::Value(_) => call("mysql_binary", vec![literal]),
+        other => other,
+    };
+    call("mysql_binary", vec![inner])
 }
 
 /// Checks a number of digits.

@@ -281,8 +281,11 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             row[0] = CATALOG.into();
             row[1] = database.name.as_str().into();
             row[2] = table.name.as_str().into();
-            row[3] = partition.name.as_str().into();
-            row[5] = place.into();
+            // MySQL has no partition where a table is not divided; Doris has one.
+            if table.form == TableForm::Olap || table.partition_by.is_some() {
+                row[3] = partition.name.as_str().into();
+                row[5] = place.into();
+            }
             if let Some(text) = partition_text(table, partition) {
                 row[7] = text.method.into();
                 row[9] = text.expression.into();

@@ -229,8 +229,13 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Leaves a text to the statement threads.
+    /// Leaves a text to the statement threads, without what ends it.
     fn planned(&mut self, sql: &[u8]) -> Next {
+        let is_end = |byte: &u8| byte.is_ascii_whitespace() || *byte == b';';
+        let sql = match sql.iter().rposition(|byte| !is_end(byte)) {
+            Some(last) => &sql[..=last],
+            None => sql,
+        };
         match text::utf8(sql, self.session.settings.dialect) {
             Ok(sql) => Next::Run(Request::Query(sql.into_owned())),
             Err(error) => {

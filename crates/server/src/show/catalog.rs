@@ -14,7 +14,9 @@ use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
 use freshet_schema::value::default_text;
-use freshet_schema::{Aggregate, Collation, Column, Distribution, Table, TableForm};
+use freshet_schema::{
+    Aggregate, Collation, Column, DeclaredKeyKind, Distribution, Table, TableForm,
+};
 
 use super::listing::{Listing, instant, some};
 use super::rights::{listed, privileges_on};
@@ -376,6 +378,8 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
         "Index_type",
         "Comment",
         "Index_comment",
+        "Visible",
+        "Expression",
     ]);
     let database = session.database_of(name.database.as_deref())?;
     if is_reserved_database(database) {
@@ -405,6 +409,8 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 some("BTREE"),
                 some(""),
                 some(table.key_comment(key)),
+                some(if key.kind == DeclaredKeyKind::InvisibleIndex { "NO" } else { "YES" }),
+                None,
             ]);
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_meta::{Object, Privilege};
 use freshet_query::session::Scope;
+use freshet_query::system::ENGINES;
 use freshet_schema::Collation;
 use freshet_wire::Capabilities;
 
@@ -262,15 +263,7 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
 fn engines() -> Listing {
     let mut listing =
         Listing::new(&["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"]);
-    listing.add([
-        "OLAP",
-        "DEFAULT",
-        "Columns in sorted segments behind one log",
-        "YES",
-        "NO",
-        "NO",
-    ]);
-    listing.add(["InnoDB", "YES", "The same under the name that clients know", "YES", "NO", "NO"]);
+    ENGINES.into_iter().for_each(|engine| listing.add(engine));
     listing
 }
 

@@ -11,7 +11,7 @@ use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::Select;
-use freshet_query::{DataType, Parameter, RecordBatch, parameters};
+use freshet_query::{DataType, Parameter, Portion, RecordBatch, parameters};
 use freshet_wire::Param;
 
 use super::opening;
@@ -72,12 +72,15 @@ pub async fn select(
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows.limited(rows_max(session, query)), None))
+    Ok(Reply::Stream(columns, rows.part(portion(session, query)), None))
 }
 
-/// How many rows of a query are returned at most: `sql_select_limit`, if it has no LIMIT.
-fn rows_max(session: &Session, query: &Select) -> u64 {
-    if query.is_limited() { u64::MAX } else { session.settings.select_limit }
+/// The rows that are returned: as many as `sql_select_limit` says, if the query has no LIMIT.
+fn portion(session: &Session, query: &Select) -> Portion {
+    match query.is_limited() {
+        true => Portion::ALL,
+        false => Portion::first(session.settings.select_limit),
+    }
 }
 
 /// As [`select`], and keeps what is needed to answer the next text of this shape by a key alone.
@@ -90,6 +93,15 @@ pub async fn select_text(
     parsed: &Parsed,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    if let Some((all, portion)) = query.counted() {
+        let reply = select(session, &all, &parsed.items, parameters).await?;
+        return Ok(match reply {
+            Reply::Stream(columns, rows, watched) => {
+                Reply::Stream(columns, rows.part(portion), watched)
+            }
+            other => other,
+        });
+    }
     let reply = select(session, query, &parsed.items, parameters).await?;
     if let Reply::Stream(columns, ..) = &reply {
         point::learn(session, &parsed.text, columns);
@@ -161,7 +173,7 @@ pub async fn select_over(
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows.limited(rows_max(session, query)), None))
+    Ok(Reply::Stream(columns, rows.part(portion(session, query)), None))
 }
 
 /// Plans a query whose rows are stored and starts it.
@@ -519,10 +531,10 @@ async fn begin(
         unreachable!("only queries are executed here")
     };
     session.enter_for(query).await?;
-    let rows_max = rows_max(session, query);
+    let portion = portion(session, query);
     let reader = Reader::new(session).await?;
     let plan = plan(session, &reader, prepared, parameters::types(&parameters)).await?;
     let rows = session.query().execute(&plan, parameters::values(parameters));
     let rows = bounded(session, rows).await?;
-    Ok((plan.columns, rows.limited(rows_max)))
+    Ok((plan.columns, rows.part(portion)))
 }
