@@ -1,10 +1,10 @@
 //! Where BITMAP and HLL may stand: as arguments of their functions, and in what is selected or
 //! stored. Nothing else has a meaning for them, so it is refused in the words of Doris.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::WindowFunctionDefinition;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan};
@@ -46,6 +46,17 @@ pub fn check(function: &str, ty: &DataType) -> Result<()> {
             "{function} wants a BITMAP or HLL, as a column of that type or TO_BITMAP and HLL_HASH \
              give it"
         ))),
+    }
+}
+
+/// Checks the operands of an operator, none of which is a sketch.
+///
+/// # Errors
+/// When one is.
+pub fn check_operands(left: &Field, right: &Field) -> Result<()> {
+    match *left.data_type() == SKETCH || *right.data_type() == SKETCH {
+        true => Err(wrong_use()),
+        false => Ok(()),
     }
 }
 
@@ -199,7 +210,8 @@ fn is_sketch(expr: &Expr, schema: &DFSchema) -> Result<bool> {
     })
 }
 
-fn wrong_use() -> datafusion::common::DataFusionError {
+/// The error where a sketch stands that has no meaning there.
+pub fn wrong_use() -> DataFusionError {
     external(err!(
         Unknown,
         "Doris hll, bitmap, array, map, struct, jsonb, variant column must use with specific \

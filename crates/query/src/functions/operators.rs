@@ -17,7 +17,7 @@ use super::whole::with_short_name;
 use crate::coercibility::{Derived, Strength};
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
-use crate::{interrupt, labels, losses};
+use crate::{interrupt, labels, losses, sketches};
 
 /// Plans binary operators with MySQL's semantics.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl ExprPlanner for MySqlOperators {
         let (Ok((_, left)), Ok((_, right))) = fields else {
             return Ok(PlannerResult::Original(expr));
         };
+        sketches::check_operands(&left, &right)?;
         let expr = match (is_json(&left), is_json(&right)) {
             (true, false) => with_json(expr, true, right.data_type()),
             (false, true) => with_json(expr, false, left.data_type()),

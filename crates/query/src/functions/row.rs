@@ -215,8 +215,10 @@ impl RowFunctionImpl {
 impl FunctionImpl for RowFunctionImpl {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         for (at, arg) in args.arg_fields.iter().enumerate() {
-            if self.kind(at) == Kind::Sketch {
-                sketches::check(name, arg.data_type())?;
+            match self.kind(at) {
+                Kind::Sketch => sketches::check(name, arg.data_type())?,
+                _ if *arg.data_type() == convert::SKETCH => return Err(sketches::wrong_use()),
+                _ => {}
             }
         }
         if self.result == Kind::Json {

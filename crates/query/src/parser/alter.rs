@@ -83,7 +83,7 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
         ));
     }
     if cursor.words("ENABLE FEATURE") {
-        let columns = vec![feature(cursor)?];
+        let columns = feature(cursor)?.into_iter().collect();
         return Ok((table, AlterAction::Clauses(Clauses { columns, ..Clauses::default() })));
     }
     let mut clauses = Clauses::default();
@@ -91,10 +91,13 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     Ok((table, AlterAction::Clauses(clauses)))
 }
 
-/// Parses the part after ENABLE FEATURE.
-fn feature(cursor: &mut Cursor<'_>) -> Result<SchemaChange> {
+/// Parses the part after ENABLE FEATURE; `None` for what each table has.
+fn feature(cursor: &mut Cursor<'_>) -> Result<Option<SchemaChange>> {
     const TYPE: &str = "function_column.sequence_type";
     let name = cursor.name_or_text()?;
+    if name.eq_ignore_ascii_case("UPDATE_FLEXIBLE_COLUMNS") {
+        return Ok(None);
+    }
     if !name.eq_ignore_ascii_case("SEQUENCE_LOAD") {
         return Err(refuse(&format!("ALTER TABLE ... ENABLE FEATURE \"{name}\"")));
     }
@@ -106,7 +109,7 @@ fn feature(cursor: &mut Cursor<'_>) -> Result<SchemaChange> {
         bail!(Unknown, "Unknown properties: {{{key}={value}}}; there is {TYPE}");
     }
     match properties.into_iter().next_back() {
-        Some((_, ty)) => Ok(SchemaChange::EnableSequence { ty }),
+        Some((_, ty)) => Ok(Some(SchemaChange::EnableSequence { ty })),
         None => bail!(
             Unknown,
             "ENABLE FEATURE \"SEQUENCE_LOAD\" needs WITH PROPERTIES (\"{TYPE}\" = \"..\"), the \

@@ -5,8 +5,9 @@ use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     TableSpec,
 };
+use freshet_schema::sketch::SketchKind;
 use freshet_schema::{
-    Aggregate, DeclaredKeyKind, DefaultValue, NOT_ENFORCED, SequenceKind, TableForm,
+    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, NOT_ENFORCED, SequenceKind, TableForm,
 };
 use sqlparser::tokenizer::Token;
 
@@ -216,7 +217,10 @@ pub fn column(
             column.auto_increment = true;
             generated_by(cursor)?;
         } else if cursor.words("DEFAULT") {
-            column.default = default(cursor)?;
+            column.default = match is_empty_sketch(cursor, ty)? {
+                true => DefaultSpec::Unset,
+                false => default(cursor)?,
+            };
         } else if cursor.words("ON UPDATE") {
             if !is_now(cursor)? {
                 return Err(cursor.error());
@@ -260,6 +264,20 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     }
     let others = ["GENERATED", "AS", "INVISIBLE", "STORED", "VIRTUAL"];
     cursor.one_of(&others).map(refuse)
+}
+
+/// Parses the default that columns of sketches have anyway, if it comes next.
+fn is_empty_sketch(cursor: &mut Cursor<'_>, ty: ColumnType) -> Result<bool> {
+    let name = match ty.sketch() {
+        None => return Ok(false),
+        Some(SketchKind::Bitmap) => "BITMAP_EMPTY",
+        Some(SketchKind::Hll) => "HLL_EMPTY",
+    };
+    let is_next = cursor.words(name);
+    if is_next {
+        optional_parens(cursor)?;
+    }
+    Ok(is_next)
 }
 
 /// Parses the part after DEFAULT.

@@ -26,6 +26,7 @@ fn each_row_has_columns_of_its_own() {
         "CREATE TABLE f (a INT NOT NULL, b INT NOT NULL, c VARCHAR(9) DEFAULT 'new', d INT, \
          s BITMAP) UNIQUE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 1",
     );
+    data(&site, "ALTER TABLE f ENABLE FEATURE \"UPDATE_FLEXIBLE_COLUMNS\"");
     data(
         &site,
         "INSERT INTO f VALUES (1, 10, 'x', 1, TO_BITMAP(1)), (2, 20, 'y', 2, TO_BITMAP(2))",

@@ -264,3 +264,73 @@ impl Bits {
         Ok(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::stream::{Packed, Packing};
+    use super::*;
+    use crate::decode::columnar::FileBytes;
+
+    fn stream(bytes: &[u8]) -> Stream {
+        let packed = Packed { packing: Packing::None, block_bytes: 1 << 18 };
+        let file = FileBytes::Memory(Bytes::copy_from_slice(bytes));
+        Stream::new(&file, packed, 0..bytes.len() as u64)
+    }
+
+    fn ints(bytes: &[u8], is_new: bool, signed: bool) -> Vec<i64> {
+        let mut runs = IntRuns::new(stream(bytes), is_new, signed);
+        std::iter::from_fn(|| runs.next().ok()).collect()
+    }
+
+    /// The examples of the specification.
+    #[test]
+    fn integers_of_the_second_version() {
+        assert_eq!(ints(&[0x0a, 0x27, 0x10], true, false), [10_000; 5]);
+        let direct = [0x5e, 0x03, 0x5c, 0xa1, 0xab, 0x1e, 0xde, 0xad, 0xbe, 0xef];
+        assert_eq!(ints(&direct, true, false), [23_713, 43_806, 57_005, 48_879]);
+        let patched = [
+            0x8e, 0x13, 0x2b, 0x21, 0x07, 0xd0, 0x1e, 0x00, 0x14, 0x70, 0x28, 0x32, 0x3c, 0x46,
+            0x50, 0x5a, 0x64, 0x6e, 0x78, 0x82, 0x8c, 0x96, 0xa0, 0xaa, 0xb4, 0xbe, 0xfc, 0xe8,
+        ];
+        let mut wanted = vec![2030, 2000, 2020, 1_000_000];
+        wanted.extend((2040..=2190).step_by(10));
+        assert_eq!(ints(&patched, true, false), wanted);
+        let delta = [0xc6, 0x09, 0x02, 0x02, 0x22, 0x42, 0x42, 0x46];
+        assert_eq!(ints(&delta, true, false), [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]);
+    }
+
+    #[test]
+    fn integers_of_the_first_version() {
+        let falling = (1..=100).rev().collect::<Vec<_>>();
+        assert_eq!(ints(&[0x61, 0xff, 0x64], false, false), falling);
+        assert_eq!(ints(&[0xfb, 2, 3, 6, 7, 11], false, false), [2, 3, 6, 7, 11]);
+        assert_eq!(ints(&[0xfe, 1, 4], false, true), [-1, 2]);
+    }
+
+    #[test]
+    fn bytes_and_bits() {
+        let bytes = |bytes: &[u8]| {
+            let mut runs = ByteRuns::new(stream(bytes));
+            std::iter::from_fn(|| runs.next().ok()).collect::<Vec<_>>()
+        };
+        assert_eq!(bytes(&[0x61, 0]), [0; 100]);
+        assert_eq!(bytes(&[0xfe, 0x44, 0x45]), [0x44, 0x45]);
+        let mut bits = BitRuns::new(stream(&[0xff, 0x80]));
+        let bits = std::iter::from_fn(|| bits.next().ok()).collect::<Vec<_>>();
+        assert_eq!(bits, [true, false, false, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn runs_that_end_too_early_are_refused() {
+        for bytes in [&[][..], &[0x5e], &[0x5e, 0x03], &[0x8e, 0x13, 0x2b], &[0xc6, 0x09, 0x02]] {
+            let mut runs = IntRuns::new(stream(bytes), true, false);
+            assert!(runs.next().is_err(), "{bytes:?}");
+        }
+        // A patch behind the end of its run.
+        let mut runs =
+            IntRuns::new(stream(&[0x80, 0x00, 0x00, 0xe1, 0, 0, 0xff, 0xff]), true, false);
+        assert!(runs.next().is_err());
+    }
+}
