@@ -1,7 +1,7 @@
 //! The bytes of what columns got later.
 
 use freshet_base::{ColumnId, SchemaVersion};
-use freshet_schema::{Check, Column, ColumnType, TableSchema, hidden_columns};
+use freshet_schema::{Aggregate, Check, Column, ColumnType, TableSchema, hidden_columns};
 
 use super::golden::has_bytes;
 use crate::disk::{decode, encode};
@@ -72,4 +72,19 @@ fn schema_with_a_sequence() {
     };
     let last = |bytes: &mut Vec<u8>| bytes.last_mut().map(|id| *id = 9).unwrap_or_default();
     assert!(refusal(last).contains("its sequence column is none"));
+}
+
+#[test]
+fn columns_of_sketches() {
+    let joined = Column {
+        aggregate: Some(Aggregate::BitmapUnion),
+        ..Column::new(ColumnId(1), "c", ColumnType::Bitmap)
+    };
+    let columns = vec![joined, Column::new(ColumnId(2), "d", ColumnType::Hll)];
+    let schema = TableSchema::new(SchemaVersion(1), columns, Vec::new());
+    has_bytes(
+        &schema,
+        "010801 1210 0801 120163 2001 3001 3801 7006 e20300 \
+         120e 0802 120164 2001 3001 3801 ea0300",
+    );
 }

@@ -50,7 +50,7 @@ fn numbers_of_enums() {
     assert_eq!(numbers(&[TableForm::Olap, TableForm::MySql]), [1, 2]);
     let models = [KeyModel::Duplicate, KeyModel::Unique, KeyModel::Primary, KeyModel::Aggregate];
     assert_eq!(numbers(&models), [1, 2, 3, 4]);
-    assert_eq!(numbers(&Aggregate::ALL), [1, 2, 3, 4, 5]);
+    assert_eq!(numbers(&Aggregate::ALL), [1, 2, 3, 4, 5, 6, 7]);
     use DeclaredKeyKind::{Index, Primary, Unique, UniqueHint};
     assert_eq!(numbers(&[Primary, UniqueHint, Index, Unique]), [1, 2, 3, 4]);
     use GroupCommitMode::{Async, Off, Sync};
