@@ -16,7 +16,7 @@ pub fn adjust(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match (&bad, rules.on_bad) {
-        (_, OnBad::Refuse) | (BadValue::Null, OnBad::Null) => Err(bad),
+        (_, OnBad::Refuse) | (BadValue::Null, OnBad::Null) | (BadValue::NotSketch, _) => Err(bad),
         (BadValue::Null, OnBad::Clamp) => implicit(column, bad, rules, out),
         (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit as usize, bad, out),
         (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson(_), OnBad::Clamp) => Err(bad),

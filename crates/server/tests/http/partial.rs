@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use serde_json::{Value, json};
 
+use crate::client::ROOT;
 use crate::columnar::{parquet, put};
 use crate::mapped::{counts, into_unique, unique_table};
 use crate::query::data;
@@ -49,12 +50,19 @@ fn each_row_has_columns_of_its_own() {
     let body = "{\"b\": 1}\n{\"a\": 1, \"b\": 12}\n{\"a\": 2, \"__DORIS_DELETE_SIGN__\": 1}\n";
     let reply = load(&["max_filter_ratio: 0.7"], body);
     assert_eq!(counts(&reply), [3, 1, 2, 0], "{reply}");
+    // A plain value is no BITMAP, in lax mode either.
+    let reply = load(&["max_filter_ratio: 1"], "{\"a\": 1, \"s\": 5}\n");
+    assert_eq!(counts(&reply), [1, 0, 1, 0], "{reply}");
     // A new key lacks a column without a default: nothing is written.
     let reply = load(&[], "{\"a\": 1, \"d\": 0}\n{\"a\": 4, \"d\": 0}\n");
     assert!(message(&reply).contains("key=[4] is new, and column 'b'"), "{reply}");
     let strict = "partial_update_new_key_behavior: ERROR";
     let reply = load(&[strict], "{\"a\": 4, \"b\": 0}\n");
     assert!(message(&reply).contains("Row with key=[4] is not in table"), "{reply}");
+    let sql = "sql: INSERT INTO d.f (b) SELECT b FROM http_stream('format' = 'json')";
+    let lines = [ROOT, sql, FLEXIBLE, "format: json"];
+    let reply = site.client().request("PUT", "/api/_http_stream", &lines, b"{\"b\": 1}").json();
+    assert!(message(&reply).contains("in an Http Stream"), "{reply}");
     let array = "[{\"a\": 2, \"c\": \"z\"}, {\"d\": 9, \"a\": 1}]";
     let reply = load(&["strip_outer_array: true", strict, "label: flex"], array);
     assert_eq!(counts(&reply), [2, 2, 0, 0], "{reply}");

@@ -96,6 +96,9 @@ impl Planner<'_> {
         let on_bad = if headers.strict { OnBad::Refuse } else { OnBad::Null };
         let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
         if let Some(stream) = &self.request.stream {
+            if headers.flexible {
+                bail!(WrongArguments, "Don't support flexible partial update in an Http Stream");
+            }
             let names = self.fields_of_body(stream, body, bounds).await?;
             return self.computing(self.of_stream(stream, names)?, &rules, bounds).await;
         }
