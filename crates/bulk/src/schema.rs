@@ -38,7 +38,7 @@ pub struct ColumnInfo {
 
 impl ColumnInfo {
     pub fn is_json(&self) -> bool {
-        self.rules.as_ref().is_some_and(|column| column.ty == ColumnType::Json)
+        self.rules.as_ref().is_some_and(|column| column.ty.is_json())
     }
 }
 
@@ -139,6 +139,7 @@ fn parse_type(text: &str) -> Option<ColumnType> {
         "binary" | "varbinary" => ColumnType::VarBinary { len: number()? },
         "blob" | "mediumblob" | "longblob" => ColumnType::Blob,
         "json" => ColumnType::Json,
+        "variant" => ColumnType::Variant,
         _ => return None,
     })
 }

@@ -186,7 +186,7 @@ impl Checker<'_> {
         let put = match serde_json::from_str::<Value>(text).unwrap_or(Value::Null) {
             Value::Null => put_null(column),
             Value::Bool(value) => put_i64(column, i64::from(value), rules, cell),
-            Value::String(value) if column.ty != freshet_schema::ColumnType::Json => {
+            Value::String(value) if !column.ty.is_json() => {
                 put_text(column, value.as_bytes(), Encoding::Utf8, rules, cell)
             }
             Value::Number(_) if column.ty.is_numeric() => {

@@ -20,6 +20,7 @@ mod collation;
 mod column;
 mod known;
 pub(crate) mod labels;
+mod nested;
 mod partition;
 pub(crate) mod sequenced;
 mod sizes;
@@ -260,7 +261,7 @@ pub(crate) fn looked_up(
     let at = key.columns.iter().map(|id| position(id).expect("a declared key has its columns"));
     let at = at.collect::<Vec<_>>();
     for column in at.iter().map(|&at| &columns[at]) {
-        if matches!(column.ty, ColumnType::Json) {
+        if column.ty.is_json() {
             bail!(
                 JsonKey,
                 "JSON column '{}' supports indexing only via generated columns on a specified \
@@ -416,6 +417,7 @@ pub(crate) fn declared_key(
             bail!(DuplicateColumn, "Duplicate column name '{name}'");
         }
         check_no_sketch(&columns[at])?;
+        nested::check_key(&columns[at])?;
         ids.push(columns[at].id);
     }
     let first = written
@@ -527,7 +529,8 @@ fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Resul
             .ok_or_else(|| err!(Unknown, "Distribution column({name}) doesn't exist"))?;
         let column = &columns[at];
         let ty = column.ty;
-        if matches!(ty, ColumnType::Float | ColumnType::Double | ColumnType::Json)
+        if matches!(ty, ColumnType::Float | ColumnType::Double)
+            || ty.is_document()
             || ty.sketch().is_some()
         {
             bail!(Unknown, "Distribution column({name}) can not be of type {ty}");

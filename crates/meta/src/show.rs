@@ -79,7 +79,7 @@ fn type_name(column: &Column, form: TableForm) -> String {
 
 /// Types for which MySQL prints no default.
 fn has_default(ty: ColumnType) -> bool {
-    !matches!(ty, ColumnType::Text | ColumnType::Blob | ColumnType::Json)
+    !matches!(ty, ColumnType::Text | ColumnType::Blob) && !ty.is_json()
 }
 
 fn default(value: &DefaultValue, column: &Column) -> String {

@@ -41,6 +41,8 @@ pub struct ColumnSpec {
     pub on_update_now: bool,
     /// The texts of an ENUM or SET, in their order.
     pub labels: Vec<String>,
+    /// What an ARRAY, MAP or STRUCT consists of.
+    pub elements: Vec<ColumnSpec>,
     /// The COLLATE, if given.
     pub collation: Option<Collation>,
     /// The collation that its CHARACTER SET means alone, if given.
@@ -63,6 +65,7 @@ impl ColumnSpec {
             aggregate: None,
             on_update_now: false,
             labels: Vec::new(),
+            elements: Vec::new(),
             collation: None,
             of_charset: None,
             checks: Vec::new(),

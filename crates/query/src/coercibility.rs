@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::Field;
 use datafusion::common::metadata::FieldMetadata;
-use freshet_schema::{Collation, Column, ColumnType};
+use freshet_schema::{Collation, Column};
 
 /// Coercibility, with MySQL's numbers: the lower, the stronger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -46,7 +46,7 @@ impl Derived {
     /// What the field of a stored column says; `None` where it needs to say nothing: of bytes, of
     /// JSON, and of what is no text.
     pub fn stored(column: &Column) -> Option<Self> {
-        let is_text = column.ty.is_text() && column.ty != ColumnType::Json;
+        let is_text = column.ty.is_text() && !column.ty.is_document();
         (is_text && !column.collation.is_by_bytes()).then(|| Self::column(column.collation))
     }
 

@@ -17,6 +17,7 @@ use arrow::datatypes::{
     TimestampMicrosecondType, UInt64Type, i256,
 };
 use datafusion::common::{Result, exec_err};
+use freshet_schema::nested::Shown;
 
 use crate::format;
 use crate::losses;
@@ -112,6 +113,14 @@ pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewAr
             build(&mut |out, row| {
                 let micros = values.value(row);
                 format::time(out, micros, digits(micros));
+            })
+        }
+        ty if ty.is_nested() => {
+            let (values, mut bytes) = (Shown::new(array)?, Vec::new());
+            build(&mut |out, row| {
+                bytes.clear();
+                values.text(row, &mut bytes);
+                out.push_str(&String::from_utf8_lossy(&bytes));
             })
         }
         _ => cast(array, &DataType::Utf8View)?.as_string_view().clone(),

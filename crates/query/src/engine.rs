@@ -21,8 +21,8 @@ use datafusion::logical_expr::{
     AggregateUDF, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
     WindowUDF,
 };
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use freshet_base::{Error, Result, err};
@@ -44,6 +44,7 @@ use crate::labels;
 use crate::lateral;
 use crate::limits;
 use crate::losses::Planning;
+use crate::narrow;
 use crate::parser;
 pub use crate::plan::Plan;
 use crate::policies::{self, VisibleRows};
@@ -56,6 +57,7 @@ use crate::set_operation::SetOperations;
 use crate::syntax::Select;
 use crate::tables::{Table, Tables};
 use crate::threads::{PlanSize, Rows, Threads};
+use crate::unordered;
 use crate::using;
 use crate::views;
 
@@ -267,7 +269,8 @@ impl Planner {
             using::planned(query.0, &planner, session.mode, || planner_context(&parameters))?;
         let logical = lateral::unnested(logical).map_err(mapped)?;
         let logical = labels::numbered(logical).and_then(grouping::as_shown);
-        let logical = logical.and_then(rollup::ordered).map_err(mapped)?;
+        let logical = logical.and_then(rollup::ordered).and_then(unordered::checked);
+        let logical = logical.map_err(mapped)?;
         let mut columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let (bounds, collation) = (Bounds::of(&session), session.collation());
@@ -393,7 +396,7 @@ impl Planner {
         evaluation: &Evaluation,
     ) -> Result<SendableRecordBatchStream> {
         evaluation.run();
-        execute_stream(Arc::clone(physical), Arc::clone(&self.task)).map_err(mapped)
+        narrow::execute(physical, &self.state, &self.task).map_err(mapped)
     }
 
     /// A session state for one statement, in which functions find `evaluation`.

@@ -1,6 +1,7 @@
 //! MySQL's functions and operators on top of DataFusion.
 
 pub mod amounts;
+mod bounded;
 pub mod clock;
 pub mod collate;
 pub mod crypt;
@@ -22,6 +23,8 @@ pub mod list;
 pub mod math;
 pub mod meaning;
 pub mod misc;
+pub mod nested;
+pub mod nested_cast;
 pub mod net;
 pub mod number;
 mod once;
@@ -59,7 +62,9 @@ pub fn scalars() -> &'static HashMap<String, Arc<ScalarUDF>> {
     static ALL: OnceLock<HashMap<String, Arc<ScalarUDF>>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = HashMap::new();
-        for function in SessionStateDefaults::default_scalar_functions() {
+        let nested = datafusion_functions_nested::all_default_nested_functions();
+        let nested = nested.into_iter().map(bounded::bounded);
+        for function in nested.chain(SessionStateDefaults::default_scalar_functions()) {
             if KEPT.contains(&function.name()) {
                 all.insert(format!("df_{}", function.name()), Arc::clone(&function));
             }
@@ -122,6 +127,8 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         one_row::all(),
         whole::all(),
         sketch_scalars::all(),
+        nested::all(),
+        nested_cast::all(),
     ]
     .into_iter()
     .flatten()

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, Result, ScalarValue, TableReference};
+use datafusion::common::{Column, NullHandling, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
 
@@ -123,7 +123,11 @@ fn put(
         }
         LogicalPlan::Unnest(unnest) => {
             let input = put(&unnest.input, below, kept, keeps_all)?;
-            let options = unnest.options.clone().with_preserve_nulls(keeps_all);
+            let nulls = match keeps_all {
+                true => NullHandling::PreserveAndExpandEmpty,
+                false => NullHandling::Drop,
+            };
+            let options = unnest.options.clone().with_null_handling(nulls);
             LogicalPlanBuilder::from(input)
                 .unnest_columns_with_options(unnest.exec_columns.clone(), options)?
                 .build()

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::LiteralGuarantee;
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::{ColumnId, Error, TabletId};
-use freshet_schema::{Column, KeyModel, Table, TableSchema};
+use freshet_schema::{Column, KeyModel, Table, TableSchema, nested};
 use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
@@ -33,7 +33,8 @@ use crate::origin::ColumnOrigin;
 use crate::partitions;
 use crate::prune::{Condition, tablets, without_zone};
 use crate::pruned::PruningCounts;
-use crate::scan::{BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, ScanExec, is_instant, spread};
+use crate::scan::{BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, ScanExec, spread};
+use crate::shown::is_instant;
 use freshet_schema::Zone;
 
 /// Approximate number of rows in a slice of a file, so that threads share a table evenly.
@@ -148,8 +149,10 @@ impl StoredTable {
         let is_of_type = |range: &ColumnRange| {
             *range.min.data_type() == column.ty.arrow() && column.ty.sketch().is_none()
         };
+        // Bounds of nested values are texts.
+        let range = range.filter(|_| !column.ty.is_nested());
         let Some(range) = range.filter(is_of_type) else { return statistics };
-        if is_instant(self.columns(), at) && self.zone != Zone::UTC {
+        if is_instant(column) && self.zone != Zone::UTC {
             return statistics;
         }
         let one = |array: &_| ScalarValue::try_from_array(&without_zone(array), 0).ok();
@@ -334,6 +337,7 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot, shown: &[Column]) ->
         let ty = match column.ty.arrow() {
             _ if column.ty.sketch().is_some() => convert::SKETCH,
             DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
+            _ if column.ty.is_nested() => nested::query_type(column),
             other => other,
         };
         let origin = ColumnOrigin::of(database, &snapshot.table, &snapshot.schema, at);

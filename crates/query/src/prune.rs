@@ -56,6 +56,8 @@ impl Condition {
             .into_iter()
             .filter_map(|column| {
                 let stored = &schema.columns[schema.position(column.name())?];
+                // Bounds of nested values are texts.
+                (!stored.ty.is_nested()).then_some(())?;
                 Some((stored.id, column.name().to_owned(), stored.ty.arrow()))
             })
             .collect::<Vec<_>>();

@@ -19,6 +19,7 @@ use freshet_schema::ColumnType;
 
 use crate::coercibility::Derived;
 use crate::convert::{round_half_up, round_half_up_wide};
+use crate::error::mapped;
 use crate::functions::meaning;
 use crate::origin::{ColumnOrigin, flags};
 use crate::{convert, format};
@@ -86,6 +87,8 @@ pub struct ResultColumn {
     pub shown: Option<u8>,
     /// The collation of a text, if its query was planned with all types.
     pub derived: Option<Derived>,
+    /// Its type, if values consist of values.
+    pub nested: Option<DataType>,
 }
 
 impl ResultColumn {
@@ -160,8 +163,7 @@ fn called(schema: &DFSchema, at: usize) -> &str {
 }
 
 fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> ResultColumn {
-    let origin =
-        ColumnOrigin::decode(field).filter(|origin| same(&origin.ty.arrow(), field.data_type()));
+    let origin = ColumnOrigin::decode(field).filter(|origin| same(origin.ty, field.data_type()));
     let name = match (&origin, written) {
         // Columns of system tables keep their own case.
         (Some(origin), Some(written))
@@ -176,6 +178,7 @@ fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> Re
     };
     let Some(origin) = origin else { return computed(name, field) };
     let mut column = typed(name, origin.ty);
+    column.nested = origin.ty.is_nested().then(|| field.data_type().clone());
     column.flags |= origin.flags;
     column.table = if table.is_empty() { origin.table.clone() } else { table.to_owned() };
     column.org_table = origin.table;
@@ -184,8 +187,11 @@ fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> Re
     column
 }
 
-fn same(stored: &DataType, planned: &DataType) -> bool {
-    match (stored, planned) {
+fn same(stored: ColumnType, planned: &DataType) -> bool {
+    if stored.is_nested() {
+        return planned.is_nested();
+    }
+    match (&stored.arrow(), planned) {
         (DataType::Timestamp(_, _), DataType::Timestamp(_, _)) => true,
         (DataType::BinaryView, planned) if *planned == convert::SKETCH => true,
         (stored, planned) => stored == planned,
@@ -206,6 +212,7 @@ fn plain(name: String, ty: ResultType, length: u32) -> ResultColumn {
         binary: false,
         shown: None,
         derived: None,
+        nested: None,
     }
 }
 
@@ -266,6 +273,10 @@ fn described(name: String, ty: &DataType) -> ResultColumn {
             let flags = flags::BLOB | flags::BINARY;
             ResultColumn { flags, binary: true, ..plain(name, ResultType::Blob, TEXT_LENGTH) }
         }
+        ty if ty.is_nested() => {
+            let nested = Some(ty.clone());
+            ResultColumn { nested, ..plain(name, ResultType::String, TEXT_LENGTH) }
+        }
         _ => plain(name, ResultType::VarString, TEXT_LENGTH),
     }
 }
@@ -319,7 +330,8 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
             ResultColumn { flags, binary: true, ..plain(name, ResultType::Blob, length) }
         }
         ColumnType::Bitmap | ColumnType::Hll => described(name, &convert::SKETCH),
-        ColumnType::Json => {
+        ty if ty.is_nested() => plain(name, ResultType::String, TEXT_LENGTH),
+        _ => {
             let flags = flags::BLOB | flags::BINARY;
             ResultColumn { flags, ..plain(name, ResultType::Json, u32::MAX) }
         }
@@ -448,6 +460,10 @@ impl Cells {
             DataType::LargeBinary => Self::Sketch(array.as_binary().clone()),
             ty if convert::is_binary(ty) => {
                 Self::Bytes(to(&DataType::BinaryView)?.as_binary_view().clone())
+            }
+            ty if ty.is_nested() => {
+                let texts = convert::text(array).map_err(mapped)?;
+                Self::Text(texts)
             }
             _ => Self::Text(to(&DataType::Utf8View)?.as_string_view().clone()),
         })

@@ -12,6 +12,7 @@ mod having;
 mod interval;
 mod join;
 mod json_table;
+mod lateral_view;
 mod select;
 pub mod set_operation;
 mod special;

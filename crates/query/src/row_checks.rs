@@ -12,17 +12,21 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freshet_base::{Result, bail};
 use freshet_schema::row::{RowCells, RowWriter};
-use freshet_schema::{Check, Column, ColumnType, ColumnsBuilder, RowChecks, TableSchema};
+use freshet_schema::{
+    Check, Column, ColumnType, ColumnsBuilder, RowChecks, TableSchema, Zone, nested,
+};
 
 use crate::body::BodyTable;
 use crate::change::ROW;
 use crate::coercibility::Derived;
+use crate::convert;
 use crate::engine::{PlanRequest, QueryEngine, StatementContext, size_of};
 use crate::evaluation::Losses;
 use crate::mapping::{Mapping, violations};
 use crate::origin::ColumnOrigin;
 use crate::parser::load_condition;
 use crate::result::Cells;
+use crate::shown::displayed;
 use crate::tables::Table;
 use crate::threads::PlanSize;
 
@@ -130,7 +134,8 @@ impl Compiled {
         if !self.places.is_empty() {
             let mut columns = ColumnsBuilder::new(&self.alone, 1);
             columns.append(&bytes, 1);
-            arrays.extend_from_slice(columns.finish().columns());
+            let seen = displayed(&columns.finish(), &self.alone, Zone::UTC)?;
+            arrays.extend_from_slice(seen.columns());
         }
         let batch = match RecordBatch::try_new(Arc::clone(&self.seen), arrays) {
             Ok(batch) => batch,
@@ -179,7 +184,12 @@ fn numbered(alone: &TableSchema) -> SchemaRef {
         if let Some(derived) = Derived::stored(column) {
             metadata.insert(Derived::KEY.to_owned(), derived.encode());
         }
-        Field::new(&column.name, column.ty.arrow(), true).with_metadata(metadata)
+        let ty = match column.ty {
+            ty if ty.is_nested() => nested::query_type(column),
+            ty if ty.sketch().is_some() => convert::SKETCH,
+            ty => ty.arrow(),
+        };
+        Field::new(&column.name, ty, true).with_metadata(metadata)
     };
     let row = Field::new(ROW, DataType::Int64, true);
     let fields = [row].into_iter().chain(alone.columns.iter().map(field));

@@ -4,11 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray, UInt64Array,
-};
-use arrow::compute::cast;
-use arrow::datatypes::{Field, Schema, SchemaRef, TimestampMicrosecondType};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -26,25 +23,27 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
-use freshet_base::{Lsn, err};
-use freshet_schema::{ColumnType, TableSchema};
+use freshet_base::Lsn;
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::StreamExt;
 
-use crate::convert::SKETCH;
 use crate::dynamic_filters::DynamicFilters;
-use crate::error::{external, mapped};
+use crate::error::external;
 use crate::indexes::IndexUse;
 use crate::operator::leaf_operator;
 use crate::pruned::PruningCounts;
+use crate::shown::shown;
 use crate::yielding::yielding;
 use freshet_schema::Zone;
 
 /// Rows per batch.
 pub const BATCH_ROWS: usize = 8192;
+
+/// Texts of nested values in a batch, in bytes; a longer batch is divided.
+const NESTED_BYTES_MAX: usize = 8 << 20;
 
 /// A part of a table that one thread reads at a time.
 #[derive(Clone)]
@@ -376,11 +375,17 @@ impl Reader {
         }
         loop {
             if let Some(batch) = self.pending.pop_front() {
+                if self.divide(&batch) {
+                    continue;
+                }
                 return Some(self.finished(batch));
             }
             if let Some(scan) = &mut self.scan {
                 match scan.next_batch().await {
-                    Some(Ok(batch)) => return Some(self.finished(self.seen(batch))),
+                    Some(Ok(batch)) => {
+                        self.pending.push_back(self.seen(batch));
+                        continue;
+                    }
                     Some(Err(error)) => {
                         self.stop();
                         return Some(Err(external(error.into())));
@@ -398,6 +403,22 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Whether the nested values of a batch are so long that its halves are read by themselves,
+    /// which are then next: as arrays they are larger than as texts.
+    fn divide(&mut self, batch: &RecordBatch) -> bool {
+        let columns = self.request.projection.iter().zip(batch.columns());
+        let nested = columns.filter(|(at, _)| self.request.schema.columns[**at].ty.is_nested());
+        let bytes = |views: &[u128]| views.iter().map(|view| *view as u32 as usize).sum::<usize>();
+        let bytes = nested.map(|(_, texts)| bytes(texts.as_string_view().views())).sum::<usize>();
+        let rows = batch.num_rows();
+        let is_long = rows > 1 && bytes > NESTED_BYTES_MAX;
+        if is_long {
+            self.pending.push_front(batch.slice(rows / 2, rows - rows / 2));
+            self.pending.push_front(batch.slice(0, rows / 2));
+        }
+        is_long
     }
 
     /// The rows of a file that the session sees.
@@ -479,7 +500,8 @@ impl Reader {
         let columns = self.projection.iter().map(|&at| -> Result<ArrayRef> {
             if at < of_table {
                 let column = stored.next().expect("a batch has the columns that were asked for");
-                return shown(column, self.request.schema.columns[at].ty, self.zone);
+                return shown(&self.request.schema.columns[at], column, self.zone)
+                    .map_err(external);
             }
             Ok(match at - of_table {
                 0 => Arc::new(UInt64Array::from_value(place.lsn, rows)),
@@ -498,60 +520,11 @@ fn with_key(wanted: &[usize], hidden: &HiddenKeys) -> Vec<usize> {
     wanted.iter().chain(of_key).copied().collect()
 }
 
-/// Whether a column is a TIMESTAMP.
-pub fn is_instant(schema: &TableSchema, at: usize) -> bool {
-    matches!(schema.columns[at].ty, ColumnType::Timestamp { .. })
-}
-
-/// A column as queries see it: instants as local time of the session, sketches in a type that
-/// nothing else has.
-fn shown(column: &ArrayRef, ty: ColumnType, zone: Zone) -> Result<ArrayRef> {
-    match ty {
-        ColumnType::Timestamp { .. } => Ok(local(column, zone)),
-        _ if ty.sketch().is_some() => Ok(cast(column, &SKETCH)?),
-        _ => Ok(Arc::clone(column)),
-    }
-}
-
-/// Rows of a table as queries show them.
-///
-/// # Errors
-/// When the batch does not have the columns of `schema`.
-pub fn displayed(
-    batch: &RecordBatch,
-    schema: &TableSchema,
-    zone: Zone,
-) -> freshet_base::Result<RecordBatch> {
-    if !(0..schema.columns.len()).any(|at| is_instant(schema, at)) {
-        return Ok(batch.clone());
-    }
-    let columns = batch.columns().iter().zip(&schema.columns);
-    let columns =
-        columns.map(|(column, of)| shown(column, of.ty, zone)).collect::<Result<Vec<_>>>();
-    let columns = columns.map_err(mapped)?;
-    let field = |(field, column): (&Arc<Field>, &ArrayRef)| {
-        Field::new(field.name(), column.data_type().clone(), field.is_nullable())
-    };
-    let fields = schema.arrow().fields().iter().zip(&columns).map(field).collect::<Vec<_>>();
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-        .map_err(|error| err!(Unknown, "rows cannot be shown: {error}"))
-}
-
-fn local(column: &ArrayRef, zone: Zone) -> ArrayRef {
-    if zone == Zone::UTC {
-        return crate::prune::without_zone(column);
-    }
-    let values = column.as_primitive::<TimestampMicrosecondType>();
-    let values: TimestampMicrosecondArray = values.unary(|micros| zone.to_local(micros));
-    Arc::new(values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow::array::Int32Array;
-    use arrow::datatypes::DataType;
+    use arrow::datatypes::{DataType, Field, Schema};
 
     #[test]
     fn parts_spread_evenly() {

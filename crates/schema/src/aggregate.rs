@@ -72,7 +72,7 @@ impl Aggregate {
                         ColumnType::Boolean | ColumnType::Year | ColumnType::Bit { .. }
                     )
             }
-            Self::Min | Self::Max => !matches!(ty, ColumnType::Json) && ty.sketch().is_none(),
+            Self::Min | Self::Max => !ty.is_document() && ty.sketch().is_none(),
             Self::Replace | Self::ReplaceIfNotNull => true,
             Self::BitmapUnion => matches!(ty, ColumnType::Bitmap),
             Self::HllUnion => matches!(ty, ColumnType::Hll),

@@ -85,13 +85,13 @@ enum Values {
     Views(Views),
 }
 
-struct ColumnBuilder {
+pub(crate) struct ColumnBuilder {
     values: Values,
     valid: Option<BooleanBufferBuilder>,
 }
 
 impl ColumnBuilder {
-    fn new(ty: ColumnType, capacity: usize) -> Self {
+    pub(crate) fn new(ty: ColumnType, capacity: usize) -> Self {
         let values = match (ty, ty.layout()) {
             (ColumnType::LargeInt, _) => Values::Large(Vec::with_capacity(capacity)),
             (ColumnType::Decimal { .. }, Layout::Fixed(8)) => {
@@ -109,7 +109,7 @@ impl ColumnBuilder {
 
     /// Appends the cell at the front of `cells`; returns the bytes after it.
     #[inline]
-    fn push<'a>(&mut self, cells: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn push<'a>(&mut self, cells: &'a [u8]) -> &'a [u8] {
         if let Some(valid) = &mut self.valid {
             valid.append(true);
         }
@@ -134,7 +134,7 @@ impl ColumnBuilder {
     }
 
     #[cold]
-    fn push_null(&mut self) {
+    pub(crate) fn push_null(&mut self) {
         let rows = self.len();
         self.valid
             .get_or_insert_with(|| {
@@ -166,7 +166,7 @@ impl ColumnBuilder {
         }
     }
 
-    fn finish(self, data_type: &DataType, rows: usize) -> ArrayRef {
+    pub(crate) fn finish(self, data_type: &DataType, rows: usize) -> ArrayRef {
         let nulls = self.valid.map(|mut valid| NullBuffer::new(valid.finish()));
         let buffer = match self.values {
             Values::One(values) => Buffer::from_vec(values),

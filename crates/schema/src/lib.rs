@@ -51,6 +51,6 @@ pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
 pub use sequenced::{DELETE_SIGN, SEQUENCE_COLUMN, hidden_columns};
 pub use table::*;
 pub use types::*;
-pub use value::{BadValue, Literal, OnBad, Rules};
+pub use value::{BadValue, Literal, OnBad, Rules, nested};
 pub use widen::holds_all_of;
 pub use zone::Zone;

@@ -78,6 +78,9 @@ pub struct Column {
     pub on_update_now: bool,
     /// The texts that its values consist of, from number 1 on; empty unless it is an ENUM or SET.
     pub labels: Arc<[String]>,
+    /// What its values consist of, of which type and length alone count: of an ARRAY the item, of
+    /// a MAP key and value, of a STRUCT the fields; empty for all other types.
+    pub elements: Arc<[Column]>,
 }
 
 impl Column {
@@ -99,6 +102,7 @@ impl Column {
             aggregate: None,
             on_update_now: false,
             labels: Arc::default(),
+            elements: Arc::default(),
         }
     }
 
@@ -109,8 +113,11 @@ impl Column {
             .then_some(self.collation)
     }
 
-    /// The type as SHOW prints it: `decimal(10,2) unsigned`, `enum('a','b')`.
+    /// The type as SHOW prints it: `decimal(10,2) unsigned`, `enum('a','b')`, `array<int>`.
     pub fn type_text(&self) -> String {
+        if self.ty.is_nested() {
+            return crate::value::nested::type_text(self);
+        }
         if self.ty.is_labelled() {
             let label = |label: &String| format!("'{}'", label.replace('\'', "''"));
             let labels = self.labels.iter().map(label).collect::<Vec<_>>().join(",");

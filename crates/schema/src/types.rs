@@ -83,6 +83,14 @@ pub enum ColumnType {
     Blob,
     /// Stored as normalised text.
     Json,
+    /// A type of Doris; stored as JSON.
+    Variant,
+    /// Of one of the column's [elements](crate::Column::elements) each; stored as text (`nested`).
+    Array,
+    /// From the first of the column's [elements](crate::Column::elements) to the second.
+    Map,
+    /// Its fields are the column's [elements](crate::Column::elements).
+    Struct,
     /// BIT: as many bits, shown as their bytes and otherwise a number.
     Bit {
         /// 1 to 64.
@@ -145,6 +153,10 @@ impl ColumnType {
             | Self::VarChar { .. }
             | Self::Text
             | Self::Json
+            | Self::Variant
+            | Self::Array
+            | Self::Map
+            | Self::Struct
             | Self::Enum { .. }
             | Self::Set { .. } => DataType::Utf8View,
             Self::VarBinary { .. } | Self::Blob | Self::Bitmap | Self::Hll => DataType::BinaryView,
@@ -174,6 +186,10 @@ impl ColumnType {
             | Self::VarBinary { .. }
             | Self::Blob
             | Self::Json
+            | Self::Variant
+            | Self::Array
+            | Self::Map
+            | Self::Struct
             | Self::Enum { .. }
             | Self::Set { .. }
             | Self::Bitmap
@@ -181,10 +197,24 @@ impl ColumnType {
         }
     }
 
-    /// CHAR, VARCHAR, TEXT, JSON, ENUM, SET.
+    /// CHAR, VARCHAR, TEXT, ENUM, SET, and [documents](Self::is_document).
     pub const fn is_text(self) -> bool {
-        matches!(self, Self::Char { .. } | Self::VarChar { .. } | Self::Text | Self::Json)
-            || self.is_labelled()
+        self.is_collated() || self.is_labelled() || self.is_document()
+    }
+
+    /// Whether values are JSON: JSON, VARIANT.
+    pub const fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Variant)
+    }
+
+    /// Whether values consist of values: ARRAY, MAP, STRUCT.
+    pub const fn is_nested(self) -> bool {
+        matches!(self, Self::Array | Self::Map | Self::Struct)
+    }
+
+    /// Whether values are stored as texts with a structure: JSON, VARIANT, ARRAY, MAP, STRUCT.
+    pub const fn is_document(self) -> bool {
+        self.is_json() || self.is_nested()
     }
 
     /// Whether values are texts that keys can have by the weights of a collation.
@@ -264,7 +294,8 @@ impl ColumnType {
 
     /// Whether Doris accepts the type for a key column.
     pub const fn can_be_key(self) -> bool {
-        !matches!(self, Self::Float | Self::Double | Self::Text | Self::Blob | Self::Json)
+        !matches!(self, Self::Float | Self::Double | Self::Text | Self::Blob)
+            && !self.is_document()
             && self.sketch().is_none()
     }
 
@@ -291,6 +322,10 @@ impl ColumnType {
             Self::VarBinary { .. } => "varbinary",
             Self::Blob => "blob",
             Self::Json => "json",
+            Self::Variant => "variant",
+            Self::Array => "array",
+            Self::Map => "map",
+            Self::Struct => "struct",
             Self::Bit { .. } => "bit",
             Self::Enum { .. } => "enum",
             Self::Set { .. } => "set",

@@ -5,6 +5,7 @@
 //! [`adjust`] then stores a substitute.
 
 pub mod bad;
+pub mod nested;
 pub mod number;
 pub mod temporal;
 pub mod time;
@@ -167,7 +168,10 @@ pub fn put_default(
 pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
     match ty.layout() {
         crate::Layout::Fixed(width) => out.resize(out.len() + width, 0),
-        crate::Layout::Bytes if ty == ColumnType::Json => crate::row::put_bytes(out, b"null"),
+        crate::Layout::Bytes if ty.is_json() => crate::row::put_bytes(out, b"null"),
+        crate::Layout::Bytes if ty == ColumnType::Array => crate::row::put_bytes(out, b"[]"),
+        // A STRUCT shows what was recorded when it was added.
+        crate::Layout::Bytes if ty.is_nested() => crate::row::put_bytes(out, b"{}"),
         crate::Layout::Bytes => {
             crate::row::put_bytes(out, ty.sketch().map_or(b"", SketchKind::empty));
         }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use freshet_base::{Result, TableId};
 use freshet_meta::{Object, Privilege};
 use freshet_query::result::ResultColumn;
-use freshet_query::scan::displayed;
+use freshet_query::shown::displayed;
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};

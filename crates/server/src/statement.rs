@@ -18,6 +18,7 @@ mod insert;
 mod load;
 mod lock;
 mod named;
+mod nested;
 mod opening;
 mod outfile;
 mod query;

@@ -19,6 +19,8 @@ mod large;
 mod load;
 #[path = "http/mapped.rs"]
 mod mapped;
+#[path = "http/nested.rs"]
+mod nested;
 #[path = "http/orc.rs"]
 mod orc;
 #[path = "http/partial.rs"]

@@ -45,3 +45,34 @@ fn deeper_than_the_stack_is_refused() {
     assert_eq!(client.fails(&format!("SELECT {parentheses}")).errno, 1064);
     assert_eq!(client.one("SELECT 1"), "1");
 }
+
+#[test]
+fn deep_nested_values_and_types_are_refused() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.run("CREATE DATABASE deep");
+    client.run("CREATE TABLE deep.t (id INT, a ARRAY<INT>, v VARIANT)");
+    let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+    for sql in [
+        format!("SELECT {open}1{close}"),
+        format!("SELECT {}1{}", "{1:".repeat(50_000), "}".repeat(50_000)),
+        format!("SELECT {}1{}", "array(".repeat(50_000), ")".repeat(50_000)),
+        format!("SELECT a{} FROM deep.t", "[1]".repeat(50_000)),
+        format!("INSERT INTO deep.t VALUES (1, {open}1{close}, NULL)"),
+        format!("INSERT INTO deep.t VALUES (1, '{open}', NULL)"),
+        format!("INSERT INTO deep.t VALUES (1, NULL, '{open}1{close}')"),
+        format!("CREATE TABLE deep.u (a {}INT{})", "ARRAY<".repeat(50_000), ">".repeat(50_000)),
+        format!("CREATE TABLE deep.u (a {}INT)", "STRUCT<a:".repeat(50_000)),
+        format!("SELECT CAST('[]' AS {}INT{})", "ARRAY<".repeat(50_000), ">".repeat(50_000)),
+    ] {
+        let shown = sql.chars().take(60).collect::<String>();
+        let failed = client.fails(&sql);
+        assert!(failed.errno > 0, "{shown}");
+        assert_eq!(client.one("SELECT 1"), "1", "{shown}");
+    }
+    // As deep as expressions may be, they are answered.
+    let list = format!("{}1{}", "[".repeat(40), "]".repeat(40));
+    assert_eq!(client.one(&format!("SELECT {list}")), list);
+    let long = vec!["1"; 4_000].join(", ");
+    assert_eq!(client.one(&format!("SELECT [{long}]")), format!("[{long}]"));
+}

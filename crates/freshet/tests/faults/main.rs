@@ -10,6 +10,7 @@ mod groups;
 mod keys;
 mod memory;
 mod misuse;
+mod nested;
 mod privacy;
 mod sequence;
 mod uniques;

@@ -145,6 +145,16 @@ fn check(plan: &InsertPlan, bytes: &[u8], rows: usize) {
     assert_eq!(valid, Ok(()), "what a decoder appends is what the log reader takes");
 }
 
+fn element(ty: ColumnType) -> Column {
+    Column::new(ColumnId(0), "x", ty)
+}
+
+/// An ARRAY<INT>.
+fn list() -> Column {
+    let elements = [element(ColumnType::Int { unsigned: false })].into();
+    Column { elements, ..element(ColumnType::Array) }
+}
+
 fn schema() -> Arc<TableSchema> {
     let types = [
         ("i", ColumnType::Int { unsigned: false }),
@@ -154,12 +164,17 @@ fn schema() -> Arc<TableSchema> {
         ("b", ColumnType::VarBinary { len: 5 }),
         ("t", ColumnType::DateTime { fsp: 3 }),
         ("j", ColumnType::Json),
+        ("n", ColumnType::Map),
         ("o", ColumnType::Boolean),
     ];
     let column = |(at, (name, ty)): (usize, (&str, ColumnType))| Column {
         nullable: at != 0,
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        elements: match ty {
+            ColumnType::Map => [element(ColumnType::VarChar { len: 3 }), list()].into(),
+            _ => [].into(),
+        },
         ..Column::new(ColumnId(at as u32), name, ty)
     };
     let columns = types.into_iter().enumerate().map(column).collect();

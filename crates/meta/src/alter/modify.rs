@@ -82,7 +82,7 @@ pub(super) fn modify(
 
 /// CONVERT TO CHARACTER SET: gives all columns of texts a collation.
 pub(super) fn convert(table: &Table, columns: &mut [Column], to: Collation) -> Result<()> {
-    let is_text = |column: &&mut Column| column.ty.is_text() && column.ty != ColumnType::Json;
+    let is_text = |column: &&mut Column| column.ty.is_text() && !column.ty.is_document();
     for column in columns.iter_mut().filter(is_text) {
         let from = column.collation;
         if from == to || from.is_by_bytes() && to.is_by_bytes() {
@@ -160,6 +160,15 @@ fn check_sequence(table: &Table, old: &Column, new: &Column) -> Result<()> {
 fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {
     let (from, to) = (old.ty, new.ty);
     labels::check_change(old, new)?;
+    if (from.is_nested() || to.is_nested()) && !is_same_type(old, new) {
+        bail!(
+            NotSupported,
+            "Can not change {} to {}: column '{}'; {OTHER_WAY}",
+            old.type_text(),
+            new.type_text(),
+            old.name
+        );
+    }
     if from == to && old.non_negative == new.non_negative {
         return Ok(());
     }
@@ -190,6 +199,11 @@ fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Whether both have the same type, with all that is inside.
+fn is_same_type(old: &Column, new: &Column) -> bool {
+    old.ty == new.ty && old.elements == new.elements
 }
 
 fn length_of(ty: ColumnType) -> Option<u32> {

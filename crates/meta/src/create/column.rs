@@ -3,13 +3,11 @@
 use freshet_base::{ColumnId, Result, bail};
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::value;
-use freshet_schema::{
-    CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX,
-    LengthUnit, Rules, TableForm, VARCHAR_LEN_MAX,
-};
+use freshet_schema::{Collation, Column, ColumnType, DefaultValue, LengthUnit, Rules, TableForm};
 
 use super::collation::of_column;
-use super::{check_comment, check_written, labels};
+use super::sizes::check_type;
+use super::{check_comment, check_written, labels, nested};
 use crate::names;
 use crate::spec::{ColumnSpec, DefaultSpec};
 
@@ -39,6 +37,7 @@ pub(crate) fn column(
         aggregate: written.aggregate,
         on_update_now: written.on_update_now,
         labels: written.labels.as_slice().into(),
+        elements: nested::elements(written, form)?,
         ..Column::new(id, &written.name, written.ty)
     };
     if let Some(kind) = column.ty.sketch() {
@@ -59,6 +58,9 @@ pub(crate) fn column(
     if matches!(column.ty, ColumnType::Enum { .. }) && !column.nullable && column.default.is_none()
     {
         column.before = column.labels.first().cloned();
+    }
+    if column.ty.is_nested() && !column.nullable && column.default.is_none() {
+        column.before = Some(value::nested::empty(&column));
     }
     Ok(column)
 }
@@ -107,35 +109,6 @@ fn check_generated(written: &ColumnSpec) -> Result<()> {
     }
     if written.default != DefaultSpec::Unset {
         bail!(InvalidDefault, "Invalid default value for '{name}': its values are generated");
-    }
-    Ok(())
-}
-
-fn check_type(name: &str, ty: ColumnType) -> Result<()> {
-    let (len, max) = match ty {
-        ColumnType::Char { len } => (len, CHAR_LEN_MAX),
-        ColumnType::VarChar { len } | ColumnType::VarBinary { len } => (len, VARCHAR_LEN_MAX),
-        ColumnType::Decimal { precision, scale } => {
-            if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) {
-                bail!(
-                    Unknown,
-                    "Precision {precision} of column '{name}' is not between 1 and \
-                     {DECIMAL_PRECISION_MAX}"
-                );
-            }
-            (u32::from(scale), u32::from(precision))
-        }
-        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } | ColumnType::Time { fsp } => {
-            (u32::from(fsp), u32::from(FSP_MAX))
-        }
-        _ => return Ok(()),
-    };
-    if len > max {
-        bail!(
-            TooLongColumn,
-            "Column length too big for column '{name}' (max = {max}): {ty} asks for {len}; use a \
-             smaller length, or STRING for long text"
-        );
     }
     Ok(())
 }
@@ -189,7 +162,7 @@ fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
         DefaultValue::Bits(digits) => (is_taken(column), format!("0x{digits}")),
     };
     if !fits {
-        let (name, ty) = (&column.name, column.ty);
+        let (name, ty) = (&column.name, column.type_text());
         bail!(InvalidDefault, "Invalid default value for '{name}': {ty} cannot hold {shown}");
     }
     Ok(())

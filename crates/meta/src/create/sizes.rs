@@ -1,6 +1,42 @@
-//! How wide the columns of keys may be.
+//! How wide columns may be, and those of keys.
 
-use freshet_schema::{ColumnType, Layout, TableForm};
+use freshet_base::{Result, bail};
+use freshet_schema::{
+    CHAR_LEN_MAX, ColumnType, DECIMAL_PRECISION_MAX, FSP_MAX, Layout, TableForm, VARCHAR_LEN_MAX,
+};
+
+/// Checks the length and digits of a type.
+///
+/// # Errors
+/// What no column can have.
+pub(super) fn check_type(name: &str, ty: ColumnType) -> Result<()> {
+    let (len, max) = match ty {
+        ColumnType::Char { len } => (len, CHAR_LEN_MAX),
+        ColumnType::VarChar { len } | ColumnType::VarBinary { len } => (len, VARCHAR_LEN_MAX),
+        ColumnType::Decimal { precision, scale } => {
+            if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) {
+                bail!(
+                    Unknown,
+                    "Precision {precision} of column '{name}' is not between 1 and \
+                     {DECIMAL_PRECISION_MAX}"
+                );
+            }
+            (u32::from(scale), u32::from(precision))
+        }
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } | ColumnType::Time { fsp } => {
+            (u32::from(fsp), u32::from(FSP_MAX))
+        }
+        _ => return Ok(()),
+    };
+    if len > max {
+        bail!(
+            TooLongColumn,
+            "Column length too big for column '{name}' (max = {max}): {ty} asks for {len}; use a \
+             smaller length, or STRING for long text"
+        );
+    }
+    Ok(())
+}
 
 /// The number of bytes of a column in the sort key.
 pub(super) fn key_bytes(ty: ColumnType) -> u32 {

@@ -1,6 +1,7 @@
 //! Columns and their types.
 
 use freshet_base::ColumnId;
+use freshet_schema::value::nested::can_be_inside;
 use freshet_schema::{
     Aggregate, BIT_LEN_MAX, CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX,
     DefaultValue, FSP_MAX, LengthUnit, VARCHAR_LEN_MAX,
@@ -39,10 +40,12 @@ pub struct ColumnForm {
     labels: Vec<String>,
     #[prost(bool, tag = "41")]
     keyed_by_weights: bool,
+    #[prost(message, repeated, tag = "46")]
+    elements: Vec<ColumnForm>,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 40, 60, 61"
+                36, 37, 38, 40, 42, 43, 44, 45, 60, 61"
     )]
     ty: Option<TypeForm>,
 }
@@ -115,6 +118,14 @@ pub enum TypeForm {
     Bitmap(()),
     #[prost(message, tag = "61")]
     Hll(()),
+    #[prost(message, tag = "42")]
+    Variant(()),
+    #[prost(message, tag = "43")]
+    Array(()),
+    #[prost(message, tag = "44")]
+    Map(()),
+    #[prost(message, tag = "45")]
+    Struct(()),
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -164,6 +175,7 @@ impl OnDisk for Column {
             aggregate: self.aggregate.map(|function| function.form()),
             on_update_now: self.on_update_now,
             labels: self.labels.to_vec(),
+            elements: self.elements.iter().map(Self::form).collect(),
             keyed_by_weights: self.keyed_by_weights,
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
@@ -173,6 +185,17 @@ impl OnDisk for Column {
     fn from_form(form: ColumnForm) -> Result<Self, Unreadable> {
         let is_labelled = matches!(form.ty, Some(TypeForm::Enum(_) | TypeForm::Set(_)));
         ensure(is_labelled != form.labels.is_empty(), "a list of texts is missing, or too much")?;
+        let elements = form.elements.into_iter().map(Self::from_form);
+        let elements = elements.collect::<Result<Vec<_>, _>>()?;
+        let is_whole = match form.ty {
+            Some(TypeForm::Array(())) => elements.len() == 1,
+            Some(TypeForm::Map(())) => elements.len() == 2 && !elements[0].ty.is_nested(),
+            Some(TypeForm::Struct(())) => !elements.is_empty(),
+            _ => elements.is_empty(),
+        };
+        ensure(is_whole, "a nested type lacks a part, or has too much")?;
+        let inside = |element: &Column| element.ty.is_nested() || can_be_inside(element.ty);
+        ensure(elements.iter().all(inside), "a nested type has a part that it cannot have")?;
         Ok(Self {
             id: ColumnId(form.id),
             name: form.name,
@@ -188,6 +211,7 @@ impl OnDisk for Column {
             aggregate: form.aggregate.map(Aggregate::from_form).transpose()?,
             on_update_now: form.on_update_now,
             labels: form.labels.into(),
+            elements: elements.into(),
             keyed_by_weights: form.keyed_by_weights,
         })
     }
@@ -242,6 +266,10 @@ impl OnDisk for ColumnType {
             Self::VarBinary { len } => TypeForm::VarBinary(len),
             Self::Blob => TypeForm::Blob(()),
             Self::Json => TypeForm::Json(()),
+            Self::Variant => TypeForm::Variant(()),
+            Self::Array => TypeForm::Array(()),
+            Self::Map => TypeForm::Map(()),
+            Self::Struct => TypeForm::Struct(()),
             Self::Time { fsp } => TypeForm::Time(fsp.into()),
             Self::Year => TypeForm::Year(()),
             Self::Bit { len } => TypeForm::Bit(len.into()),
@@ -277,6 +305,10 @@ impl OnDisk for ColumnType {
             TypeForm::VarBinary(len) => Self::VarBinary { len },
             TypeForm::Blob(()) => Self::Blob,
             TypeForm::Json(()) => Self::Json,
+            TypeForm::Variant(()) => Self::Variant,
+            TypeForm::Array(()) => Self::Array,
+            TypeForm::Map(()) => Self::Map,
+            TypeForm::Struct(()) => Self::Struct,
             TypeForm::Time(fsp) => Self::Time { fsp: digits(fsp) },
             TypeForm::Year(()) => Self::Year,
             TypeForm::Bit(len) => Self::Bit { len: digits(len) },

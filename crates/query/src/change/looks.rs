@@ -80,6 +80,11 @@ impl Change {
                 [.., table, column] if table.value.eq_ignore_ascii_case(&self.name) => {
                     Some(&column.value)
                 }
+                // A field of a column, or a column of another table.
+                [table, column, _] if table.value.eq_ignore_ascii_case(&self.name) => {
+                    Some(&column.value)
+                }
+                [column, ..] => Some(&column.value),
                 _ => None,
             },
             _ => None,

@@ -149,7 +149,7 @@ impl Cell {
 
     /// The text of a value as the column holds it; `None` if it cannot.
     fn stored(&self, value: &Value) -> Option<Option<String>> {
-        if self.ty == ColumnType::Json {
+        if self.ty.is_json() {
             let mut text = String::new();
             print(&mut text, value).ok()?;
             return Some(Some(text));

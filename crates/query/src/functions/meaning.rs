@@ -36,7 +36,7 @@ pub fn json(name: &str) -> Field {
 /// Whether a field's text is JSON.
 pub fn is_json(field: &Field) -> bool {
     field.metadata().contains_key(JSON)
-        || ColumnOrigin::decode(field).is_some_and(|origin| origin.ty == ColumnType::Json)
+        || ColumnOrigin::decode(field).is_some_and(|origin| origin.ty.is_json())
 }
 
 /// How many fractional digits the results of a function display.

@@ -9,6 +9,7 @@ use freshet_schema::Collation;
 
 use super::in_set;
 use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
+use super::nested;
 use super::number::CLOCK_DIGITS;
 use super::types::{
     TEMPORAL_NUMBER, common, converted, exact_digits, integer_digits, is_decimal, truth,
@@ -40,6 +41,9 @@ impl ExprPlanner for MySqlOperators {
             (false, true) => with_json(expr, false, left.data_type()),
             _ => expr,
         };
+        if left.data_type().is_nested() || right.data_type().is_nested() {
+            return nested::compared(expr, (left.data_type(), right.data_type()));
+        }
         let RawBinaryExpr { op, left, right } = expr;
         let (mut left, mut right) = labels::operands(&op, (left, right), schema)?;
         if is_arithmetic(&op) {

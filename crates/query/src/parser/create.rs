@@ -197,9 +197,10 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let WrittenType { ty, non_negative, labels, collation, of_charset } = column_type(cursor)?;
+    let written = column_type(cursor)?;
+    let WrittenType { ty, non_negative, labels, elements, collation, of_charset } = written;
     let new = ColumnSpec::new(name, ty);
-    let mut column = ColumnSpec { non_negative, labels, collation, of_charset, ..new };
+    let mut column = ColumnSpec { non_negative, labels, elements, collation, of_charset, ..new };
     loop {
         let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
         if cursor.words("NOT NULL") {

@@ -165,6 +165,53 @@ fn row_or_trimmed(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(trimmed)
 }
 
+/// `array(1, 2)`, which `sqlparser` takes for a subquery, and `{'k': 1}` and `{1, 'a'}`, which are
+/// calls of MAP and STRUCT.
+fn nested_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let next = |parser: &Parser| parser.peek_nth_token_ref(1).token.clone();
+    if parser.peek_keyword(Keyword::ARRAY) && next(parser) == Token::LParen {
+        parser.advance_token();
+        let name = ObjectName::from(vec![Ident::new("array")]);
+        return Some(parser.parse_function(name));
+    }
+    if parser.peek_token_ref().token != Token::LBrace || is_odbc(parser) {
+        return None;
+    }
+    parser.advance_token();
+    let literal = parser.try_parse(|parser| {
+        let (mut parts, mut is_map) = (Vec::new(), false);
+        while !parser.consume_token(&Token::RBrace) {
+            if !parts.is_empty() {
+                parser.expect_token(&Token::Comma)?;
+            }
+            let before = parts.len();
+            parts.push(parser.parse_expr()?);
+            let has_value = parser.consume_token(&Token::Colon);
+            if has_value {
+                parts.push(parser.parse_expr()?);
+            }
+            is_map |= has_value;
+            if before > 0 && is_map != has_value {
+                return parser.expected_ref("a key and a value", parser.peek_token_ref());
+            }
+        }
+        Ok(call(if is_map || parts.is_empty() { "map" } else { "struct" }, parts))
+    });
+    Some(literal)
+}
+
+/// Whether a brace begins `{d '2020-01-01'}` or `{fn now()}`.
+fn is_odbc(parser: &Parser) -> bool {
+    let Token::Word(word) = &parser.peek_nth_token_ref(1).token else { return false };
+    let behind = &parser.peek_nth_token_ref(2).token;
+    let is_text = matches!(behind, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_));
+    match word.value.to_lowercase().as_str() {
+        "d" | "t" | "ts" => is_text,
+        "fn" | "oj" => matches!(behind, Token::Word(_)),
+        _ => false,
+    }
+}
+
 /// Parses the part after INTERVAL: an amount and its unit.
 fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     let value = Box::new(parser.parse_expr()?);
@@ -272,6 +319,11 @@ impl Dialect for MySql {
         !self.mode.no_backslash_escapes
     }
 
+    // CAST(.. AS MAP<..>).
+    fn supports_map_literal_with_angle_brackets(&self) -> bool {
+        true
+    }
+
     fn supports_group_by_with_modifier(&self) -> bool {
         true
     }
@@ -309,7 +361,7 @@ impl Dialect for MySql {
         if parser.parse_keyword(Keyword::BINARY) {
             return Some(binary(parser));
         }
-        if let Some(found) = row_or_trimmed(parser) {
+        if let Some(found) = row_or_trimmed(parser).or_else(|| nested_literal(parser)) {
             return Some(found);
         }
         if !parser.peek_keyword(Keyword::INTERVAL) {
@@ -338,6 +390,8 @@ impl Dialect for MySql {
         Some(Ok(match &parser.peek_token_ref().token {
             Token::StringConcat if !self.mode.pipes_as_concat => self.prec_value(Precedence::Or),
             Token::Arrow | Token::LongArrow => PATH,
+            // It stands behind the keys of a MAP, and is no operator.
+            Token::Colon => 0,
             Token::Caret => POWER,
             Token::ShiftLeft | Token::ShiftRight => SHIFT,
             Token::Word(word) if word.keyword == Keyword::XOR => XOR,

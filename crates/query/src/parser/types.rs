@@ -1,8 +1,10 @@
 //! Parses the types of columns.
 
 use freshet_base::{Error, Result, err};
+use freshet_meta::ColumnSpec;
 use freshet_schema::collation::COLLATIONS;
 use freshet_schema::types::{BIT_LEN_MAX, FSP_MAX, VARCHAR_LEN_MAX};
+use freshet_schema::value::nested::NESTING_MAX;
 use freshet_schema::{Collation, ColumnType};
 use sqlparser::tokenizer::Token;
 
@@ -15,6 +17,8 @@ pub struct WrittenType {
     pub non_negative: bool,
     /// The list of an ENUM or SET.
     pub labels: Vec<String>,
+    /// What an ARRAY, MAP or STRUCT consists of.
+    pub elements: Vec<ColumnSpec>,
     /// COLLATE, or BINARY.
     pub collation: Option<Collation>,
     /// That of CHARACTER SET.
@@ -31,6 +35,24 @@ struct Attributes {
 
 /// Parses a type with its length, sign, character set and collation.
 pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
+    let mut inside = Inside::default();
+    let written = type_inside(cursor, &mut inside)?;
+    match inside.closed {
+        0 => Ok(written),
+        _ => Err(cursor.error()),
+    }
+}
+
+/// Where a type stands among others.
+#[derive(Default)]
+struct Inside {
+    /// The number of types around it.
+    depth: usize,
+    /// The number of types around it that the last token has closed: `>>` closes two.
+    closed: usize,
+}
+
+fn type_inside(cursor: &mut Cursor<'_>, inside: &mut Inside) -> Result<WrittenType> {
     let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     let start = cursor.error();
     cursor.name()?;
@@ -40,13 +62,69 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<WrittenType> {
     if name == "ENUM" || name == "SET" {
         return labelled(cursor, name == "SET");
     }
+    let nested = match name.as_str() {
+        "ARRAY" => Some(ColumnType::Array),
+        "MAP" => Some(ColumnType::Map),
+        "STRUCT" => Some(ColumnType::Struct),
+        _ => None,
+    };
+    if let Some(ty) = nested {
+        return elements_of(cursor, ty, inside);
+    }
     let arguments = arguments(cursor)?;
     let Attributes { unsigned, collation, of_charset } = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
     let fractional =
         matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
-    let (non_negative, labels) = (unsigned && fractional, Vec::new());
-    Ok(WrittenType { ty, non_negative, labels, collation, of_charset })
+    let (non_negative, labels, elements) = (unsigned && fractional, Vec::new(), Vec::new());
+    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
+}
+
+/// Parses `<int>`, `<int,int>` or `<a:int,b:int>`.
+fn elements_of(
+    cursor: &mut Cursor<'_>,
+    ty: ColumnType,
+    around: &mut Inside,
+) -> Result<WrittenType> {
+    around.depth += 1;
+    if around.depth > NESTING_MAX {
+        return Err(err!(Unknown, "Type exceeds the maximum nesting depth of {NESTING_MAX}"));
+    }
+    cursor.expect(&Token::Lt)?;
+    let mut elements = Vec::new();
+    loop {
+        let mut name = String::new();
+        if ty == ColumnType::Struct {
+            name = cursor.name()?;
+            cursor.expect(&Token::Colon)?;
+        }
+        let written = type_inside(cursor, around)?;
+        let WrittenType { ty: of, non_negative, labels, elements: own, .. } = written;
+        let element = ColumnSpec::new(name, of);
+        elements.push(ColumnSpec { non_negative, labels, elements: own, ..element });
+        if around.closed > 0 || !cursor.token(&Token::Comma) {
+            break;
+        }
+    }
+    let is_whole = match ty {
+        ColumnType::Array => elements.len() == 1,
+        ColumnType::Map => elements.len() == 2,
+        _ => true,
+    };
+    if !is_whole {
+        return Err(cursor.error());
+    }
+    if around.closed > 0 {
+        around.closed -= 1;
+    } else if cursor.token(&Token::ShiftRight) {
+        around.closed += 1;
+    } else {
+        cursor.expect(&Token::Gt)?;
+    }
+    around.depth -= 1;
+    let (non_negative, labels) = (false, Vec::new());
+    let (collation, of_charset) = (None, None);
+    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
 }
 
 /// Parses the list of an ENUM or SET, whose texts lose blanks at their end.
@@ -62,7 +140,8 @@ fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
     } else {
         ColumnType::Enum { len: labels.iter().map(chars).max().unwrap_or(0) }
     };
-    Ok(WrittenType { ty, non_negative: false, labels, collation, of_charset })
+    let (non_negative, elements) = (false, Vec::new());
+    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
 }
 
 /// Parses `(10,2)`, or `(*)` as no arguments.
@@ -220,13 +299,12 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "VARBINARY" => ColumnType::VarBinary { len: length(VARCHAR_LEN_MAX)? },
         "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
         "JSON" | "JSONB" => ColumnType::Json,
+        "VARIANT" => ColumnType::Variant,
         "BITMAP" => ColumnType::Bitmap,
         "HLL" => ColumnType::Hll,
-        "ARRAY" | "MAP" | "STRUCT" | "VARIANT" | "QUANTILE_STATE" | "GEOMETRY" | "POINT"
-        | "IPV4" | "IPV6" => {
+        "QUANTILE_STATE" | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
             let instead = match name {
                 "IPV4" | "IPV6" => "; use VARCHAR",
-                "ARRAY" | "MAP" | "STRUCT" | "VARIANT" => "; use JSON",
                 _ => "",
             };
             let refused = refuse(&format!("columns of type {name}"));

@@ -3,7 +3,7 @@
 use freshet_base::Result;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, ObjectName,
+    FunctionArgumentClause, FunctionArguments, Ident, NullTreatment, ObjectName,
 };
 
 use super::values::{argument, call, case, int, take, text};
@@ -28,7 +28,7 @@ impl GroupLimits {
 }
 
 /// Names of aggregates in MySQL and Doris, and in DataFusion.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 12] = [
     ("std", "stddev_pop"),
     ("stddev", "stddev_pop"),
     ("variance", "var_pop"),
@@ -38,6 +38,9 @@ const NAMES: [(&str, &str); 9] = [
     ("ndv", "approx_distinct"),
     ("var_samp", "var_sample"),
     ("group_concat", "mysql_group_concat"),
+    ("collect_list", "array_agg"),
+    ("group_array", "array_agg"),
+    ("collect_set", "array_agg"),
 ];
 
 /// Whether an expression calls an aggregate, by its name before or after it is rewritten.
@@ -95,6 +98,14 @@ pub fn replaced(name: &str, function: &mut Function, limits: GroupLimits) -> Res
         "std" | "stddev" | "stddev_pop" | "stddev_samp" | "variance" | "var_pop" | "var_samp" => {
             for arg in exprs(function) {
                 *arg = call("mysql_double", vec![take(arg)]);
+            }
+            Ok(None)
+        }
+        "collect_list" | "group_array" | "collect_set" => {
+            // Those of NULL are left out.
+            function.null_treatment = Some(NullTreatment::IgnoreNulls);
+            if let (FunctionArguments::List(list), "collect_set") = (&mut function.args, name) {
+                list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
             }
             Ok(None)
         }

@@ -1,7 +1,8 @@
 use freshet_base::{Result, bail};
-use sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, Expr};
+use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Expr};
 
 use super::values::{call, int, number, take, text};
+use crate::functions::nested_cast::{NESTED, column_of};
 
 /// Maximum number of fractional digits of a time.
 const DIGITS_MAX: u64 = 6;
@@ -89,6 +90,12 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             call("mysql_double", vec![inner])
         }
         DataType::JSON => call("mysql_json", vec![inner]),
+        DataType::Array(_) | DataType::Map(..) => {
+            let written = written(data_type);
+            column_of(&written)?;
+            call(NESTED, vec![inner, text(written)])
+        }
+        _ if name == "VARIANT" => call("mysql_json", vec![inner]),
         DataType::Binary(Some(bytes)) => {
             let zero = call("mysql_binary", vec![text("\0")]);
             call("rpad", vec![binary(inner), int(bytes), zero])
@@ -113,6 +120,17 @@ fn binary(inner: Expr) -> Expr {
         other => other,
     };
     call("mysql_binary", vec![inner])
+}
+
+/// A nested type as CREATE TABLE has it.
+fn written(ty: &DataType) -> String {
+    match ty {
+        DataType::Array(ArrayElemTypeDef::AngleBracket(item)) => {
+            format!("ARRAY<{}>", written(item))
+        }
+        DataType::Map(key, value) => format!("MAP<{},{}>", written(key), written(value)),
+        other => other.to_string(),
+    }
 }
 
 /// Checks a number of digits.

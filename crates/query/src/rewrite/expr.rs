@@ -5,7 +5,7 @@ use sqlparser::ast::{
 };
 
 use super::cast::converted;
-use super::special::special;
+use super::special::{self, special};
 use super::values::{
     binary, call, case, double, int, is_short, literal, lower, not, null, of_variable, take, text,
 };
@@ -40,6 +40,10 @@ impl Rewriter<'_> {
                 Ok(())
             }
             Expr::Function(function) => function::before(function),
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                special::name_column(root, access_chain);
+                Ok(())
+            }
             _ => super::subquery::before(expr),
         }
     }

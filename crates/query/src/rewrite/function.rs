@@ -1,13 +1,14 @@
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    ObjectName, Value,
 };
 
 use super::Rewriter;
 use super::aggregate::{self, GroupLimits};
 use super::cast::within;
 use super::interval::{extracted, moved, unit_name};
-use super::values::{as_text, call, case, int, null, number, take, text};
+use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF};
 use crate::functions::meaning::digits_of_text;
@@ -140,7 +141,7 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 27] = [
+const CHANGED: [Changed; 38] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
     ("if", (3, 3), if_else),
@@ -160,6 +161,17 @@ const CHANGED: [Changed; 27] = [
     ("md5", (1, 1), |name, args| Ok(call(name, vec![call("mysql_binary", args)]))),
     ("json_value", (2, 2), |_, args| Ok(call("json_unquote", vec![call("json_extract", args)]))),
     ("date_trunc", (2, 2), date_trunc),
+    ("array", (0, MANY), |_, args| Ok(call("make_array", args))),
+    ("cardinality", (1, 1), |_, args| Ok(call("array_size", args))),
+    ("size", (1, 1), |_, args| Ok(call("array_size", args))),
+    ("map", (0, MANY), map),
+    ("struct", (1, MANY), structure),
+    ("explode", (1, 1), |_, args| Ok(call("unnest", args))),
+    ("explode_outer", (1, 1), |_, args| Ok(call("unnest_outer", args))),
+    ("map_contains_key", (2, 2), |_, args| Ok(map_has("map_keys", args))),
+    ("map_contains_value", (2, 2), |_, args| Ok(map_has("map_values", args))),
+    ("array_contains", (2, 2), |_, args| Ok(call("array_has", args))),
+    ("array_position", (2, 2), array_position),
     ("benchmark", (2, 2), |_, args| Ok(call("mysql_benchmark", args))),
     ("name_const", (2, 2), |_, mut args| Ok(args.remove(1))),
     ("sleep", (1, 1), acts),
@@ -174,6 +186,38 @@ const CHANGED: [Changed; 27] = [
 fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
     let name = name.to_uppercase();
     bail!(NotSupported, "This version of Freshet doesn't yet support '{name} inside a query'")
+}
+
+/// `MAP(key, value, ..)`.
+fn map(_: &str, args: Vec<Expr>) -> Result<Expr> {
+    if args.len() % 2 != 0 {
+        return Err(wrong_count("map"));
+    }
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for (at, arg) in args.into_iter().enumerate() {
+        if at % 2 == 0 { keys.push(arg) } else { values.push(arg) }
+    }
+    Ok(call("map", vec![call("make_array", keys), call("make_array", values)]))
+}
+
+/// `STRUCT(value, ..)`, whose fields are called as in Doris.
+fn structure(_: &str, args: Vec<Expr>) -> Result<Expr> {
+    let fields = args.into_iter().zip(1..);
+    let parts = fields.flat_map(|(value, at)| [text(format!("col{at}")), value]);
+    Ok(call("named_struct", parts.collect()))
+}
+
+/// Whether a MAP has a key or value.
+fn map_has(of: &str, mut args: Vec<Expr>) -> Expr {
+    let wanted = args.remove(1);
+    call("array_has", vec![call(of, args), wanted])
+}
+
+/// The place from 1 on, or 0.
+fn array_position(name: &str, args: Vec<Expr>) -> Result<Expr> {
+    let size = call("array_size", vec![args[0].clone()]);
+    let none = binary(size, BinaryOperator::Multiply, int(0));
+    Ok(call("coalesce", vec![call("mysql_signed", vec![call(name, args)]), none]))
 }
 
 /// Converts boolean arguments to 1 and 0.

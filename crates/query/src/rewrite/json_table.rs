@@ -118,6 +118,10 @@ fn otherwise(handling: Option<&JsonTableColumnErrorHandling>) -> Result<Otherwis
 fn type_of(written: &str) -> Result<ColumnType> {
     let create = format!("CREATE TABLE t (c {written})");
     match parser::parse(&create, Default::default())?.remove(0).statement {
+        Statement::CreateTable(create) if create.spec.columns[0].ty.is_nested() => bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'JSON_TABLE columns of type {written}'"
+        ),
         Statement::CreateTable(create) => Ok(create.spec.columns[0].ty),
         _ => bail!(Syntax, "You have an error in your SQL syntax; near '{written}'"),
     }
@@ -136,7 +140,7 @@ fn typed(cell: Expr, ty: ColumnType) -> Expr {
             call("mysql_datetime_digits", vec![cell, int(fsp)])
         }
         ColumnType::Time { fsp } => call("mysql_time_digits", vec![cell, int(fsp)]),
-        ColumnType::Json => call("mysql_json", vec![cell]),
+        ty if ty.is_json() => call("mysql_json", vec![cell]),
         _ if ty.is_binary() => call("mysql_binary", vec![cell]),
         _ if ty.is_text() || ty == ColumnType::LargeInt => cell,
         _ if ty.is_unsigned() => call("mysql_unsigned", vec![cell]),

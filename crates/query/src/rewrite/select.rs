@@ -13,6 +13,7 @@ use sqlparser::ast::{
 
 use super::Place;
 use super::having::has_aggregate;
+use super::lateral_view;
 use super::set_operation;
 use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
@@ -79,6 +80,7 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
 
 /// Rewrites that come before those of a query's parts.
 pub fn before(query: &mut Query, place: Place) -> Result<()> {
+    lateral_view::joined(&mut query.body)?;
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
             lower_columns(&mut cte.alias);

@@ -4,7 +4,8 @@ use freshet_base::{Result, bail};
 use freshet_schema::Collation;
 use freshet_schema::collation::Named;
 use sqlparser::ast::{
-    Array, BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, Value, ValueWithSpan,
+    AccessExpr, Array, BinaryOperator, CeilFloorKind, DataType, Expr, Subscript, TrimWhereField,
+    Value, ValueWithSpan,
 };
 
 use super::interval::extracted;
@@ -12,6 +13,7 @@ use super::tuple;
 use super::values::{call, int, literal, not, take, text, truth};
 use crate::functions::collate::COLLATE;
 use crate::functions::in_set::SET_FROM;
+use crate::functions::nested::ELEMENT_AT;
 
 /// Rewrites an expression after its parts.
 pub fn special(expr: &mut Expr) -> Result<()> {
@@ -34,8 +36,9 @@ pub fn special(expr: &mut Expr) -> Result<()> {
         }
         Expr::Like { .. } | Expr::RLike { .. } => pattern(expr),
         Expr::InList { .. } => list(expr)?,
-        Expr::Array(_) => {
-            bail!(Syntax, "You have an error in your SQL syntax; there are no arrays")
+        Expr::Array(array) => *expr = call("make_array", std::mem::take(&mut array.elem)),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            *expr = element(take(root), std::mem::take(access_chain))?;
         }
         _ => {
             if let Some(new) = tested(expr).or_else(|| called(expr)) {
@@ -44,6 +47,37 @@ pub fn special(expr: &mut Expr) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The column of `t.a[1]`, whose name is parsed as a chain.
+pub fn name_column(root: &mut Expr, chain: &mut Vec<AccessExpr>) {
+    let Expr::Identifier(first) = root else { return };
+    let is_name = |access: &&AccessExpr| matches!(access, AccessExpr::Dot(Expr::Identifier(_)));
+    let count = chain.iter().take_while(is_name).count();
+    let names = chain.drain(..count).filter_map(|access| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(name),
+        _ => None,
+    });
+    let names = std::iter::once(first.clone()).chain(names).collect::<Vec<_>>();
+    if count > 0 {
+        *root = Expr::CompoundIdentifier(names);
+    }
+}
+
+/// `root[1]['k'].a`.
+fn element(root: Expr, chain: Vec<AccessExpr>) -> Result<Expr> {
+    chain.into_iter().try_fold(root, |container, access| {
+        let key = match access {
+            AccessExpr::Subscript(Subscript::Index { index }) => index,
+            AccessExpr::Dot(Expr::Identifier(name)) => text(name.value),
+            other => bail!(
+                Syntax,
+                "You have an error in your SQL syntax; '{other}' is no subscript of one element: \
+                 use ARRAY_SLICE"
+            ),
+        };
+        Ok(call(ELEMENT_AT, vec![container, key]))
+    })
 }
 
 /// A literal after a character set introducer. A hexadecimal literal becomes bytes after any

@@ -19,6 +19,36 @@ pub struct BadJson {
     pub reason: String,
 }
 
+/// Why a text is no value of an ARRAY, MAP or STRUCT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadNested {
+    /// Where in the value, from the inside out: `field 'a'`, `element 3`.
+    places: Vec<String>,
+    what: String,
+}
+
+impl BadNested {
+    #[cold]
+    pub(crate) fn new(what: impl Into<String>) -> Box<Self> {
+        Box::new(Self { places: Vec::new(), what: what.into() })
+    }
+
+    /// The same of a value that has it inside, at this place.
+    #[cold]
+    pub(crate) fn inside(mut self: Box<Self>, place: impl std::fmt::Display) -> Box<Self> {
+        self.places.push(place.to_string());
+        self
+    }
+
+    /// Where and what: `field 'a' of element 3: 'x' is no int`.
+    pub fn reason(&self) -> String {
+        match self.places.is_empty() {
+            true => self.what.clone(),
+            false => format!("{}: {}", self.places.join(" of "), self.what),
+        }
+    }
+}
+
 /// Why a value cannot be stored. At most 16 bytes, because the `Result` of every cell carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BadValue {
@@ -42,6 +72,7 @@ pub enum BadValue {
     NotTemporal,
     NotUtf8,
     NotJson(Box<BadJson>),
+    NotNested(Box<BadNested>),
     /// A text or number that is none of those of an ENUM or SET.
     NotLabel,
     /// Anything but a sketch of its kind, in a column of sketches.
@@ -66,9 +97,11 @@ impl BadValue {
             Self::Trailing | Self::NotLabel => ErrorCode::Truncated,
             Self::NotTemporal => ErrorCode::WrongValue,
             Self::NotJson(_) => ErrorCode::InvalidJson,
-            Self::NotNumber | Self::NotUtf8 | Self::NotSketch | Self::NotStorable => {
-                ErrorCode::WrongFieldValue
-            }
+            Self::NotNumber
+            | Self::NotUtf8
+            | Self::NotSketch
+            | Self::NotStorable
+            | Self::NotNested(_) => ErrorCode::WrongFieldValue,
         }
     }
 
@@ -109,10 +142,27 @@ impl BadValue {
                 column.ty,
                 must_use(column)
             ),
+            Self::NotNested(bad) => format!(
+                "Incorrect {} value: '{shown}' for column '{name}' at row {row}: {}",
+                column.type_text(),
+                bad.reason()
+            ),
             Self::NotNumber | Self::NotTemporal | Self::NotUtf8 | Self::NotStorable => format!(
                 "Incorrect {} value: '{shown}' for column '{name}' at row {row}",
                 kind(column.ty)
             ),
+        }
+    }
+
+    /// What is wrong with a value inside another one.
+    pub(crate) fn inside(&self, element: &Column, value: &str) -> String {
+        let (ty, shown) = (element.type_text(), Shown(value.as_bytes()));
+        match self {
+            Self::OutOfRange { .. } => format!("'{shown}' is out of the range of {ty}"),
+            Self::TooLong { actual, limit } => {
+                format!("'{shown}' is {actual} {}, limit {limit}", unit(element))
+            }
+            _ => format!("'{shown}' is no {ty}"),
         }
     }
 
@@ -131,6 +181,11 @@ impl BadValue {
                 json.reason, json.at
             ),
             Self::NotSketch => format!("column({name}), value '{shown}': {}", must_use(column)),
+            Self::NotNested(bad) => format!(
+                "column({name}), value '{shown}' cannot be stored as {}: {}",
+                column.type_text(),
+                bad.reason()
+            ),
             _ => format!("column({name}), value '{shown}' cannot be stored as {}", column.ty),
         }
     }

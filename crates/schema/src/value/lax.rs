@@ -19,7 +19,8 @@ pub fn adjust(
         (_, OnBad::Refuse) | (BadValue::Null, OnBad::Null) | (BadValue::NotSketch, _) => Err(bad),
         (BadValue::Null, OnBad::Clamp) => implicit(column, bad, rules, out),
         (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit as usize, bad, out),
-        (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson(_), OnBad::Clamp) => Err(bad),
+        (BadValue::NotUtf8, OnBad::Null)
+        | (BadValue::NotJson(_) | BadValue::NotNested(_), OnBad::Clamp) => Err(bad),
         (BadValue::NotUtf8, OnBad::Clamp) => valid_part(column, literal, bad, rules, out),
         (BadValue::NotLabel, OnBad::Clamp) => Ok(labels::put_known(column, literal, out)),
         (BadValue::OutOfRange { .. }, OnBad::Clamp) => bound(column, bad, out),
@@ -47,9 +48,10 @@ fn implicit(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match column.ty {
-        // There is no zero date (MySQL's 0000-00-00) and no empty JSON document.
+        // There is no zero date (MySQL's 0000-00-00) and no empty document.
         ColumnType::Date | ColumnType::DateTime { .. } => Err(bad),
-        ColumnType::Timestamp { .. } | ColumnType::Json => Err(bad),
+        ColumnType::Timestamp { .. } => Err(bad),
+        ty if ty.is_document() => Err(bad),
         ColumnType::Enum { .. } => labels::put_number(column, 1, out),
         ty if ty.is_text() || ty.is_binary() => put_text(column, b"", Encoding::Utf8, rules, out),
         _ => put_i64(column, 0, rules, out),
@@ -68,8 +70,8 @@ fn cut(
         out.extend_from_slice(&(u64::MAX >> (64 - len)).to_le_bytes());
         return Ok(Put::Value);
     }
-    // A prefix of a JSON document is not valid JSON.
-    if column.ty == ColumnType::Json {
+    // A prefix of a document is none.
+    if column.ty.is_document() {
         return null(column, bad);
     }
     match literal {

@@ -3,7 +3,7 @@
 use super::bad::BadValue;
 use super::number;
 use super::temporal::{self, LocalDateTime};
-use super::{Rules, json, labels, put_i64, put_i128, put_quoted, put_short, time, year};
+use super::{Rules, json, labels, nested, put_i64, put_i128, put_quoted, put_short, time, year};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
 use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
 
@@ -56,10 +56,11 @@ pub fn put_text(
             Ok(Put::Value)
         }
         ColumnType::Year if year::is_zero_of_text(text) => put_i64(column, 2000, rules, out),
-        ColumnType::Json => {
+        ty if ty.is_json() => {
             check_utf8(text, encoding)?;
             json::put(text, out)
         }
+        ty if ty.is_nested() => nested::put(column, text, rules, out),
         ColumnType::Enum { .. } | ColumnType::Set { .. } => labels::put_labels(column, text, out),
         ColumnType::Bitmap | ColumnType::Hll => Err(BadValue::NotSketch),
         _ => put_numeric_text(column, text, rules, out),

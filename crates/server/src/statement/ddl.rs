@@ -281,6 +281,10 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
     use freshet_query::origin::flags;
     use freshet_query::result::ResultType;
     let unsigned = column.flags & flags::UNSIGNED != 0;
+    if let Some(ty) = &column.nested {
+        let nullable = column.flags & flags::NOT_NULL == 0;
+        return ColumnSpec { nullable, ..super::nested::spec(&column.name, ty) };
+    }
     let characters = (column.length / 4).clamp(1, 65_533);
     let fsp = column.decimals.min(6);
     let ty = match column.ty {
@@ -319,7 +323,7 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
         ResultType::Blob | ResultType::VarString | ResultType::Null => ColumnType::Text,
     };
     let nullable = column.flags & flags::NOT_NULL == 0;
-    let collation = column.derived.filter(|_| ty.is_text() && ty != ColumnType::Json);
+    let collation = column.derived.filter(|_| ty.is_text() && !ty.is_document());
     let collation = collation.map(|derived| match derived.collation {
         Collation::Binary => Collation::Utf8mb4Bin,
         collation => collation,

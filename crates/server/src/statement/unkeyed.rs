@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::compute::cast;
 use freshet_base::{Result, bail, err};
 use freshet_ingest::{Affected, Copies, LoadTarget, OwnRows, RowChange, WaitLimit};
 use freshet_query::change::{Change, ChangeKind};
+use freshet_query::shown::stored;
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::key::{KeyCodec, Keys};
@@ -234,13 +234,9 @@ async fn candidates(
 /// The columns of a query in the types in which the table has them.
 fn of_types(batch: &RecordBatch, schema: &TableSchema) -> Result<RecordBatch> {
     let fields = schema.arrow().fields().iter().zip(batch.columns());
-    let columns = fields.map(|(field, column)| match column.data_type() == field.data_type() {
-        true => Ok(Arc::clone(column)),
-        false => cast(column, field.data_type()),
-    });
-    let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
-    let batch =
-        columns.and_then(|columns| RecordBatch::try_new(Arc::clone(schema.arrow()), columns));
+    let columns = fields.map(|(field, column)| stored(column, field.data_type()));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns);
     batch.map_err(|error| err!(Internal, "rows of a table do not have its columns: {error}"))
 }
 

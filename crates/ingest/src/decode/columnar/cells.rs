@@ -10,11 +10,12 @@ use arrow::datatypes::{
     TimeUnit, UInt64Type,
 };
 use freshet_base::{Result, err};
+use freshet_schema::nested::Shown;
 use freshet_schema::row::{MICROS_MAX, MICROS_MIN, MICROS_PER_DAY};
 use freshet_schema::value::{
     self, Encoding, LocalDateTime, put_decimal, put_f64, put_i64, put_i128, put_text,
 };
-use freshet_schema::{BadValue, ColumnType, Literal};
+use freshet_schema::{BadValue, ColumnType, Literal, TEXT_BYTES_MAX};
 
 use crate::decode::{Fault, RowEncoder};
 
@@ -39,11 +40,13 @@ pub(super) enum Cells {
     Clock(Int64Array, TimeUnit),
     /// Indexes, where not NULL, into values.
     Dictionary(Vec<usize>, ArrayRef, Box<Cells>),
+    /// Lists, maps and structs.
+    Nested(Shown),
 }
 
 impl Cells {
     /// # Errors
-    /// `NotSupported` for lists, structs and other types that no column has.
+    /// `NotSupported` for types that no column has.
     pub fn of(name: &str, array: &ArrayRef) -> Result<Self> {
         use DataType as T;
         let ty = array.data_type();
@@ -97,7 +100,10 @@ impl Cells {
                 };
                 Self::Dictionary(keys, make_keys(array), Box::new(values))
             }
-            other => return Err(not_flat(name, other)),
+            other if other.is_nested() => {
+                Self::Nested(Shown::new(array).map_err(|_| not_loaded(name, other))?)
+            }
+            other => return Err(not_loaded(name, other)),
         })
     }
 
@@ -109,6 +115,7 @@ impl Cells {
             Self::Text(values) => longest(values.views()).unwrap_or(0),
             Self::Bytes(values) => longest(values.views()).unwrap_or(0),
             Self::Dictionary(_, _, values) => values.value_bytes_max(),
+            Self::Nested(values) => values.bytes_max().min(TEXT_BYTES_MAX as usize),
             _ => NUMBER_BYTES_MAX,
         }
     }
@@ -131,6 +138,7 @@ impl Cells {
             Self::Dictionary(keys, array, values) => {
                 array.is_null(row) || values.is_null(keys[row])
             }
+            Self::Nested(values) => values.is_null(row),
         }
     }
 
@@ -183,6 +191,7 @@ impl Cells {
                 put(encoder, Literal::Text(text.as_bytes()))
             }
             Self::Dictionary(keys, _, values) => values.put(keys[row], encoder),
+            Self::Nested(values) => put_nested(encoder, values, row),
         }
     }
 }
@@ -193,12 +202,23 @@ fn make_keys(array: &ArrayRef) -> ArrayRef {
 }
 
 /// The refusal of a column that no column of a table can hold.
-pub(super) fn not_flat(name: &str, ty: &DataType) -> freshet_base::Error {
+pub(super) fn not_loaded(name: &str, ty: &DataType) -> freshet_base::Error {
     err!(
         NotSupported,
-        "column '{name}' of the body is of type {ty}; lists, maps and structs cannot be loaded: \
-         leave the column out, or write it as JSON text"
+        "column '{name}' of the body is of type {ty}, which cannot be loaded: leave the column \
+         out, or write it as text"
     )
+}
+
+/// Writes the text of a list, map or struct, which is JSON where a column wants that.
+fn put_nested(encoder: &mut RowEncoder<'_>, values: &Shown, row: usize) -> Result<(), Box<Fault>> {
+    let (mut text, limit) = (Vec::new(), TEXT_BYTES_MAX as usize);
+    if !values.text_within(row, limit, &mut text) {
+        let actual = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let bad = BadValue::TooLong { actual, limit: TEXT_BYTES_MAX };
+        return encoder.put(Literal::Text(&text), |_, _, _| Err(bad));
+    }
+    put(encoder, Literal::Text(&text))
 }
 
 #[inline]

@@ -136,7 +136,12 @@ pub(super) struct ColumnPages {
     pub page_bytes_max: u64,
     /// The fewest values of a data page, but for the last.
     pub page_values_min: u64,
+    /// Of a column with lists: its values and pages all together, since a row may have any number.
+    pub listed_bytes: u64,
 }
+
+/// The memory of a value in a batch.
+pub(super) const VALUE_BYTES: u64 = 24;
 
 impl ColumnPages {
     /// The memory for batches of so many rows, one at a time.
@@ -180,6 +185,7 @@ pub(super) fn check_column(file: &FileBytes, chunk: &ColumnChunkMetaData) -> Res
         return Err(damaged("is not within the file"));
     };
     let (mut pages, mut last_values) = (ColumnPages::default(), None);
+    let has_lists = chunk.column_descr().max_rep_level() > 0;
     while at < end {
         let header = header_at(file, at, end).ok_or_else(|| damaged("has a bad page header"))?;
         at += header.bytes;
@@ -198,6 +204,10 @@ pub(super) fn check_column(file: &FileBytes, chunk: &ColumnChunkMetaData) -> Res
             DICTIONARY => pages.dictionary_bytes = pages.dictionary_bytes.max(packed + unpacked),
             DATA | DATA_V2 if values <= i32::MAX as u64 => {
                 pages.page_bytes_max = pages.page_bytes_max.max(packed + unpacked);
+                if has_lists {
+                    let bytes = values.saturating_mul(VALUE_BYTES) + packed + unpacked;
+                    pages.listed_bytes = pages.listed_bytes.saturating_add(bytes);
+                }
                 if let Some(values) = last_values.replace(values.max(1)) {
                     let least = pages.page_values_min;
                     pages.page_values_min = if least == 0 { values } else { least.min(values) };

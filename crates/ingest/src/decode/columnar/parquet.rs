@@ -17,7 +17,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 
 use super::batch::BatchEncoder;
 use super::file::FileBytes;
-use super::pages::{ColumnPages, check_column, check_footer};
+use super::pages::{ColumnPages, VALUE_BYTES, check_column, check_footer};
 use super::{BodySchema, Next};
 use crate::decode::SourcePlan;
 
@@ -30,8 +30,6 @@ const TAIL_BYTES: u64 = 8;
 const FOOTER_BYTES_MAX: usize = 16 << 20;
 /// Rows of a batch.
 const BATCH_ROWS_MAX: u64 = 4096;
-/// The memory of a value in a batch.
-const VALUE_BYTES: u64 = 24;
 /// The memory of a batch with its pages: what is aimed at, and the most for one row.
 const BATCH_BYTES: u64 = 64 << 20;
 const PAGES_BYTES_MAX: u64 = 512 << 20;
@@ -110,11 +108,16 @@ impl ParquetFile {
 
 /// A field that refers to the bytes of its texts instead of copying them.
 fn as_view(field: &Field) -> Field {
-    match field.data_type() {
-        DataType::Utf8 => field.clone().with_data_type(DataType::Utf8View),
-        DataType::Binary => field.clone().with_data_type(DataType::BinaryView),
-        _ => field.clone(),
-    }
+    let inside = |field: &Arc<Field>| Arc::new(as_view(field));
+    let ty = match field.data_type() {
+        DataType::Utf8 => DataType::Utf8View,
+        DataType::Binary => DataType::BinaryView,
+        DataType::List(item) => DataType::List(inside(item)),
+        DataType::Map(entries, is_sorted) => DataType::Map(inside(entries), *is_sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inside).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(ty)
 }
 
 /// The footer of a file.
@@ -161,13 +164,6 @@ impl ParquetReader {
     ) -> Result<Self> {
         let columns = BatchEncoder::positions(source, &file.schema)?;
         let parquet_schema = file.metadata.parquet_schema();
-        let roots = parquet_schema.root_schema().get_fields();
-        for &at in &columns {
-            let field = file.schema.schema.field(at);
-            if !roots[at].is_primitive() || matches!(field.data_type(), DataType::List(_)) {
-                return Err(super::cells::not_flat(field.name(), field.data_type()));
-            }
-        }
         let mut sorted = columns.clone();
         sorted.sort_unstable();
         sorted.dedup();
@@ -266,11 +262,14 @@ impl ParquetReader {
 
 /// The rows of a batch over columns with these pages, and the memory that it takes.
 fn batch_of(columns: &[ColumnPages], aim: u64) -> Result<(u64, u64)> {
-    let bytes = |rows: u64| {
+    let pages = |rows: u64| {
         let pages = columns.iter().map(|column| column.bytes(rows));
         let values = rows * VALUE_BYTES * columns.len() as u64;
         pages.fold(values, u64::saturating_add)
     };
+    // What rows have of columns with lists is not known, so all of it may be in one batch.
+    let listed = columns.iter().map(|column| column.listed_bytes).fold(0, u64::saturating_add);
+    let (aim, bytes) = (aim.saturating_add(listed), |rows| pages(rows).saturating_add(listed));
     let sizes = std::iter::successors(Some(BATCH_ROWS_MAX), |rows| (*rows > 1).then_some(rows / 4));
     match sizes.map(|rows| (rows, bytes(rows))).find(|(_, bytes)| *bytes <= aim) {
         Some(found) => Ok(found),
@@ -278,7 +277,8 @@ fn batch_of(columns: &[ColumnPages], aim: u64) -> Result<(u64, u64)> {
         None => bail!(
             OutOfRoom,
             "the pages of a row group of the Parquet file take {} bytes at once, more than \
-             {PAGES_BYTES_MAX}; write it with smaller pages, or load fewer of its columns",
+             {PAGES_BYTES_MAX}; write it with smaller pages and row groups, or load fewer of its \
+             columns",
             bytes(1)
         ),
     }

@@ -89,8 +89,7 @@ impl<'a> ObjectReader<'a> {
     /// Writes the text of a member as the next value.
     fn put(&self, value: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let bytes = value.as_bytes();
-        let wants_json =
-            encoder.column().is_some_and(|column| column.ty == freshet_schema::ColumnType::Json);
+        let wants_json = encoder.column().is_some_and(|column| column.ty.is_json());
         match bytes.first() {
             _ if wants_json && value != "null" => put_string(value, encoder),
             Some(b'"') => match serde_json::from_str::<Key<'_>>(value) {

@@ -30,6 +30,43 @@ fn columns_with_labels() {
 }
 
 #[test]
+fn columns_of_nested_types() {
+    let element = |name: &str, ty| Column::new(ColumnId(0), name, ty);
+    let int = ColumnType::Int { unsigned: false };
+    let list = Column {
+        elements: [element("item", int)].into(),
+        ..Column::new(ColumnId(1), "c", ColumnType::Array)
+    };
+    let map = Column {
+        elements: [element("key", ColumnType::VarChar { len: 3 }), list.clone()].into(),
+        ..Column::new(ColumnId(1), "c", ColumnType::Map)
+    };
+    let fields = Column {
+        elements: [element("a", ColumnType::Date)].into(),
+        ..Column::new(ColumnId(1), "c", ColumnType::Struct)
+    };
+    let variant = Column::new(ColumnId(1), "c", ColumnType::Variant);
+    let columns = vec![list, map, fields, variant];
+    let schema = TableSchema::new(SchemaVersion(1), columns, Vec::new());
+    let list = "0801 120163 2001 3001 3801 da0200 f2020f 12046974656d 2001 3001 3801 a00100";
+    has_bytes(
+        &schema,
+        &format!(
+            "010801 1220 {list} \
+             1242 0801 120163 2001 3001 3801 e20200 f2020e 12036b6579 2001 3001 3801 f00103 \
+             f20220 {list} \
+             121d 0801 120163 2001 3001 3801 ea0200 f2020c 120161 2001 3001 3801 d20100 \
+             120e 0801 120163 2001 3001 3801 d20200"
+        ),
+    );
+    let mut lacking = schema.columns[0].clone();
+    lacking.elements = Default::default();
+    let lacking = TableSchema::new(SchemaVersion(1), vec![lacking], Vec::new());
+    let refusal = decode::<TableSchema>(&encode(&lacking)).unwrap_err().to_string();
+    assert!(refusal.contains("a nested type lacks a part"), "{refusal}");
+}
+
+#[test]
 fn schema_with_checks() {
     let column = Column::new(ColumnId(1), "c", ColumnType::Year);
     let checks = vec![Check {

@@ -33,7 +33,7 @@ pub(super) fn text() -> impl Strategy<Value = String> {
 fn column_type() -> impl Strategy<Value = ColumnType> {
     let digits = (1u8..=38).prop_flat_map(|precision| (Just(precision), 0..=precision));
     let numbers = (any::<bool>(), digits, 0u8..=6, 0u32..=255);
-    (0..26, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
+    (0..30, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
         0 => ColumnType::Boolean,
         1 => ColumnType::TinyInt { unsigned },
         2 => ColumnType::SmallInt { unsigned },
@@ -59,6 +59,10 @@ fn column_type() -> impl Strategy<Value = ColumnType> {
         21 => ColumnType::Set { len },
         23 => ColumnType::Bitmap,
         24 => ColumnType::Hll,
+        25 => ColumnType::Variant,
+        26 => ColumnType::Array,
+        27 => ColumnType::Map,
+        28 => ColumnType::Struct,
         _ => ColumnType::Json,
     })
 }
@@ -83,8 +87,16 @@ fn column() -> impl Strategy<Value = Column> {
         let (non_negative, nullable, on_update_now, collation, length_unit) = flags;
         let (name, comment, default, before, auto_increment) = texts;
         let labels = if ty.is_labelled() { vec![name.clone()] } else { Vec::new() };
+        let element = Column::new(ColumnId(0), "x", ColumnType::Date);
+        let elements = match ty {
+            ColumnType::Array => vec![element],
+            ColumnType::Map => vec![element.clone(), element],
+            ColumnType::Struct => vec![Column { non_negative, ..element }],
+            _ => Vec::new(),
+        };
         Column {
             labels: labels.into(),
+            elements: elements.into(),
             nullable,
             default,
             comment,

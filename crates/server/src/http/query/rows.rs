@@ -1,5 +1,6 @@
 //! Rows of a result as JSON.
 
+use arrow::datatypes::DataType;
 use freshet_base::{Result, bail};
 use freshet_query::RecordBatch;
 use freshet_query::evaluation::Memory;
@@ -127,6 +128,12 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The type of a column, as Doris names it.
 fn named(column: &ResultColumn) -> &'static str {
+    match &column.nested {
+        Some(DataType::List(_)) => return "ARRAY",
+        Some(DataType::Map(..)) => return "MAP",
+        Some(_) => return "STRUCT",
+        None => {}
+    }
     match column.ty {
         ResultType::Tiny => "TINYINT",
         ResultType::Short => "SMALLINT",

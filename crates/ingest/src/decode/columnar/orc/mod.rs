@@ -91,7 +91,7 @@ impl OrcReader {
         if let Some(nested) = columns.iter().find(|column| column.kind == Kind::Nested) {
             let at = file.schema.position(&nested.name)?;
             let ty = file.schema.schema.field(at).data_type();
-            return Err(super::cells::not_flat(&nested.name, ty));
+            return Err(super::cells::not_loaded(&nested.name, ty));
         }
         Ok(Self {
             file: file.clone(),
