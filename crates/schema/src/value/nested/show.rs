@@ -165,7 +165,7 @@ impl Shown {
         let most = |ends: &[i32]| {
             ends.windows(2).map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0)
         };
-        match &self.values {
+        let bytes = match &self.values {
             Values::Text(values) => longest(values.views()),
             Values::Bytes(values) => longest(values.views()),
             Values::List(list, items) => {
@@ -182,7 +182,9 @@ impl Shown {
                 fields.iter().map(field).fold(2, usize::saturating_add)
             }
             _ => NUMBER_BYTES_MAX,
-        }
+        };
+        // Brackets, and NULL.
+        bytes.saturating_add(4)
     }
 
     /// Appends the text of a value.

@@ -242,8 +242,8 @@ proptest! {
         let again = shown_again(&column, &texts);
         prop_assert_eq!(&again, &stored);
         for text in stored.iter().flatten() {
-            let same = super::tests::stored(&column, text);
-            prop_assert_eq!(same.unwrap().as_deref(), Some(text.as_str()));
+            let same = super::tests::stored(&column, text).unwrap();
+            prop_assert_eq!(same.as_deref(), Some(text.as_str()));
         }
     }
 
