@@ -34,8 +34,11 @@ fn read<T>(
     }
 }
 
+/// A few bytes may become much memory, which is held until the row is finished.
 fn bitmap(row: &Row<'_>, at: usize) -> Result<Bitmap> {
-    read(row, at, SketchKind::Bitmap, Bitmap::read)
+    let bitmap = read(row, at, SketchKind::Bitmap, Bitmap::read)?;
+    row.hold_more(usize::try_from(bitmap.memory_bytes()).unwrap_or(usize::MAX))?;
+    Ok(bitmap)
 }
 
 fn hll(row: &Row<'_>, at: usize) -> Result<Hll> {

@@ -15,7 +15,7 @@ const FEW: u8 = 5;
 pub(super) const TAGS: std::ops::RangeInclusive<u8> = EMPTY..=FEW;
 
 /// The most that one from outside may take in memory.
-const MEMORY_BYTES_MAX: u64 = 512 << 20;
+const MEMORY_BYTES_MAX: u64 = 128 << 20;
 /// What a map of 32 bits, and a container in it, take beside their values.
 const MAP_BYTES: u64 = 64;
 const CONTAINER_BYTES: u64 = 48;
