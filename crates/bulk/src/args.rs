@@ -75,12 +75,15 @@ fn place(host: &str, port: u16) -> String {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FormatName {
-    /// By the ending of a file (.csv, .tsv or .txt, .json, .jsonl or .ndjson); dumps are CSV.
+    /// By the ending of a file (.csv, .tsv or .txt, .json, .jsonl or .ndjson, .parquet); dumps are
+    /// CSV.
     Auto,
     Csv,
     Tsv,
     /// An object a line.
     Json,
+    /// Files of Apache Parquet, to be loaded by Stream Load; dumps are not written so.
+    Parquet,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

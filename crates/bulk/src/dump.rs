@@ -5,7 +5,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use crate::args::{Ddl, DumpArgs, Server};
+use crate::args::{Ddl, DumpArgs, FormatName, Server};
 use crate::connection::{Connection, Receiver, ResultColumn};
 use crate::convert::for_freshet;
 use crate::encode::Encoder;
@@ -36,6 +36,9 @@ struct Run<'a> {
 /// What went wrong first, with the code to exit with.
 pub fn dump(args: &DumpArgs) -> Result<()> {
     let args = DumpArgs { server: args.server.clone().with_environment(), ..args.clone() };
+    if args.text.format == FormatName::Parquet {
+        return Err(Failure::usage("--format parquet is for load; a dump is csv, tsv or json"));
+    }
     let database = args.database.as_deref();
     let database = database.ok_or_else(|| Failure::usage("say by --database what to dump"))?;
     let tables = tables_of(&mut open(&args.server)?, database, &args)?;

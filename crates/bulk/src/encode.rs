@@ -84,6 +84,7 @@ impl Encoder {
                     }
                     put_tsv(null, cell, out)
                 }
+                Format::Parquet => unreachable!("no dump is written so"),
                 Format::Json => {
                     out.push(if at == 0 { b'{' } else { b',' });
                     put_json_text(name, out);

@@ -10,6 +10,7 @@ use crate::format::{Csv, Format};
 pub fn record_end(format: &Format, bytes: &[u8], from: usize) -> Option<usize> {
     match format {
         Format::Json => memchr(b'\n', &bytes[from..]).map(|at| from + at + 1),
+        Format::Parquet => None,
         Format::Tsv { .. } => tsv_end(bytes, from),
         Format::Csv(csv) => match csv.enclose {
             None => find(&csv.delimiter, bytes, from).map(|at| at + csv.delimiter.len()),
@@ -142,7 +143,7 @@ impl Fields {
                 self.read_tsv(null, record);
                 Ok(())
             }
-            Format::Json => unreachable!("objects have members, and no fields"),
+            Format::Json | Format::Parquet => unreachable!("it has no fields"),
         }
     }
 

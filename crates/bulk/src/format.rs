@@ -12,6 +12,8 @@ pub enum Format {
     Tsv { null: Vec<u8> },
     /// An object a line.
     Json,
+    /// Blocks are files of Apache Parquet, and have no records here.
+    Parquet,
 }
 
 /// A dialect of CSV.
@@ -46,7 +48,7 @@ impl Format {
     pub fn delimiter(&self) -> &[u8] {
         match self {
             Self::Csv(csv) => &csv.delimiter,
-            Self::Tsv { .. } | Self::Json => b"\n",
+            Self::Tsv { .. } | Self::Json | Self::Parquet => b"\n",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::args::{Ddl, FormatName, LoadArgs, TextArgs};
+use crate::args::{Ddl, FormatName, LoadArgs, TextArgs, Transport};
 use crate::compress::{Compression, sniff, unpacked};
 use crate::exit::{Failure, Result};
 use crate::format::{Csv, Format, unescape};
@@ -166,7 +166,28 @@ fn input(args: &LoadArgs, path: Option<PathBuf>) -> Result<Input> {
         whole = Some(fs::canonicalize(&path).map_err(Failure::of(&shown))?);
     }
     let compression = args.text.compression;
+    if format == Format::Parquet {
+        check_parquet(args, whole.as_deref())?;
+    }
     Ok(Input { path: whole, database, table, format, compression, bytes, changed })
+}
+
+/// A Parquet file is read from its end, and its values are the server's matter.
+fn check_parquet(args: &LoadArgs, path: Option<&Path>) -> Result<()> {
+    let Some(path) = path else {
+        return Err(Failure::usage("standard input cannot be Parquet, which is read from its end"));
+    };
+    let refused = |what: &str| Err(Failure::usage(format!("{}: {what}", path.display())));
+    if args.transport == Transport::Sql {
+        return refused("Parquet is for Stream Load of Freshet, and not for --transport sql");
+    }
+    if args.skip_lines > 0 {
+        return refused("a Parquet file has no lines; leave --skip-lines away");
+    }
+    if args.text.compression.is_some_and(|compression| compression != Compression::None) {
+        return refused("a Parquet file is packed within; leave --compression away");
+    }
+    Ok(())
 }
 
 fn table_of(args: &LoadArgs, path: Option<&Path>) -> Result<(String, String)> {
@@ -192,7 +213,9 @@ fn format_of(args: &TextArgs, path: Option<&Path>) -> Result<Format> {
     let name = match args.format {
         FormatName::Auto => format_of_name(path).ok_or_else(|| {
             let shown = path.map_or_else(|| STDIN.to_owned(), |path| path.display().to_string());
-            Failure::usage(format!("{shown}: say by --format whether it is csv, tsv or json"))
+            Failure::usage(format!(
+                "{shown}: say by --format whether it is csv, tsv, json or parquet"
+            ))
         })?,
         name => name,
     };
@@ -207,6 +230,7 @@ fn format_of_name(path: Option<&Path>) -> Option<FormatName> {
         "csv" => Some(FormatName::Csv),
         "tsv" | "txt" => Some(FormatName::Tsv),
         "json" | "jsonl" | "ndjson" => Some(FormatName::Json),
+        "parquet" => Some(FormatName::Parquet),
         _ => None,
     }
 }
@@ -226,6 +250,7 @@ pub fn format(name: FormatName, args: &TextArgs) -> Result<Format> {
     let null = args.null.as_bytes().to_vec();
     match name {
         FormatName::Json => Ok(Format::Json),
+        FormatName::Parquet => Ok(Format::Parquet),
         FormatName::Tsv => Ok(Format::Tsv { null }),
         FormatName::Csv | FormatName::Auto => {
             let enclose = Some(args.enclose.as_str()).filter(|text| !text.is_empty());

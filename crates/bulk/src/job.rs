@@ -33,14 +33,14 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job whose input begins with the record `header`, if it has one.
+    /// A job whose input names its fields `header`, if it does.
     ///
     /// # Errors
     /// When the columns do not fit the table, or the history does not fit the options.
     pub fn new(
         input: Input,
         table: Arc<TableInfo>,
-        header: Option<&[u8]>,
+        header: Option<Vec<String>>,
         args: &LoadArgs,
     ) -> Result<Self> {
         let columns = columns_of(&input, &table, header, args)?;
@@ -219,12 +219,15 @@ fn default_dir() -> Result<PathBuf> {
 pub fn columns_of(
     input: &Input,
     table: &TableInfo,
-    header: Option<&[u8]>,
+    header: Option<Vec<String>>,
     args: &LoadArgs,
 ) -> Result<Vec<(String, Option<usize>)>> {
     let (names, source) = match (&args.columns, header) {
+        (Some(columns), Some(header)) if input.format == Format::Parquet => {
+            (chosen(input, columns, &header)?, "--columns")
+        }
         (Some(columns), _) => (split_names(columns), "--columns"),
-        (None, Some(header)) => (header_names(input, header)?, "its header"),
+        (None, Some(header)) => (header, "its header"),
         (None, None) => {
             let stored = table.columns.iter().filter(|column| !column.is_generated);
             (stored.map(|column| column.name.clone()).collect(), "the table")
@@ -263,7 +266,28 @@ fn split_names(columns: &str) -> Vec<String> {
     columns.split(',').map(|name| name.trim().trim_matches('`').to_owned()).collect()
 }
 
-fn header_names(input: &Input, header: &[u8]) -> Result<Vec<String>> {
+/// The columns of a Parquet file that are to be loaded.
+fn chosen(input: &Input, columns: &str, header: &[String]) -> Result<Vec<String>> {
+    let names = split_names(columns);
+    let is_there = |name: &str| {
+        let name = name.strip_prefix(PASSED_OVER).unwrap_or(name);
+        header.iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    match names.iter().find(|name| !is_there(name)) {
+        None => Ok(names),
+        Some(name) => Err(Failure::usage(format!(
+            "{}: --columns names '{name}', which the file does not have; its columns are {}",
+            input.name(),
+            header.join(", ")
+        ))),
+    }
+}
+
+/// The names in the record that is a header.
+///
+/// # Errors
+/// When it is none.
+pub fn header_names(input: &Input, header: &[u8]) -> Result<Vec<String>> {
     if input.format == Format::Json {
         return Err(Failure::usage(format!("{}: JSON lines have no header", input.name())));
     }

@@ -35,7 +35,7 @@ pub enum Road {
 /// The fastest way that keeps the meaning of a block.
 pub fn road(format: &Format, columns: usize, bytes: &[u8]) -> Road {
     match format {
-        Format::Json => Road::AsItIs,
+        Format::Json | Format::Parquet => Road::AsItIs,
         Format::Tsv { null } => {
             // An empty line is a row with an empty text here, and nothing there.
             let same = null == NULL_TEXT.as_bytes() && columns > 1 && has_plain_escapes(bytes);
@@ -96,6 +96,9 @@ pub fn convert(job: &Job, block: &Block) -> (Vec<u8>, Vec<BadRow>) {
 /// Calls `each` with the records of a block and the lines they begin in.
 pub fn each_record(format: &Format, block: &Block, mut each: impl FnMut(&[u8], u64)) {
     let (mut at, mut line) = (0, block.line);
+    if *format == Format::Parquet {
+        return;
+    }
     while at < block.bytes.len() {
         let end = record_end(format, &block.bytes, at).unwrap_or(block.bytes.len());
         let record = &block.bytes[at..end];

@@ -33,6 +33,7 @@ mod load;
 mod meter;
 mod outputs;
 mod pace;
+mod parquet;
 mod reader;
 mod schema;
 mod send;
@@ -40,6 +41,7 @@ mod shared;
 mod split;
 mod sql;
 mod stop;
+mod thrift;
 mod tls;
 mod trial;
 

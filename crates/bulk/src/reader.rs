@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::args::LoadArgs;
 use crate::exit::{Failure, Result};
+use crate::format::Format;
 use crate::inputs::Input;
-use crate::job::Job;
+use crate::job::{Job, header_names};
 use crate::meter::{Counted, Meter};
+use crate::parquet::Parquet;
 use crate::schema::TableInfo;
 use crate::split::{Block, Splitter};
 use crate::stop::Stop;
@@ -15,7 +17,7 @@ use crate::stop::Stop;
 /// The blocks of an input.
 pub type Blocks<'f> = Splitter<'f, Box<dyn Read + Send>>;
 
-/// Opens an input and reads its head; returns the record that is its header, if it has one.
+/// Opens an input and reads its head; returns what its header calls its fields, if it has one.
 ///
 /// # Errors
 /// Of the input.
@@ -23,12 +25,22 @@ pub fn open<'f>(
     input: &'f Input,
     args: &LoadArgs,
     meter: &Arc<Meter>,
-) -> Result<(Blocks<'f>, Option<Vec<u8>>)> {
+) -> Result<(Blocks<'f>, Option<Vec<String>>)> {
     let unpacked = input.unpack(Counted(input.open()?, Arc::clone(meter)))?;
     let mut blocks = Splitter::new(unpacked, &input.format, block_bytes(args), 0, 1);
     let head = args.skip_lines + u64::from(args.header);
     let header = blocks.pass_head(head).map_err(Failure::of(input.name()))?;
-    Ok((blocks, args.header.then_some(header)))
+    let names = args.header.then(|| header_names(input, &header)).transpose()?;
+    Ok((blocks, names))
+}
+
+/// Opens a Parquet file.
+///
+/// # Errors
+/// When it is none, or one that cannot be cut into blocks.
+pub fn open_parquet(input: &Input, args: &LoadArgs) -> Result<Parquet> {
+    let file = Parquet::open(input.open_file()?, args.speed.block_size.bytes());
+    file.map_err(Failure::of(input.name()))
 }
 
 fn block_bytes(args: &LoadArgs) -> usize {
@@ -47,18 +59,15 @@ pub fn read(
     stop: &Stop,
     mut send: impl FnMut(&Arc<Job>, Block) -> bool,
 ) -> Result<()> {
+    if input.format == Format::Parquet {
+        return read_parquet(input, table, args, (meter, stop), send);
+    }
     let shown = input.name();
     let (mut blocks, header) = open(input, args, meter)?;
-    let job = Job::new(input.clone(), Arc::clone(table), header.as_deref(), args)?;
+    let job = Job::new(input.clone(), Arc::clone(table), header, args)?;
     let job = Arc::new(job);
-    if job.is_whole() {
-        let (_, rows) = job.arrived_before();
-        meter.read(input.bytes);
-        meter.say(&format!("{shown} was loaded before ({rows} rows); --again loads it once more"));
+    if is_done(&job, meter) {
         return Ok(());
-    }
-    if let (blocks @ 1.., rows) = job.arrived_before() {
-        meter.say(&format!("{shown}: going on behind {blocks} blocks with {rows} rows"));
     }
     let (offset, line) = blocks.place();
     let (front, lines) = job.front(offset);
@@ -77,6 +86,47 @@ pub fn read(
         job.begin();
         if stop.is_set() || !send(&job, block) {
             // Its history stays open at the end.
+            return Ok(());
+        }
+    }
+    job.settle()
+}
+
+/// Says what has arrived before; returns whether that is all.
+fn is_done(job: &Job, meter: &Meter) -> bool {
+    let (shown, (blocks, rows)) = (job.input.name(), job.arrived_before());
+    if job.is_whole() {
+        meter.read(job.input.bytes);
+        meter.say(&format!("{shown} was loaded before ({rows} rows); --again loads it once more"));
+        return true;
+    }
+    if blocks > 0 {
+        meter.say(&format!("{shown}: going on behind {blocks} blocks with {rows} rows"));
+    }
+    false
+}
+
+/// As [`read`], of a Parquet file.
+fn read_parquet(
+    input: &Input,
+    table: &Arc<TableInfo>,
+    args: &LoadArgs,
+    (meter, stop): (&Arc<Meter>, &Stop),
+    mut send: impl FnMut(&Arc<Job>, Block) -> bool,
+) -> Result<()> {
+    let mut file = open_parquet(input, args)?;
+    let names = Some(file.columns().to_vec());
+    let job = Arc::new(Job::new(input.clone(), Arc::clone(table), names, args)?);
+    if is_done(&job, meter) {
+        return Ok(());
+    }
+    while let Some(block) = file.next().map_err(Failure::of(input.name()))? {
+        meter.read(block.bytes.len() as u64);
+        if job.has(&block)? {
+            continue;
+        }
+        job.begin();
+        if stop.is_set() || !send(&job, block) {
             return Ok(());
         }
     }

@@ -223,6 +223,9 @@ fn body_of<'b>(job: &Job, block: &'b Block) -> Body<'b> {
 }
 
 fn records(format: &Format, block: &Block) -> u64 {
+    if *format == Format::Parquet {
+        return block.lines;
+    }
     let mut records = 0;
     each_record(format, block, |record, _| {
         records += u64::from(!without_end(record, format.delimiter()).is_empty());
@@ -249,12 +252,16 @@ fn headers_of(job: &Job, args: &LoadArgs, road: Road) -> Vec<(String, String)> {
             }
         }
         Format::Tsv { .. } if road != Road::AsJson => put("format", "csv"),
+        Format::Parquet => put("format", "parquet"),
         _ => {
             put("format", "json");
             put("read_json_by_line", "true");
         }
     }
-    let names: Vec<_> = job.columns.iter().map(|(name, _)| format!("`{name}`")).collect();
+    // Columns of Parquet are found by their names: those that go nowhere are not named.
+    let is_sent = |at: Option<usize>| job.input.format != Format::Parquet || at.is_some();
+    let names = job.columns.iter().filter(|(_, at)| is_sent(*at));
+    let names: Vec<_> = names.map(|(name, _)| format!("`{name}`")).collect();
     put("columns", &names.join(","));
     put("strict_mode", if args.lax { "false" } else { "true" });
     put("timezone", &args.time_zone);

@@ -206,6 +206,7 @@ fn rows_of(job: &Job, block: &Block) -> Vec<Row> {
     let is_one_text = matches!(job.input.format, Format::Tsv { .. }) && job.columns.len() == 1;
     each_record(&job.input.format, block, |record, line| {
         let values = match &job.input.format {
+            Format::Parquet => unreachable!("Parquet goes by Stream Load"),
             Format::Json if record.trim_ascii().is_empty() => return,
             Format::Json => object_values(job, record),
             format => match fields.read(format, record) {

@@ -7,6 +7,7 @@ mod dumps;
 mod formats;
 mod kills;
 mod moves;
+mod parquet;
 mod rejects;
 mod secure;
 
