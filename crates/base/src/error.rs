@@ -287,8 +287,17 @@ codes! {
     PartitionFieldType = 1659 "HY000" 400;
     /// A number too large for its expression's type.
     ExpressionRange = 1690 "22003" 400;
+    /// EXCHANGE PARTITION with a table of which something else is said.
+    ExchangeOption = 1731 "HY000" 400;
+    /// EXCHANGE PARTITION with a table that has partitions itself.
+    ExchangeDivided = 1732 "HY000" 400;
+    ExchangeTemporary = 1733 "HY000" 400;
     /// PARTITION (..) that names no partition.
     UnknownPartition = 1735 "HY000" 404;
+    /// EXCHANGE PARTITION with a table of other columns or keys.
+    ExchangeDifferent = 1736 "HY000" 400;
+    /// EXCHANGE PARTITION with a table that has a row which the partition does not take.
+    ExchangeRow = 1737 "HY000" 400;
     /// PARTITION (..) of a table without partitions.
     PartitionClause = 1747 "HY000" 400;
     /// A row that is of none of the partitions that PARTITION (..) names.

@@ -553,6 +553,15 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
     payload
 }
 
+fn exchanged(table: &TableState) -> Error {
+    err!(
+        SnapshotTooOld,
+        "the rows of table '{}' were exchanged for those of a partition while the load ran; \
+         nothing was loaded, send it again",
+        table.name()
+    )
+}
+
 /// Checks all tables before modifying any: a record is appended entirely or not at all.
 fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()> {
     for (part, layout) in parts.iter().zip(layouts) {
@@ -571,6 +580,9 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
             (PartBody::Rows { bytes, .. }, Some(_)) => {
                 let schema = || Some(Arc::clone(&part.schema));
                 part.table.check_rows_again(layout.as_ref(), schema, bytes, part.removals)?;
+            }
+            (PartBody::Rowsets { metas, .. }, None) if !part.table.has_tablets_of(metas) => {
+                return Err(exchanged(&part.table));
             }
             (_, None) => {}
         }

@@ -19,7 +19,7 @@ pub(crate) fn begin(term: &Arc<Term>, recycler: Arc<Recycler>, ddl: Arc<Ddl>) {
     let store = Arc::clone(&term.store);
     // None is of this term, since a CREATE waits for its record.
     let catalog = term.store.meta().catalog();
-    let is_left = |table: &&Arc<Table>| table.unlisted && table.dropped_micros.is_none();
+    let is_left = |table: &&Arc<Table>| catalog.is_left_over(table);
     let left = catalog.tables().filter(is_left).map(|table| table.id);
     let left = left.collect::<Vec<TableId>>();
     let begin = async move {

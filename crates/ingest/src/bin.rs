@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Error, ErrorCode, Result, TableId};
+use freshet_base::{DbId, Error, ErrorCode, Result, TableId};
 use freshet_meta::{Definition, MetaEvent};
-use freshet_schema::Table;
 
 use crate::ddl::Ddl;
 use crate::periodic::Periodic;
 use crate::record::BarrierBody;
+use crate::state::TableState;
 use crate::store::Store;
 
 /// How often tables are looked for whose time is over.
@@ -68,6 +68,71 @@ impl Ddl {
         self.settler.define_tables(&self.states_of(&[table])?, event, room).await
     }
 
+    /// Drops a database into the recycle bin, with all its tables; for good if the bin keeps
+    /// nothing, or the log or the disk is full.
+    ///
+    /// # Errors
+    /// `DatabaseDropMissing` without IF EXISTS, and those of the log.
+    pub async fn bin_database(&self, name: &str, if_exists: bool) -> Result<()> {
+        self.term.begun().await?;
+        if self.store.config.recycle_bin_keep.is_zero() {
+            return self.drop_database(name, if_exists).await;
+        }
+        let room = match self.room_of_definition().await {
+            Err(error) if is_full(&error) => return self.drop_database(name, if_exists).await,
+            room => room?,
+        };
+        let _names = self.lock_names().await;
+        let catalog = self.store.meta().catalog();
+        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
+        let (database, at_micros) = (database.id, self.store.clock().wall_micros());
+        let event = MetaEvent::BinDatabase { database, at_micros };
+        self.settler.define_database(&self.states_beside_bin(database), event, room).await
+    }
+
+    /// Brings a database back from the recycle bin, under `new_name` or its own.
+    ///
+    /// # Errors
+    /// 1008 for what is not there, 1007 if the name is taken, 1102 if it is invalid.
+    pub async fn recover_database(
+        &self,
+        name: &str,
+        id: Option<DbId>,
+        new_name: Option<&str>,
+    ) -> Result<()> {
+        let room = self.room_of_definition().await?;
+        let _names = self.lock_names().await;
+        let catalog = self.store.meta().catalog();
+        let database = catalog.database_in_bin(name, id)?.id;
+        let name = new_name.unwrap_or(name).to_owned();
+        catalog.check_database_name(&name)?;
+        let event = MetaEvent::RecoverDatabase { database, name };
+        self.settler.define_database(&self.states_beside_bin(database), event, room).await
+    }
+
+    /// Drops a database of the recycle bin for good. Returns whether it was there.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub async fn drop_database_from_bin(&self, id: DbId) -> Result<bool> {
+        self.term.begun().await?;
+        let _names = self.lock_names().await;
+        // It may have been recovered.
+        let is_there = self.store.meta().catalog().dropped_databases().any(|one| one.id == id);
+        if is_there {
+            self.drop_with_tables(id).await?;
+        }
+        Ok(is_there)
+    }
+
+    /// The tables of a database that are not in the recycle bin by themselves.
+    fn states_beside_bin(&self, database: DbId) -> Vec<Arc<TableState>> {
+        let catalog = self.store.meta().catalog();
+        let of_it = catalog.tables_of(database).into_iter();
+        let of_it = of_it.filter(|table| table.dropped_micros.is_none());
+        of_it.filter_map(|table| self.store.tables.state(table.id)).collect()
+    }
+
     /// Drops a table of the recycle bin for good. Returns whether it was there.
     ///
     /// # Errors
@@ -77,11 +142,11 @@ impl Ddl {
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
         // It may have been recovered, or dropped with its database.
-        let is_there = catalog.bin().any(|table| table.id == id);
-        let Some(state) = self.store.tables.state(id).filter(|_| is_there) else {
+        if !catalog.bin().any(|table| table.id == id) {
             return Ok(false);
-        };
-        self.barrier(BarrierBody::Drop, &[state]).await?;
+        }
+        let states = self.states_of(&catalog.with_temporary(id))?;
+        self.barrier(BarrierBody::Drop, &states).await?;
         Ok(true)
     }
 }
@@ -93,7 +158,8 @@ fn is_full(error: &Error) -> bool {
 /// Refuses loads into the tables of the bin, as their drop did before the start.
 pub(crate) fn close(store: &Store) {
     let catalog = store.meta().catalog();
-    let states = catalog.bin().filter_map(|table| store.tables.state(table.id));
+    let in_bin = catalog.tables().filter(|table| catalog.is_in_bin(table));
+    let states = in_bin.filter_map(|table| store.tables.state(table.id));
     states.for_each(|state| state.lock().set_in_bin(true));
 }
 
@@ -112,9 +178,18 @@ impl Emptier {
     /// Begins to drop tables, if it is time.
     pub fn plan(&self) {
         self.job.plan(&self.store, "recycle bin", || {
-            let over = self.over();
+            let (over, databases) = self.over();
             let ddl = Arc::clone(&self.ddl);
-            (!over.is_empty()).then_some(async move {
+            (!over.is_empty() || !databases.is_empty()).then_some(async move {
+                for database in databases {
+                    if let Err(error) = ddl.drop_database_from_bin(database).await {
+                        tracing::warn!(
+                            %database,
+                            %error,
+                            "a database stays in the recycle bin; retried"
+                        );
+                    }
+                }
                 for table in over {
                     if let Err(error) = ddl.drop_from_bin(table).await {
                         tracing::warn!(%table, %error, "a table stays in the recycle bin; retried");
@@ -124,20 +199,29 @@ impl Emptier {
         });
     }
 
-    /// The tables whose time is over; all of them while the disk is full.
-    fn over(&self) -> Vec<TableId> {
+    /// The tables and databases whose time is over; all of them while the disk is full.
+    fn over(&self) -> (Vec<TableId>, Vec<DbId>) {
         let catalog = self.store.tables.catalog();
         let keep = self.store.config.recycle_bin_keep.as_micros();
         let keep = i64::try_from(keep).unwrap_or(i64::MAX);
         let least = self.store.clock().wall_micros().saturating_sub(keep);
-        let is_over = |table: &&Arc<Table>| table.dropped_micros.is_some_and(|at| at <= least);
-        let mut over = catalog.bin().filter(is_over).map(|table| table.id).collect::<Vec<_>>();
-        if over.is_empty() && catalog.bin().next().is_some() && self.store.disk.may_grow().is_err()
-        {
-            over = catalog.bin().map(|table| table.id).collect();
-            tracing::warn!(tables = over.len(), "the disk is full: the recycle bin is emptied");
+        let of_before = |most: i64| {
+            let is_over = |dropped: Option<i64>| dropped.is_some_and(|at| at <= most);
+            let tables = catalog.bin().filter(|table| is_over(table.dropped_micros));
+            let databases = catalog.dropped_databases();
+            let databases = databases.filter(|database| is_over(database.dropped_micros));
+            let tables = tables.map(|table| table.id).collect::<Vec<_>>();
+            (tables, databases.map(|database| database.id).collect::<Vec<_>>())
+        };
+        let (tables, databases) = of_before(least);
+        let all = of_before(i64::MAX);
+        let is_kept = all != (tables.clone(), databases.clone());
+        if is_kept && self.store.disk.may_grow().is_err() {
+            let (tables, databases) = (all.0.len(), all.1.len());
+            tracing::warn!(tables, databases, "the disk is full: the recycle bin is emptied");
+            return all;
         }
-        over
+        (tables, databases)
     }
 
     pub fn is_busy(&self) -> bool {

@@ -122,7 +122,9 @@ impl Ddl {
         let states = self.states_of(ids)?;
         let _partitions = self.hold_partitions(&states).await;
         let body = BarrierBody::Truncate(self.new_tablets(ids).await?);
-        self.barrier(body, &states).await
+        self.barrier(body, &states).await?;
+        // As in Doris; they are of a table that is empty now.
+        self.drop_temporaries(ids).await
     }
 
     /// Deletes all rows of a table as TRUNCATE does, except that generated ids go on.
@@ -209,7 +211,7 @@ impl Ddl {
         let plan = move || store.meta().change_partitions(id, &change);
         let changed = task::run(self.store.pool(), plan).await?;
         if let Some(change) = changed.record {
-            self.barrier(BarrierBody::Divide(change), &states).await?;
+            self.barrier(BarrierBody::Divide(vec![change]), &states).await?;
         }
         Ok(changed.notes)
     }
@@ -414,11 +416,11 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
     ) -> Result<()> {
-        self.barrier_behind(body, states, None).await
+        self.barrier_behind(body, states, &[]).await
     }
 
-    /// As [`Self::barrier`], of what was computed from rows up to `seen`: no other record may come
-    /// before it.
+    /// As [`Self::barrier`], of what was computed from rows of these tables, up to these places of
+    /// the log: no other record of theirs may come before it.
     ///
     /// # Errors
     /// 1213 for another record, and those of the log.
@@ -426,7 +428,7 @@ impl Ddl {
         &self,
         body: BarrierBody,
         states: &[Arc<TableState>],
-        seen: Option<Lsn>,
+        seen: &[(TableId, Lsn)],
     ) -> Result<()> {
         if states.is_empty() {
             return Ok(());
@@ -434,9 +436,7 @@ impl Ddl {
         let payload = body.encode();
         let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
         let room = match body {
-            BarrierBody::Divide(Repartition { ref removed, ref files, .. })
-                if !removed.is_empty() && files.is_empty() =>
-            {
+            BarrierBody::Divide(ref changes) if changes.iter().all(Repartition::only_removes) => {
                 self.room_of_removal(bytes)?
             }
             BarrierBody::Alter(_) | BarrierBody::Divide(_) => {
@@ -450,7 +450,7 @@ impl Ddl {
         // Who has looked up places of rows appends before they move, or looks once more: as loads
         // do, it holds the latch, and waits for nothing with it.
         let mut latches = Vec::new();
-        let moves = states.iter().filter(|_| seen.is_some());
+        let moves = states.iter().filter(|_| !seen.is_empty());
         for resolver in moves.filter_map(|state| state.resolver.as_ref()) {
             latches.push(resolver.latch().await?);
         }
@@ -463,7 +463,7 @@ impl Ddl {
         &self,
         body: BarrierBody,
         payload: &[u8],
-        (states, seen): (&[Arc<TableState>], Option<Lsn>),
+        (states, seen): (&[Arc<TableState>], &[(TableId, Lsn)]),
         room: Room,
     ) -> Result<Unsettled> {
         let now = self.store.clock().wall_micros();
@@ -474,19 +474,19 @@ impl Ddl {
             }
             _ => Vec::new(),
         };
-        let divided = match &body {
-            BarrierBody::Divide(change) => {
-                let schema =
-                    Arc::clone(self.store.meta().catalog().require(states[0].id)?.schema());
-                Some(Divided::new(change, &schema))
+        let catalog = self.store.meta().catalog();
+        let mut divided = Vec::new();
+        if let BarrierBody::Divide(changes) = &body {
+            assert_eq!(changes.len(), states.len(), "each table has partitions of its own");
+            for (change, state) in changes.iter().zip(states) {
+                divided.push(Divided::new(change, catalog.require(state.id)?.schema()));
             }
-            _ => None,
-        };
+        }
         let (_, (unsettled, ended)) =
             self.store.wal.append(Kind::Barrier as u8, payload, room, |lsn, stamp| {
                 check_unchanged(states, seen)?;
                 let place = (lsn, now);
-                let divided = divided.as_ref().map(|divided| (divided, &self.store.files));
+                let divided = (&divided[..], &self.store.files);
                 let (stamps, ended) = stamp_barrier(&body, divided, states, place, stamp)?;
                 let event = body.event(&stamps);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
@@ -504,23 +504,36 @@ impl Ddl {
     }
 }
 
-/// Checks that tables have no record above `seen`.
-fn check_unchanged(states: &[Arc<TableState>], seen: Option<Lsn>) -> Result<()> {
-    match seen {
-        Some(seen) if states.iter().any(|state| state.delta.last() > seen) => bail!(
+/// Checks that these tables have no record above what was seen of them.
+fn check_unchanged(states: &[Arc<TableState>], seen: &[(TableId, Lsn)]) -> Result<()> {
+    let is_above = |state: &Arc<TableState>| {
+        seen.iter().any(|(table, seen)| *table == state.id && state.delta.last() > *seen)
+    };
+    match states.iter().any(is_above) {
+        true => bail!(
             Deadlock,
             "rows were written to the table all the time while its partitions were reorganized; \
              try again when fewer are"
         ),
-        _ => Ok(()),
+        false => Ok(()),
     }
+}
+
+/// Gives a table other partitions, and the files that come with them.
+fn divide(divided: &Divided, (state, files): (&Arc<TableState>, &Files), lsn: Lsn) -> Barrier {
+    match &divided.layout {
+        Some(layout) => state.set_layout(layout),
+        None => state.note_exchange(lsn, divided.tablets.clone()),
+    }
+    let rowsets = loaded_rowsets(files, state, &divided.schema, divided.files.clone(), lsn);
+    Barrier::Divide(Arc::clone(&divided.division), rowsets)
 }
 
 /// Writes the stamp of a barrier under the append lock: ends the open group of each table and
 /// applies the barrier to its state and delta.
 fn stamp_barrier(
     body: &BarrierBody,
-    divided: Option<(&Divided, &Files)>,
+    (divided, files): (&[Divided], &Files),
     states: &[Arc<TableState>],
     (lsn, now_micros): (Lsn, i64),
     stamp: &mut Vec<u8>,
@@ -533,7 +546,7 @@ fn stamp_barrier(
     let count = u16::try_from(states.len()).expect("a barrier has few tables");
     stamp.extend_from_slice(&count.to_le_bytes());
     let (mut stamps, mut ended) = (Vec::new(), Vec::new());
-    for state in states {
+    for (at, state) in states.iter().enumerate() {
         let mut table = state.lock();
         let barrier = match body {
             BarrierBody::Truncate(_) | BarrierBody::Empty(_) => {
@@ -541,13 +554,7 @@ fn stamp_barrier(
                 Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
-            BarrierBody::Divide(change) => {
-                let (Divided { division, layout, schema }, files) =
-                    divided.expect("it was worked out");
-                state.set_layout(layout);
-                let rowsets = loaded_rowsets(files, state, schema, change.files.clone(), lsn);
-                Barrier::Divide(Arc::clone(division), rowsets)
-            }
+            BarrierBody::Divide(_) => divide(&divided[at], (state, files), lsn),
             BarrierBody::Drop => Barrier::Drop,
         };
         let group = table.enter_barrier(lsn, barrier, now_micros);

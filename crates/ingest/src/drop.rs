@@ -24,10 +24,14 @@ impl Ddl {
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
         let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
-        // This includes tables that are not listed under a name yet.
+        self.drop_with_tables(database.id).await
+    }
+
+    /// Drops a database with all its tables, whether they have names or not.
+    pub(crate) async fn drop_with_tables(&self, id: DbId) -> Result<()> {
         let mut tables = self.store.tables.states();
-        tables.retain(|table| table.db == database.id);
-        self.append_database_drop(database.id, &tables).await
+        tables.retain(|table| table.db == id);
+        self.append_database_drop(id, &tables).await
     }
 
     /// Drops a table. Returns whether it existed; an error if not, unless IF EXISTS was given.
@@ -41,7 +45,8 @@ impl Ddl {
         let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {
             return Ok(false);
         };
-        self.barrier(BarrierBody::Drop, &self.states_of(&[table.id])?).await?;
+        let states = self.states_of(&catalog.with_temporary(table.id))?;
+        self.barrier(BarrierBody::Drop, &states).await?;
         Ok(true)
     }
 
@@ -52,7 +57,7 @@ impl Ddl {
         let now_micros = self.store.clock().wall_micros();
         let (_, (unsettled, ended)) =
             self.store.wal.append(Kind::DatabaseDrop as u8, &[][..], room, |lsn, stamp| {
-                record::write_database_drop_stamp(stamp, id);
+                record::write_database_stamp(stamp, id);
                 let ended = states.iter().filter_map(|state| drop_one(state, lsn, now_micros));
                 let ended = ended.collect::<Vec<_>>();
                 let event = MetaEvent::DropDatabase(id);

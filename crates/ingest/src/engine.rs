@@ -21,7 +21,10 @@ use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{self, PoolRef};
 use freshet_base::{DbId, Lsn, Result, TableId};
-use freshet_meta::{Catalog, ClaimOutcome, LabelKind, LabelRecord, Meta, UsedLabel};
+use freshet_meta::{
+    Catalog, ClaimOutcome, LabelKind, LabelRecord, Meta, UsedLabel, unknown_partition,
+};
+use freshet_schema::Table;
 use freshet_storage::delta::Freshness;
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::segment::SegmentAccess;
@@ -211,6 +214,18 @@ impl Engine {
     /// 1146.
     pub fn target_of(&self, id: TableId) -> Result<LoadTarget> {
         LoadTarget::of_id(&self.store.tables, id)
+    }
+
+    /// The table that has the temporary partitions of another one, which are named.
+    ///
+    /// # Errors
+    /// 1735 if it has none.
+    pub fn temporary_target(&self, table: &Table, names: &[String]) -> Result<LoadTarget> {
+        let catalog = self.catalog();
+        let Some(temporary) = catalog.temporary_partitions(table.id) else {
+            return Err(unknown_partition(table, names.first().map_or("", String::as_str)));
+        };
+        self.target_of(temporary.id)
     }
 
     /// The LSN of the end of the group that a load has joined; resolves when it has ended.

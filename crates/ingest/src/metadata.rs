@@ -173,6 +173,8 @@ impl Settler {
             }
             states.iter().for_each(|state| state.note_event(lsn));
             let in_bin = match &event {
+                MetaEvent::BinDatabase { .. } => Some(true),
+                MetaEvent::RecoverDatabase { .. } => Some(false),
                 MetaEvent::Define { change: Definition::Dropped { .. }, .. } => Some(true),
                 MetaEvent::Define { change: Definition::Recovered(_), .. } => Some(false),
                 _ => None,
@@ -184,6 +186,20 @@ impl Settler {
             Ok(self.settle_later(lsn, event, None, file))
         })?;
         self.settled_as_told(unsettled).await
+    }
+
+    /// Appends that a database goes into the recycle bin, or comes back, with these tables. They
+    /// are not in the record, which has room for few.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when a table was dropped meanwhile.
+    pub async fn define_database(
+        &self,
+        tables: &[Arc<TableState>],
+        event: MetaEvent,
+        room: Room,
+    ) -> Result<()> {
+        self.define(&[TableId(0)], tables, event, room).await
     }
 
     /// Appends a reservation of ids and waits until it has settled.
@@ -375,6 +391,10 @@ impl Settler {
                 let events = tables.iter().map(|(table, _)| (*table, Event::Define));
                 self.store.tables.show(lsn, lsn, events.collect());
             }
+            MetaEvent::Divide(tables) => {
+                let events = tables.iter().map(|(table, _)| (*table, Event::Define));
+                self.store.tables.show(lsn, lsn, events.collect());
+            }
             MetaEvent::Truncate(tables) => {
                 let event = |truncate: &freshet_meta::Truncate| {
                     let (version, incarnation) = (truncate.version, truncate.incarnation);
@@ -390,6 +410,12 @@ impl Settler {
                 let tables =
                     self.store.tables.states().iter().filter_map(of_it).collect::<Vec<_>>();
                 self.store.tables.remove(lsn, &tables);
+            }
+            MetaEvent::BinDatabase { database, .. }
+            | MetaEvent::RecoverDatabase { database, .. } => {
+                let tables = self.store.meta().catalog().tables_of(*database);
+                let events = tables.iter().map(|table| (table.id, Event::Define));
+                self.store.tables.show(lsn, lsn, events.collect());
             }
             // Readers see no reservations.
             MetaEvent::Reserve(_) | MetaEvent::Term(_) | MetaEvent::Counter { .. } => {}

@@ -251,7 +251,10 @@ fn stored_tables(
         let db = catalog.database_name(&table.table);
         let next_id = fold.counter(&table.table);
         let state = TableState::new(&view, db, table.flushed.version_lsn, next_id);
-        let before = states.insert(table.table.id, Arc::new(state));
+        // It has a lower id.
+        let owner = table.table.temporary_of.and_then(|of| states.get(&of));
+        let state = Arc::new(state.counting_with(owner.map(Arc::as_ref)));
+        let before = states.insert(table.table.id, state);
         assert!(before.is_none(), "metadata has a table once");
         views.insert(table.table.id, Arc::new(view));
     }

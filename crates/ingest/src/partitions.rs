@@ -83,7 +83,12 @@ pub(crate) fn no_partition(Unrouted { row, values }: &Unrouted) -> Error {
 /// What a change of partitions means for a table.
 pub(crate) struct Divided {
     pub division: Arc<Division>,
-    pub layout: Arc<Layout>,
+    /// `None` without PARTITION BY.
+    pub layout: Option<Arc<Layout>>,
+    /// Those that the table has from there on.
+    pub tablets: Vec<TabletId>,
+    /// Whose rows come with the change.
+    pub files: Vec<RowsetMeta>,
     /// Of the table.
     pub schema: Arc<TableSchema>,
 }
@@ -91,6 +96,10 @@ pub(crate) struct Divided {
 impl Divided {
     pub fn new(change: &Repartition, schema: &Arc<TableSchema>) -> Self {
         let division = Arc::new(Division::new(&change.by, schema, &change.removed));
-        Self { division, layout: Layout::behind(change), schema: Arc::clone(schema) }
+        let is_divided = change.partitions.iter().any(|one| one.values.is_some());
+        let layout = is_divided.then(|| Layout::behind(change));
+        let tablets = change.partitions.iter().flat_map(|one| one.tablets.iter().copied());
+        let (tablets, files) = (tablets.collect(), change.files.clone());
+        Self { division, layout, tablets, files, schema: Arc::clone(schema) }
     }
 }

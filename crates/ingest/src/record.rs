@@ -19,7 +19,8 @@
 //!           payload  u8 1 (truncate), then per table: tablets u32, ids u64;
 //!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop);
 //!                    u8 4 (empty: a truncate that lets generated ids go on), as u8 1; u8 5
-//!                    (divide), then the partitions, encoded by `meta::disk`
+//!                    (divide; 6 with files), then the partitions, encoded by `meta::disk`; u8 7:
+//!                    those of each table
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64 (0: ids are reserved)
@@ -27,6 +28,9 @@
 //!                    event, encoded by `meta::disk`, or u8 1, its CRC-32C u32 and the name of the
 //!                    file that holds it
 //! term      stamp    empty; payload  groups that it ends, ids, label limits, by `meta::disk`
+//! labels    stamp    db u64: labels of it are forgotten (CLEAN LABEL)
+//!           payload  below u64 (those of records before this LSN), u32 transactions, u64 each
+//!                    (whose labels stay), then the label's bytes (none: all labels)
 //! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
@@ -36,9 +40,14 @@ use freshet_base::{
     DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TabletId, TxnId, Version, err,
 };
 use freshet_meta::{
-    Definition, LabelKind, MetaEvent, Repartition, RowsetMeta, TermRecord, Truncate, disk,
+    CleanedLabels, Definition, LabelKind, MetaEvent, Repartition, RowsetMeta, TermRecord, Truncate,
+    disk,
 };
 use freshet_schema::TableSchema;
+
+use self::reader::Reader;
+
+mod reader;
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
 pub const TABLES_MAX: usize = 16_384;
@@ -69,6 +78,8 @@ pub enum Kind {
     Metadata = 6,
     /// The first record of a term.
     Term = 7,
+    /// CLEAN LABEL.
+    Labels = 8,
 }
 
 impl Kind {
@@ -77,8 +88,8 @@ impl Kind {
     /// # Errors
     /// When the number is from a newer server.
     pub fn from_stored(number: u8) -> Result<Self> {
-        use Kind::{Barrier, DatabaseDrop, GroupEnd, Load, Metadata, Removal, Term};
-        [Load, GroupEnd, Barrier, Removal, DatabaseDrop, Metadata, Term]
+        use Kind::{Barrier, DatabaseDrop, GroupEnd, Labels, Load, Metadata, Removal, Term};
+        [Load, GroupEnd, Barrier, Removal, DatabaseDrop, Metadata, Term, Labels]
             .into_iter()
             .find(|kind| *kind as u8 == number)
             .ok_or_else(|| err!(Corruption, "log record of unknown kind {number}"))
@@ -156,6 +167,8 @@ pub enum Record<'a> {
     /// The files or the definition of a table have changed.
     Metadata(MetadataBody<'a>),
     Term(TermRecord),
+    /// Labels are forgotten.
+    Labels(CleanedLabels),
 }
 
 /// Where the encoded event of a metadata record is.
@@ -223,8 +236,8 @@ pub enum BarrierBody {
     Empty(Vec<Vec<TabletId>>),
     /// The table has this schema from here on.
     Alter(Arc<TableSchema>),
-    /// The table has other partitions from here on.
-    Divide(Repartition),
+    /// The tables have other partitions from here on: those of each, in stamp order.
+    Divide(Vec<Repartition>),
     /// The tables are dropped.
     Drop,
 }
@@ -258,10 +271,13 @@ impl BarrierBody {
             }
             Self::Alter(schema) => [&[2], &disk::encode(&**schema)[..]].concat(),
             // What does not know of files must not read it.
-            Self::Divide(change) => {
-                let kind = if change.files.is_empty() { 5 } else { 6 };
-                [&[kind], &disk::encode(change)[..]].concat()
-            }
+            Self::Divide(changes) => match changes.as_slice() {
+                [one] => {
+                    let kind = if one.files.is_empty() { 5 } else { 6 };
+                    [&[kind], &disk::encode(one)[..]].concat()
+                }
+                _ => [&[7], &disk::encode(changes)[..]].concat(),
+            },
             Self::Drop => vec![3],
         }
     }
@@ -286,10 +302,10 @@ impl BarrierBody {
                 let table = tables[0].table;
                 MetaEvent::Define { table, change: Definition::Schema(schema) }
             }
-            Self::Divide(change) => {
-                assert_eq!(tables.len(), 1, "partitions are of one table");
-                let (table, change) = (tables[0].table, Definition::Partitions(change.partitions));
-                MetaEvent::Define { table, change }
+            Self::Divide(changes) => {
+                assert_eq!(tables.len(), changes.len(), "each table has partitions of its own");
+                let tables = tables.iter().zip(changes);
+                MetaEvent::Divide(tables.map(|(to, of)| (to.table, of.partitions)).collect())
             }
             Self::Drop => MetaEvent::Drop(tables.iter().map(|stamp| stamp.table).collect()),
         }
@@ -388,8 +404,18 @@ pub fn write_metadata_stamp(stamp: &mut Vec<u8>, table: TableId) {
     stamp.extend_from_slice(&table.get().to_le_bytes());
 }
 
-pub fn write_database_drop_stamp(stamp: &mut Vec<u8>, db: DbId) {
+pub fn write_database_stamp(stamp: &mut Vec<u8>, db: DbId) {
     stamp.extend_from_slice(&db.get().to_le_bytes());
+}
+
+/// Encodes the payload of a record that forgets labels; its stamp is that of a database.
+pub fn labels_payload(cleaned: &CleanedLabels) -> Vec<u8> {
+    let mut payload = cleaned.below.get().to_le_bytes().to_vec();
+    let count = u32::try_from(cleaned.kept.len()).expect("few loads are prepared");
+    payload.extend_from_slice(&count.to_le_bytes());
+    payload.extend(cleaned.kept.iter().flat_map(|txn| txn.get().to_le_bytes()));
+    payload.extend_from_slice(cleaned.label.as_deref().unwrap_or_default().as_bytes());
+    payload
 }
 
 /// The tables in a stamp, as far as it is readable; for records with an unreadable payload.
@@ -406,7 +432,9 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,
         // These contain no rows that could be lost.
-        Ok(Kind::Removal | Kind::DatabaseDrop | Kind::Term) | Err(_) => return tables,
+        Ok(Kind::Removal | Kind::DatabaseDrop | Kind::Term | Kind::Labels) | Err(_) => {
+            return tables;
+        }
     };
     for _ in 0..stamp.u16().unwrap_or(0) {
         let Ok(table) = stamp.u64() else { break };
@@ -438,6 +466,7 @@ pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record
         Kind::Term => disk::decode(payload)
             .map(Record::Term)
             .map_err(|error| err!(Corruption, "the record of a term is unreadable: {error}")),
+        Kind::Labels => Reader(payload).labels(DbId(stamp.u64()?)).map(Record::Labels),
         Kind::Removal => {
             Err(err!(Corruption, "a record that removes rows was written by a newer server"))
         }
@@ -487,10 +516,18 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
             })?;
             BarrierBody::Alter(Arc::new(schema))
         }
-        5 | 6 if count == 1 => {
-            BarrierBody::Divide(disk::decode(payload.0).map_err(|error| {
+        kind @ 5..=7 if count == 1 || kind == 7 => {
+            let changes = match kind {
+                7 => disk::decode::<Vec<Repartition>>(payload.0),
+                _ => disk::decode(payload.0).map(|one| vec![one]),
+            };
+            let changes = changes.map_err(|error| {
                 err!(Corruption, "partitions of a table are unreadable: {error}")
-            })?)
+            })?;
+            if changes.len() != tables.len() {
+                return Err(err!(Corruption, "partitions in the log are of other tables"));
+            }
+            BarrierBody::Divide(changes)
         }
         3 => BarrierBody::Drop,
         other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
@@ -508,42 +545,8 @@ pub fn decode_rowsets(bytes: &[u8]) -> Result<Vec<RowsetMeta>> {
     })
 }
 
-/// Reads numbers and slices from the start of untrusted bytes.
-struct Reader<'a>(&'a [u8]);
-
+/// The parts of records that are types of theirs.
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let split = self.0.split_at_checked(len);
-        let (head, rest) = split.ok_or_else(|| err!(Corruption, "a log record ends too early"))?;
-        self.0 = rest;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        Ok(self.take(N)?.try_into().expect("take gives the length asked for"))
-    }
-
-    fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn version(&mut self) -> Result<Option<Version>> {
-        let number = self.u64()?;
-        Ok((number > 0).then_some(Version(number)))
-    }
-
     fn label(&mut self) -> Result<Label<'a>> {
         let db = DbId(self.u64()?);
         let kind = match self.u8()? {
@@ -555,13 +558,6 @@ impl<'a> Reader<'a> {
         let text = std::str::from_utf8(self.0)
             .map_err(|_| err!(Corruption, "a label in the log is no text"))?;
         Ok(Label { db, kind, wall_micros, text })
-    }
-
-    fn tablets(&mut self) -> Result<Vec<TabletId>> {
-        let count = self.u32()? as usize;
-        let ids = self.take(count.saturating_mul(8))?.chunks_exact(8);
-        let id = |id: &[u8]| u64::from_le_bytes(id.try_into().expect("chunks have 8 bytes"));
-        Ok(ids.map(|bytes| TabletId(id(bytes))).collect())
     }
 
     fn metadata(&mut self) -> Result<MetadataBody<'a>> {

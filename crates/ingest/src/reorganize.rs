@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use freshet_base::{ErrorCode, Lsn, Result, TableId, bail, task};
-use freshet_meta::{PartitionChange, Repartition};
+use freshet_base::{ErrorCode, Result, TableId, bail, task};
+use freshet_meta::{PartitionChange, Repartition, RowsetMeta};
 use freshet_schema::{KeyModel, Partition, Router, Table, TableSchema, encode};
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
+use freshet_storage::snapshot::TableSnapshot;
 
 use crate::admit::WaitLimit;
-use crate::append::{PartBody, PartLoad};
+use crate::append::PartBody;
 use crate::engine::Engine;
 use crate::large_load::LargeLoad;
 use crate::partitions::no_partition;
@@ -21,7 +22,7 @@ use crate::state::TableState;
 use crate::sweep::InFlight;
 
 /// How often it begins again when rows were written meanwhile.
-const TRIES_MAX: usize = 5;
+pub(crate) const TRIES_MAX: usize = 5;
 /// Rows that are encoded at once.
 const ROWS_MAX: usize = 8192;
 /// How long it waits for memory.
@@ -46,54 +47,76 @@ pub async fn reorganize(engine: &Engine, id: TableId, change: PartitionChange) -
         let plan = move || store.meta().change_partitions(id, &wanted);
         let planned = task::run(engine.store.pool(), plan).await?;
         let Some(record) = planned.record else { return Ok(()) };
-        let (part, seen) = moved(engine, state, &record).await?;
-        let (files, _in_flight) = files_of(part);
-        let body = BarrierBody::Divide(Repartition { files, ..record });
+        let read = read_of(engine, state).await?;
+        let (seen, from) = (read.horizon, places(&read, &record.removed));
+        let layout = Table { partitions: record.partitions.clone(), ..Table::clone(&read.table) };
+        let (files, _in_flight) = copied(engine, read, &from, state, layout).await?;
+        let body = BarrierBody::Divide(vec![Repartition { files, ..record }]);
         tries += 1;
-        match ddl.barrier_behind(body, &states, Some(seen)).await {
+        match ddl.barrier_behind(body, &states, &[(id, seen)]).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
             done => return done,
         }
     }
 }
 
-fn files_of(part: PartLoad) -> (Vec<freshet_meta::RowsetMeta>, InFlight) {
-    match part.body {
-        PartBody::Rowsets { metas, in_flight } => (metas, in_flight),
-        PartBody::Rows { .. } => unreachable!("a large load has files"),
+/// A snapshot of a table whose rows are to be copied.
+///
+/// # Errors
+/// 1146, and 1213 if rows come to a table with an AGGREGATE KEY all the time.
+pub(crate) async fn read_of(engine: &Engine, state: &TableState) -> Result<TableSnapshot> {
+    for _ in 0..TRIES_MAX {
+        let read = read_once(engine, state).await?;
+        // Its rows become one in the order of the log, in which those of files stand.
+        let is_ordered = read.loaded.is_empty() && read.delta_rows() == 0;
+        if read.table.key_model != KeyModel::Aggregate || is_ordered {
+            return Ok(read);
+        }
+        drop(read);
+        engine.flush_table(state.id).await?;
     }
+    bail!(
+        Deadlock,
+        "rows were written to table '{}' all the time while its partitions were reorganized; try \
+         again when fewer are",
+        state.name()
+    )
 }
 
-/// Writes the rows of the partitions that a change removes to files of those that it makes; also
-/// returns the place of the log up to which they are complete.
-async fn moved(
-    engine: &Engine,
-    state: &Arc<TableState>,
-    change: &Repartition,
-) -> Result<(PartLoad, Lsn)> {
+async fn read_once(engine: &Engine, state: &TableState) -> Result<TableSnapshot> {
     let snapshot = engine.snapshot(Freshness::Committed);
     let Some(read) = snapshot.table(state.id)? else {
         bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
     };
     read.resolved().await?;
-    if read.table.key_model == KeyModel::Aggregate {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'REORGANIZE PARTITION' of a table with an \
-             AGGREGATE KEY"
-        );
-    }
-    let seen = read.horizon;
-    let is_removed = |one: &Partition| change.removed.iter().any(|gone| gone.id == one.id);
+    Ok(read)
+}
+
+/// Where partitions stand in a table.
+fn places(read: &TableSnapshot, those: &[Partition]) -> Vec<usize> {
+    let is_one = |one: &Partition| those.iter().any(|other| other.id == one.id);
     let numbered = read.table.partitions.iter().enumerate();
-    let from = numbered.filter(|(_, one)| is_removed(one)).map(|(at, _)| at).collect::<Vec<_>>();
-    let table = Table { partitions: change.partitions.clone(), ..Table::clone(&read.table) };
-    let router = table.router().expect("it is divided");
-    let schema = Arc::clone(&read.schema);
-    let load = LargeLoad::begin(&engine.flusher, state, &schema)?;
-    let mut rows = Rows { engine, router, schema, load: load.into_layout(Arc::new(table)) };
-    let read = read.within(&from);
-    let request = Arc::new(ScanRequest::all(&rows.schema));
+    numbered.filter(|(_, one)| is_one(one)).map(|(at, _)| at).collect()
+}
+
+/// Writes the rows of some partitions of a table to files of `layout`, which is what another one,
+/// or itself, is going to be.
+///
+/// # Errors
+/// 1526 for a row that no partition takes, and those of files.
+pub(crate) async fn copied(
+    engine: &Engine,
+    read: TableSnapshot,
+    from: &[usize],
+    to: &Arc<TableState>,
+    layout: Table,
+) -> Result<(Vec<RowsetMeta>, InFlight)> {
+    let seen = read.horizon;
+    let (router, schema) = (layout.router(), Arc::clone(layout.schema()));
+    let request = Arc::new(ScanRequest::all(&read.schema));
+    let load = LargeLoad::begin(&engine.flusher, to, &schema)?;
+    let mut rows = Rows { engine, router, schema, load: load.into_layout(Arc::new(layout)) };
+    let read = if read.table.partition_by.is_some() { read.within(from) } else { read };
     for slice in read.rowsets().flat_map(|rowset| rowset.slices(seen)) {
         let request = Arc::clone(&request);
         let scan = move || -> Result<Vec<_>> {
@@ -107,13 +130,17 @@ async fn moved(
     for batch in read.delta_batches()? {
         rows.push(&batch).await?;
     }
-    Ok((rows.load.finish().await?, seen))
+    match rows.load.finish().await?.body {
+        PartBody::Rowsets { metas, in_flight } => Ok((metas, in_flight)),
+        PartBody::Rows { .. } => unreachable!("a large load has files"),
+    }
 }
 
 /// Rows on their way to new partitions.
 struct Rows<'a> {
     engine: &'a Engine,
-    router: Router,
+    /// `None` without PARTITION BY.
+    router: Option<Router>,
     schema: Arc<TableSchema>,
     load: LargeLoad,
 }
@@ -126,8 +153,10 @@ impl Rows<'_> {
             at += some.num_rows();
             let mut bytes = Vec::new();
             encode(&some, &self.schema, &mut bytes);
-            let checked = self.router.check(&self.schema, &bytes);
-            checked.map_err(|unrouted| no_partition(&unrouted))?;
+            if let Some(router) = &self.router {
+                let checked = router.check(&self.schema, &bytes);
+                checked.map_err(|unrouted| no_partition(&unrouted))?;
+            }
             let deadline = WaitLimit::For(PATIENCE).soon(&self.engine.admission);
             let memory = self.engine.take_memory(bytes.len() as u64, deadline).await?;
             let count = u32::try_from(some.num_rows()).expect("a part of a batch is small");

@@ -107,12 +107,13 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
+            Record::Labels(cleaned) => self.store.meta().labels().clean(&cleaned),
             Record::Term(term) => self.begin_term(&term, record.lsn),
             // They had settled before the first record was replayed.
             Record::Metadata(_) | Record::DatabaseDrop(_) => {}
             Record::Barrier { body, tables } => {
-                for stamp in &tables {
-                    self.barrier(&body, stamp, record.lsn);
+                for (at, stamp) in tables.iter().enumerate() {
+                    self.barrier((&body, at), stamp, record.lsn);
                 }
             }
         }
@@ -217,7 +218,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn barrier(&self, body: &BarrierBody, stamp: &BarrierStamp, lsn: Lsn) {
+    /// Applies a barrier to the table that stands `at` this place of its stamp.
+    fn barrier(&self, (body, at): (&BarrierBody, usize), stamp: &BarrierStamp, lsn: Lsn) {
         let Some(state) = self.store.tables.state(stamp.table) else { return };
         let barrier = match body {
             BarrierBody::Truncate(_) | BarrierBody::Empty(_) => {
@@ -225,7 +227,8 @@ impl<'a> Replay<'a> {
                 Barrier::Truncate { incarnation: stamp.incarnation }
             }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
-            BarrierBody::Divide(change) => {
+            BarrierBody::Divide(changes) => {
+                let change = &changes[at];
                 let schema = state.lock().log().schema(stamp.schema_version);
                 let Some(schema) = schema else { return };
                 let files = match state.lock().log().takes(lsn, stamp.incarnation) {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::{ByteSize, ColumnId, DbId, Error, Incarnation, Lsn, Result, Retry};
-use freshet_base::{SchemaVersion, TableId, TxnId, Version, err};
+use freshet_base::{SchemaVersion, TableId, TabletId, TxnId, Version, err};
+use freshet_meta::RowsetMeta;
 use freshet_schema::{DeclaredKey, DeclaredKeyKind, Table, TableSchema};
 use freshet_storage::delta::Delta;
 use freshet_storage::fold::{Base, TableLog};
@@ -51,6 +52,9 @@ pub struct TableState {
     /// Its partitions at the end of the log; only changed under the append lock. `None` without
     /// PARTITION BY, which stays so.
     layout: Option<Mutex<Arc<Layout>>>,
+    /// Its tablets without PARTITION BY, until a TRUNCATE gives it others: an exchange does so in
+    /// the same incarnation.
+    tablets: Mutex<Option<Vec<TabletId>>>,
     /// When its partitions last followed the clock, in microseconds since 1970 UTC, and what went
     /// wrong.
     followed: Mutex<Option<(i64, Option<String>)>>,
@@ -63,7 +67,7 @@ pub struct TableState {
     grew: Mutex<Option<Duration>>,
     /// Its newest metadata record or barrier since the start of the server.
     last_event: AtomicU64,
-    /// Its newest TRUNCATE since the start of the server.
+    /// Its newest TRUNCATE, or exchange without PARTITION BY, since the start of the server.
     last_truncate: AtomicU64,
 }
 
@@ -104,6 +108,7 @@ impl TableState {
             altering: futures::lock::Mutex::new(()),
             added_indexes: Mutex::default(),
             layout: Layout::of(table).map(Mutex::new),
+            tablets: Mutex::new(table.partition_by.is_none().then(|| table.tablets().collect())),
             followed: Mutex::default(),
             name: Mutex::new(String::new()),
             interval_ms: AtomicU64::new(0),
@@ -115,6 +120,15 @@ impl TableState {
         };
         state.adopt(table, db_name);
         state
+    }
+
+    /// Takes generated ids of the table whose temporary partitions it has.
+    #[must_use]
+    pub fn counting_with(mut self, owner: Option<&Self>) -> Self {
+        if let Some(owner) = owner {
+            self.counter.clone_from(&owner.counter);
+        }
+        self
     }
 
     /// Updates the name and properties from a changed definition.
@@ -161,6 +175,18 @@ impl TableState {
     pub(crate) fn set_layout(&self, layout: &Arc<Layout>) {
         let current = self.layout.as_ref().expect("a table whose partitions change is divided");
         *current.lock() = Arc::clone(layout);
+    }
+
+    /// Notes that it has the rows of others, in other tablets; called under the append lock.
+    pub(crate) fn note_exchange(&self, lsn: Lsn, tablets: Vec<TabletId>) {
+        *self.tablets.lock() = Some(tablets);
+        self.last_truncate.store(lsn.get(), Ordering::Release);
+    }
+
+    /// Whether files of a load that began in its incarnation are in its tablets.
+    pub(crate) fn has_tablets_of(&self, files: &[RowsetMeta]) -> bool {
+        let tablets = self.tablets.lock();
+        tablets.as_ref().is_none_or(|now| files.iter().all(|file| now.contains(&file.tablet)))
     }
 
     /// Notes that its partitions have followed the clock, or why they could not.
@@ -280,6 +306,7 @@ impl TableState {
 
     /// Notes the LSN of a TRUNCATE; called under the append lock.
     pub(crate) fn note_truncate(&self, lsn: Lsn) {
+        *self.tablets.lock() = None;
         let before = self.last_truncate.swap(lsn.get(), Ordering::AcqRel);
         assert!(before < lsn.get(), "events of a table rise in the order of the log");
     }

@@ -89,7 +89,9 @@ impl Tables {
         let catalog = self.meta.catalog();
         let db = catalog.database_name(table);
         let next_id = self.meta.fold().counter(table);
-        let state = Arc::new(TableState::new(&view, db, view.flushed, next_id));
+        let owner = table.temporary_of.and_then(|of| self.state(of));
+        let state = TableState::new(&view, db, view.flushed, next_id);
+        let state = Arc::new(state.counting_with(owner.as_deref()));
         let before = self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
         assert!(!before.contains_key(&state.id), "a table is created once");
         self.views.add(view, || self.meta.catalog());

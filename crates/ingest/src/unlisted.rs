@@ -150,10 +150,8 @@ impl Ddl {
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
         // Its record may have settled after its statement was given up.
-        let is_unlisted = catalog
-            .table_by_id(id)
-            .is_some_and(|table| table.unlisted && table.dropped_micros.is_none());
-        let Some(state) = self.store.tables.state(id).filter(|_| is_unlisted) else {
+        let is_left = catalog.table_by_id(id).is_some_and(|table| catalog.is_left_over(table));
+        let Some(state) = self.store.tables.state(id).filter(|_| is_left) else {
             return Ok(());
         };
         self.barrier(BarrierBody::Drop, &[state]).await

@@ -76,7 +76,8 @@ impl StoppedStore {
                 Record::Term(term) => {
                     self.settle_one(record.lsn, &MetaEvent::Term(term), has_holes);
                 }
-                Record::GroupEnd(_) => {}
+                // Labels are forgotten where they are replayed.
+                Record::GroupEnd(_) | Record::Labels(_) => {}
             }
         }
         self.skip_lost_ids(last, scan.end.lsn.next(), has_holes);

@@ -91,7 +91,9 @@ impl Catalog {
     /// # Errors
     /// 1060, 1090, 1091 and errors of Doris, 1146 if the table does not exist.
     pub fn altered(&self, table: TableId, changes: &[SchemaChange]) -> Result<Arc<TableSchema>> {
-        changed(self.require(table)?, changes).map(Arc::new)
+        let table = self.require(table)?;
+        self.check_no_temporary(table)?;
+        changed(table, changes).map(Arc::new)
     }
 
     /// Whether a table may have a comment.

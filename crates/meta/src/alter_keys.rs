@@ -75,7 +75,9 @@ impl Catalog {
         id: TableId,
         changes: &[KeyChange],
     ) -> Result<(Vec<DeclaredKey>, Vec<String>)> {
-        keys_with(self.require(id)?, changes)
+        let table = self.require(id)?;
+        self.check_no_temporary(table)?;
+        keys_with(table, changes)
     }
 
     /// Checks that keys and columns of a table can be changed like this: keys are dropped, then
@@ -90,6 +92,7 @@ impl Catalog {
         columns: &[SchemaChange],
     ) -> Result<()> {
         let mut table = Table::clone(self.require(id)?);
+        self.check_no_temporary(&table)?;
         let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);
         table.declared_keys = keys_with(&table, &first)?.0;
         table.history = table.history.with(changed(&table, columns)?);

@@ -55,6 +55,8 @@ pub struct Database {
     /// That of new tables that name none; `None` in databases that are older than collations, whose
     /// tables have that of the server.
     pub collation: Option<Collation>,
+    /// When it was dropped into the recycle bin, microseconds since 1970-01-01 UTC.
+    pub dropped_micros: Option<i64>,
     /// Its tables by case-sensitive name.
     pub tables: OrdMap<String, Arc<Table>>,
     /// Its sequences, which have names of their own.
@@ -77,6 +79,7 @@ impl Database {
 struct DatabaseHead {
     name: String,
     collation: Option<Collation>,
+    dropped_micros: Option<i64>,
 }
 
 /// Databases, tables, views and users at one point in time. Immutable once shared, and cheap to
@@ -84,6 +87,8 @@ struct DatabaseHead {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Catalog {
     databases: OrdMap<String, Arc<Database>>,
+    /// Those in the recycle bin, which have no name.
+    dropped: OrdMap<DbId, Arc<Database>>,
     heads: OrdMap<DbId, DatabaseHead>,
     tables: OrdMap<TableId, Arc<Table>>,
     users: OrdMap<Account, Arc<User>>,
@@ -188,7 +193,11 @@ impl Catalog {
     }
 
     pub fn database_by_id(&self, id: DbId) -> Option<&Arc<Database>> {
-        self.databases.get(&self.heads.get(&id)?.name)
+        let head = self.heads.get(&id)?;
+        match head.dropped_micros {
+            Some(_) => self.dropped.get(&id),
+            None => self.databases.get(&head.name),
+        }
     }
 
     /// The name of a table's database, for messages; empty if it does not exist any more.
@@ -199,6 +208,11 @@ impl Catalog {
     /// All databases created by users, ordered by name.
     pub fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
         self.databases.values()
+    }
+
+    /// The databases in the recycle bin, ordered by id.
+    pub fn dropped_databases(&self) -> impl Iterator<Item = &Arc<Database>> {
+        self.dropped.values()
     }
 
     /// The table with this name. Does not allocate.
@@ -299,10 +313,26 @@ impl Catalog {
         self.users.values()
     }
 
+    /// Inserts a database, replacing the one with the same id.
     pub(crate) fn put_database(&mut self, database: Database) {
-        let head = DatabaseHead { name: database.name.clone(), collation: database.collation };
+        self.take_database(database.id);
+        let (name, dropped_micros) = (database.name.clone(), database.dropped_micros);
+        let head =
+            DatabaseHead { name: name.clone(), collation: database.collation, dropped_micros };
         self.heads.insert(database.id, head);
-        self.databases.insert(database.name.clone(), Arc::new(database));
+        match dropped_micros {
+            Some(_) => self.dropped.insert(database.id, Arc::new(database)),
+            None => self.databases.insert(name, Arc::new(database)),
+        };
+    }
+
+    fn take_database(&mut self, id: DbId) {
+        if let Some(head) = self.heads.remove(&id) {
+            match head.dropped_micros {
+                Some(_) => self.dropped.remove(&id),
+                None => self.databases.remove(&head.name),
+            };
+        }
     }
 
     /// Gives a database another collation, if it still exists.
@@ -314,12 +344,11 @@ impl Catalog {
     }
 
     pub(crate) fn remove_database(&mut self, database: &Database) {
-        self.heads.remove(&database.id);
+        self.take_database(database.id);
         let of_it = self.views.keys().filter(|(db, _)| *db == database.id);
         for key in of_it.cloned().collect::<Vec<_>>() {
             self.views.remove(&key);
         }
-        self.databases.remove(&database.name);
     }
 
     /// Inserts a table, replacing the one with the same id.
@@ -383,6 +412,10 @@ impl Catalog {
 
     fn database_mut(&mut self, id: DbId) -> &mut Database {
         let head = self.heads.get(&id).expect("a table's database is in the catalog");
-        Arc::make_mut(self.databases.get_mut(&head.name).expect("names and databases agree"))
+        let database = match head.dropped_micros {
+            Some(_) => self.dropped.get_mut(&id),
+            None => self.databases.get_mut(&head.name),
+        };
+        Arc::make_mut(database.expect("names and databases agree"))
     }
 }

@@ -74,6 +74,7 @@ impl Meta {
                 created_micros: self.clock.0.wall_micros(),
                 mode,
                 collation,
+                dropped_micros: None,
                 tables: imbl::OrdMap::new(),
                 sequences: imbl::OrdMap::new(),
             };
@@ -191,6 +192,7 @@ impl Meta {
             collation: planned.collation,
             unlisted: false,
             dropped_micros: None,
+            temporary_of: None,
             sequence: None,
             policies: Vec::new(),
         })

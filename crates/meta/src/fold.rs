@@ -11,10 +11,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use freshet_base::{DbId, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId, Version, err};
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::{Partition, Table, TableSchema};
 use imbl::OrdMap;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Database};
 use crate::ids::{IdEnds, IdKind};
 use crate::keys;
 use crate::names;
@@ -234,6 +234,24 @@ impl Fold {
         true
     }
 
+    /// Puts a database into the recycle bin, or takes it out of there under a name.
+    fn bin_database(
+        &mut self,
+        id: DbId,
+        dropped_micros: Option<i64>,
+        name: Option<&String>,
+    ) -> bool {
+        let Some(database) = self.catalog.database_by_id(id) else { return false };
+        if database.dropped_micros.is_some() == dropped_micros.is_some() {
+            return false;
+        }
+        let name = name.unwrap_or(&database.name).clone();
+        let next = Database { name, dropped_micros, ..Database::clone(database) };
+        self.changes += 1;
+        Arc::make_mut(&mut self.catalog).put_database(next);
+        true
+    }
+
     /// Applies a flush if the table is flushed exactly up to its `from`. Otherwise a TRUNCATE or
     /// DROP came before it, or an earlier flush was given up with a hole in the log; returns
     /// `false`.
@@ -318,6 +336,10 @@ impl Fold {
             MetaEvent::Create(table) => self.create(table),
             MetaEvent::Define { table, change } => self.define(*table, change),
             MetaEvent::Rename(tables) => self.rename(tables),
+            MetaEvent::Divide(tables) => {
+                let divide = |(id, partitions): &(TableId, Vec<_>)| self.divide(*id, partitions);
+                tables.iter().map(divide).filter(|divided| *divided).count() > 0
+            }
             MetaEvent::Truncate(tables) => {
                 tables.iter().filter(|table| self.truncate(lsn, table)).count() > 0
             }
@@ -325,6 +347,13 @@ impl Fold {
                 tables.iter().filter(|table| self.remove_table(**table)).count() > 0
             }
             MetaEvent::DropDatabase(id) => self.remove_database(*id),
+            MetaEvent::BinDatabase { database, at_micros } => {
+                self.bin_database(*database, Some(*at_micros), None)
+            }
+            MetaEvent::RecoverDatabase { database, name } => {
+                self.catalog.database(name).is_none()
+                    && self.bin_database(*database, None, Some(name))
+            }
             MetaEvent::Reserve(ends) => self.reserve(*ends),
             // The ends of its groups, and what it says of labels, enter with rows and labels.
             MetaEvent::Term(term) => self.reserve(term.ids),
@@ -355,7 +384,7 @@ impl Fold {
 
     fn define(&mut self, id: TableId, change: &Definition) -> bool {
         let Some(table) = self.catalog.table_by_id(id) else { return false };
-        let (mut next, mut gone) = (Table::clone(table), Vec::new());
+        let mut next = Table::clone(table);
         match change {
             Definition::Name(name) if self.is_free(table, name) => next = renamed(table, name),
             Definition::Listed if self.is_free(table, &table.name) => next.unlisted = false,
@@ -378,12 +407,7 @@ impl Fold {
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys) => next.declared_keys.clone_from(keys),
             Definition::Policies(policies) => next.policies.clone_from(policies),
-            Definition::Partitions(_) if table.partition_by.is_none() => return false,
-            Definition::Partitions(partitions) => {
-                next.partitions.clone_from(partitions);
-                let kept = next.tablets().collect::<HashSet<_>>();
-                gone.extend(table.tablets().filter(|tablet| !kept.contains(tablet)));
-            }
+            Definition::Partitions(partitions) => return self.divide(id, partitions),
             Definition::Schema(schema) => {
                 if schema.version <= table.schema().version {
                     return false;
@@ -393,6 +417,20 @@ impl Fold {
                 next.next_column = next.next_column.max(last.unwrap_or_default());
             }
         }
+        self.put_table(Arc::new(next));
+        true
+    }
+
+    /// Gives a table other partitions. Those with ids that it had keep their files.
+    fn divide(&mut self, id: TableId, partitions: &[Partition]) -> bool {
+        let Some(table) = self.catalog.table_by_id(id) else { return false };
+        let is_divided = |one: &Partition| one.values.is_some();
+        if partitions.iter().any(|one| is_divided(one) != table.partition_by.is_some()) {
+            return false;
+        }
+        let next = Table { partitions: partitions.to_vec(), ..Table::clone(table) };
+        let kept = next.tablets().collect::<HashSet<_>>();
+        let gone = table.tablets().filter(|tablet| !kept.contains(tablet)).collect::<Vec<_>>();
         self.put_table(Arc::new(next));
         self.remove_rowsets(gone.into_iter());
         true

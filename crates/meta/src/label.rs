@@ -20,8 +20,10 @@ use parking_lot::Mutex;
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 
+mod clean;
 mod limits;
 
+pub use clean::CleanedLabels;
 use limits::LimitsInLog;
 pub use limits::{LabelKind, LabelLimits};
 

@@ -50,6 +50,7 @@ mod sequence;
 mod show;
 mod spec;
 pub mod store;
+mod temporary;
 mod term;
 #[cfg(test)]
 mod test;
@@ -80,12 +81,14 @@ pub use fold::{
 };
 pub use ids::{IdEnds, IdKind};
 pub use label::{
-    Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelKind, LabelLimits, LabelRecord, LabelRegistry,
-    LabelState, LabelTime, UsedLabel,
+    Claim, ClaimOutcome, CleanedLabels, LABEL_CHARS_MAX, LabelKind, LabelLimits, LabelRecord,
+    LabelRegistry, LabelState, LabelTime, UsedLabel,
 };
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::Meta;
-pub use partition::{PartitionChange, PartitionsChanged, Repartition, unknown_partition};
+pub use partition::{
+    Exchanged, PartitionChange, PartitionsChanged, Repartition, Replacing, unknown_partition,
+};
 pub use policies::{PolicySpec, is_restricted, row_filter};
 pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};

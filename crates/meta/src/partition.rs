@@ -8,6 +8,7 @@ use freshet_schema::{
     TABLETS_MAX, Table, TableForm,
 };
 
+use crate::catalog::Catalog;
 use crate::create::{Known, NewPartition, one_by_one, one_more};
 use crate::dynamic::Dynamic;
 use crate::meta::Meta;
@@ -15,7 +16,11 @@ use crate::names;
 use crate::rowset::RowsetMeta;
 use crate::spec::PartitionSpec;
 
+mod exchange;
 mod reorganize;
+
+pub(crate) use exchange::not_divided;
+pub use exchange::{Exchanged, Replacing};
 
 /// The maximum length of a name that follows from values.
 const AUTO_NAME_CHARS_MAX: usize = 60;
@@ -62,6 +67,13 @@ pub struct Repartition {
     pub files: Vec<RowsetMeta>,
 }
 
+impl Repartition {
+    /// Whether it takes rows away, and brings none.
+    pub fn only_removes(&self) -> bool {
+        !self.removed.is_empty() && self.files.is_empty()
+    }
+}
+
 /// What a change comes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionsChanged {
@@ -92,16 +104,14 @@ impl Meta {
     ) -> Result<PartitionsChanged> {
         let catalog = self.catalog();
         let table = catalog.require(id)?;
-        let Some(by) = &table.partition_by else {
-            bail!(
-                NotPartitioned,
-                "Partition management on a not partitioned table is not possible"
-            );
-        };
+        let Some(by) = &table.partition_by else { return Err(not_divided()) };
         let (partitions, removed, notes) = (table.partitions.clone(), Vec::new(), Vec::new());
         let mut changed = Changing { partitions, removed, notes };
         match change {
-            PartitionChange::Add(specs) => self.add_partitions(table, specs, &mut changed)?,
+            PartitionChange::Add(specs) => {
+                self.add_partitions(table, specs, &mut changed)?;
+                check_names_beside(&catalog, table, &changed.partitions)?;
+            }
             PartitionChange::Make(keys) => self.make_partitions(table, keys, &mut changed)?,
             PartitionChange::Follow => self.follow_clock(table, &mut changed)?,
             PartitionChange::Drop { names, if_exists } => {
@@ -249,6 +259,20 @@ impl Meta {
             to.removed.push(std::mem::replace(old, new));
         }
         Ok(())
+    }
+}
+
+/// Checks that the names of temporary partitions are none of the table that they are for.
+fn check_names_beside(catalog: &Catalog, table: &Table, partitions: &[Partition]) -> Result<()> {
+    let beside = match table.temporary_of {
+        Some(of) => catalog.table_by_id(of),
+        None => catalog.temporary_partitions(table.id),
+    };
+    let Some(beside) = beside else { return Ok(()) };
+    let is_taken = |one: &&Partition| !one.is_hidden() && beside.partition_at(&one.name).is_some();
+    match partitions.iter().find(is_taken) {
+        Some(one) => bail!(PartitionExists, "Duplicate partition name {}", one.name),
+        None => Ok(()),
     }
 }
 

@@ -32,6 +32,7 @@ mod sequence;
 mod set;
 mod show;
 mod size;
+mod temporary;
 mod tending;
 mod types;
 mod user_options;
@@ -123,6 +124,8 @@ pub enum Statement {
     DropDatabase {
         name: String,
         if_exists: bool,
+        /// For good, and not into the recycle bin.
+        force: bool,
     },
     CreateTable(Box<CreateTable>),
     DropTable {
@@ -205,6 +208,11 @@ pub enum Statement {
     Deallocate(String),
     /// CANCEL LOAD.
     CancelLoad(CancelLoad),
+    /// CLEAN LABEL: labels of finished loads are forgotten, this one or all.
+    CleanLabels {
+        label: Option<String>,
+        database: String,
+    },
     Bin(BinStatement),
     /// CREATE and DROP ROW POLICY.
     Policy(Box<PolicyStatement>),
@@ -272,6 +280,8 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         };
         let selected = rows::tables_selected(read);
         let read = selected.as_deref().unwrap_or(read);
+        let marked = temporary::marked(read);
+        let read = marked.as_deref().unwrap_or(read);
         let tokens = numbered(unlocked(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)

@@ -32,6 +32,15 @@ pub struct SnapshotTables<'a> {
 /// Stands between the name of a table and those of the partitions that are read of it.
 pub const PARTITION_MARK: char = '\u{1}';
 
+/// Stands in front of the names of temporary partitions, as a name.
+pub const TEMPORARY_MARK: &str = "\u{2}";
+
+/// The temporary partitions among these names, if they are such.
+pub fn temporary_names<N: AsRef<str>>(names: &[N]) -> Option<&[N]> {
+    let (first, names) = names.split_first()?;
+    (first.as_ref() == TEMPORARY_MARK).then_some(names)
+}
+
 /// The name of a table without the partitions that are read of it.
 pub fn without_partitions(name: &str) -> &str {
     name.split_once(PARTITION_MARK).map_or(name, |(table, _)| table)
@@ -59,16 +68,30 @@ impl SnapshotTables<'_> {
         let partitions = names.collect::<Vec<_>>();
         let is_given = partitions == [""];
         let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
+        let (id, named) = self.named(id, &partitions)?;
         let snapshot = self.snapshot.table(id)?.ok_or_else(missing)?;
         let mut snapshot = (self.overlay)(snapshot, is_given)?;
-        if !partitions.is_empty() && !is_given {
-            snapshot = within(snapshot, &partitions)?;
+        if !named.is_empty() && !is_given {
+            snapshot = within(snapshot, named)?;
         }
         let mut stored = StoredTable::new((database, full_name), snapshot, self.zone);
         if self.shows_hidden {
             stored = stored.showing_hidden();
         }
         Ok(Table::new(Arc::new(stored)))
+    }
+}
+
+impl SnapshotTables<'_> {
+    /// The table that has the named partitions, and their names.
+    fn named<'n>(&self, id: TableId, names: &'n [&'n str]) -> Result<(TableId, &'n [&'n str])> {
+        let Some(temporary) = temporary_names(names) else { return Ok((id, names)) };
+        let table = self.snapshot.catalog.require(id)?;
+        let first = temporary.first().copied().unwrap_or_default();
+        match self.snapshot.catalog.temporary_partitions(id) {
+            Some(there) if !temporary.is_empty() => Ok((there.id, temporary)),
+            _ => Err(unknown_partition(table, first)),
+        }
     }
 }
 

@@ -486,6 +486,9 @@ pub struct Table {
     pub unlisted: bool,
     /// When it was dropped into the recycle bin, microseconds since 1970-01-01 UTC.
     pub dropped_micros: Option<i64>,
+    /// The table whose temporary partitions it has: it is of its database, has its columns and
+    /// keys, and no name.
+    pub temporary_of: Option<TableId>,
     /// Of a sequence: it has no rows, and its counter has the numbers of the values.
     pub sequence: Option<Sequence>,
     /// Which rows somebody sees of it; their names differ.

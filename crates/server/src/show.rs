@@ -9,6 +9,7 @@ pub mod listing;
 mod loads;
 mod nodes;
 mod order;
+mod partitions;
 mod policies;
 mod rights;
 mod sequences;
@@ -112,7 +113,9 @@ fn texts(batch: &RecordBatch) -> Vec<Row> {
 
 fn like_column(what: &ShowWhat) -> usize {
     match what {
-        ShowWhat::Partitions(_) | ShowWhat::Plain("SEQUENCES" | "WORKLOAD GROUPS") => 1,
+        ShowWhat::Partitions(_)
+        | ShowWhat::TemporaryPartitions(_)
+        | ShowWhat::Plain("SEQUENCES" | "WORKLOAD GROUPS") => 1,
         _ => 0,
     }
 }
@@ -128,7 +131,8 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::CreateTable(table) => catalog::create_table(session, table),
         ShowWhat::CreateView(view) => catalog::create_view_of(session, view),
         ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),
-        ShowWhat::Partitions(table) => catalog::partitions(session, table),
+        ShowWhat::Partitions(table) => partitions::partitions(session, table),
+        ShowWhat::TemporaryPartitions(table) => partitions::temporary(session, table),
         ShowWhat::RowPolicies(of) => policies::listing(session, of.as_ref()),
         ShowWhat::DynamicPartitions { database } => dynamic::tables(session, database.as_deref()),
         ShowWhat::Tablets(table) => catalog::tablets(session, table),

@@ -423,6 +423,7 @@ async fn reply(
     parsed: &Parsed,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    let items = &parsed.items;
     match &parsed.statement {
         Statement::Query(query) => select(session, query, parsed, parameters).await,
         Statement::SelectInto { query, into: Into::Variables(variables) } => {
@@ -434,9 +435,7 @@ async fn reply(
         explained @ Statement::Explain { .. } => {
             explain::explain(session, explained, &parsed.text, parameters).await
         }
-        Statement::Assigning(query) => {
-            assign::select(session, query, &parsed.items, parameters).await
-        }
+        Statement::Assigning(query) => assign::select(session, query, items, parameters).await,
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,
         Statement::ChangeSeveral(changes) => several::change(session, changes, parameters).await,
@@ -455,12 +454,11 @@ async fn reply(
         | Statement::ReleaseSavepoint(_) => transact::run(session, &parsed.statement).await,
         Statement::Kill { .. }
         | Statement::CancelLoad(_)
+        | Statement::CleanLabels { .. }
         | Statement::SetConfig(_)
         | Statement::ReloadTls => admin::run(session, &parsed.statement).await,
-        Statement::SideEffects(query) => {
-            act::select(session, query, &parsed.items, parameters).await
-        }
-        Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
+        Statement::SideEffects(query) => act::select(session, query, items, parameters).await,
+        Statement::Do(query) => act::discard(session, query, items, parameters).await,
         Statement::Tend(tending, tables) => tending::tend(session, *tending, tables).await,
         Statement::Signal(signal) => diagnostics::signal(session, signal).await,
         Statement::GetDiagnostics(wanted) => diagnostics::get(session, wanted).await,

@@ -491,6 +491,10 @@ async fn divide(mut actor: Actor) {
             actor.client.reorganize(table, 0..at + 1).await;
             continue;
         }
+        if table != "p1" && actor.chance.random_range(0..4) == 0 {
+            actor.client.replace(table, at).await;
+            continue;
+        }
         // In MySQL's form the range of what is dropped is that of the next one.
         if table == "p1" || actor.chance.random() {
             actor.client.cut(table, at, true).await;

@@ -9,7 +9,10 @@ use std::time::Duration;
 use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, PreparedEnd, WaitLimit};
-use freshet_meta::{Claim, ClaimOutcome, LabelKind, PartitionChange, Renaming, SchemaChange};
+use freshet_meta::{
+    Claim, ClaimOutcome, LabelKind, PartitionChange, PartitionSpec, Renaming, Replacing,
+    SchemaChange,
+};
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::snapshot::Snapshot;
 use freshet_testkit::SimFs;
@@ -307,6 +310,29 @@ impl Client {
         let moved = freshet_ingest::reorganize(&self.engine, id, change);
         let (moved, lsn) = self.watched(moved, event).await;
         moved?;
+        Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
+    }
+
+    /// Puts an empty temporary partition in the place of one of [`rows::PARTITIONS`].
+    pub async fn replace(&self, table: &str, at: usize) -> Outcome {
+        let outcome = self.try_replace(table, at).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_replace(&self, table: &str, at: usize) -> Result<Outcome> {
+        let id = self.engine.target("d", table)?.id();
+        let (name, from, to) = rows::PARTITIONS[at];
+        let spec = PartitionSpec { name: format!("t{name}"), ..rows::partition_spec(at) };
+        let by = vec![spec.name.clone()];
+        let ddl = self.engine.ddl();
+        ddl.drop_temporary_partitions(id, by.clone(), true).await?;
+        ddl.add_temporary_partitions(id, vec![spec]).await?;
+        let from_names = vec![name.to_owned()];
+        let replacing = Replacing { from: from_names, by, is_strict: true, keeps_names: false };
+        let event = || Event::Cut(id, std::iter::once(from..to).collect());
+        let replaced = freshet_ingest::replace_partitions(&self.engine, id, replacing);
+        let (replaced, lsn) = self.watched(replaced, event).await;
+        replaced?;
         Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
     }
 

@@ -311,6 +311,7 @@ fn table(schema: TableSchema) -> Table {
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
         dropped_micros: None,
+        temporary_of: None,
         sequence: None,
         policies: Vec::new(),
         placement: None,

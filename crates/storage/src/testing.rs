@@ -79,6 +79,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
         dropped_micros: None,
+        temporary_of: None,
         sequence: None,
         policies: Vec::new(),
         placement: None,

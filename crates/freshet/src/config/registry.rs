@@ -143,8 +143,8 @@ settings! {
         "The maximum size of all of them; the oldest are deleted first.",
         load_error_log_bytes_max: parse::size;
     recycle_bin_keep = "1d",
-        "How long a table that was dropped without FORCE can be recovered; 0 keeps none. While the \
-         disk is full none is kept.",
+        "How long a table or database that was dropped without FORCE can be recovered; 0 keeps \
+         none. While the disk is full none is kept.",
         recycle_bin_keep: parse::duration;
     label_keep = "3d",
         "How long the labels of INSERT and of transactions are remembered, while the server runs.",

@@ -6,6 +6,7 @@
 mod accounts;
 mod damage;
 mod disks;
+mod exchange;
 mod groups;
 mod keys;
 mod memory;

@@ -91,7 +91,7 @@ fn ends_and_barriers_come_back() {
         BarrierBody::Truncate(tablets.clone()),
         BarrierBody::Empty(tablets),
         BarrierBody::Alter(Arc::new(schema)),
-        BarrierBody::Divide(change),
+        BarrierBody::Divide(vec![change]),
         BarrierBody::Drop,
     ];
     for body in bodies {
@@ -102,8 +102,16 @@ fn ends_and_barriers_come_back() {
     assert!(decode(3, &stamp, &[1, 2, 0, 0, 0, 8]).is_err(), "it ends too early");
 
     let mut stamp = Vec::new();
-    write_database_drop_stamp(&mut stamp, DbId(9));
+    write_database_stamp(&mut stamp, DbId(9));
     assert_eq!(decode(5, &stamp, &[]).unwrap(), Record::DatabaseDrop(DbId(9)));
+
+    for label in [None, Some("l-1".to_owned())] {
+        let (below, kept) = (Lsn(300), vec![TxnId(7), TxnId(8)]);
+        let cleaned = CleanedLabels { db: DbId(9), label, below, kept };
+        let decoded = decode(8, &stamp, &labels_payload(&cleaned)).unwrap();
+        assert_eq!(decoded, Record::Labels(cleaned));
+    }
+    assert!(decode(8, &stamp, &[0; 11]).is_err(), "it ends too early");
 
     let file = MetadataBody::File { checksum: 77, name: "7.event" };
     for body in [MetadataBody::Inline(b"event"), file] {

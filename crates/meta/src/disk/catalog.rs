@@ -23,6 +23,8 @@ pub struct DatabaseForm {
     /// 0 in databases that are older than collations.
     #[prost(uint32, tag = "5")]
     collation: u32,
+    #[prost(int64, optional, tag = "6")]
+    dropped_micros: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -48,14 +50,15 @@ impl OnDisk for Database {
     type Form = DatabaseForm;
 
     fn form(&self) -> DatabaseForm {
-        let Self { id, ref name, created_micros, mode, collation, .. } = *self;
+        let Self { id, ref name, created_micros, mode, collation, dropped_micros, .. } = *self;
         let mode = mode.map_or(0, |mode| mode.form());
         let collation = collation.map_or(0, |collation| collation.form());
-        DatabaseForm { id: id.get(), name: name.clone(), created_micros, mode, collation }
+        let (id, name) = (id.get(), name.clone());
+        DatabaseForm { id, name, created_micros, mode, collation, dropped_micros }
     }
 
     fn from_form(form: DatabaseForm) -> Result<Self, Unreadable> {
-        let DatabaseForm { id, name, created_micros, mode, collation } = form;
+        let DatabaseForm { id, name, created_micros, mode, collation, dropped_micros } = form;
         let mode = (mode != 0).then(|| DatabaseMode::from_form(mode)).transpose()?;
         let collation = (collation != 0).then(|| Collation::from_form(collation)).transpose()?;
         Ok(Self {
@@ -64,6 +67,7 @@ impl OnDisk for Database {
             created_micros,
             mode,
             collation,
+            dropped_micros,
             tables: OrdMap::new(),
             sequences: OrdMap::new(),
         })

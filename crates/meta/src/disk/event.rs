@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
-use freshet_schema::{Collation, Properties, Sequence, Table, TableSchema};
+use freshet_schema::{Collation, Partition, Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
 use super::partition::{PartitionsForm, from_partitions_form, partitions_form};
@@ -20,7 +20,7 @@ use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EventForm {
-    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20")]
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 31, 32, 33")]
     kind: Option<EventKind>,
 }
 
@@ -50,6 +50,42 @@ pub enum EventKind {
     Counter(CounterForm),
     #[prost(message, tag = "20")]
     Rename(RenamesForm),
+    #[prost(message, tag = "31")]
+    Divide(DividesForm),
+    #[prost(message, tag = "32")]
+    BinDatabase(BinDatabaseForm),
+    #[prost(message, tag = "33")]
+    RecoverDatabase(RecoverDatabaseForm),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct BinDatabaseForm {
+    #[prost(uint64, tag = "1")]
+    database: u64,
+    #[prost(int64, tag = "2")]
+    at_micros: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RecoverDatabaseForm {
+    #[prost(uint64, tag = "1")]
+    database: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DividesForm {
+    #[prost(message, repeated, tag = "1")]
+    tables: Vec<DivideForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DivideForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(message, optional, tag = "2")]
+    partitions: Option<PartitionsForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -199,11 +235,26 @@ impl OnDisk for MetaEvent {
                 };
                 EventKind::Rename(RenamesForm { tables: tables.iter().map(form).collect() })
             }
+            Self::Divide(tables) => {
+                let form = |(id, partitions): &(TableId, Vec<Partition>)| DivideForm {
+                    table: id.get(),
+                    partitions: Some(partitions_form(partitions)),
+                };
+                EventKind::Divide(DividesForm { tables: tables.iter().map(form).collect() })
+            }
             Self::Truncate(tables) => EventKind::Truncate(TruncatesForm { tables: forms(tables) }),
             Self::Drop(tables) => {
                 EventKind::Drop(DropForm { tables: tables.iter().map(|id| id.get()).collect() })
             }
             Self::DropDatabase(id) => EventKind::DropDatabase(id.get()),
+            Self::BinDatabase { database, at_micros } => EventKind::BinDatabase(BinDatabaseForm {
+                database: database.get(),
+                at_micros: *at_micros,
+            }),
+            Self::RecoverDatabase { database, name } => {
+                let (database, name) = (database.get(), name.clone());
+                EventKind::RecoverDatabase(RecoverDatabaseForm { database, name })
+            }
             Self::Reserve(ends) => EventKind::Reserve(ends.form()),
             Self::Term(term) => EventKind::Term(term.form()),
             Self::Counter { table, end } => {
@@ -226,11 +277,24 @@ impl OnDisk for MetaEvent {
                 let pair = |form: RenameForm| (TableId(form.table), form.name);
                 Ok(Self::Rename(form.tables.into_iter().map(pair).collect()))
             }
+            Some(EventKind::Divide(form)) => {
+                let pair = |DivideForm { table, partitions }: DivideForm| {
+                    let partitions = from_partitions_form(partitions.unwrap_or_default())?;
+                    Ok((TableId(table), partitions))
+                };
+                form.tables.into_iter().map(pair).collect::<Result<_, _>>().map(Self::Divide)
+            }
             Some(EventKind::Truncate(form)) => from_forms(form.tables).map(Self::Truncate),
             Some(EventKind::Drop(form)) => {
                 Ok(Self::Drop(form.tables.into_iter().map(TableId).collect()))
             }
             Some(EventKind::DropDatabase(id)) => Ok(Self::DropDatabase(DbId(id))),
+            Some(EventKind::BinDatabase(BinDatabaseForm { database, at_micros })) => {
+                Ok(Self::BinDatabase { database: DbId(database), at_micros })
+            }
+            Some(EventKind::RecoverDatabase(RecoverDatabaseForm { database, name })) => {
+                Ok(Self::RecoverDatabase { database: DbId(database), name })
+            }
             Some(EventKind::Reserve(form)) => IdEnds::from_form(form).map(Self::Reserve),
             Some(EventKind::Term(form)) => TermRecord::from_form(form).map(Self::Term),
             Some(EventKind::Counter(CounterForm { table, end })) => {

@@ -83,6 +83,12 @@ pub struct RepartitionForm {
     files: Vec<RowsetForm>,
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub struct RepartitionsForm {
+    #[prost(message, repeated, tag = "1")]
+    changes: Vec<RepartitionForm>,
+}
+
 numbered!(PartitionMethod { Range = 1, List = 2 });
 numbered!(PartitionFunction { Year = 1, ToDays = 2 });
 numbered!(TimeUnit { Hour = 1, Day = 2, Week = 3, Month = 4, Quarter = 5, Year = 6 });
@@ -201,9 +207,23 @@ impl OnDisk for Repartition {
     fn from_form(form: RepartitionForm) -> Result<Self, Unreadable> {
         let by = required::<PartitionBy>(form.by, "clause")?;
         let partitions = from_forms::<Partition>(form.partitions)?;
-        check_partitions(Some(&by), &partitions)?;
+        let is_whole = partitions.iter().all(|one| one.values.is_none());
+        check_partitions((!is_whole).then_some(&by), &partitions)?;
         let files = from_forms(form.files)?;
         Ok(Self { by, partitions, removed: from_forms(form.removed)?, files })
+    }
+}
+
+/// Of several tables, at one place of the log.
+impl OnDisk for Vec<Repartition> {
+    type Form = RepartitionsForm;
+
+    fn form(&self) -> RepartitionsForm {
+        RepartitionsForm { changes: forms(self) }
+    }
+
+    fn from_form(form: RepartitionsForm) -> Result<Self, Unreadable> {
+        from_forms(form.changes)
     }
 }
 
@@ -260,7 +280,41 @@ pub(super) fn check_partitions(
 
 #[cfg(test)]
 mod tests {
+    use freshet_base::TableId;
+
+    use super::super::{decode, encode};
     use super::*;
+    use crate::fold::MetaEvent;
+
+    #[test]
+    fn tables_that_exchange_partitions_have_a_form() {
+        let partitions = vec![Partition {
+            id: PartitionId(8),
+            name: "p".to_owned(),
+            incarnation: Incarnation(1),
+            tablets: vec![TabletId(10)],
+            values: None,
+        }];
+        let event = MetaEvent::Divide(vec![(TableId(7), partitions.clone())]);
+        let bytes = encode(&event);
+        let of_partition = [8, 8, 0x12, 1, b'p', 0x18, 1, 0x22, 1, 10];
+        let head = [1, 0xfa, 1, 18, 10, 16, 8, 7, 0x12, 12, 10, 10];
+        assert_eq!(bytes, [&head[..], &of_partition].concat());
+        assert_eq!(decode::<MetaEvent>(&bytes).unwrap(), event);
+        let by = PartitionBy {
+            method: PartitionMethod::Range,
+            columns: vec![ColumnId(1)],
+            function: None,
+            has_columns_word: false,
+            auto: None,
+        };
+        let removed = partitions.clone();
+        let change = Repartition { by, partitions, removed, files: Vec::new() };
+        let changes = vec![change.clone(), change];
+        let bytes = encode(&changes);
+        assert_eq!(bytes[..5], [1, 10, 31, 10, 5]);
+        assert_eq!(decode::<Vec<Repartition>>(&bytes).unwrap(), changes);
+    }
 
     #[test]
     fn a_definition_without_partitions_is_refused() {

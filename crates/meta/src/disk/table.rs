@@ -64,6 +64,8 @@ pub struct TableForm {
     dropped_micros: Option<i64>,
     #[prost(message, repeated, tag = "24")]
     policies: Vec<PolicyForm>,
+    #[prost(uint64, optional, tag = "25")]
+    temporary_of: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -184,6 +186,7 @@ impl OnDisk for Table {
             created_micros: self.created_micros,
             unlisted: self.unlisted,
             dropped_micros: self.dropped_micros,
+            temporary_of: self.temporary_of.map(TableId::get),
             placement: self.placement.as_ref().map(Placement::form),
             sequence: self.sequence.as_ref().map(Sequence::form),
             partition_by: self.partition_by.as_ref().map(PartitionBy::form),
@@ -219,6 +222,7 @@ impl OnDisk for Table {
             created_micros: form.created_micros,
             unlisted: form.unlisted,
             dropped_micros: form.dropped_micros,
+            temporary_of: form.temporary_of.map(TableId),
             placement: form.placement.map(Placement::from_form).transpose()?,
             sequence: form.sequence.map(Sequence::from_form).transpose()?,
             partition_by: form.partition_by.map(PartitionBy::from_form).transpose()?,
@@ -233,6 +237,8 @@ impl OnDisk for Table {
 fn check(table: &Table) -> Result<(), Unreadable> {
     let schema = table.schema();
     ensure(table.unlisted || table.dropped_micros.is_none(), "it is dropped, and has its name")?;
+    let is_own = table.temporary_of.is_none() || table.unlisted && table.partition_by.is_some();
+    ensure(is_own, "it has partitions of another table, and a name or none of them")?;
     ensure(table.key_columns <= schema.columns.len(), "it has more key columns than columns")?;
     let has_key = match table.key_model {
         KeyModel::Duplicate => true,

@@ -108,11 +108,23 @@ pub enum MetaEvent {
     },
     /// RENAME of tables inside their databases: the names that they have behind all of it.
     Rename(Vec<(TableId, String)>),
+    /// Tables that exchange partitions: those that each has from there on.
+    Divide(Vec<(TableId, Vec<Partition>)>),
     /// TRUNCATE of several tables at one position.
     Truncate(Vec<Truncate>),
     /// DROP TABLE.
     Drop(Vec<TableId>),
     DropDatabase(DbId),
+    /// DROP DATABASE into the recycle bin, with all its tables.
+    BinDatabase {
+        database: DbId,
+        at_micros: i64,
+    },
+    /// RECOVER DATABASE, under this name.
+    RecoverDatabase {
+        database: DbId,
+        name: String,
+    },
     /// Ids below these ends are reserved.
     Reserve(IdEnds),
     /// A term begins.

@@ -1,6 +1,6 @@
 //! Statements of Doris about loads and settings of the server.
 
-use freshet_base::{Result, err};
+use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
 use super::Statement;
@@ -72,11 +72,14 @@ fn cancel_alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// Parses the part after CLEAN.
 pub fn clean(cursor: &mut Cursor<'_>) -> Result<Statement> {
     match cursor.one_of(&["LABEL", "ALL", "PROFILE", "QUERY STATS"]) {
-        Some("LABEL") => Err(err!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'CLEAN LABEL': a label that was used \
-             stays known until it expires (settings label_keep and label_keep_streaming)"
-        )),
+        Some("LABEL") => {
+            let label = match cursor.peek_word(0).as_deref() {
+                Some("FROM" | "IN") => None,
+                _ => Some(cursor.name_or_text()?),
+            };
+            cursor.one_of(&["FROM", "IN"]).ok_or_else(|| cursor.error())?;
+            Ok(Statement::CleanLabels { label, database: cursor.name()? })
+        }
         Some(what) => Err(refuse(&format!("CLEAN {what}"))),
         None => Err(cursor.error()),
     }

@@ -1,6 +1,6 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{ADD_PRIMARY, ColumnPlace, DROP_PRIMARY, DeclaredKeySpec, KeyChange};
-use freshet_meta::{DefaultSpec, PartitionChange, SchemaChange};
+use freshet_meta::{DefaultSpec, PartitionChange, PartitionSpec, Replacing, SchemaChange};
 use freshet_schema::{Collation, DeclaredKeyKind};
 use sqlparser::tokenizer::Token;
 
@@ -9,6 +9,7 @@ use super::create::{column, default, mysql_option};
 use super::cursor::{Cursor, refuse};
 use super::index;
 use super::partition;
+use super::temporary;
 use super::types::default_collation;
 use crate::syntax::TableName;
 
@@ -30,6 +31,19 @@ pub enum AlterAction {
     Rename(TableName),
     /// ADD, DROP, TRUNCATE and RENAME PARTITION.
     Partitions(PartitionChange),
+    /// ADD TEMPORARY PARTITION.
+    AddTemporary(Vec<PartitionSpec>),
+    DropTemporary {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    /// REPLACE PARTITION .. WITH TEMPORARY PARTITION.
+    ReplacePartitions(Replacing),
+    /// EXCHANGE PARTITION .. WITH TABLE.
+    Exchange {
+        partition: String,
+        with: TableName,
+    },
     /// DISABLE KEYS, which tools write in front of the rows of a dump.
     DisableKeys,
     /// ENABLE KEYS, which they write behind these.
@@ -64,6 +78,9 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     }
     if let Some(change) = partition::change(cursor)? {
         return Ok((table, AlterAction::Partitions(change)));
+    }
+    if let Some(action) = temporary::change(cursor)? {
+        return Ok((table, action));
     }
     let part_next = ["COLUMN", "INDEX", "KEY"].map(Some).contains(&cursor.peek_word(1).as_deref());
     if !part_next && cursor.words("RENAME") {

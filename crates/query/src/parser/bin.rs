@@ -16,28 +16,42 @@ pub enum BinStatement {
         /// AS.
         new_name: Option<String>,
     },
+    /// RECOVER DATABASE.
+    RecoverDatabase {
+        name: String,
+        /// As of a table.
+        id: Option<u64>,
+        new_name: Option<String>,
+    },
     /// DROP CATALOG RECYCLE BIN: a table by its id.
     Drop { id: u64 },
+    /// DROP CATALOG RECYCLE BIN: a database by its id.
+    DropDatabase { id: u64 },
 }
 
 /// Parses the part after RECOVER.
 pub fn recover(cursor: &mut Cursor<'_>) -> Result<BinStatement> {
-    match cursor.one_of(&["TABLE", "DATABASE", "PARTITION"]) {
-        Some("TABLE") => {}
-        Some("DATABASE") => {
-            return Err(err!(
-                NotSupported,
-                "This version of Freshet doesn't yet support 'RECOVER DATABASE': DROP DATABASE \
-                 drops its tables for good; drop them one by one to keep them in the recycle bin"
-            ));
+    match cursor.one_of(&["TABLE", "DATABASE", "SCHEMA", "PARTITION"]) {
+        Some("TABLE") => {
+            let (table, id) = (cursor.table()?, cursor.number_opt());
+            Ok(BinStatement::Recover { table, id, new_name: new_name(cursor)? })
         }
-        Some(what) => return Err(refuse(&format!("RECOVER {what}"))),
-        None => return Err(cursor.error()),
+        Some("PARTITION") => Err(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'RECOVER PARTITION': DROP PARTITION is \
+             final"
+        )),
+        Some(_) => {
+            let (name, id) = (cursor.name()?, cursor.number_opt());
+            Ok(BinStatement::RecoverDatabase { name, id, new_name: new_name(cursor)? })
+        }
+        None => Err(cursor.error()),
     }
-    let table = cursor.table()?;
-    let id = cursor.number_opt();
-    let new_name = cursor.words("AS").then(|| cursor.name()).transpose()?;
-    Ok(BinStatement::Recover { table, id, new_name })
+}
+
+/// Parses AS and a name, if that comes next.
+fn new_name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    cursor.words("AS").then(|| cursor.name()).transpose()
 }
 
 /// Parses the part after DROP CATALOG RECYCLE BIN.
@@ -48,7 +62,8 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<BinStatement> {
     let id = cursor.number()?;
     match what.to_ascii_lowercase().as_str() {
         "tableid" => Ok(BinStatement::Drop { id }),
-        "dbid" | "partitionid" => Err(refuse(&format!("DROP CATALOG RECYCLE BIN of a {what}"))),
+        "dbid" => Ok(BinStatement::DropDatabase { id }),
+        "partitionid" => Err(refuse(&format!("DROP CATALOG RECYCLE BIN of a {what}"))),
         _ => Err(cursor.error()),
     }
 }

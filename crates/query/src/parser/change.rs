@@ -205,6 +205,16 @@ fn rows(
     word: &str,
     (with, from): (Option<With>, Vec<TableWithJoins>),
 ) -> Result<Rows> {
+    let joined = |table: &TableWithJoins| {
+        let joins = table.joins.iter().map(|join| join.relation.clone());
+        [table.relation.clone()].into_iter().chain(joins).collect::<Vec<_>>()
+    };
+    for relation in from.iter().flat_map(joined) {
+        if let TableFactor::Table { partitions, .. } = relation {
+            let names = partitions.into_iter().map(|name| name.value).collect::<Vec<_>>();
+            partition::refuse_temporary(&names, word)?;
+        }
+    }
     let selection = match cursor.words("WHERE") {
         true => Some(cursor.expr()?.0),
         false => None,

@@ -67,6 +67,6 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
 pub fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let if_exists = cursor.words("IF EXISTS");
     let name = cursor.name()?;
-    cursor.words("FORCE");
-    Ok(Statement::DropDatabase { name, if_exists })
+    let force = cursor.words("FORCE");
+    Ok(Statement::DropDatabase { name, if_exists, force })
 }

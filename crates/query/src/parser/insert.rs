@@ -9,7 +9,8 @@ use crate::syntax::{Scalar, Select, TableName};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Insert {
     pub table: TableName,
-    /// PARTITION: those that take rows; empty for all.
+    /// PARTITION: those that take rows; empty for all. [`crate::snapshot::temporary_names`] says
+    /// whether they are temporary ones.
     pub partitions: Vec<String>,
     /// The target columns; `None` for all of them in order.
     pub columns: Option<Vec<String>>,
@@ -64,9 +65,6 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
     cursor.words("INTO");
     cursor.words("TABLE");
     let table = cursor.table()?;
-    if cursor.words("TEMPORARY PARTITION") {
-        return Err(refuse("INSERT ... TEMPORARY PARTITION"));
-    }
     let partitions = match cursor.one_of(&["PARTITION", "PARTITIONS"]) {
         Some(_) => partition::names(cursor)?,
         None => Vec::new(),

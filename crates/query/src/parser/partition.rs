@@ -9,6 +9,7 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::{AlterAction, Statement};
+use crate::snapshot::temporary_names;
 
 /// Parses the part after PARTITION BY up to the [`partitions`], if it is RANGE or LIST.
 pub fn partition_by(cursor: &mut Cursor<'_>, spec: &TableSpec) -> Result<Option<PartitionBySpec>> {
@@ -278,6 +279,7 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
         None => None,
     };
     cursor.words("FORCE");
+    refuse_temporary(partitions.as_deref().unwrap_or_default(), "TRUNCATE")?;
     match (partitions, tables.as_slice()) {
         (None, _) => Ok(Statement::Truncate(tables)),
         (names @ Some(_), [table]) => {
@@ -286,6 +288,23 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
         }
         (Some(_), _) => Err(cursor.error()),
     }
+}
+
+/// Parses the part after ADD PARTITIONS or ADD PARTITION.
+pub fn partition_specs(cursor: &mut Cursor<'_>, several: bool) -> Result<Vec<PartitionSpec>> {
+    if several {
+        return cursor.list(partition);
+    }
+    if cursor.token(&Token::LParen) {
+        let specs = cursor.list(partition)?;
+        cursor.expect(&Token::RParen)?;
+        return Ok(specs);
+    }
+    let spec = named(cursor)?;
+    if cursor.words("DISTRIBUTED BY") {
+        return Err(refuse("ADD PARTITION ... DISTRIBUTED BY"));
+    }
+    Ok(vec![spec])
 }
 
 /// Parses an action of ALTER TABLE on partitions, if one comes next.
@@ -298,24 +317,8 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         cursor.expect_words("SET")?;
         return Ok(Some(PartitionChange::Modify { names, pairs: cursor.properties()? }));
     }
-    if cursor.words("ADD PARTITIONS") {
-        return Ok(Some(PartitionChange::Add(cursor.list(partition)?)));
-    }
-    if cursor.words("ADD PARTITION") {
-        let specs = match cursor.token(&Token::LParen) {
-            true => {
-                let specs = cursor.list(partition)?;
-                cursor.expect(&Token::RParen)?;
-                specs
-            }
-            false => {
-                let spec = named(cursor)?;
-                if cursor.words("DISTRIBUTED BY") {
-                    return Err(refuse("ADD PARTITION ... DISTRIBUTED BY"));
-                }
-                vec![spec]
-            }
-        };
+    if let Some(word) = cursor.one_of(&["ADD PARTITIONS", "ADD PARTITION"]) {
+        let specs = partition_specs(cursor, word == "ADD PARTITIONS")?;
         return Ok(Some(PartitionChange::Add(specs)));
     }
     if cursor.words("DROP PARTITION") {
@@ -341,17 +344,17 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         let into = cursor.in_parens(partition)?;
         return Ok(Some(PartitionChange::Reorganize { from, into }));
     }
-    let refused = [
-        "ADD TEMPORARY PARTITION",
-        "DROP TEMPORARY PARTITION",
-        "REPLACE PARTITION",
-        "EXCHANGE PARTITION",
-        "COALESCE PARTITION",
-        "REMOVE PARTITIONING",
-        "PARTITION BY",
-    ];
+    let refused = ["COALESCE PARTITION", "REMOVE PARTITIONING", "PARTITION BY"];
     match cursor.one_of(&refused) {
         Some(what) => Err(refuse(&format!("ALTER TABLE ... {what}"))),
         None => Ok(None),
+    }
+}
+
+/// Refuses a statement that would change rows of temporary partitions.
+pub fn refuse_temporary(names: &[String], what: &str) -> Result<()> {
+    match temporary_names(names) {
+        Some(_) => Err(refuse(&format!("{what} ... TEMPORARY PARTITION"))),
+        None => Ok(()),
     }
 }

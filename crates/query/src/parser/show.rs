@@ -66,6 +66,8 @@ pub enum ShowWhat {
     /// PROPERTY; `None` for the session's own account.
     Property(Option<Account>),
     Partitions(TableName),
+    /// TEMPORARY PARTITIONS.
+    TemporaryPartitions(TableName),
     /// DYNAMIC PARTITION TABLES.
     DynamicPartitions {
         /// FROM.
@@ -240,7 +242,7 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
 }
 
 fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
-    const KINDS: [&str; 20] = [
+    const KINDS: [&str; 21] = [
         "PROPERTY",
         "DATABASES",
         "SCHEMAS",
@@ -258,6 +260,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "ERRORS",
         "GRANTS",
         "PARTITIONS",
+        "TEMPORARY PARTITIONS",
         "TABLETS",
         "TRANSACTION",
         "LAST INSERT",
@@ -283,10 +286,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "PROPERTY" => ShowWhat::Property(named_account(cursor)?),
         "DATABASES" | "SCHEMAS" => ShowWhat::Databases,
         "TABLE STATUS" => ShowWhat::TableStatus { database: from(cursor)? },
-        "OPEN TABLES" => {
-            from(cursor)?;
-            ShowWhat::OpenTables
-        }
+        "OPEN TABLES" => from(cursor).map(|_| ShowWhat::OpenTables)?,
         "INDEX" | "INDEXES" | "KEYS" => ShowWhat::Index(from_table(cursor)?),
         "CREATE TABLE" => ShowWhat::CreateTable(cursor.table()?),
         "CREATE VIEW" => ShowWhat::CreateView(cursor.table()?),
@@ -303,6 +303,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         }
         "CREATE USER" => ShowWhat::CreateUser(other_account(cursor)?),
         "PARTITIONS" => ShowWhat::Partitions(from_table(cursor)?),
+        "TEMPORARY PARTITIONS" => ShowWhat::TemporaryPartitions(from_table(cursor)?),
         "TABLETS" => ShowWhat::Tablets(from_table(cursor)?),
         "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
         _ => ShowWhat::LastInsert,

@@ -34,8 +34,11 @@ pub fn visible_views<'a>(
     system: &'a SystemTables<'_>,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<View>)> {
     let catalog = &system.snapshot.catalog;
-    let with_database =
-        |view: &'a Arc<View>| catalog.database_by_id(view.db).map(|database| (database, view));
+    let with_database = |view: &'a Arc<View>| {
+        let database = catalog.database_by_id(view.db)?;
+        // Not in the recycle bin.
+        database.dropped_micros.is_none().then_some((database, view))
+    };
     catalog
         .views()
         .filter_map(with_database)

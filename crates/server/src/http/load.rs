@@ -53,7 +53,7 @@ use decoder::Source;
 use deleting::{decode_deleting, gather};
 use headers::{LoadFormat, LoadHeaders, SIGN};
 use piece::{BodySummary, Deletes};
-use plan::Planner;
+use plan::{Planner, partition_names};
 use reply::{LoadReply, Status, Times};
 use request::Request;
 use sink::Sink;
@@ -197,8 +197,7 @@ impl Load<'_> {
         if let BodySize::Known(bytes) = size {
             limit.check(bytes)?;
         }
-        let target = engine.target(&request.database, &request.table)?;
-        self.check_target(headers, &account, target.table())?;
+        let target = self.target(&request, &account)?;
         let mode = mode_of(headers, size, target.table());
         self.report.grouped = mode != GroupCommitMode::Off;
         self.report.two_phases = headers.two_phases;
@@ -333,11 +332,18 @@ impl Load<'_> {
         }
     }
 
-    /// What the table does not take, and what the account must not replace.
-    fn check_target(&self, headers: &LoadHeaders, account: &Account, table: &Table) -> Result<()> {
-        check_table(headers, table)?;
+    /// The table that takes the rows, if it takes what the headers say, and the account may replace
+    /// rows of it.
+    fn target(&self, request: &Request, account: &Account) -> Result<LoadTarget> {
+        let (engine, headers) = (&self.http.engine, &request.headers);
+        let target = engine.target(&request.database, &request.table)?;
+        check_table(headers, target.table())?;
         let actor = self.http.actor(account);
-        check_replaces(&self.http.engine.catalog(), actor, table, OnExisting::Overwrite)
+        check_replaces(&engine.catalog(), actor, target.table(), OnExisting::Overwrite)?;
+        match &headers.temporary_partitions {
+            Some(names) => engine.temporary_target(target.table(), &partition_names(names)),
+            None => Ok(target),
+        }
     }
 
     /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of

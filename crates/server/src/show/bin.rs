@@ -1,12 +1,12 @@
 //! SHOW CATALOG RECYCLE BIN.
 
 use freshet_base::Result;
-use freshet_meta::may_see_table;
+use freshet_meta::{may_see_database, may_see_table};
 
 use super::listing::{Listing, instant, some};
 use crate::session::Session;
 
-/// The tables in the recycle bin that the user may see, the newest first.
+/// The databases and tables in the recycle bin that the user may see, the newest first.
 ///
 /// # Errors
 /// Those of a snapshot.
@@ -25,6 +25,25 @@ pub fn listing(session: &Session) -> Result<Listing> {
     let catalog = session.shared.engine.catalog();
     let actor = session.client.actor();
     let is_seen = |database: &str, name: &str| may_see_table(&catalog, actor, database, name);
+    let mut databases = catalog.dropped_databases().collect::<Vec<_>>();
+    databases.retain(|database| may_see_database(&catalog, actor, &database.name));
+    databases.sort_by_key(|database| std::cmp::Reverse((database.dropped_micros, database.id)));
+    for database in databases {
+        let mut bytes = 0;
+        for table in catalog.tables_of(database.id) {
+            bytes += snapshot.table(table.id)?.map_or(0, |read| read.bytes());
+        }
+        listing.push([
+            some("Database"),
+            some(&database.name),
+            some(database.id),
+            None,
+            None,
+            database.dropped_micros.map(instant),
+            some(super::nodes::readable(bytes)),
+            some(super::nodes::readable(0)),
+        ]);
+    }
     let mut tables = catalog.bin().collect::<Vec<_>>();
     tables.retain(|table| is_seen(catalog.database_name(table), &table.name));
     tables.sort_by_key(|table| std::cmp::Reverse((table.dropped_micros, table.id)));

@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use freshet_base::{Result, err};
 use freshet_meta::{
     Object, Privilege, RESERVED_DATABASES, View, is_reserved_database, may_see_database,
-    may_see_table, partition_text, require_visible, show_create_table,
+    may_see_table, require_visible, show_create_table,
 };
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
@@ -159,7 +159,7 @@ fn shown_collation(collation: Collation) -> &'static str {
     if collation == Collation::Binary { COLLATION } else { collation.name() }
 }
 
-fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
+pub(super) fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
     let database = session.database_of(name.database.as_deref())?;
     session.authorize_use(Privilege::Select, database, &name.table)?;
     session.definition(database, &name.table)
@@ -449,72 +449,7 @@ pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
     Ok(listing)
 }
 
-/// SHOW PARTITIONS.
-pub fn partitions(session: &Session, name: &TableName) -> Result<Listing> {
-    let mut listing = Listing::new(&[
-        "PartitionId",
-        "PartitionName",
-        "VisibleVersion",
-        "VisibleVersionTime",
-        "State",
-        "PartitionKey",
-        "Range",
-        "DistributionKey",
-        "Buckets",
-        "ReplicationNum",
-        "StorageMedium",
-        "CooldownTime",
-        "RemoteStoragePolicy",
-        "LastConsistencyCheckTime",
-        "DataSize",
-        "IsInMemory",
-        "ReplicaAllocation",
-        "IsMutable",
-        "SyncWithBaseTables",
-        "UnsyncTables",
-        "CommittedVersion",
-        "RowCount",
-    ]);
-    let table = stored(session, name)?;
-    let engine = &session.shared.engine;
-    let snapshot = engine.snapshot(session.settings.freshness);
-    let read = snapshot.table(table.id)?;
-    let counts = read.map(|read| read.by_partition()).transpose()?.unwrap_or_default();
-    let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
-    let replicas = table.properties.replication_num;
-    for (at, partition) in table.shown_partitions() {
-        let (rows, bytes) = counts.get(at).copied().unwrap_or_default();
-        let text = partition_text(&table, partition);
-        let (key, range) = text.map(|text| (text.columns, text.range)).unwrap_or_default();
-        listing.push([
-            some(partition.id),
-            some(&partition.name),
-            some(version),
-            some(instant(table.created_micros)),
-            some("NORMAL"),
-            some(key),
-            some(range),
-            some(distribution_of(&table)),
-            some(partition.tablets.len()),
-            some(replicas),
-            some("HDD"),
-            some("9999-12-31 23:59:59"),
-            some(""),
-            None,
-            some(bytes),
-            some("false"),
-            some(format!("tag.location.default: {replicas}")),
-            some("true"),
-            some("true"),
-            None,
-            some(version),
-            some(rows),
-        ]);
-    }
-    Ok(listing)
-}
-
-fn distribution_of(table: &Table) -> String {
+pub(super) fn distribution_of(table: &Table) -> String {
     match &table.distribution {
         Distribution::Random => "RANDOM".to_owned(),
         Distribution::Hash(ids) => {

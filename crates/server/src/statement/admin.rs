@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_ingest::PreparedEnd;
+use freshet_ingest::{PreparedEnd, clean_labels as clean_labels_of};
 use freshet_meta::{LabelState, Object, Privilege, require_visible};
 use freshet_query::parser::{CancelLoad, Statement};
 
@@ -21,6 +21,9 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
     match statement {
         Statement::Kill { query_only, id } => kill(session, *id, !query_only)?,
         Statement::CancelLoad(cancel) => cancel_loads(session, cancel).await?,
+        Statement::CleanLabels { label, database } => {
+            clean_labels(session, label.clone(), database).await?;
+        }
         Statement::SetConfig(pairs) => set_config(session, pairs)?,
         Statement::ReloadTls => reload_tls(session).await?,
         _ => bail!(NotSupported, "This statement is not supported here"),
@@ -48,6 +51,16 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
     }
     process.kill(whole);
     Ok(())
+}
+
+/// CLEAN LABEL: forgets labels of finished loads.
+async fn clean_labels(session: &Session, label: Option<String>, database: &str) -> Result<()> {
+    let engine = Arc::clone(&session.shared.engine);
+    let catalog = engine.catalog();
+    require_visible(&catalog, session.client.actor(), database)?;
+    let db = catalog.require_database(database)?.id;
+    session.authorize(Privilege::Insert, Object::Database(database))?;
+    shield(session, async move { clean_labels_of(&engine, db, label).await }).await
 }
 
 /// CANCEL LOAD: aborts loads that wait for their commit.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId, bail};
+use freshet_base::{DbId, Result, TableId, bail};
 use freshet_meta::{Object, Privilege};
 use freshet_query::parser::BinStatement;
 
@@ -29,6 +29,16 @@ pub async fn run(session: &Session, statement: &BinStatement) -> Result<Reply> {
             };
             shield(session, recovered).await?;
         }
+        BinStatement::RecoverDatabase { name, id, new_name } => {
+            let shown = new_name.as_ref().unwrap_or(name);
+            session.authorize(Privilege::Drop, Object::Database(name))?;
+            session.authorize(Privilege::Create, Object::Database(shown))?;
+            let (name, id, new_name) = (name.clone(), id.map(DbId), new_name.clone());
+            let recovered =
+                async move { engine.ddl().recover_database(&name, id, new_name.as_deref()).await };
+            shield(session, recovered).await?;
+        }
+        BinStatement::DropDatabase { id } => drop_database(session, DbId(*id)).await?,
         BinStatement::Drop { id } => {
             let id = TableId(*id);
             let catalog = engine.catalog();
@@ -47,4 +57,20 @@ pub async fn run(session: &Session, statement: &BinStatement) -> Result<Reply> {
         }
     }
     Ok(Reply::done())
+}
+
+async fn drop_database(session: &Session, id: DbId) -> Result<()> {
+    let engine = Arc::clone(&session.shared.engine);
+    let catalog = engine.catalog();
+    let is_allowed =
+        |name: &str| session.authorize(Privilege::Drop, Object::Database(name)).is_ok();
+    // Names of databases that the user must not see are not told.
+    let known = catalog.dropped_databases().find(|one| one.id == id);
+    let is_known = known.is_some_and(|one| is_allowed(&one.name));
+    if is_known
+        && shield(session, async move { engine.ddl().drop_database_from_bin(id).await }).await?
+    {
+        return Ok(());
+    }
+    bail!(DatabaseDropMissing, "Unknown database {id} in the recycle bin")
 }

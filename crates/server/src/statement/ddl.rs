@@ -2,18 +2,17 @@
 
 mod checked;
 mod databases;
+mod partitions;
 mod policies;
 mod replace;
 
 use std::sync::Arc;
 
 use freshet_base::{Error, Result, TableId, bail};
-use freshet_ingest::{
-    CreateOutcome, OnExisting, UnpublishedTable, alter_keys as alter_keys_of, reorganize,
-};
+use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable, alter_keys as alter_keys_of};
 use freshet_meta::{
-    ColumnSpec, DefaultSpec, KeyChange, Object, PartitionChange, Privilege, Renaming, SchemaChange,
-    TableSpec, show_create_table,
+    ColumnSpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
+    show_create_table,
 };
 use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName, parse};
@@ -40,8 +39,8 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         Statement::AlterDatabase(name, collation) => {
             databases::alter(session, name.as_deref(), *collation).await
         }
-        Statement::DropDatabase { name, if_exists } => {
-            databases::drop(session, name, *if_exists).await
+        Statement::DropDatabase { name, if_exists, force } => {
+            databases::drop(session, name, *if_exists, *force).await
         }
         Statement::CreateTable(create) => create_table(session, create).await,
         Statement::DropTable { tables, if_exists, temporary, force } => {
@@ -395,22 +394,11 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             warn(session, warnings);
         }
         AlterAction::Index(key) => alter_keys(session, id, std::slice::from_ref(key), &[]).await?,
-        AlterAction::Partitions(change) => {
-            let change = change.clone();
-            if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
-                table_id(session, table, Privilege::Drop)?;
-            }
-            if matches!(change, PartitionChange::Reorganize { .. }) {
-                session.wait_durable().await;
-                let moved = async move { reorganize(&engine, id, change).await };
-                shield(session, moved).await?;
-                return Ok(Reply::done());
-            }
-            let changed = async move { engine.ddl().change_partitions(id, change).await };
-            for note in shield(session, changed).await? {
-                session.diagnostics.push("Note", 1507, note);
-            }
-        }
+        AlterAction::Partitions(_)
+        | AlterAction::AddTemporary(_)
+        | AlterAction::DropTemporary { .. }
+        | AlterAction::ReplacePartitions(_)
+        | AlterAction::Exchange { .. } => partitions::alter(session, (table, id), action).await?,
         AlterAction::DisableKeys => session.disabled_keys.disable(id),
         AlterAction::EnableKeys => enable_keys(session, id).await?,
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {

@@ -9,6 +9,7 @@ use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
 use freshet_query::change::Assignments;
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
+use freshet_query::snapshot::temporary_names;
 use freshet_query::syntax::{Constant, Scalar, TableName};
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{KeyModel, Literal};
@@ -83,7 +84,16 @@ fn target(session: &Session, insert: &Insert) -> Result<Target> {
                  DUPLICATE KEY UPDATE'"
             );
         }
-        target.only(partitions)?;
+        let Some(temporary) = temporary_names(partitions) else {
+            target.only(partitions)?;
+            return Ok(target);
+        };
+        let engine = &session.shared.engine;
+        let generation = engine.catalog_generation();
+        let into = engine.temporary_target(target.into.table(), temporary)?;
+        let settings = &session.settings;
+        target = Target::new(&session.shared, settings, generation, into, columns, on_existing)?;
+        target.only(temporary)?;
     }
     Ok(target)
 }

@@ -273,7 +273,7 @@ fn refusals_use_the_words_of_doris() {
         "[INVALID_ARGUMENT]Invalid strict mode format. Must be bool type"
     );
     assert!(message(&["label: a b"]).contains("Label format error"));
-    assert!(message(&["temporary_partitions: p"]).starts_with("[NOT_IMPLEMENTED_ERROR]"));
+    assert!(message(&["temporary_partitions: p"]).contains("Unknown partition 'p' in table"));
     let path = "/api/d/none/_stream_load";
     let missing = site.client().request("PUT", path, &[ROOT], b"1").json();
     assert_eq!(missing["Message"], "[ANALYSIS_ERROR]Table 'd.none' doesn't exist");

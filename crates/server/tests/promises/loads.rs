@@ -150,7 +150,18 @@ fn loads_are_shown_by_their_labels() {
     assert_eq!((by_label.len(), by_label[0][1].as_str()), (1, "two"));
     assert_eq!(client.texts("show last insert")[0][1], "two");
     assert!(client.fails("cancel load where label = 'one'").message.contains("no uncompleted job"));
-    assert!(client.fails("clean label one from d").message.contains("label_keep"));
+    // A label that is forgotten can be used again, as one that never was; the other one cannot.
+    let again = |label: &str| format!("insert into t with label {label} values (7)");
+    client.run("clean label never from d");
+    assert_eq!(client.fails("clean label one from nowhere").errno, 1049);
+    assert!(client.fails(&again("one")).message.contains("already been used"));
+    client.run("clean label one from d");
+    client.run(&again("one"));
+    assert!(client.fails(&again("one")).message.contains("already been used"));
+    client.run("clean label from d");
+    client.run(&again("two"));
+    client.run(&again("one"));
+    assert_eq!(client.texts("show transaction where label = 'one'").len(), 1);
 }
 
 #[test]

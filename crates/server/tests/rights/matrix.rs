@@ -30,18 +30,19 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     AlterDatabase DropDatabase CreateTable DropTable CreateView DropViews Sequence Truncate
     AlterTable RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint
     Show Kill CreateUser AlterUser DropUser Grant Revoke Role Workload Prepare Execute
-    Deallocate CancelLoad Bin Policy CancelAlter SetConfig ReloadTls FlushTables RenameUsers Tend
-    Signal GetDiagnostics Do Assigning SideEffects Nothing);
+    Deallocate CancelLoad CleanLabels Bin Policy CancelAlter SetConfig ReloadTls FlushTables
+    RenameUsers Tend Signal GetDiagnostics Do Assigning SideEffects Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus OpenTables Columns Index CreateTable CreateView CreateDatabase
     Variables Status Warnings Processlist Grants CreateUser RowPolicies Property Partitions
-    DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load StreamLoad LoadWarnings
-    Data Engine Proc Config Plain);
+    TemporaryPartitions DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load
+    StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
-    Clauses Index Replace Set Rename Partitions DisableKeys EnableKeys);
+    Clauses Index Replace Set Rename Partitions AddTemporary DropTemporary ReplacePartitions
+    Exchange DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
-kinds!(of_bin, BIN_KINDS, BinStatement: Recover Drop);
+kinds!(of_bin, BIN_KINDS, BinStatement: Recover RecoverDatabase Drop DropDatabase);
 kinds!(of_workload, WORKLOAD_KINDS, WorkloadStatement: Create Alter Drop SetProperty);
 kinds!(of_policy, POLICY_KINDS, PolicyStatement: Create Drop);
 kinds!(of_target, SET_KINDS, SetTarget: System User Names Charset Password Transaction);
@@ -112,6 +113,44 @@ const MORE: &[Case] = &[
     ),
     ("", "truncate table d.p", &["drop on d.p"], 1142, 0),
     (
+        "",
+        "alter table d.p add temporary partition x values less than (9)",
+        &["alter on d.p"],
+        1142,
+        1235,
+    ),
+    (
+        "",
+        "alter table d.p drop temporary partition x",
+        &["alter on d.p", "drop on d.p"],
+        1142,
+        1507,
+    ),
+    (
+        "",
+        "alter table d.p replace partition (p0) with temporary partition (x)",
+        &["alter on d.p", "drop on d.p"],
+        1142,
+        1735,
+    ),
+    (
+        "create table if not exists d.x3 (a int)",
+        "alter table d.p exchange partition p0 with table d.x3",
+        &[
+            "alter on d.p",
+            "drop on d.p",
+            "create on d.p",
+            "insert on d.p",
+            "alter on d.x3",
+            "drop on d.x3",
+            "create on d.x3",
+            "insert on d.x3",
+        ],
+        1142,
+        0,
+    ),
+    ("", "show temporary partitions from d.p", &["select on d.p"], 1142, 0),
+    (
         "create table if not exists d.x1 (a int); create table if not exists d.x2 (a int)",
         "alter table d.x1 replace with table x2",
         &[
@@ -135,6 +174,14 @@ const MORE: &[Case] = &[
         0,
     ),
     ("", "cancel alter table column from d.t", &["alter on d.t"], 1142, 1105),
+    (
+        "create database if not exists y9; drop database y9",
+        "recover database y9",
+        &["drop on y9.*", "create on y9.*"],
+        1044,
+        1008,
+    ),
+    ("", "clean label from d", &["insert on d.*"], 1044, 0),
     ("", "cancel load from d where label = 'none'", &["insert on d.*"], 1044, 1210),
     ("", "admin set frontend config ('x' = '1')", &["super on *.*"], 1227, 1105),
     ("", "admin show frontend config", &["super on *.*"], 1227, 0),
@@ -215,7 +262,11 @@ const OPEN: &[&str] = &[
 ];
 
 /// Statements that are tried in tests of their own, or by other means.
-const ELSEWHERE: &[&str] = &["kill 1", "drop catalog recycle bin where 'TableId' = 1"];
+const ELSEWHERE: &[&str] = &[
+    "kill 1",
+    "drop catalog recycle bin where 'TableId' = 1",
+    "drop catalog recycle bin where 'DbId' = 1",
+];
 
 #[test]
 fn no_kind_of_statement_is_forgotten() {

@@ -16,10 +16,10 @@ use crate::{act, store};
 const ROWS: i64 = 30;
 
 /// A table with rows in files and in memory.
-async fn make(client: &Client) {
+async fn make(client: &Client, database: &str) {
     let engine = &client.engine;
-    engine.ddl().create_table("d", rows::table_spec("kept", &[]), false).await.unwrap();
-    let target = engine.target("d", "kept").unwrap();
+    engine.ddl().create_table(database, rows::table_spec("kept", &[]), false).await.unwrap();
+    let target = engine.target(database, "kept").unwrap();
     for _ in 0..2 {
         let ids = client.model.lock().take_ids(ROWS / 2);
         let mut buffer = encoded(&target, &ids);
@@ -44,7 +44,7 @@ fn rows_of(sim: &Sim, in_bin: bool) -> Option<usize> {
 /// A store with the table, filled.
 fn filled(seed: u64) -> Sim {
     let sim = store(seed);
-    act(&sim, |client| async move { make(&client).await }).unwrap();
+    act(&sim, |client| async move { make(&client, "d").await }).unwrap();
     sim
 }
 
@@ -135,4 +135,78 @@ fn the_bin_goes_with_its_database() {
     assert_eq!(rows_of(&sim, true), None);
     sim.replay_again();
     sim.flush_and_check_leaks();
+}
+
+/// A store with a database of its own, which has the table.
+fn beside(seed: u64) -> Sim {
+    let sim = store(seed);
+    act(&sim, |client| async move {
+        client.engine.ddl().create_database("e", None, None, false).await.unwrap();
+        make(&client, "e").await;
+    })
+    .unwrap();
+    sim
+}
+
+/// The rows of the table in the database of its own, and whether that is in the bin.
+fn rows_beside(sim: &Sim) -> Option<(usize, bool)> {
+    let snapshot = sim.engine().snapshot(Freshness::Committed);
+    let table = snapshot.catalog.tables().find(|table| table.name == "kept")?;
+    let in_bin = snapshot.catalog.dropped_databases().any(|one| one.id == table.db);
+    assert_eq!(in_bin, snapshot.catalog.table("e", "kept").is_none());
+    let table = snapshot.table(table.id).unwrap().expect("it can be read");
+    Some((rows::read(&table).unwrap().len(), in_bin))
+}
+
+#[test]
+fn a_dropped_database_is_whole_in_the_list_or_in_the_bin_whenever_the_process_dies() {
+    for call in 1.. {
+        let mut sim = beside(call);
+        sim.fs.set_faults(Faults { crash_in_calls: call, ..Faults::default() });
+        let ended = act(&sim, |client| async move {
+            client.engine.ddl().bin_database("e", false).await.unwrap();
+            client.load("b", 3, Off, None).await;
+        });
+        sim.crash(if call % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+        let (rows, in_bin) = rows_beside(&sim).expect("it is somewhere");
+        assert_eq!(rows, ROWS as usize, "call {call}");
+        assert!(in_bin || ended.is_none(), "call {call}: it was acknowledged");
+        if in_bin {
+            act(&sim, |client| async move {
+                client.engine.ddl().recover_database("e", None, None).await.unwrap();
+            });
+            sim.crash(Death::PowerCut);
+        }
+        assert_eq!(rows_beside(&sim), Some((ROWS as usize, false)), "call {call}: it is back");
+        sim.replay_again();
+        sim.flush_and_check_leaks();
+        if ended.is_some() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_database_leaves_the_bin_with_its_files_when_its_time_is_over() {
+    for crashes in [false, true] {
+        let mut sim = beside(1);
+        let target = sim.engine().target("e", "kept").unwrap();
+        act(&sim, |client| async move {
+            client.engine.ddl().bin_database("e", false).await.unwrap();
+            let ids = client.model.lock().take_ids(3);
+            let patience = WaitLimit::For(Duration::from_secs(30));
+            let load = client.engine.load(&target, Destination::Group(Async), patience);
+            let refused = load.commit(&mut encoded(&target, &ids)).await;
+            assert!(refused.is_err(), "a load that began before");
+        });
+        sim.pass(KEEP / 2);
+        assert_eq!(rows_beside(&sim), Some((ROWS as usize, true)));
+        if crashes {
+            sim.crash(Death::PowerCut);
+        }
+        sim.pass(KEEP);
+        assert_eq!(rows_beside(&sim), None);
+        sim.replay_again();
+        sim.flush_and_check_leaks();
+    }
 }

@@ -140,6 +140,21 @@ fn a_partition_may_go_while_a_flush_waits_and_while_it_writes() {
     }
 }
 
+/// The exchange with a temporary partition is one record of two tables.
+#[test]
+fn a_temporary_partition_takes_its_place_at_once() {
+    let calls = die_in_every_call(prepare, |client| async move {
+        for table in ["divided", "kd"] {
+            client.load(table, 20, Async, None).await;
+            client.replace(table, HIGH).await;
+            client.load(table, 20, Off, None).await;
+            client.flush(table).await;
+            client.replace(table, 0).await;
+        }
+    });
+    assert!(calls > 10, "{calls}");
+}
+
 /// TRUNCATE TABLE numbers all tablets, which a change of partitions beside it must not alter.
 #[test]
 fn truncates_and_changes_of_partitions_come_one_after_the_other() {

@@ -91,6 +91,7 @@ fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
         dropped_micros: None,
+        temporary_of: None,
         sequence: None,
         policies: Vec::new(),
         placement: None,

@@ -120,7 +120,7 @@ impl TableView {
             }
             Event::Barrier { barrier: Barrier::Alter(_) | Barrier::Divide(..), .. }
             | Event::Define => {
-                if let Some(table) = table.filter(|table| table.partition_by.is_some()) {
+                if let Some(table) = table {
                     self.divide(at, table, &mut settled.gone);
                 }
                 self.table = table.map_or_else(|| Arc::clone(&self.table), Arc::clone);

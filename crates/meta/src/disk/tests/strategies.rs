@@ -230,10 +230,9 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             auto: (created_micros % 3 == 0)
                 .then_some(AutoPartition::Period(freshet_schema::TimeUnit::Week)),
         });
-        let values = partition_by
-            .as_ref()
-            .map(|_| PartitionValues::Range { lower: None, upper: vec![vec![1, 2]] });
-        let partition = Partition { values, ..partition };
+        let is_temporary = unlisted && partition_by.is_some() && id % 3 == 0;
+        let range = PartitionValues::Range { lower: None, upper: vec![vec![1, 2]] };
+        let partition = Partition { values: partition_by.as_ref().map(|_| range), ..partition };
         Table {
             id: TableId(id),
             db: DbId(db),
@@ -254,6 +253,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             created_micros,
             unlisted,
             dropped_micros: (unlisted && id % 2 == 0).then_some(created_micros),
+            temporary_of: is_temporary.then_some(TableId(id ^ 1)),
             placement,
             sequence: None,
             policies: Vec::new(),
@@ -396,6 +396,13 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         (any::<u64>(), change)
             .prop_map(|(table, change)| MetaEvent::Define { table: TableId(table), change }),
         vec((any::<u64>().prop_map(TableId), text()), 0..3).prop_map(MetaEvent::Rename),
+        any::<(u64, i64)>().prop_map(|(id, at_micros)| {
+            MetaEvent::BinDatabase { database: DbId(id), at_micros }
+        }),
+        (any::<u64>(), text())
+            .prop_map(|(id, name)| { MetaEvent::RecoverDatabase { database: DbId(id), name } }),
+        vec((any::<u64>().prop_map(TableId), divided_partitions()), 0..3)
+            .prop_map(MetaEvent::Divide),
         vec(truncate, 0..3).prop_map(MetaEvent::Truncate),
         ids().prop_map(|ids| MetaEvent::Drop(ids.into_iter().map(TableId).collect())),
         any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),
@@ -489,6 +496,7 @@ pub(super) fn database() -> impl Strategy<Value = Database> {
         created_micros,
         mode,
         collation: (created_micros % 2 == 0).then_some(Collation::Utf8mb40900AiCi),
+        dropped_micros: (created_micros % 3 == 0).then_some(created_micros),
         tables: OrdMap::new(),
         sequences: OrdMap::new(),
     })

@@ -60,6 +60,8 @@ pub struct LoadHeaders {
     pub to_one_tablet: bool,
     /// `partitions`: those that take rows; others are rejected.
     pub partitions: Option<String>,
+    /// `temporary_partitions`: the temporary ones that take rows.
+    pub temporary_partitions: Option<String>,
 }
 
 /// What the rows of a load do.
@@ -148,6 +150,7 @@ impl LoadHeaders {
             format: format(&headers)?,
             compression: compression(&headers)?,
             partitions: headers.text("partitions")?.map(str::to_owned),
+            temporary_partitions: headers.text("temporary_partitions")?.map(str::to_owned),
             to_one_tablet: headers.flag("load_to_single_tablet")?,
         })
     }
@@ -205,9 +208,6 @@ fn not_supported(name: &str, value: &str) -> Error {
 fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
-    }
-    if let Some(value) = headers.text("temporary_partitions")? {
-        return Err(not_supported("temporary_partitions", value));
     }
     if headers.flag("negative")? {
         return Err(not_supported("negative", "true"));

@@ -366,7 +366,8 @@ impl Planner<'_> {
     /// With the partitions that take rows.
     fn divide(&self, plan: InsertPlan) -> Result<InsertPlan> {
         let mut plan = plan.dividing(self.target.table(), false);
-        if let Some(names) = &self.request.headers.partitions {
+        let headers = &self.request.headers;
+        if let Some(names) = headers.temporary_partitions.as_ref().or(headers.partitions.as_ref()) {
             plan.only(self.target.table(), &partition_names(names))?;
         }
         self.checked(plan)
@@ -458,7 +459,7 @@ fn check_sketches<'a>(
 }
 
 /// A list of partition names.
-fn partition_names(text: &str) -> Vec<String> {
+pub(super) fn partition_names(text: &str) -> Vec<String> {
     text.split(',').map(|name| name.trim().trim_matches('`').to_owned()).collect()
 }
 

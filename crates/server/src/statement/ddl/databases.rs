@@ -46,10 +46,20 @@ pub async fn alter(
     Ok(Reply::Done { affected: 1 })
 }
 
-pub async fn drop(session: &mut Session, name: &str, if_exists: bool) -> Result<Reply> {
+pub async fn drop(
+    session: &mut Session,
+    name: &str,
+    if_exists: bool,
+    force: bool,
+) -> Result<Reply> {
     session.authorize(Privilege::Drop, Object::Database(name))?;
     let (engine, dropped) = (Arc::clone(&session.shared.engine), name.to_owned());
-    let dropped = async move { engine.ddl().drop_database(&dropped, if_exists).await };
+    let dropped = async move {
+        match force {
+            true => engine.ddl().drop_database(&dropped, if_exists).await,
+            false => engine.ddl().bin_database(&dropped, if_exists).await,
+        }
+    };
     shield(session, dropped).await?;
     if session.database.as_deref() == Some(name) {
         session.database = None;

@@ -118,7 +118,6 @@ fn bodies_are_compressed_as_either_header_says() {
 #[test]
 fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
-        ("temporary_partitions", "p1"),
         ("compress_type", "lz4_block"),
         ("hidden_columns", "__DORIS_SEQUENCE_COL__,__DORIS_VERSION_COL__"),
     ] {

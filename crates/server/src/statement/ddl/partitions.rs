@@ -1,0 +1,106 @@
+//! ALTER TABLE of partitions, temporary ones among them.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, TableId, bail};
+use freshet_ingest::{exchange_partition, reorganize, replace_partitions};
+use freshet_meta::{Object, PartitionChange, Privilege};
+use freshet_query::parser::{AlterAction, TableName};
+
+use super::super::shield;
+use super::table_id;
+use crate::session::Session;
+
+/// Runs such an action.
+///
+/// # Errors
+/// Missing privileges, those of metadata, of files and of the log.
+pub async fn alter(
+    session: &mut Session,
+    (table, id): (&TableName, TableId),
+    action: &AlterAction,
+) -> Result<()> {
+    let engine = Arc::clone(&session.shared.engine);
+    let notes = match action {
+        AlterAction::Partitions(change) => {
+            let change = change.clone();
+            if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
+                table_id(session, table, Privilege::Drop)?;
+            }
+            if matches!(change, PartitionChange::Reorganize { .. }) {
+                session.wait_durable().await;
+                let moved = async move { reorganize(&engine, id, change).await };
+                return shield(session, moved).await;
+            }
+            let changed = async move { engine.ddl().change_partitions(id, change).await };
+            shield(session, changed).await?
+        }
+        AlterAction::AddTemporary(specs) => {
+            refuse_temporary_table(session, table)?;
+            let specs = specs.clone();
+            let added = async move { engine.ddl().add_temporary_partitions(id, specs).await };
+            shield(session, added).await?
+        }
+        AlterAction::DropTemporary { names, if_exists } => {
+            table_id(session, table, Privilege::Drop)?;
+            let (names, if_exists) = (names.clone(), *if_exists);
+            let dropped =
+                async move { engine.ddl().drop_temporary_partitions(id, names, if_exists).await };
+            shield(session, dropped).await?
+        }
+        AlterAction::ReplacePartitions(replacing) => {
+            table_id(session, table, Privilege::Drop)?;
+            session.wait_durable().await;
+            let replacing = replacing.clone();
+            let replaced = async move { replace_partitions(&engine, id, replacing).await };
+            return shield(session, replaced).await;
+        }
+        AlterAction::Exchange { partition, with } => {
+            let other = table_to_exchange(session, table, with)?;
+            session.wait_durable().await;
+            let from = (id, partition.clone());
+            let exchanged = async move { exchange_partition(&engine, from, other).await };
+            return shield(session, exchanged).await;
+        }
+        _ => unreachable!("it is an action on partitions"),
+    };
+    for note in notes {
+        session.diagnostics.push("Note", 1507, note);
+    }
+    Ok(())
+}
+
+/// Temporary partitions would outlive a table that goes with its session.
+fn refuse_temporary_table(session: &Session, table: &TableName) -> Result<()> {
+    let database = session.database_of(table.database.as_deref())?;
+    if session.temporary.find(database, &table.table).is_some() {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'TEMPORARY PARTITION' of a temporary table"
+        );
+    }
+    Ok(())
+}
+
+/// The table whose rows a partition takes. Each of the two tables gets rows and loses some.
+fn table_to_exchange(session: &Session, table: &TableName, with: &TableName) -> Result<TableId> {
+    let needed = [Privilege::Alter, Privilege::Insert, Privilege::Create, Privilege::Drop];
+    for one in [table, with] {
+        let database = session.database_of(one.database.as_deref())?;
+        if session.temporary.find(database, &one.table).is_some() {
+            bail!(
+                ExchangeTemporary,
+                "Table to exchange with partition is temporary: '{}'",
+                one.table
+            );
+        }
+        for privilege in needed {
+            session.authorize(privilege, Object::Table(database, &one.table))?;
+        }
+    }
+    let id = table_id(session, with, Privilege::Alter)?;
+    if id == table_id(session, table, Privilege::Alter)? {
+        bail!(NotUniqueTable, "Not unique table/alias: '{}'", table.table);
+    }
+    Ok(id)
+}
