@@ -1,12 +1,9 @@
 //! Transactions, variables, users, KILL, SHOW, and bad packets.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use common::{Client, TestServer};
+use crate::common::{Client, TestServer};
 use freshet_base::ByteSize;
 use freshet_server::Settings;
 use freshet_wire::client::{Login, Outcome};
@@ -232,7 +229,7 @@ fn counts_in_answers_of_show_are_numbers() {
     let numbers = rows.types.iter().map(|(ty, _)| *ty == ColumnType::LongLong);
     let numbers = numbers.collect::<Vec<_>>();
     assert_eq!(numbers, [true, false, false, false, false, true, false, false]);
-    assert_eq!(common::text(&rows.rows[0][0]), id);
+    assert_eq!(crate::common::text(&rows.rows[0][0]), id);
     let rows = client.rows("select id, time from information_schema.processlist");
     assert!(rows.types.iter().all(|(ty, _)| *ty == ColumnType::LongLong));
     client.query("select 1 / 0");
@@ -364,7 +361,7 @@ fn a_slow_hash_is_proved_once_a_start_and_then_quickly() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| log_in(server, password, None)))
             .is_ok_and(|logged_in| logged_in.is_ok())
     };
-    let full = Some(common::encrypt as freshet_wire::client::PasswordEncryption);
+    let full = Some(crate::common::encrypt as freshet_wire::client::PasswordEncryption);
     assert!(!quick(&server, "secret"), "nothing is known of a password that was not shown");
     assert_eq!(log_in(&server, "wrong", full), Err(1045));
     assert_eq!(log_in(&server, "secret", full), Ok(()));
@@ -503,7 +500,7 @@ fn locks_by_name_belong_to_one_session_at_a_time() {
         let outcome =
             second.execute(prepared.statement_id, &[Param::Bytes(b"migrate"), Param::Int(60)]);
         let Outcome::Rows(rows) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(common::text(&rows.rows[0][0]), "1", "taken twice and released twice");
+        assert_eq!(crate::common::text(&rows.rows[0][0]), "1", "taken twice and released twice");
         second
     });
     assert_eq!(first.one("select release_lock('migrate')"), "1");

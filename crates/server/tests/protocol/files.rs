@@ -1,9 +1,6 @@
 //! LOAD DATA INFILE and SELECT .. INTO OUTFILE: files of the server, and of the client.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-mod common;
-
-use common::{Client, TestServer};
+use crate::common::{Client, TestServer};
 use freshet_server::Settings;
 
 /// A server whose files are in the directory.

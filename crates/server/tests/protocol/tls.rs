@@ -1,8 +1,5 @@
 //! TLS: both protocols over it, what refuses plain connections, keys that change, handshakes that
 //! are none.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Client, Failure, TestServer};
+use crate::common::{Client, Failure, TestServer};
 use freshet_server::{Settings, TlsSettings};
 use freshet_wire::Capabilities;
 use freshet_wire::client::Login;

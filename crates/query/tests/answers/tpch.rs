@@ -1,13 +1,9 @@
 //! The 22 queries of TPC-H run unchanged.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::path::Path;
 
+use crate::common::Bench;
 use arrow::array::RecordBatch;
-use common::Bench;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
     PartSuppGenerator, RegionGenerator, SupplierGenerator,

@@ -1,12 +1,8 @@
 //! Results of expressions and queries must be those of MySQL.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::sync::Arc;
 
-use common::Bench;
+use crate::common::Bench;
 use freshet_query::engine::StatementContext;
 use freshet_query::result::ResultType;
 

@@ -1,9 +1,6 @@
 //! Views: whose rights count, what a restart keeps, what prepared statements see.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-mod common;
-
-use common::{Client, TestServer};
+use crate::common::{Client, TestServer};
 use freshet_wire::Param;
 use freshet_wire::client::{Outcome, Rows};
 
@@ -13,7 +10,9 @@ fn as_user(server: &TestServer, user: &str) -> Client {
 
 fn firsts(outcome: Outcome) -> Vec<String> {
     match outcome {
-        Outcome::Rows(Rows { rows, .. }) => rows.iter().map(|row| common::text(&row[0])).collect(),
+        Outcome::Rows(Rows { rows, .. }) => {
+            rows.iter().map(|row| crate::common::text(&row[0])).collect()
+        }
         other => panic!("{other:?}"),
     }
 }

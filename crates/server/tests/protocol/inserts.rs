@@ -1,9 +1,6 @@
 //! The fast path of INSERT: literals and parameters into the log, and the replies.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-mod common;
-
-use common::{Client, Failure, TestServer, failure};
+use crate::common::{Client, Failure, TestServer, failure};
 use freshet_base::ByteSize;
 use freshet_wire::client::{Encoding, Outcome, Value};
 use freshet_wire::{Date, Param, StatusFlags};

@@ -1,14 +1,10 @@
 //! Tables of a snapshot: rows in memory, time zones, origins of columns.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::{Bench, session};
 use arrow::array::{Int32Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
-use common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, TableId};
@@ -200,7 +196,7 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
     };
     assert!(run(&plan).is_err(), "it has nothing to read");
     let answer = run(&plan.bound(&*pinned(0..100)).unwrap().unwrap()).unwrap();
-    assert_eq!(common::rows(&answer, &plan.columns).unwrap(), [["99"]]);
+    assert_eq!(crate::common::rows(&answer, &plan.columns).unwrap(), [["99"]]);
     assert_eq!(views.pins().count(), 0);
 }
 

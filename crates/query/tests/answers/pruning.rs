@@ -1,15 +1,11 @@
 //! Pruning must not change results: random conditions on files return the same rows as on memory,
 //! where nothing is pruned. And EXPLAIN shows what pruning left.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::{Bench, session};
 use arrow::array::RecordBatch;
-use common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::{InlinePool, Lane};

@@ -1,12 +1,8 @@
 //! Queries of `information_schema` that clients run when they connect or browse.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::sync::{Arc, LazyLock};
 
-use common::{Bench, session};
+use crate::common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
 use freshet_meta::{Account, Catalog};

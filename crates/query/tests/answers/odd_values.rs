@@ -1,18 +1,15 @@
 //! Calls every function with unusual values of every type: each call must return a result or an
 //! error, and never panic.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 
+use crate::common::Bench;
 use arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array,
     DurationMicrosecondArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
     TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::datatypes::{Field, Schema};
-use common::Bench;
 use freshet_base::ErrorCode;
 use freshet_query::functions;
 

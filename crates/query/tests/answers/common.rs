@@ -1,7 +1,5 @@
 //! A query engine on tables in memory.
 
-#![allow(dead_code, clippy::unwrap_used)]
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
