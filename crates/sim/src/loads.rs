@@ -511,6 +511,8 @@ impl Client {
             || ordinary.contains(&error.code())
             || of_keys.contains(&error.code())
             || error.code() == ErrorCode::TableDropMissing
+            // An ALTER beside temporary partitions, which a crash may have left.
+            || error.message().contains("there are temp partitions")
             || (error.code() == Io && self.disk_fails)
             || self.fs.has_crashed()
     }
