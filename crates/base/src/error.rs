@@ -336,6 +336,14 @@ codes! {
     SecureTransportRequired = 3159 "HY000" 403;
     /// `require_secure_transport` of a server without TLS.
     NoSecureTransport = 3160 "HY000" 400;
+    /// A value other than DEFAULT for a generated column.
+    GeneratedValue = 3105 "HY000" 400;
+    GeneratedUnsupported = 3106 "HY000" 400;
+    /// A generated column that names itself, or a generated one behind it.
+    GeneratedNotPrior = 3107 "HY000" 400;
+    /// A column that a generated one names is dropped or renamed.
+    GeneratedDependency = 3108 "HY000" 400;
+    GeneratedOfAutoIncrement = 3109 "HY000" 400;
     /// More elements (values, expressions, ...) than a statement may have.
     TooLarge = 3170 "HY000" 400;
     /// An account or role that does not exist.
@@ -356,6 +364,9 @@ codes! {
     RecursionDepth = 3636 "HY000" 400;
     /// A value that a column of JSON_TABLE lacks or cannot hold, with ERROR ON EMPTY or ON ERROR.
     JsonTableValue = 3665 "22035" 400;
+    /// A generated column whose value depends on more than the row.
+    GeneratedFunction = 3763 "HY000" 400;
+    GeneratedVariable = 3765 "HY000" 400;
     /// A CHECK behind a column that names another one.
     CheckOfOtherColumn = 3813 "HY000" 400;
     /// A CHECK whose value depends on more than the row.

@@ -1,7 +1,7 @@
 //! Definitions of MySQL and MariaDB as Freshet has them.
 //!
 //! Works on what SHOW CREATE TABLE prints, which has a column or a key a line. What Freshet knows
-//! stays as it is; what is left out only computed or found rows, which stay the same.
+//! stays as it is; what is left out only found or divided rows, which stay the same.
 
 use freshet_schema::Collation;
 
@@ -27,8 +27,7 @@ pub fn for_freshet(create: &str) -> String {
         }
         body.push(words(line.trim().trim_end_matches(',')));
     }
-    let known = Known::of(&body);
-    let kept = body.iter().filter_map(|words| known.line_of(words));
+    let kept = body.iter().filter_map(|words| line_of(words));
     let kept = kept.map(|line| format!("  {line}")).collect::<Vec<_>>();
     format!("{first}\n{}\n{last}", kept.join(",\n"))
 }
@@ -62,64 +61,32 @@ fn is(word: &str, name: &str) -> bool {
     word.eq_ignore_ascii_case(name)
 }
 
-/// What the lines of a table say of each other, by names in backticks.
-struct Known<'a> {
-    /// Columns that are left out, since they are computed.
-    computed: Vec<&'a str>,
-}
-
-impl<'a> Known<'a> {
-    fn of(body: &[Vec<&'a str>]) -> Self {
-        let mut computed = Vec::new();
-        for words in body {
-            if let [name, rest @ ..] = words.as_slice()
-                && name.starts_with('`')
-            {
-                let says = |word: &&str| is(word, "GENERATED") || is(word, "AS");
-                computed.extend(rest.iter().any(says).then(|| name.trim_matches('`')));
-            }
-        }
-        Self { computed }
+/// The line of a column or a key; `None` if it is left out.
+fn line_of(words: &[&str]) -> Option<String> {
+    let first = words.first()?;
+    if LEFT_OUT.iter().any(|name| is(first, name)) {
+        return None;
     }
-
-    /// The line of a column or a key; `None` if it is left out.
-    fn line_of(&self, words: &[&str]) -> Option<String> {
-        let first = words.first()?;
-        if LEFT_OUT.iter().any(|name| is(first, name)) {
-            return None;
-        }
-        if is(first, "CONSTRAINT") || is(first, "CHECK") {
-            let at = words.iter().position(|word| is(word, "CHECK"))?;
-            return self.holds(words.get(at + 1)?).then(|| words.join(" "));
-        }
-        if !first.starts_with('`') {
-            return Some(words.join(" "));
-        }
-        if self.computed.contains(&first.trim_matches('`')) {
-            return None;
-        }
-        let mut kept = vec![(*first).to_owned()];
-        kept.extend(words.get(1).map(|ty| type_of(ty)));
-        let mut rest = words.iter().skip(2);
-        while let Some(word) = rest.next() {
-            if is(word, "COLLATE") {
-                kept.extend(rest.next().and_then(|name| collation_of(words, name)));
-            } else if is(word, "CHECK") {
-                let condition = rest.next().filter(|condition| self.holds(condition));
-                kept.extend(condition.map(|condition| format!("CHECK {condition}")));
-            } else if word.starts_with("/*!") {
-                rest.by_ref().find(|word| word.ends_with("*/"));
-            } else if !is(word, "zerofill") && !is(word, "INVISIBLE") {
-                kept.push((*word).to_owned());
-            }
-        }
-        Some(kept.join(" "))
+    if is(first, "CONSTRAINT") || is(first, "CHECK") {
+        let is_check = words.iter().any(|word| is(word, "CHECK"));
+        return is_check.then(|| words.join(" "));
     }
-
-    /// Whether a condition can be kept: what it is of is there.
-    fn holds(&self, condition: &str) -> bool {
-        !condition.split('`').skip(1).step_by(2).any(|name| self.computed.contains(&name))
+    if !first.starts_with('`') {
+        return Some(words.join(" "));
     }
+    let mut kept = vec![(*first).to_owned()];
+    kept.extend(words.get(1).map(|ty| type_of(ty)));
+    let mut rest = words.iter().skip(2);
+    while let Some(word) = rest.next() {
+        if is(word, "COLLATE") {
+            kept.extend(rest.next().and_then(|name| collation_of(words, name)));
+        } else if word.starts_with("/*!") {
+            rest.by_ref().find(|word| word.ends_with("*/"));
+        } else if !is(word, "zerofill") && !is(word, "INVISIBLE") {
+            kept.push((*word).to_owned());
+        }
+    }
+    Some(kept.join(" "))
 }
 
 /// The COLLATE of a text, if it is known here: otherwise its character set says the nearest.
@@ -169,6 +136,7 @@ mod tests {
             `b` bit(3) NOT NULL DEFAULT b'101',\n  \
             `at` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),\n  \
             `j` longtext DEFAULT NULL CHECK (json_valid(`j`)),\n  \
+            `g` int(11) GENERATED ALWAYS AS (`id` + 1) VIRTUAL,\n  \
             `h` int,\n  PRIMARY KEY (`id`),\n  KEY `k` (`e`(2),`y`)\n\
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
         assert_eq!(for_freshet(create), expected);
@@ -192,8 +160,9 @@ mod tests {
             `a` varchar(9) CHARACTER SET latin1 COLLATE utf8mb4_general_ci DEFAULT NULL,\n  \
             `b` text,\n  \
             `c` char(3) COLLATE utf8mb4_unicode_ci DEFAULT 'x' CHECK (`c` <> 'CHECK (x)'),\n  \
-            PRIMARY KEY (`id`),\n  UNIQUE KEY `u` (`c`,`id`),\n  \
-            CONSTRAINT `one` CHECK (`a` > `b`)\n\
+            `g` int(11) GENERATED ALWAYS AS (1) VIRTUAL,\n  PRIMARY KEY (`id`),\n  \
+            UNIQUE KEY `u` (`c`,`id`),\n  \
+            CONSTRAINT `one` CHECK (`a` > `b`),\n  CONSTRAINT `two` CHECK (`g` > 0)\n\
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COMMENT='a b'";
         assert_eq!(for_freshet(create), expected);
     }

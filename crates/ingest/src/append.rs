@@ -25,7 +25,7 @@ use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
 use crate::metadata::Settler;
-use crate::overtaken::{LookedUp, check_columns, check_cut, check_last};
+use crate::overtaken::{LookedUp, check_columns, check_cut, check_generated, check_last};
 use crate::partitions::Layout;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
@@ -196,6 +196,7 @@ impl Appender {
                 let version = load.schema_version;
                 check_columns(load.table, load.looked_up, (version, group.log().schema_version()))?;
                 check_last(load.table, load.looked_up)?;
+                check_generated(load.table, group.log(), version, false)?;
                 let schema = || group.log().schema(load.schema_version);
                 load.table.check_rows_again(layout.as_ref(), schema, encoded.bytes(), removals)?;
                 let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
@@ -571,8 +572,9 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
         check_cut(&part.table, part.looked_up)?;
-        let versions = (part.schema.version, log.schema_version());
-        check_columns(&part.table, part.looked_up, versions)?;
+        check_columns(&part.table, part.looked_up, (part.schema.version, log.schema_version()))?;
+        let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
+        check_generated(&part.table, log, part.schema.version, is_in_files)?;
         match (&part.body, part.table.layout()) {
             (PartBody::Rowsets { metas, .. }, Some(now)) => {
                 now.check_files(&part.table.name(), metas)?
@@ -586,7 +588,6 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
             }
             (_, None) => {}
         }
-        let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
         if is_in_files && part.began_in != log.incarnation() {
             bail!(
                 SnapshotTooOld,

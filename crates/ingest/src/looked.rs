@@ -8,17 +8,17 @@
 
 use std::collections::BTreeSet;
 
-use freshet_base::{ErrorCode, Result, bail};
+use freshet_base::{Error, ErrorCode, Result, bail};
 use freshet_meta::Claim;
-use freshet_schema::GroupCommitMode;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::value::cell_text;
+use freshet_schema::{GroupCommitMode, Rules};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::admit::WaitLimit;
 use crate::buffer::LoadBuffer;
 use crate::change::Written;
-use crate::decode::PartialColumns;
+use crate::decode::{PartialColumns, Warnings};
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::load::Destination;
@@ -50,6 +50,8 @@ pub struct PartialRows<'a> {
     /// The same for each row, one after another, where each has its own; else empty.
     pub given: &'a [bool],
     pub on_new_key: OnNewKey,
+    /// How values of generated columns are converted.
+    pub rules: &'a Rules,
 }
 
 /// Writes the rows of a partial update, with the label of the load; `None` when it was overtaken:
@@ -189,10 +191,23 @@ impl PartialRows<'_> {
     /// A row as it becomes: `row`, and its number, over the one before it.
     fn merged(&self, before: Option<&[u8]>, (number, row): (usize, &[u8])) -> Result<Vec<u8>> {
         let given = self.given(number);
-        let Some(before) = before else {
-            self.check_new(row, given)?;
-            return Ok(row.to_vec());
+        let mut merged = match before {
+            Some(before) => self.over(before, row, given),
+            None => {
+                self.check_new(row, given)?;
+                row.to_vec()
+            }
         };
+        let (completion, mut warnings) = (&self.columns.completion, Warnings::default());
+        completion.complete(&mut merged, 0, 1, self.rules, &mut warnings).map_err(|error| {
+            let said = format!("{}: row with key=[{}]", error.message(), self.key_text(row));
+            Error::new(error.code(), said)
+        })?;
+        Ok(merged)
+    }
+
+    /// The columns of `row` that count, and those of the row before it.
+    fn over(&self, before: &[u8], row: &[u8], given: &[bool]) -> Vec<u8> {
         let schema = self.target.schema();
         let (cells, mut out) = (RowCells::new(schema), Vec::new());
         let mut writer = RowWriter::new(schema.columns.len(), &mut out);
@@ -205,7 +220,7 @@ impl PartialRows<'_> {
             }
         }
         writer.end_row();
-        Ok(out)
+        out
     }
 
     fn check_new(&self, row: &[u8], given: &[bool]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Refusals under the append lock: what a statement has looked at is not so any more (keys.md K8).
 
-use freshet_base::{Lsn, Result, SchemaVersion, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, err};
+use freshet_storage::fold::TableLog;
 
 use crate::state::TableState;
 
@@ -47,6 +48,31 @@ pub(crate) fn check_columns(
          transaction",
         table.name()
     ))
+}
+
+/// Refuses rows with other generated columns than the table has now: nobody would compute them.
+pub(crate) fn check_generated(
+    table: &TableState,
+    log: &TableLog,
+    of_rows: SchemaVersion,
+    is_in_files: bool,
+) -> Result<()> {
+    // A prepared load that cannot be committed any more is told so by its code.
+    let code = if is_in_files { ErrorCode::SnapshotTooOld } else { ErrorCode::Deadlock };
+    if of_rows == log.schema_version() {
+        return Ok(());
+    }
+    match (log.schema(of_rows), log.schema(log.schema_version())) {
+        (Some(of_rows), Some(current)) if !of_rows.generates_as(&current) => Err(Error::new(
+            code,
+            format!(
+                "generated columns of table '{}' changed while the statement ran; nothing was \
+                 changed, try restarting transaction",
+                table.name()
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Called under the lock of the table.

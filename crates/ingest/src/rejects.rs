@@ -120,6 +120,9 @@ pub fn reason(fault: &Fault, plan: &InsertPlan) -> String {
             format!("no partition for this tuple. tuple={values}")
         }
         Fault::Check { message, .. } => message.clone(),
+        Fault::Generated { column: at } => {
+            format!("column({}) is generated and takes no value", column(*at).name)
+        }
         Fault::Count { expected } => format!("the row has not the {expected} values it should"),
     }
 }

@@ -14,7 +14,7 @@ use freshet_schema::{
 use crate::catalog::Catalog;
 use crate::create::{check_comment, column};
 use crate::spec::{CheckSpec, ColumnSpec, DefaultSpec};
-use crate::{checks, names, policies};
+use crate::{checks, generated, names, policies};
 
 /// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
 /// theirs.
@@ -126,6 +126,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
         {
             checks::check_unnamed(&columns[at], &checks)?;
             policies::check_unnamed(&columns[at], &table.policies)?;
+            generated::check_unnamed(&columns[at], &columns)?;
         }
         match change {
             SchemaChange::AddColumn { column, place } => {
@@ -163,6 +164,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
             SchemaChange::EnableSequence { .. } => {}
         }
     }
+    generated::check_order(&columns)?;
     columns.extend(hidden);
     let sequence = sequenced::enabled(table, changes, &mut columns, next_id)?;
     let position = |id: ColumnId| columns.iter().position(|column| column.id == id);
@@ -219,7 +221,11 @@ fn add(
              would need ids; create a table with it and copy them by INSERT .. SELECT"
         );
     }
-    let new = column(written, id, table.form, table.collation)?;
+    let mut new = column(written, id, table.form, table.collation)?;
+    new.generated = generated::of_column(written, columns, table.form)?;
+    if new.generated.is_some() && table.key_model == KeyModel::Aggregate {
+        generated::check_keys(std::slice::from_ref(&new), (table.key_model, &[]), &[])?;
+    }
     check_aggregate(table, &new)?;
     if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::asks_clock) {
         bail!(

@@ -13,7 +13,7 @@ use crate::spec::{
     BucketsSpec, DeclaredKeySpec, DistributionSpec, ForeignKeySpec, KeyModelSpec, KeySpec,
     PlacementSpec, TableSpec,
 };
-use crate::{checks, names, properties};
+use crate::{checks, generated, names, properties};
 
 mod aggregate;
 mod collation;
@@ -87,12 +87,14 @@ impl Planned {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
         collation::check_table(spec)?;
-        let mut columns = columns(spec)?;
+        let mut columns = generated::of_table(spec, columns(spec)?)?;
         let checks = checks::of_table(spec, &columns)?;
         let mut declared_keys = declared_keys(spec, &columns)?;
         let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
+        generated::check_keys(&columns, (key_model, &sort_key), &declared_keys)?;
         check_unique_keys(&mut declared_keys, &columns, key_model, spec.form)?;
         let key_columns = if key_model == KeyModel::Primary { 0 } else { sort_key.len() };
+        properties::check_columns(&spec.properties, &columns)?;
         let properties::Accepted { properties, mut warnings } =
             properties::create(key_model, &spec.properties)?;
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));

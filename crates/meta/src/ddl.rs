@@ -284,6 +284,7 @@ impl Catalog {
         pairs: &[(String, String)],
     ) -> Result<(Properties, Vec<String>)> {
         let table = self.require(id)?;
+        properties::check_columns(pairs, &table.schema().columns)?;
         let taken = properties::set(table.key_model, &table.properties, pairs)?;
         if let Some(dynamic) = Dynamic::of(&taken.properties)? {
             dynamic.check(table.partition_by.as_ref(), &table.schema().columns)?;

@@ -28,6 +28,7 @@ pub mod disk;
 mod dynamic;
 mod fold;
 mod format;
+mod generated;
 mod ids;
 mod keys;
 mod label;
@@ -98,8 +99,8 @@ pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::{PartitionText, partition_text, show_create_table};
 pub use spec::{
     BucketsSpec, CheckSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec,
-    ForeignKeySpec, KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec, PlacementSpec,
-    StepsSpec, TableSpec, ValueSpec, ValuesSpec,
+    ForeignKeySpec, GeneratedSpec, KeyModelSpec, KeySpec, PartitionBySpec, PartitionSpec,
+    PlacementSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

@@ -2,8 +2,6 @@
 //!
 //! They are part of their table, so they go where it goes: RENAME, the recycle bin, DROP.
 
-use std::sync::Arc;
-
 use freshet_base::{Result, TableId, bail, err};
 use freshet_schema::{Column, POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy, Table};
 
@@ -171,15 +169,11 @@ pub fn row_filter(catalog: &Catalog, actor: Actor<'_>, table: &Table) -> Option<
     (!all.is_empty()).then(|| all.join(" AND "))
 }
 
-/// A policy that restricts this account or role, with its table. Those of tables in the recycle bin
-/// do not count: nobody could drop them.
-pub(crate) fn of<'c>(
-    catalog: &'c Catalog,
-    account: &Account,
-) -> Option<(&'c Arc<Table>, &'c RowPolicy)> {
-    catalog.tables().filter(|table| !table.unlisted).find_map(|table| {
-        Some((table, table.policies.iter().find(|policy| is_of(policy, account))?))
-    })
+/// Whether policies restrict this account or role. Those of tables in the recycle bin do not count:
+/// nobody could drop them.
+pub(crate) fn is_bound(catalog: &Catalog, account: &Account) -> bool {
+    let mut listed = catalog.tables().filter(|table| !table.unlisted);
+    listed.any(|table| table.policies.iter().any(|policy| is_of(policy, account)))
 }
 
 /// Refuses to drop or rename a column that a policy reads.

@@ -1,7 +1,7 @@
 //! Table properties: the known ones, their valid values, and error messages for others.
 
 use freshet_base::{Result, bail, err};
-use freshet_schema::{GroupCommitMode, KeyModel, Properties};
+use freshet_schema::{Column, GroupCommitMode, KeyModel, Properties};
 
 use crate::dynamic;
 
@@ -19,10 +19,11 @@ const MODE: &str = "group_commit_mode";
 const REPLICATION_NUM: &str = "replication_num";
 const REPLICATION_ALLOCATION: &str = "replication_allocation";
 const LIGHT_SCHEMA_CHANGE: &str = "light_schema_change";
+const BLOOM_FILTER_COLUMNS: &str = "bloom_filter_columns";
 
 /// Properties of Doris without an effect here; they are kept as written.
 const KEPT: &[&str] = &[
-    "bloom_filter_columns",
+    BLOOM_FILTER_COLUMNS,
     "binlog.enable",
     "binlog.max_bytes",
     "binlog.max_history_nums",
@@ -107,6 +108,21 @@ pub(crate) fn set(
         );
     }
     accept(model, now.clone(), pairs)
+}
+
+/// Checks that the table has the columns that properties name.
+///
+/// # Errors
+/// In the words of Doris.
+pub(crate) fn check_columns(pairs: &[(String, String)], columns: &[Column]) -> Result<()> {
+    let named = pairs.iter().filter(|(key, _)| key == BLOOM_FILTER_COLUMNS);
+    for name in named.flat_map(|(_, value)| value.split(',')).map(str::trim) {
+        let is_it = |column: &Column| column.name.eq_ignore_ascii_case(name);
+        if !name.is_empty() && !columns.iter().any(is_it) {
+            bail!(Unknown, "Bloom filter column does not exist in table. invalid column: {name}");
+        }
+    }
+    Ok(())
 }
 
 /// All properties in effect, as SHOW CREATE TABLE prints them.

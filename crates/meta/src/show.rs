@@ -39,6 +39,13 @@ fn column(column: &Column, table: &Table) -> String {
     if let Some(function) = column.aggregate {
         write!(line, " {}", function.name()).expect("writing to a string cannot fail");
     }
+    if let Some(how) = &column.generated {
+        // Doris knows no words for the kinds.
+        let kind = if table.form == TableForm::MySql { how.kind() } else { "" };
+        write!(line, " GENERATED ALWAYS AS ({}) {kind}", how.text)
+            .expect("writing to a string cannot fail");
+        line.truncate(line.trim_end().len());
+    }
     match (column.nullable, table.form) {
         (false, _) => line.push_str(" NOT NULL"),
         (true, TableForm::Olap) => line.push_str(" NULL"),
@@ -53,6 +60,7 @@ fn column(column: &Column, table: &Table) -> String {
     }
     match &column.default {
         Some(value) => write!(line, " DEFAULT {}", default(value, column)),
+        None if column.generated.is_some() => Ok(()),
         None if column.nullable && table.form == TableForm::MySql && has_default(column.ty) => {
             write!(line, " DEFAULT NULL")
         }

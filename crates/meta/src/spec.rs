@@ -49,6 +49,19 @@ pub struct ColumnSpec {
     pub of_charset: Option<Collation>,
     /// The CHECK constraints behind it.
     pub checks: Vec<CheckSpec>,
+    /// AS (expression), if given.
+    pub generated: Option<GeneratedSpec>,
+}
+
+/// What follows AS in the definition of a column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GeneratedSpec {
+    /// The expression, without parentheses around it.
+    pub text: String,
+    /// The columns that it names.
+    pub columns: Vec<String>,
+    /// STORED, and not VIRTUAL, which it is without a word.
+    pub is_stored: bool,
 }
 
 impl ColumnSpec {
@@ -69,6 +82,7 @@ impl ColumnSpec {
             collation: None,
             of_charset: None,
             checks: Vec::new(),
+            generated: None,
         }
     }
 }

@@ -391,13 +391,12 @@ fn check_unbound(catalog: &Catalog, account: &Account, operation: &str) -> Resul
     if *account == Account::root() {
         bail!(CannotUser, "Operation {operation} failed for {account}: it always exists");
     }
-    if let Some((table, policy)) = policies::of(catalog, account) {
+    // Who may not see the table is not told of it.
+    if policies::is_bound(catalog, account) {
         bail!(
             CannotUser,
-            "Operation {operation} failed for {account}: row policy '{}' of table '{}' restricts \
-             it; DROP ROW POLICY first",
-            policy.name,
-            table.name
+            "Operation {operation} failed for {account}: row policies restrict it; DROP ROW POLICY \
+             first, SHOW ROW POLICY FOR has them"
         );
     }
     Ok(())

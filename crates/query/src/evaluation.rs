@@ -81,7 +81,7 @@ fn parallel_max(session: &Session<'_>) -> usize {
 }
 
 /// How a lossy conversion or a division by zero is handled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnLoss {
     /// It is ignored.
     #[default]
@@ -93,7 +93,7 @@ pub enum OnLoss {
 }
 
 /// How a statement handles what its expressions lose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Losses {
     /// Lossy conversions of values.
     pub values: OnLoss,

@@ -72,6 +72,7 @@ pub mod result;
 pub mod rewrite;
 mod rollup;
 pub mod row_checks;
+pub mod row_expr;
 pub mod scan;
 mod self_reads;
 pub mod session;

@@ -143,10 +143,14 @@ impl HttpStream {
     }
 }
 
-/// The query of [`ROW`] and of whether a condition is false, over the rows of a body.
-pub(crate) fn violations(condition: &Scalar) -> Select {
-    let is_false = Expr::IsFalse(Box::new(Expr::Nested(Box::new(condition.0.clone()))));
-    Select(Box::new(query(vec![row(), item(is_false, "violated")], body(None), None)))
+/// The query of [`ROW`] and of an expression, over the rows of a body.
+pub(crate) fn of_row(expr: Scalar) -> Select {
+    Select(Box::new(query(vec![row(), item(expr.0, "value")], body(None), None)))
+}
+
+/// Whether a condition is false: never NULL.
+pub(crate) fn is_false(condition: Scalar) -> Scalar {
+    Scalar(Expr::IsFalse(Box::new(Expr::Nested(Box::new(condition.0)))))
 }
 
 fn quoted(name: &str) -> Ident {

@@ -123,6 +123,9 @@ pub trait SystemSource: Send + Sync {
 
     fn may_see_table(&self, database: &str, table: &str) -> bool;
 
+    /// Whether row policies hide rows of a table from the user, who is not told how many there are.
+    fn hides_rows_of(&self, table: &freshet_schema::Table) -> bool;
+
     fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool;
 
     /// Whether the user may see what a view selects.

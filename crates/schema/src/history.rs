@@ -1,4 +1,4 @@
-//! Rows of one schema version converted to another.
+//! Rows of one schema version converted to another, and what two versions have in common.
 
 use std::sync::Arc;
 
@@ -88,6 +88,29 @@ fn constant(column: &Column, rows: usize) -> ArrayRef {
     let one = builder.finish();
     let indices = UInt32Array::from(vec![0; rows]);
     take(one.column(0), &indices, None).expect("row 0 exists")
+}
+
+impl TableSchema {
+    /// Whether it has constraints that are enforced.
+    pub fn is_checked(&self) -> bool {
+        self.checks.iter().any(|check| check.is_enforced)
+    }
+
+    /// Whether it has generated columns.
+    pub fn is_generated(&self) -> bool {
+        self.columns.iter().any(|column| column.generated.is_some())
+    }
+
+    /// Whether it has the generated columns of another version, computed in the same way.
+    pub fn generates_as(&self, other: &Self) -> bool {
+        let all = |schema: &Self| {
+            let generated = |column: &Column| Some((column.id, column.generated.clone()?.text));
+            let mut all = schema.columns.iter().filter_map(generated).collect::<Vec<_>>();
+            all.sort_unstable();
+            all
+        };
+        all(self) == all(other)
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod collation;
 pub mod columns;
 pub mod encode;
 pub mod fields;
+mod generated;
 pub mod hash;
 pub mod history;
 pub mod key;
@@ -41,6 +42,7 @@ pub use collation::Collation;
 pub use columns::ColumnsBuilder;
 pub use encode::encode;
 pub use fields::FieldFormat;
+pub use generated::Generated;
 pub use partition::{
     AutoPartition, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
     PartitionMethod, PartitionValues, Router, TABLETS_MAX, TimeUnit, Unrouted,

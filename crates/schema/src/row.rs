@@ -125,6 +125,16 @@ impl<'a> RowWriter<'a> {
         &self.out[self.row_start..]
     }
 
+    /// Puts another complete row in the place of the one that was begun last.
+    ///
+    /// # Panics
+    /// When the row does not have all its cells.
+    pub fn replace_row(&mut self, row: &[u8]) {
+        assert_eq!(self.column, self.columns, "a row is complete before it is replaced");
+        self.out.truncate(self.row_start);
+        self.out.extend_from_slice(row);
+    }
+
     /// Overwrites bytes of a cell.
     pub fn patch(&mut self, offset: usize, bytes: &[u8]) {
         self.out[offset..offset + bytes.len()].copy_from_slice(bytes);

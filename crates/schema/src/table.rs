@@ -8,6 +8,7 @@ use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, Tabl
 use crate::aggregate::Aggregate;
 use crate::check::Check;
 use crate::collation::Collation;
+use crate::generated::Generated;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::policy::RowPolicy;
 use crate::sequence::Sequence;
@@ -81,6 +82,8 @@ pub struct Column {
     /// What its values consist of, of which type and length alone count: of an ARRAY the item, of
     /// a MAP key and value, of a STRUCT the fields; empty for all other types.
     pub elements: Arc<[Column]>,
+    /// Of a generated column, which has no default.
+    pub generated: Option<Generated>,
 }
 
 impl Column {
@@ -103,6 +106,7 @@ impl Column {
             on_update_now: false,
             labels: Arc::default(),
             elements: Arc::default(),
+            generated: None,
         }
     }
 
@@ -147,10 +151,11 @@ impl Column {
 
     /// What MySQL shows as EXTRA: `DEFAULT_GENERATED on update CURRENT_TIMESTAMP`.
     pub fn extra_text(&self) -> String {
-        let generated = self.default.as_ref().is_some_and(DefaultValue::asks_clock);
+        let clock = self.default.as_ref().filter(|default| default.asks_clock());
         let words = [
             self.auto_increment.map(|_| "auto_increment".to_owned()),
-            generated.then(|| "DEFAULT_GENERATED".to_owned()),
+            clock.map(|_| "DEFAULT_GENERATED".to_owned()),
+            self.generated.as_ref().map(|how| format!("{} GENERATED", how.kind())),
             self.on_update_now.then(|| format!("on update {}", self.now_text())),
         ];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -190,11 +195,6 @@ impl TableSchema {
     #[must_use]
     pub fn with_checks(self, checks: Vec<Check>) -> Self {
         Self { checks, ..self }
-    }
-
-    /// Whether it has constraints that are enforced.
-    pub fn is_checked(&self) -> bool {
-        self.checks.iter().any(|check| check.is_enforced)
     }
 
     /// The Arrow schema of delta chunks and segments of this version.

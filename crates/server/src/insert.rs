@@ -71,22 +71,22 @@ impl Target {
         }
         let filter_ratio = settings.filter_ratio(table.form);
         let (schema, now) = (into.schema(), shared.engine.clock().wall_micros());
-        let checks = shared.checks(&into)?;
+        let completion = shared.completion(&into, settings.losses(table.form))?;
         let is_partial = settings.partial_update
             && table.key_model == KeyModel::Unique
             && columns.is_some_and(|columns| lacks_any(schema, columns));
         let (plan, partial) = if is_partial {
-            check_whole(&into)?;
-            let (plan, columns) =
-                InsertPlan::partial(schema, columns, now, &rules)?.of_partial_rows()?;
+            let plan = InsertPlan::partial(schema, columns, now, &rules)?;
+            let (plan, columns) = plan.completing(completion, table).of_partial_rows()?;
             (plan, Some(columns))
         } else {
             check_sequence(table, columns)?;
-            (InsertPlan::new(schema, columns, now, &rules)?, None)
+            let plan = InsertPlan::new(schema, columns, now, &rules)?;
+            (plan.completing(completion, table), None)
         };
         let plan = plan.filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
-        let plan = plan.dividing(table, on_existing == OnExisting::Skip).checking(checks);
+        let plan = plan.dividing(table, on_existing == OnExisting::Skip);
         let groups = table.properties.is_light();
         let settings = settings.version;
         Ok(Self {
@@ -128,7 +128,7 @@ impl Target {
 /// Whether rows with these columns lack one that users see.
 fn lacks_any<N: AsRef<str>>(schema: &TableSchema, columns: &[N]) -> bool {
     let is_given = |name: &str| columns.iter().any(|one| one.as_ref().eq_ignore_ascii_case(name));
-    schema.shown_names().any(|name| !is_given(name))
+    schema.shown().iter().any(|column| column.generated.is_none() && !is_given(&column.name))
 }
 
 /// Refuses rows that do not say where they stand among those of their key, where a hidden column
@@ -146,23 +146,6 @@ pub fn check_sequence<N: AsRef<str>>(table: &Table, columns: Option<&[N]>) -> Re
              {SEQUENCE_COLUMN} among its columns, a load has it in header \
              function_column.sequence_col",
             table.name
-        );
-    }
-    Ok(())
-}
-
-/// Refuses rows of which only a part is known before they are stored, where constraints would need
-/// all of them.
-///
-/// # Errors
-/// `NotSupported`.
-pub fn check_whole(target: &LoadTarget) -> Result<()> {
-    if target.schema().is_checked() {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'partial updates and deleting loads of a \
-             table with CHECK constraints'; '{}' has such: load whole rows",
-            target.table().name
         );
     }
     Ok(())
@@ -505,8 +488,8 @@ async fn update(
     let buffer = std::mem::take(&mut session.buffer);
     let (count, on_new_key) = (buffer.rows() as usize, OnNewKey::Append);
     let bytes = buffer.row_bytes();
-    let (target_of, given) = (&target.into, &[][..]);
-    let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key };
+    let (target_of, given, rules) = (&target.into, &[][..], &target.rules);
+    let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key, rules };
     let mut loaded = Ok(None);
     for _ in 0..tries {
         let updating = update_columns(&engine, rows, label.take(), patience);

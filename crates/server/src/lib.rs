@@ -20,10 +20,11 @@
 pub mod accounts;
 pub mod alter_jobs;
 pub mod auth;
-pub mod check_cache;
-pub mod checks;
+pub mod compiled;
+pub mod completion;
 pub mod error_log;
 mod files;
+mod generated;
 pub mod http;
 pub mod insert;
 pub mod io;

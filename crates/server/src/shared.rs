@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::metrics::Metrics;
-use freshet_base::{ByteSize, Result};
+use freshet_base::{ByteSize, Result, SchemaVersion, TableId};
 use freshet_ingest::Engine;
+use freshet_ingest::decode::GeneratedValues;
 use freshet_meta::{Account, Object, Privilege, UserLimits, authorize};
 use freshet_query::engine::QueryEngine;
+use freshet_query::evaluation::Losses;
 use freshet_query::session::Value;
-use freshet_schema::Collation;
+use freshet_schema::{Collation, RowChecks};
 use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
 use tokio::runtime::Handle;
 
 use crate::accounts::{Accounts, Hourly, MemoryLimits};
 use crate::alter_jobs::AlterJobs;
 use crate::auth::Passwords;
-use crate::check_cache::CheckCache;
+use crate::compiled::Compiled;
 use crate::load_book::LoadBook;
 use crate::load_limits::LoadLimits;
 use crate::locks::Locks;
@@ -113,7 +115,9 @@ pub struct Shared {
     pub query: Arc<QueryEngine>,
     pub workload: WorkloadGroups,
     /// The CHECK constraints of tables.
-    pub compiled: CheckCache,
+    pub compiled_checks: Compiled<(TableId, SchemaVersion), dyn RowChecks>,
+    /// The generated columns of tables.
+    pub compiled_columns: Compiled<(TableId, SchemaVersion, Losses), dyn GeneratedValues>,
     /// The values that new sessions start with.
     pub globals: Arc<Globals>,
     /// Recent loads.
@@ -190,7 +194,8 @@ impl Shared {
             engine,
             query,
             workload,
-            compiled: CheckCache::default(),
+            compiled_checks: Compiled::default(),
+            compiled_columns: Compiled::default(),
             book,
             alter_jobs: AlterJobs::default(),
             globals,

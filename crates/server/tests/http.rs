@@ -11,6 +11,8 @@ mod client;
 mod columnar;
 #[path = "http/connectors.rs"]
 mod connectors;
+#[path = "http/generated.rs"]
+mod generated;
 #[path = "http/labels.rs"]
 mod labels;
 #[path = "http/large.rs"]

@@ -1,18 +1,18 @@
 //! Encodes values in statement order as rows in column order.
 
 use freshet_base::{Error, ErrorCode, Result as EndResult, err};
-use freshet_schema::row::{Put, RowWriter};
+use freshet_schema::row::{Put, RowCells, RowWriter};
 use freshet_schema::value::{adjust, put_null};
 use freshet_schema::{BadValue, Column, Literal, RowChecks, Rules};
 
+use super::completion::GeneratedValues;
 use super::ids::{RowId, RowIds};
 use super::plan::{Divider, Filler, InsertPlan, Undivided};
+use super::warnings::Warnings;
 use crate::counter::UsedIds;
 
 /// Maximum length of the value quoted in an error or warning.
 const VALUE_BYTES_MAX: usize = 256;
-/// Maximum number of warnings kept per load; further ones are only counted.
-const WARNINGS_MAX: usize = 1024;
 
 /// Why a row is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,8 +35,10 @@ pub enum Fault {
     NoPartition { values: String },
     /// None of the partitions takes the row that the statement names.
     NotInPartitions { values: String },
-    /// A constraint is violated, or cannot be evaluated.
+    /// A constraint is violated, or it or a generated column cannot be evaluated.
     Check { code: ErrorCode, message: String },
+    /// A generated column is given another value than DEFAULT.
+    Generated { column: usize },
 }
 
 impl Fault {
@@ -53,6 +55,7 @@ impl Fault {
                 err!(NoDefault, "Field '{name}' doesn't have a default value: row {row}")
             }
             Self::Check { code, message } => Error::new(*code, message.clone()),
+            Self::Generated { column } => plan.generated_value(*column),
             Self::NotInPartitions { values } => err!(
                 NotInPartitions,
                 "Found a row not matching the given partition set: value {values} in row {row}"
@@ -60,50 +63,6 @@ impl Fault {
             Self::NoPartition { values } => {
                 err!(NoPartition, "Table has no partition for value {values}: row {row}")
             }
-        }
-    }
-}
-
-/// Warnings about values that a lax SQL mode adjusted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Warnings {
-    /// The total number of warnings.
-    pub count: u64,
-    /// Errno and message of the first ones.
-    pub first: Vec<(u16, String)>,
-    /// Number of omitted rows; each also counts as a warning.
-    pub filtered: u64,
-}
-
-impl Warnings {
-    /// Appends the warnings of a later part of the same load.
-    pub fn append(&mut self, later: Self) {
-        self.count += later.count;
-        self.filtered += later.filtered;
-        assert!(self.first.len() <= WARNINGS_MAX, "few warnings are kept");
-        let room = WARNINGS_MAX - self.first.len();
-        self.first.extend(later.first.into_iter().take(room));
-    }
-
-    fn add(&mut self, column: &Column, bad: &BadValue, value: &[u8], row: u64) {
-        self.tell(bad.code(), || bad.message(column, value, row));
-    }
-
-    /// Adds a warning, which is spelled out only as long as few are.
-    pub fn tell(&mut self, code: ErrorCode, message: impl FnOnce() -> String) {
-        self.count += 1;
-        if self.first.len() < WARNINGS_MAX {
-            self.first.push((code.errno(), message()));
-        }
-    }
-
-    fn filter(&mut self, fault: &Fault, plan: &InsertPlan, row: u64) {
-        self.count += 1;
-        self.filtered += 1;
-        if self.first.len() < WARNINGS_MAX {
-            let error = fault.error(plan, row);
-            let message = format!("{}: the row was left out", error.message());
-            self.first.push((error.code().errno(), message));
         }
     }
 }
@@ -147,6 +106,8 @@ pub struct RowEncoder<'a> {
     row_first: u64,
     /// Why the current row will be omitted.
     fault: Option<Box<Fault>>,
+    /// The columns whose values are not simply written ([`InsertPlan::is_odd`]).
+    odd: u64,
     /// The column of generated ids, or none of the columns.
     id_column: usize,
     ids: RowIds,
@@ -185,6 +146,7 @@ impl<'a> RowEncoder<'a> {
             warnings: Warnings::default(),
             row_first: 1,
             fault: None,
+            odd: plan.odd,
             id_column: plan.ids.as_ref().map_or(usize::MAX, |ids| ids.column),
             ids: RowIds::new(),
             key: Vec::new(),
@@ -276,15 +238,38 @@ impl<'a> RowEncoder<'a> {
         if self.fault.is_some() {
             return Ok(());
         }
-        let written = match at == self.id_column {
+        let written = match InsertPlan::is_odd(self.odd, at) {
             false => self.put_at(at, literal, write),
-            true => self.put_id(at, literal, write),
+            true => self.put_odd(at, literal, write),
         };
         self.filter(written)
     }
 
-    /// Writes a value of the AUTO_INCREMENT column, or leaves a place for a generated one.
     #[inline(never)]
+    fn put_odd(
+        &mut self,
+        at: usize,
+        literal: Literal<'_>,
+        write: impl FnOnce(&Column, &Rules, &mut Vec<u8>) -> Result<Put, BadValue>,
+    ) -> Result<(), Box<Fault>> {
+        if at == self.id_column {
+            return self.put_id(at, literal, write);
+        }
+        if !self.plan.generates(at) {
+            return self.put_at(at, literal, write);
+        }
+        let fault = Fault::Generated { column: at };
+        if self.rules.strict() {
+            return Err(Box::new(fault));
+        }
+        // Dumps of MariaDB have the values of generated columns, and no strict mode.
+        let (plan, row) = (self.plan, self.row_number());
+        self.warnings
+            .tell(ErrorCode::GeneratedValue, || fault.error(plan, row).message().to_owned());
+        self.leave_place(at)
+    }
+
+    /// Writes a value of the AUTO_INCREMENT column, or leaves a place for a generated one.
     fn put_id(
         &mut self,
         at: usize,
@@ -412,6 +397,10 @@ impl<'a> RowEncoder<'a> {
         let Some(&at) = self.plan.columns.get(self.position) else {
             return Err(Box::new(Fault::Count { expected: self.plan.width() }));
         };
+        if self.plan.generates(at) {
+            self.position += 1;
+            return self.leave_place(at);
+        }
         match &self.plan.fillers[at] {
             Filler::Cell(cell) => self.put(Literal::Null, |_, _, out| {
                 out.extend_from_slice(cell);
@@ -441,10 +430,13 @@ impl<'a> RowEncoder<'a> {
     pub fn end_partial_row(&mut self) -> Result<(), Box<Fault>> {
         if self.fault.is_none() {
             let mut completed = self.complete();
+            if let (Ok(()), Some(generated)) = (&completed, &self.plan.completion.generated) {
+                completed = self.generate(&**generated);
+            }
             if let (Ok(()), Some(divider)) = (&completed, &self.plan.divider) {
                 completed = self.divide(divider);
             }
-            if let (Ok(()), Some(checks)) = (&completed, &self.plan.checks) {
+            if let (Ok(()), Some(checks)) = (&completed, &self.plan.completion.checks) {
                 completed = self.check(&**checks);
             }
             self.filter(completed)?;
@@ -463,16 +455,32 @@ impl<'a> RowEncoder<'a> {
         Ok(())
     }
 
+    /// Computes the generated columns of a complete row.
+    #[inline(never)]
+    fn generate(&mut self, generated: &dyn GeneratedValues) -> Result<(), Box<Fault>> {
+        let (number, mut whole) = (self.row_number(), Vec::new());
+        let (row, rules, warnings) = (self.writer.row_bytes(), &self.rules, &mut self.warnings);
+        let computed = generated.compute(row, number, rules, warnings, &mut whole);
+        computed.map_err(|error| self.rejected(&error))?;
+        self.writer.replace_row(&whole);
+        if let RowId::Place(place) = &mut self.ids.row {
+            let cells = RowCells::new(self.plan.schema());
+            *place = self.writer.offset() - whole.len() + cells.offset(&whole, self.id_column);
+        }
+        Ok(())
+    }
+
+    fn rejected(&mut self, error: &Error) -> Box<Fault> {
+        // Scattered rows are begun only when they are complete.
+        if self.scattered {
+            self.writer.abort_row();
+        }
+        Box::new(Fault::Check { code: error.code(), message: error.message().to_owned() })
+    }
+
     #[inline(never)]
     fn check(&mut self, checks: &dyn RowChecks) -> Result<(), Box<Fault>> {
-        checks.check(self.writer.row_bytes()).map_err(|error| {
-            // Scattered rows are begun only when they are complete.
-            if self.scattered {
-                self.writer.abort_row();
-            }
-            let message = error.message().to_owned();
-            Box::new(Fault::Check { code: error.code(), message })
-        })
+        checks.check(self.writer.row_bytes()).map_err(|error| self.rejected(&error))
     }
 
     #[inline(never)]
@@ -506,7 +514,8 @@ impl<'a> RowEncoder<'a> {
     fn leave_out(&mut self, fault: &Fault) {
         let row = self.row_number();
         self.abort_row();
-        self.warnings.filter(fault, self.plan, row);
+        let plan = self.plan;
+        self.warnings.filter(|| fault.error(plan, row));
     }
 
     /// Writes the cells of a scattered row in column order.
@@ -561,7 +570,7 @@ fn mend(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     let put = adjust(column, literal, bad.clone(), rules, out)?;
-    warnings.add(column, &bad, &beginning(literal), row);
+    warnings.tell(bad.code(), || bad.message(column, &beginning(literal), row));
     Ok(put)
 }
 

@@ -4,6 +4,7 @@
 //! maps the values to columns and provides defaults for omitted columns.
 
 pub mod columnar;
+mod completion;
 pub mod csv;
 mod encoder;
 pub mod fields;
@@ -14,10 +15,13 @@ pub mod params;
 mod plan;
 pub mod prepared;
 pub mod values;
+mod warnings;
 
-pub use encoder::{Encoded, Fault, RowEncoder, Warnings};
+pub use completion::{Completion, GeneratedValues};
+pub use encoder::{Encoded, Fault, RowEncoder};
 pub use ids::IdRules;
 pub use plan::{InsertPlan, PartialColumns, SourcePlan};
+pub use warnings::Warnings;
 
 #[cfg(test)]
 pub(crate) mod testing;

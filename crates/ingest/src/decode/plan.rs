@@ -3,16 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail, err};
 use freshet_meta::unknown_partition;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{
-    BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, RowChecks, Rules, Table,
-    TableSchema,
+    BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, Rules, Table, TableSchema,
 };
 
+use super::completion::Completion;
 use super::ids::{IdPlan, IdRules};
 use crate::buffer::LoadBuffer;
 use crate::counter::Counter;
@@ -56,8 +56,12 @@ pub struct InsertPlan {
     /// Whether a row that no partition takes, or that violates a constraint, is omitted with a
     /// warning.
     pub(super) skips_undivided: bool,
-    /// What rows have to satisfy.
-    pub(super) checks: Option<Arc<dyn RowChecks>>,
+    /// What rows get, and have to satisfy.
+    pub(super) completion: Completion,
+    /// The name of the table, where columns are generated.
+    pub(super) table: String,
+    /// A bit for each column whose values are ids or not written at all.
+    pub(super) odd: u64,
 }
 
 /// Finds out whether a partition takes a row.
@@ -130,12 +134,14 @@ impl Divider {
 }
 
 /// Which columns the rows of a partial update have.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct PartialColumns {
     /// For each column of the table; where each row has its own, all that any may have.
     pub given: Vec<bool>,
     /// Columns without which there is no new row.
     pub required: Vec<usize>,
+    /// What completes rows once they have all columns.
+    pub completion: Completion,
 }
 
 impl InsertPlan {
@@ -185,7 +191,9 @@ impl InsertPlan {
             ids,
             divider,
             skips_undivided,
-            checks: None,
+            completion: Completion::default(),
+            table: String::new(),
+            odd: 0,
         })
     }
 
@@ -211,8 +219,9 @@ impl InsertPlan {
     /// row is new.
     ///
     /// # Errors
-    /// `WrongArguments` when a column of the key is not given.
+    /// `WrongArguments` when a column of the key is not given; 3105 when a generated one is.
     pub fn of_partial_rows(mut self) -> Result<(Self, PartialColumns)> {
+        self.check_generated()?;
         let given = self.given.clone();
         if let Some(&key) = self.schema.sort_key.iter().find(|&&at| !given[at]) {
             bail!(
@@ -223,7 +232,8 @@ impl InsertPlan {
         }
         let required = self.without_default();
         self.fill_missing(|at| !given[at]);
-        Ok((self, PartialColumns { given, required }))
+        let completion = std::mem::take(&mut self.completion);
+        Ok((self, PartialColumns { given, required, completion }))
     }
 
     /// As [`Self::of_partial_rows`], where each row has columns of its own, those of the key among
@@ -233,7 +243,8 @@ impl InsertPlan {
         let (given, required) = (self.given.clone(), self.without_default());
         self.fill_missing(|_| true);
         self.is_flexible = true;
-        (self, PartialColumns { given, required })
+        let completion = std::mem::take(&mut self.completion);
+        (self, PartialColumns { given, required, completion })
     }
 
     /// The columns that have no default.
@@ -254,6 +265,7 @@ impl InsertPlan {
     #[must_use]
     pub fn generating(mut self, counter: Option<&Arc<Counter>>, rules: IdRules) -> Self {
         self.ids = counter.and_then(|counter| IdPlan::new(&self.schema, counter, rules));
+        self.odd |= self.ids.as_ref().map_or(0, |ids| Self::odd_bit(ids.column));
         self
     }
 
@@ -265,11 +277,61 @@ impl InsertPlan {
         self
     }
 
-    /// Refuses rows that violate a constraint.
+    /// Computes the generated columns of rows, and refuses those that violate a constraint.
     #[must_use]
-    pub fn checking(mut self, checks: Option<Arc<dyn RowChecks>>) -> Self {
-        self.checks = checks;
+    pub fn completing(mut self, completion: Completion, table: &Table) -> Self {
+        if completion.generated.is_some() {
+            let columns = self.schema.columns.iter().enumerate();
+            let generated = columns.filter(|(_, column)| column.generated.is_some());
+            self.odd |= generated.map(|(at, _)| Self::odd_bit(at)).fold(0, |all, bit| all | bit);
+            self.table.clone_from(&table.name);
+        }
+        self.completion = completion;
         self
+    }
+
+    /// The bit of a column; the last one is of all columns behind.
+    const fn odd_bit(at: usize) -> u64 {
+        let last = u64::BITS as usize - 1;
+        1 << if at < last { at } else { last }
+    }
+
+    /// Whether values of a column may be others than simply written ones.
+    #[inline]
+    pub(super) const fn is_odd(odd: u64, at: usize) -> bool {
+        odd & Self::odd_bit(at) != 0
+    }
+
+    /// Whether the values of a column are computed.
+    #[inline]
+    pub(super) fn generates(&self, at: usize) -> bool {
+        self.completion.generated.is_some() && self.schema.columns[at].generated.is_some()
+    }
+
+    /// The error for a value of a generated column.
+    pub(super) fn generated_value(&self, column: usize) -> Error {
+        err!(
+            GeneratedValue,
+            "The value specified for generated column '{}' in table '{}' is not allowed.",
+            self.schema.columns[column].name,
+            self.table
+        )
+    }
+
+    /// The first column with given values that is generated.
+    fn given_generated(&self) -> Option<usize> {
+        self.columns.iter().copied().find(|&at| self.generates(at))
+    }
+
+    /// Refuses rows that all have a value for a generated column.
+    ///
+    /// # Errors
+    /// 3105.
+    pub fn check_generated(&self) -> Result<()> {
+        match self.given_generated() {
+            None => Ok(()),
+            Some(column) => Err(self.generated_value(column)),
+        }
     }
 
     /// Takes rows of these partitions only.
@@ -388,7 +450,9 @@ impl SourcePlan {
         let mut values = Vec::new();
         let mut fields = Vec::with_capacity(names.len());
         for name in &names {
-            let known = schema.position(name).is_some();
+            // Values of generated columns, as a dump has them, are read and ignored, too.
+            let at = schema.position(name);
+            let known = at.is_some_and(|at| schema.columns[at].generated.is_none());
             fields.push(known.then_some(values.len()));
             if known {
                 values.push(name.as_str());
@@ -419,6 +483,11 @@ fn filler(column: &Column, now: i64, rules: &Rules) -> Filler {
         return Filler::Id;
     }
     let mut cell = Vec::new();
+    if column.generated.is_some() && !column.nullable {
+        // It stands in its place until it is computed.
+        put_zero(column.ty, &mut cell);
+        return Filler::Cell(cell);
+    }
     match put_default(column, now, rules, &mut cell) {
         Ok(Put::Value) => Filler::Cell(cell),
         Ok(Put::Null) => Filler::Null,

@@ -10,8 +10,8 @@ use freshet_schema::{
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
 use crate::create::{column, keep_collation, labels, new_default};
-use crate::names;
 use crate::spec::{ColumnSpec, DefaultSpec};
+use crate::{generated, names};
 
 /// Gives the column `from` the definition `written`, and moves it to `place`.
 pub(super) fn modify(
@@ -31,6 +31,8 @@ pub(super) fn modify(
             bail!(DuplicateColumn, "Duplicate column name '{}'", new.name);
         }
     }
+    new.generated = generated::of_column(written, columns, table.form)?;
+    generated::check_modified(&old, &new, columns)?;
     check_sequence(table, &old, &new)?;
     check_type(table, &old, &new)?;
     if old.aggregate != new.aggregate
@@ -83,12 +85,14 @@ pub(super) fn modify(
 /// CONVERT TO CHARACTER SET: gives all columns of texts a collation.
 pub(super) fn convert(table: &Table, columns: &mut [Column], to: Collation) -> Result<()> {
     let is_text = |column: &&mut Column| column.ty.is_text() && !column.ty.is_document();
+    let known = columns.to_vec();
     for column in columns.iter_mut().filter(is_text) {
         let from = column.collation;
         if from == to || from.is_by_bytes() && to.is_by_bytes() {
             column.collation = to;
             continue;
         }
+        generated::check_unnamed(column, &known)?;
         if is_key_column(table, column.id) || column.aggregate.is_some() {
             bail!(
                 NotSupported,
@@ -116,6 +120,9 @@ pub(super) fn set_default(
     let old = &columns[at];
     if old.auto_increment.is_some() {
         bail!(InvalidDefault, "Invalid default value for '{name}': its values are generated");
+    }
+    if old.generated.is_some() {
+        bail!(WrongUsage, "Incorrect usage of DEFAULT and generated column: column '{name}'");
     }
     let new = Column { default: new_default(default, old)?, ..old.clone() };
     let before = before(table, old, &new)?;

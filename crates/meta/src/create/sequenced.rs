@@ -82,6 +82,13 @@ fn of_column(name: &str, columns: &[Column]) -> Result<ColumnId> {
             column.ty
         );
     }
+    if column.generated.is_some() {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'a generated sequence column': '{}'",
+            column.name
+        );
+    }
     Ok(column.id)
 }
 

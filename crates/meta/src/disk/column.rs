@@ -4,7 +4,7 @@ use freshet_base::ColumnId;
 use freshet_schema::value::nested::can_be_inside;
 use freshet_schema::{
     Aggregate, BIT_LEN_MAX, CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX,
-    DefaultValue, FSP_MAX, LengthUnit, VARCHAR_LEN_MAX,
+    DefaultValue, FSP_MAX, Generated, LengthUnit, VARCHAR_LEN_MAX,
 };
 use prost::{Message, Oneof};
 
@@ -42,12 +42,24 @@ pub struct ColumnForm {
     keyed_by_weights: bool,
     #[prost(message, repeated, tag = "46")]
     elements: Vec<ColumnForm>,
+    #[prost(message, optional, tag = "47")]
+    generated: Option<GeneratedForm>,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
                 36, 37, 38, 40, 42, 43, 44, 45, 60, 61"
     )]
     ty: Option<TypeForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct GeneratedForm {
+    #[prost(string, tag = "1")]
+    text: String,
+    #[prost(uint32, repeated, tag = "2")]
+    columns: Vec<u32>,
+    #[prost(bool, tag = "3")]
+    is_stored: bool,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -177,6 +189,7 @@ impl OnDisk for Column {
             labels: self.labels.to_vec(),
             elements: self.elements.iter().map(Self::form).collect(),
             keyed_by_weights: self.keyed_by_weights,
+            generated: self.generated.as_ref().map(Generated::form),
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
@@ -213,7 +226,26 @@ impl OnDisk for Column {
             labels: form.labels.into(),
             elements: elements.into(),
             keyed_by_weights: form.keyed_by_weights,
+            generated: form.generated.map(Generated::from_form).transpose()?,
         })
+    }
+}
+
+impl OnDisk for Generated {
+    type Form = GeneratedForm;
+
+    fn form(&self) -> GeneratedForm {
+        GeneratedForm {
+            text: self.text.clone(),
+            columns: self.columns.iter().map(|column| column.get()).collect(),
+            is_stored: self.is_stored,
+        }
+    }
+
+    fn from_form(form: GeneratedForm) -> Result<Self, Unreadable> {
+        let GeneratedForm { text, columns, is_stored } = form;
+        ensure(!text.is_empty(), "a generated column has no expression")?;
+        Ok(Self { text, columns: columns.into_iter().map(ColumnId).collect(), is_stored })
     }
 }
 

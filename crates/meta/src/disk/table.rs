@@ -289,9 +289,11 @@ impl OnDisk for TableSchema {
     fn from_form(form: SchemaForm) -> Result<Self, Unreadable> {
         let columns: Vec<Column> = from_forms(form.columns)?;
         let checks: Vec<Check> = from_forms(form.checks)?;
-        let mut named = checks.iter().flat_map(|check| &check.columns);
+        let of_checks = checks.iter().flat_map(|check| &check.columns);
+        let generated = columns.iter().filter_map(|column| column.generated.as_ref());
+        let mut named = of_checks.chain(generated.flat_map(|how| &how.columns));
         let has = |id: &ColumnId| columns.iter().any(|column| column.id == *id);
-        ensure(named.all(has), "a constraint has a column that it lacks")?;
+        ensure(named.all(has), "a constraint or a generated column names a column that it lacks")?;
         let sort_key = form.sort_key.into_iter().map(|at| at as usize).collect::<Vec<_>>();
         let is_column = |&at: &usize| at < columns.len();
         ensure(sort_key.iter().all(is_column), "its sort key has a column that it lacks")?;

@@ -247,11 +247,13 @@ fn check_alike(table: &Table, other: &Table) -> Result<()> {
 }
 
 fn is_same_column(a: &Column, b: &Column) -> bool {
+    let text = |column: &Column| column.generated.as_ref().map(|how| how.text.clone());
     let types = (a.ty, a.non_negative, a.nullable, a.length_unit, &a.aggregate, &a.labels);
     a.name.eq_ignore_ascii_case(&b.name)
         && types == (b.ty, b.non_negative, b.nullable, b.length_unit, &b.aggregate, &b.labels)
         && (a.collation, a.key_collation()) == (b.collation, b.key_collation())
         && a.auto_increment.is_some() == b.auto_increment.is_some()
+        && text(a) == text(b)
         && a.elements.len() == b.elements.len()
         && a.elements.iter().zip(b.elements.iter()).all(|(a, b)| is_same_column(a, b))
 }

@@ -120,29 +120,25 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
         Ok(())
     }
 
-    /// Writes out `*` of tables, and of those that `with` names.
+    /// Writes out `*` and `t.*`, of tables and of those that `with` names.
     fn write_out(&self, select: &mut Select, with: Option<&With>) -> Result<()> {
-        let is_wild = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
-        if !select.projection.iter().any(is_wild) {
-            return Ok(());
+        let mut items = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            if !matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)) {
+                items.push(item);
+                continue;
+            }
+            let mut all = select_of(Vec::new());
+            all.with = with.cloned();
+            if let SetExpr::Select(plain) = &mut *all.body {
+                plain.from.clone_from(&select.from);
+                plain.projection = vec![item];
+            }
+            let plan = (self.plan)(Box::new(all))?;
+            let columns = plan.schema().columns().into_iter().map(expr_of);
+            items.extend(columns.map(SelectItem::UnnamedExpr));
         }
-        let mut all = select_of(Vec::new());
-        all.with = with.cloned();
-        if let SetExpr::Select(plain) = &mut *all.body {
-            plain.from.clone_from(&select.from);
-            plain.projection =
-                select.projection.iter().find(|item| is_wild(item)).cloned().into_iter().collect();
-        }
-        let plan = (self.plan)(Box::new(all))?;
-        let columns = plan.schema().columns().into_iter().map(expr_of).collect::<Vec<_>>();
-        let items =
-            std::mem::take(&mut select.projection).into_iter().flat_map(|item| {
-                match is_wild(&item) {
-                    true => columns.iter().cloned().map(SelectItem::UnnamedExpr).collect(),
-                    false => vec![item],
-                }
-            });
-        select.projection = items.collect();
+        select.projection = items;
         Ok(())
     }
 }

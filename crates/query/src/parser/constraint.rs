@@ -1,9 +1,9 @@
-//! CONSTRAINT, FOREIGN KEY and CHECK, in the list of columns and in ALTER TABLE.
+//! CONSTRAINT, FOREIGN KEY, CHECK and generated columns, in the list of columns and in ALTER TABLE.
 
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail, err};
-use freshet_meta::{CheckSpec, ColumnSpec, ForeignKeySpec, INVISIBLE_UNIQUE};
+use freshet_meta::{CheckSpec, ColumnSpec, ForeignKeySpec, GeneratedSpec, INVISIBLE_UNIQUE};
 use freshet_schema::{ColumnType, DeclaredKeyKind};
 use sqlparser::ast::{Expr, visit_expressions_mut};
 use sqlparser::tokenizer::Token;
@@ -73,27 +73,88 @@ pub fn of_column(cursor: &mut Cursor<'_>, column: &mut ColumnSpec) -> Result<boo
 /// Parses `CHECK (condition) [[NOT] ENFORCED]`.
 pub fn check(cursor: &mut Cursor<'_>, name: Option<String>) -> Result<CheckSpec> {
     cursor.expect_words("CHECK")?;
-    cursor.expect(&Token::LParen)?;
-    let mut condition = cursor.expr()?;
-    cursor.expect(&Token::RParen)?;
-    let columns = columns_of(&mut condition, name.as_deref().unwrap_or(""))?;
-    while let Expr::Nested(inner) = condition.0 {
-        condition.0 = *inner;
-    }
-    let text = condition.0.to_string();
-    // It is read again from its text.
-    if !load_condition(&text).is_ok_and(|again| again == condition) {
-        return Err(refuse(&format!("CHECK ({text})")));
-    }
+    let found = row_expr(cursor, "CHECK")?.map_err(|_| {
+        err!(
+            CheckFunction,
+            "An expression of a check constraint '{}' contains disallowed function: subqueries \
+             and variables have other values for the same row",
+            name.as_deref().unwrap_or("")
+        )
+    })?;
     let is_enforced = !cursor.words("NOT ENFORCED");
     cursor.words("ENFORCED");
-    Ok(CheckSpec { name, text, columns, is_enforced })
+    Ok(CheckSpec { name, text: found.text, columns: found.columns, is_enforced })
 }
 
-/// The columns that a condition names, in which the name of the table is left out.
-fn columns_of(condition: &mut Scalar, constraint: &str) -> Result<Vec<String>> {
+/// Parses `[GENERATED ALWAYS] AS (expression) [VIRTUAL | STORED]` behind a column, if it is next.
+pub fn generated(cursor: &mut Cursor<'_>, column: &mut ColumnSpec) -> Result<bool> {
+    if cursor.words("GENERATED") {
+        cursor.expect_words("ALWAYS AS")?;
+    } else if !cursor.words("AS") {
+        return Ok(false);
+    }
+    let name = &column.name;
+    let found = row_expr(cursor, "AS")?.map_err(|what| match what {
+        NotOfRow::Variable => err!(
+            GeneratedVariable,
+            "Expression of generated column '{name}' cannot refer user or system variables."
+        ),
+        NotOfRow::Query => err!(
+            GeneratedFunction,
+            "Expression of generated column '{name}' contains a disallowed function: a subquery \
+             has other values for the same row"
+        ),
+    })?;
+    let RowExpr { text, columns } = found;
+    let is_stored = cursor.one_of(&["STORED", "PERSISTENT"]).is_some();
+    if !is_stored {
+        cursor.words("VIRTUAL");
+    }
+    column.generated = Some(GeneratedSpec { text, columns, is_stored });
+    Ok(true)
+}
+
+/// An expression over the columns of a row.
+struct RowExpr {
+    /// Without parentheses around it.
+    text: String,
+    /// The columns that it names.
+    columns: Vec<String>,
+}
+
+/// What an expression names that is no column of the row.
+enum NotOfRow {
+    Query,
+    Variable,
+}
+
+/// Parses an expression in parentheses, behind a word for messages.
+fn row_expr(
+    cursor: &mut Cursor<'_>,
+    behind: &str,
+) -> Result<std::result::Result<RowExpr, NotOfRow>> {
+    cursor.expect(&Token::LParen)?;
+    let mut expr = cursor.expr()?;
+    cursor.expect(&Token::RParen)?;
+    let columns = match columns_of(&mut expr) {
+        ControlFlow::Continue(columns) => columns,
+        ControlFlow::Break(what) => return Ok(Err(what)),
+    };
+    while let Expr::Nested(inner) = expr.0 {
+        expr.0 = *inner;
+    }
+    let text = expr.0.to_string();
+    // It is read again from its text.
+    if !load_condition(&text).is_ok_and(|again| again == expr) {
+        return Err(refuse(&format!("{behind} ({text})")));
+    }
+    Ok(Ok(RowExpr { text, columns }))
+}
+
+/// The columns that an expression names, in which the name of the table is left out.
+fn columns_of(expr: &mut Scalar) -> ControlFlow<NotOfRow, Vec<String>> {
     let mut columns: Vec<String> = Vec::new();
-    let outcome = visit_expressions_mut(&mut condition.0, |expr| {
+    visit_expressions_mut(&mut expr.0, |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && let Some(last) = parts.pop()
         {
@@ -101,28 +162,23 @@ fn columns_of(condition: &mut Scalar, constraint: &str) -> Result<Vec<String>> {
         }
         match expr {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
-                return ControlFlow::Break(());
+                return ControlFlow::Break(NotOfRow::Query);
             }
             Expr::Identifier(name) if name.quote_style.is_none() && name.value.starts_with('@') => {
-                return ControlFlow::Break(());
+                return ControlFlow::Break(NotOfRow::Variable);
             }
-            Expr::Identifier(name)
-                if !columns.iter().any(|known| known.eq_ignore_ascii_case(&name.value)) =>
-            {
-                columns.push(name.value.clone());
+            Expr::Identifier(name) => {
+                // As ANSI_QUOTES writes it; the text is read without that mode.
+                name.quote_style = name.quote_style.map(|_| '`');
+                if !columns.iter().any(|known| known.eq_ignore_ascii_case(&name.value)) {
+                    columns.push(name.value.clone());
+                }
             }
             _ => {}
         }
         ControlFlow::Continue(())
-    });
-    match outcome {
-        ControlFlow::Continue(()) => Ok(columns),
-        ControlFlow::Break(()) => Err(err!(
-            CheckFunction,
-            "An expression of a check constraint '{constraint}' contains disallowed function: \
-             subqueries and variables have other values for the same row"
-        )),
-    }
+    })?;
+    ControlFlow::Continue(columns)
 }
 
 /// Parses a column of a key, with a length or an order, which change nothing.

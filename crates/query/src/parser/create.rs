@@ -58,7 +58,9 @@ pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTa
         cursor.expect(&Token::RParen)?;
     }
     options(cursor, &mut create.spec)?;
-    if cursor.words("AS") || cursor.peek_word(0).is_some_and(|w| w == "SELECT" || w == "WITH") {
+    const QUERIES: [&str; 3] = ["SELECT", "WITH", "VALUES"];
+    let is_query = |word: String| QUERIES.contains(&word.as_str());
+    if cursor.words("AS") || cursor.peek_word(0).is_some_and(is_query) {
         create.query = Some(cursor.query()?);
     }
     if create.spec.key.is_none() {
@@ -238,7 +240,9 @@ pub fn column(
         } else if cursor.words("REFERENCES") {
             // MySQL takes no foreign key from the definition of a column either.
             constraint::references(cursor)?;
-        } else if constraint::of_column(cursor, &mut column)? {
+        } else if constraint::generated(cursor, &mut column)?
+            || constraint::of_column(cursor, &mut column)?
+        {
         } else if let Some(refused) = refused_attribute(cursor) {
             return Err(refused);
         } else {
@@ -263,8 +267,7 @@ fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
     if cursor.words("QUANTILE_UNION") {
         return Some(refuse("column function QUANTILE_UNION"));
     }
-    let others = ["GENERATED", "AS", "INVISIBLE", "STORED", "VIRTUAL"];
-    cursor.one_of(&others).map(refuse)
+    cursor.one_of(&["INVISIBLE"]).map(refuse)
 }
 
 /// Parses the default that columns of sketches have anyway, if it comes next.

@@ -29,8 +29,13 @@ pub fn tables_selected(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let said = said.collect::<Vec<_>>();
     let word = |at: usize| said.get(at).and_then(|at| word_of(&tokens[*at].token));
     let first = word(0).unwrap_or_default();
-    let behind_target = matches!(first.as_str(), "INSERT" | "REPLACE");
+    let is_table = |at: &usize| is_word(&tokens[said[*at]]);
     let is_query = |at: usize| {
+        let behind_target = match first.as_str() {
+            "INSERT" | "REPLACE" => true,
+            "CREATE" => (0..at).any(|before| is_table(&before)),
+            _ => false,
+        };
         let next = said.get(at + 1).map(|next| &tokens[*next].token);
         let begins = match at.checked_sub(1).map(|before| &tokens[said[before]].token) {
             None | Some(Token::LParen) => true,
@@ -38,7 +43,8 @@ pub fn tables_selected(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
             Some(Token::Word(before)) if before.quote_style.is_some() => behind_target,
             Some(Token::Word(before)) => {
                 let before = before.value.to_uppercase();
-                let goes_on = ["INTO", "OVERWRITE", "IGNORE", "CREATE", "TEMPORARY"];
+                let goes_on =
+                    ["INTO", "OVERWRITE", "IGNORE", "CREATE", "TEMPORARY", "REPLACE", "LIKE"];
                 BEFORE.contains(&before.as_str())
                     || behind_target && at > 1 && !goes_on.contains(&before.as_str())
             }
@@ -46,7 +52,6 @@ pub fn tables_selected(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
         };
         matches!(next, Some(Token::Word(_))) && begins
     };
-    let is_table = |at: &usize| is_word(&tokens[said[*at]]);
     let found = (0..said.len()).filter(is_table).filter(|at| is_query(*at));
     let found = found.map(|at| said[at]).collect::<Vec<_>>();
     if found.is_empty() {

@@ -30,7 +30,7 @@ impl Rewriter<'_> {
                         balance(expr);
                         return Ok(());
                     }
-                    _ => return Ok(()),
+                    _ => return super::subquery::before(expr),
                 };
                 if let Expr::Interval(_) = **right {
                     *expr = interval::moved(take(left), take(right), subtract)?;

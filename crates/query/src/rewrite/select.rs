@@ -226,6 +226,15 @@ fn before_body(body: &mut SetExpr, has_outer: bool) -> Result<()> {
             before_body(left, has_outer)?;
             before_body(right, has_outer)
         }
+        SetExpr::Values(values) => {
+            let width = values.rows.first().map_or(0, |row| row.len());
+            match values.rows.iter().position(|row| row.len() != width) {
+                None => Ok(()),
+                Some(at) => {
+                    bail!(ColumnCount, "Column count doesn't match value count at row {}", at + 1)
+                }
+            }
+        }
         _ => Ok(()),
     }
 }
@@ -238,6 +247,9 @@ fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
     super::having::without_groups(select, has_outer)?;
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            if matches!(expr, Expr::Tuple(_)) {
+                bail!(OperandColumns, "Operand should contain 1 column(s)");
+            }
             super::subquery::in_item(expr)?;
         }
     }

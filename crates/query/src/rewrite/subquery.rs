@@ -38,6 +38,15 @@ pub fn before(expr: &mut Expr) -> Result<()> {
         Expr::InSubquery { expr: left, subquery, negated } => {
             member(take(left), subquery.clone(), *negated)?
         }
+        Expr::BinaryOp { left, op, right } if compares(op) => match (&mut **left, &mut **right) {
+            (Expr::Tuple(parts), Expr::Subquery(query)) => {
+                row_compared(std::mem::take(parts), op, query.clone(), false)?
+            }
+            (Expr::Subquery(query), Expr::Tuple(parts)) => {
+                row_compared(std::mem::take(parts), op, query.clone(), true)?
+            }
+            _ => return Ok(()),
+        },
         Expr::Subquery(subquery) | Expr::Exists { subquery, .. } => return as_derived(subquery),
         _ => return Ok(()),
     };
@@ -75,6 +84,36 @@ fn member(left: Expr, mut subquery: Box<Query>, negated: bool) -> Result<Expr> {
     };
     let subquery = selecting(int(1), derived(subquery, count), Some(condition));
     Ok(Expr::Exists { subquery, negated })
+}
+
+fn compares(op: &BinaryOperator) -> bool {
+    use BinaryOperator as Op;
+    matches!(op, Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship)
+}
+
+/// `(a, b) op (subquery)`, or the other way round: the only row of the subquery is compared where
+/// it is computed; without a row the result is NULL.
+fn row_compared(
+    parts: Vec<Expr>,
+    op: &BinaryOperator,
+    subquery: Box<Query>,
+    is_right: bool,
+) -> Result<Expr> {
+    let count = parts.len();
+    let (row, columns) = (Expr::Tuple(parts), Expr::Tuple((0..count).map(column).collect()));
+    let nulls = Expr::Tuple((0..count).map(|_| null()).collect());
+    let compared = match is_right {
+        false => binary(row.clone(), op.clone(), columns),
+        true => binary(columns, op.clone(), row.clone()),
+    };
+    let found = Expr::Subquery(selecting(compared, derived(subquery, count), None));
+    Ok(match op {
+        // A row that is missing is one of NULLs.
+        BinaryOperator::Spaceship => {
+            call("ifnull", vec![found, binary(row, BinaryOperator::Spaceship, nulls)])
+        }
+        _ => found,
+    })
 }
 
 /// The state of a subquery with one column: 0 without rows, 1 without NULL, 2 with NULL.

@@ -106,8 +106,11 @@ pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// The number of rows of a table, their average and total size in bytes; NULL if the snapshot is
-/// too old.
+/// too old, and where policies hide rows.
 fn size(system: &SystemTables<'_>, table: &Table) -> [Cell; 3] {
+    if system.source.hides_rows_of(table) {
+        return [const { Cell::Null }; 3];
+    }
     let Ok(read) = system.snapshot.table(table.id) else { return [const { Cell::Null }; 3] };
     let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
     [rows.into(), bytes.checked_div(rows).unwrap_or(0).into(), bytes.into()]
@@ -264,13 +267,16 @@ fn column_row(
         column.extra_text().into(),
         "select,insert,references".into(),
         column.comment.as_str().into(),
-        "".into(),
+        column.generated.as_ref().map_or("", |how| how.text.as_str()).into(),
         Cell::Null,
     ]
 }
 
-/// The rows and bytes of each partition; none if they cannot be read.
+/// The rows and bytes of each partition; none if they cannot be read, or policies hide rows.
 fn partition_sizes(system: &SystemTables<'_>, table: &Table) -> Vec<(u64, u64)> {
+    if system.source.hides_rows_of(table) {
+        return Vec::new();
+    }
     let read = system.snapshot.table(table.id).ok().flatten();
     read.and_then(|read| read.by_partition().ok()).unwrap_or_default()
 }
@@ -294,9 +300,10 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 row[9] = text.expression.into();
                 row[11] = text.description.into();
             }
-            let (count, bytes) = counts.get(at).copied().unwrap_or_default();
-            let average = bytes.checked_div(count).unwrap_or(0);
-            [row[12], row[13], row[14]] = [count.into(), average.into(), bytes.into()];
+            if let Some(&(count, bytes)) = counts.get(at) {
+                let average = bytes.checked_div(count).unwrap_or(0);
+                [row[12], row[13], row[14]] = [count.into(), average.into(), bytes.into()];
+            }
             row[18] = Cell::Time(table.created_micros);
             row[22] = "".into();
             rows.push(row);

@@ -48,6 +48,10 @@ impl SystemSource for Source {
         None
     }
 
+    fn hides_rows_of(&self, _table: &freshet_schema::Table) -> bool {
+        false
+    }
+
     fn may_see_account(&self, _account: &Account) -> bool {
         true
     }

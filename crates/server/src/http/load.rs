@@ -283,7 +283,8 @@ impl Load<'_> {
             let loaded = looking::merge(self.http, target, rows, label).await?;
             return self.acknowledge(loaded).await;
         };
-        match looking::update(self.http, target, headers, (decoded, partial), label).await? {
+        let rows = (decoded, partial, &source.rules);
+        match looking::update(self.http, target, headers, rows, label).await? {
             Ok(loaded) => self.acknowledge(loaded).await,
             Err(used) => Ok(Outcome::LabelUsed(used)),
         }

@@ -112,16 +112,17 @@ pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing
     let snapshot = session.shared.engine.snapshot(session.settings.freshness);
     for table in visible(session, database)? {
         let Some(read) = snapshot.table(table.id)? else { continue };
-        let (rows, bytes) = (read.rows(), read.bytes());
-        let average = bytes.checked_div(rows).unwrap_or(0);
+        // Who does not see all rows is not told how many there are.
+        let sizes = (!session.hides_rows_of(&table)).then(|| (read.rows(), read.bytes()));
+        let average = sizes.map(|(rows, bytes)| bytes.checked_div(rows).unwrap_or(0));
         listing.push([
             some(&table.name),
             some(engine_of(&table)),
             some(10),
             some("Dynamic"),
-            some(rows),
-            some(average),
-            some(bytes),
+            sizes.and_then(|(rows, _)| some(rows)),
+            average.and_then(some),
+            sizes.and_then(|(_, bytes)| some(bytes)),
             some(0),
             some(0),
             some(0),
@@ -331,7 +332,12 @@ fn key_of(table: &Table, at: usize) -> &'static str {
 fn extra_of(table: &Table, at: usize, column: &Column) -> String {
     match table.form {
         TableForm::MySql => column.extra_text(),
-        _ if column.auto_increment.is_some() || column.on_update_now => column.extra_text(),
+        _ if column.auto_increment.is_some()
+            || column.on_update_now
+            || column.generated.is_some() =>
+        {
+            column.extra_text()
+        }
         TableForm::Olap if at < table.key_columns => String::new(),
         TableForm::Olap => column.aggregate.map_or("NONE", Aggregate::name).to_owned(),
     }

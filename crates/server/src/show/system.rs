@@ -6,10 +6,11 @@ use std::time::Duration;
 use freshet_base::{Result, TableId};
 use freshet_ingest::{EndedGroup, FlushTimes, names};
 use freshet_meta::{
-    Account, Object, Privilege, authorize, may_see_column, may_see_database, may_see_table,
+    Account, Object, Privilege, authorize, is_restricted, may_see_column, may_see_database,
+    may_see_table,
 };
 use freshet_query::system::{Cell, ServerTable, SystemSource};
-use freshet_schema::Collation;
+use freshet_schema::{Collation, Table};
 
 use super::listing::Listing;
 use super::server;
@@ -241,6 +242,11 @@ impl SystemSource for ServerView {
 
     fn may_see_table(&self, database: &str, table: &str) -> bool {
         may_see_table(&self.shared.engine.catalog(), self.client.actor(), database, table)
+    }
+
+    fn hides_rows_of(&self, table: &Table) -> bool {
+        let catalog = self.shared.engine.catalog();
+        !table.policies.is_empty() && is_restricted(&catalog, self.client.actor(), table)
     }
 
     fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use freshet_base::{ColumnId, Error, Result, bail};
 use freshet_ingest::LoadTarget;
-use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder, Warnings};
+use freshet_ingest::decode::{Completion, Fault, InsertPlan, RowEncoder, Warnings};
 use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
@@ -14,7 +14,7 @@ use freshet_query::syntax::{Literal, Scalar, Select};
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::row::{RowCells, RowWriter};
-use freshet_schema::{Column, ColumnType, DefaultValue, RowChecks, Rules, TableSchema};
+use freshet_schema::{Column, ColumnType, DefaultValue, Rules, TableSchema};
 
 use super::cells::{put_cell, row_numbers};
 use super::query;
@@ -33,8 +33,10 @@ pub struct Assigned {
     /// Encodes rows of these columns alone.
     plan: InsertPlan,
     rules: Rules,
-    /// What the rows have to satisfy afterwards.
-    checks: Option<Arc<dyn RowChecks>>,
+    /// What the rows get, and have to satisfy afterwards.
+    completion: Completion,
+    /// Whether a generated column is set to DEFAULT: it is computed in all rows.
+    computes_all: bool,
 }
 
 /// The values that rows get, each as a row of the assigned columns alone; `None` for a row that
@@ -90,6 +92,7 @@ impl Assigned {
             };
             last[at] = Some(value);
         }
+        let computes_all = take_generated(target, &mut last)?;
         let mut touched = Vec::new();
         for (at, value) in last.iter_mut().enumerate() {
             if value.is_none() && schema.columns[at].on_update_now {
@@ -112,9 +115,10 @@ impl Assigned {
         let rules = rules(session, target, ignores);
         let now = session.shared.engine.clock().wall_micros();
         let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
-
-        let checks = session.shared.checks(target)?;
-        Ok(Self { target: target.clone(), columns, values, touched, plan, rules, checks })
+        let losses = session.settings.losses(target.table().form);
+        let completion = session.shared.completion(target, losses)?;
+        let target = target.clone();
+        Ok(Self { target, columns, values, touched, plan, rules, completion, computes_all })
     }
 
     /// Whether a column of the key gets a value.
@@ -193,11 +197,18 @@ impl Assigned {
         encoder.end_row()
     }
 
-    /// Appends the row that `old` becomes by these values; false if it stays as it is.
+    /// Appends the row that `old` becomes by these values, those of the row with this number; false
+    /// if it stays as it is.
     ///
     /// # Errors
-    /// 3819 when it violates a constraint.
-    pub fn apply(&self, old: &[u8], values: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    /// 3819 when it violates a constraint; those of its generated columns.
+    pub fn apply(
+        &self,
+        old: &[u8],
+        (new, number): (&mut NewValues, usize),
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let Some(values) = new.rows[number].as_deref() else { return Ok(false) };
         let start = out.len();
         self.write(old, values, false, out);
         let differs = out[start..] != *old;
@@ -205,10 +216,12 @@ impl Assigned {
             out.truncate(start);
             self.write(old, values, true, out);
         }
-        if let (true, Some(checks)) = (differs, &self.checks) {
-            checks.check(&out[start..])?;
+        if !differs && !self.computes_all {
+            return Ok(false);
         }
-        Ok(differs)
+        let (rules, warnings) = (&self.rules, &mut new.warnings);
+        self.completion.complete(out, start, number as u64 + 1, rules, warnings)?;
+        Ok(out[start..] != *old)
     }
 
     /// Appends `old` with the assigned values, and with those of touched columns if it `touches`.
@@ -234,10 +247,32 @@ impl Assigned {
 }
 
 impl NewValues {
-    /// The values of a row.
-    pub fn of(&self, row: usize) -> Option<&[u8]> {
-        self.rows[row].as_deref()
+    /// Whether a row gets values.
+    pub fn has(&self, row: usize) -> bool {
+        self.rows[row].is_some()
     }
+}
+
+/// Takes generated columns out of those that get a value; returns whether there are any.
+///
+/// # Errors
+/// 3105 for another value than DEFAULT.
+fn take_generated(target: &LoadTarget, last: &mut [Option<Option<Scalar>>]) -> Result<bool> {
+    let mut is_any = false;
+    let columns = target.schema().columns.iter().zip(last);
+    for (column, value) in columns.filter(|(column, _)| column.generated.is_some()) {
+        match value.take() {
+            None => {}
+            Some(None) => is_any = true,
+            Some(Some(_)) => bail!(
+                GeneratedValue,
+                "The value specified for generated column '{}' in table '{}' is not allowed.",
+                column.name,
+                target.table().name
+            ),
+        }
+    }
+    Ok(is_any)
 }
 
 /// How values of a statement are converted.

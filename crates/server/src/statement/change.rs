@@ -16,7 +16,7 @@ use freshet_query::syntax::Select;
 use freshet_schema::{DELETE_SIGN, KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
-use super::assigned::{Assigned, given, note, rules};
+use super::assigned::{Assigned, NewValues, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
 use super::changed::{Tries, check_safe, reads, refused, report};
@@ -287,12 +287,13 @@ impl<'a> Keyed<'a> {
         let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
         let (schema, out) = (self.target.schema(), new.begin());
         let (mut matched, mut written) = (0, 0);
-        for (at, values) in self.computed(session, &old, parameters).await? {
+        let (changing_rows, mut values) = self.computed(session, &old, parameters).await?;
+        for at in changing_rows {
             matched += 1;
-            let differs = match (&self.plan, values) {
+            let differs = match (&self.plan, &mut values) {
                 (Some(plan), Some(values)) => {
                     let before = out.len();
-                    let differs = plan.apply(old[at], &values, out)?;
+                    let differs = plan.apply(old[at], (values, at), out)?;
                     if !differs {
                         out.truncate(before);
                     }
@@ -310,19 +311,22 @@ impl<'a> Keyed<'a> {
                 gone.insert(keys.key(places[at]).to_vec());
             }
         }
+        if let Some(values) = values {
+            crate::insert::told(session, values.warnings);
+        }
         new.count(written)?;
         Ok(Looked { changing, gone, new, matched })
     }
 
-    /// The rows that are still to be changed, by number, with their values.
+    /// The rows that are still to be changed, by number, and their values.
     async fn computed(
         &self,
         session: &mut Session,
         old: &[&[u8]],
         parameters: &[Parameter],
-    ) -> Result<Vec<(usize, Option<Vec<u8>>)>> {
+    ) -> Result<(Vec<usize>, Option<NewValues>)> {
         if old.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
         let is_own = !reads(session, self.change, self.target)?;
         let given = GivenRows { is_own, is_marked: true, ..given(self.target, old, None)? };
@@ -330,10 +334,7 @@ impl<'a> Keyed<'a> {
         if let Some(plan) = &self.plan {
             let given = (given, old.len());
             let new = plan.compute(session, &self.computed, given, parameters).await?;
-            let rows = (0..old.len()).filter_map(|at| Some((at, Some(new.of(at)?.to_vec()))));
-            let rows = rows.collect();
-            crate::insert::told(session, new.warnings);
-            return Ok(rows);
+            return Ok(((0..old.len()).filter(|&at| new.has(at)).collect(), Some(new)));
         }
         let rules = rules(session, self.target, self.change.ignores);
         let losses = session.settings.losses(self.target.table().form);
@@ -343,6 +344,6 @@ impl<'a> Keyed<'a> {
         for batch in &over.batches {
             rows.extend(row_numbers(&Cells::of(batch, &over.columns)?)?);
         }
-        Ok(rows.into_iter().map(|at| (at, None)).collect())
+        Ok((rows.into_iter().collect(), None))
     }
 }

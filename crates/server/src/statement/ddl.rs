@@ -2,9 +2,11 @@
 
 mod checked;
 mod databases;
+mod generated;
 mod partitions;
 mod policies;
 mod replace;
+mod unverified;
 
 use std::sync::Arc;
 
@@ -441,6 +443,7 @@ async fn alter_columns(
 ) -> Result<()> {
     let changes = changes.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
     checked::of_changes(session, id, &changes)?;
+    let added = changes.iter().find(|change| generated::is_added(change)).cloned();
     let before = checked::known(session, id)?;
     let engine = Arc::clone(&session.shared.engine);
     let began_micros = engine.clock().wall_micros();
@@ -448,6 +451,9 @@ async fn alter_columns(
     let done = shield(session, done).await;
     replace::note_alter(session, table, id, began_micros, &done);
     done?;
+    if let Some(added) = added {
+        generated::fill(session, table, id, &added).await?;
+    }
     checked::verify(session, table, id, &before).await
 }
 

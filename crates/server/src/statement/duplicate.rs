@@ -172,15 +172,16 @@ impl Rounds<'_> {
         let new = updates.iter().map(new).collect::<Vec<_>>();
         let given = (given(&self.target.into, &old, Some(&new))?, updates.len());
         let select = over_rows(self.table, &self.assigned.exprs());
-        let values = self.assigned.compute(session, &select, given, parameters.to_vec()).await?;
+        let mut values =
+            self.assigned.compute(session, &select, given, parameters.to_vec()).await?;
         for (number, at) in updates.into_iter().enumerate() {
-            let Some(cells) = values.of(number) else {
+            if !values.has(number) {
                 return Err(session.hidden_row(&self.table.table));
-            };
+            }
             let group = &mut self.groups[at];
             let before = group.current.take().expect("it is there");
             let mut after = Vec::new();
-            let differs = self.assigned.apply(&before, cells, &mut after)?;
+            let differs = self.assigned.apply(&before, (&mut values, number), &mut after)?;
             self.counts.updated += u64::from(differs);
             self.counts.same += u64::from(!differs);
             group.is_changed |= differs;

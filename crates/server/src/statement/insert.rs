@@ -254,6 +254,7 @@ pub async fn from_rows(
     mut rows: Rows,
 ) -> Result<Reply> {
     target.begin_statement(session);
+    target.plan.check_generated()?;
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
@@ -301,6 +302,7 @@ async fn collect(
     mut rows: Rows,
 ) -> Result<Target> {
     target.begin_statement(session);
+    target.plan.check_generated()?;
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }

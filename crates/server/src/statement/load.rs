@@ -127,15 +127,17 @@ impl Plan {
             let slots = vec![Slot::Value; target.plan.width()];
             return Ok(Self { target, slots, computed: None });
         };
+        let is_generated = |name: &str| table.as_ref().is_ok_and(|table| generates(table, name));
         let columns = fields.iter().filter_map(|field| match field {
-            FieldTarget::Column(name) => Some(name.as_str()),
-            FieldTarget::Variable(_) => None,
+            FieldTarget::Column(name) if !is_generated(name) => Some(name.as_str()),
+            FieldTarget::Column(_) | FieldTarget::Variable(_) => None,
         });
         if load.set.is_empty() {
             let target = resolved(Some(&columns.collect::<Vec<_>>()), on_existing)?;
-            let slots = fields.into_iter().map(|field| match field {
+            let slots = fields.iter().map(|field| match field {
+                FieldTarget::Column(name) if is_generated(name) => Slot::Ignored,
                 FieldTarget::Column(_) => Slot::Value,
-                FieldTarget::Variable(name) => Slot::Variable(name),
+                FieldTarget::Variable(name) => Slot::Variable(name.clone()),
             });
             return Ok(Self {
                 target: lenient(load, target),
@@ -271,11 +273,18 @@ fn encode(
     Ok((rows, encoder.finish()?))
 }
 
+/// Whether a table computes a column: what a file has for it, as dumps do, is not taken.
+fn generates(table: &LoadTarget, name: &str) -> bool {
+    let schema = table.schema();
+    schema.position(name).is_some_and(|at| schema.columns[at].generated.is_some())
+}
+
 /// The columns of the table, where they are to be named.
 fn all_columns(load: &LoadData, table: &LoadTarget) -> Option<Vec<FieldTarget>> {
+    let is_named = !load.set.is_empty() || table.schema().is_generated();
     let columns = table.schema().shown().iter();
     let columns = columns.map(|column| FieldTarget::Column(column.name.clone()));
-    (!load.set.is_empty()).then(|| columns.collect())
+    is_named.then(|| columns.collect())
 }
 
 /// LOCAL adjusts values as IGNORE does, also where rows of an existing key are not left out.

@@ -282,16 +282,15 @@ async fn updates(
     let given = GivenRows { is_own, is_marked: true, ..given(target, &old, None)? };
     let given = (given, old.len());
     check_running(session)?;
-    let new = plan.compute(session, computed, given, parameters.to_vec()).await?;
+    let mut new = plan.compute(session, computed, given, parameters.to_vec()).await?;
     let (mut changes, mut matched) = (Vec::new(), 0);
     for (at, old) in rows.into_iter().enumerate() {
         if at % CHANGED_AT_ONCE == 0 {
             check_running(session)?;
         }
-        let Some(values) = new.of(at) else { continue };
-        matched += 1;
+        matched += u64::from(new.has(at));
         let mut row = Vec::new();
-        if plan.apply(&old, values, &mut row)? {
+        if plan.apply(&old, (&mut new, at), &mut row)? {
             changes.push(RowChange { old, new: Some(row) });
         }
     }

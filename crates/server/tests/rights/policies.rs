@@ -51,6 +51,25 @@ fn ids(client: &mut Client, sql: &str) -> String {
 }
 
 #[test]
+fn nothing_tells_how_many_rows_are_hidden() {
+    let (server, mut root, mut user) = server();
+    let counts = "select table_name, table_rows from information_schema.tables where \
+                  table_schema = 'd' order by 1";
+    let parts = "select distinct table_rows from information_schema.partitions where \
+                 table_schema = 'd' and table_name = 'k'";
+    let index = "select distinct cardinality from information_schema.statistics where \
+                 table_schema = 'd' and table_name = 'k'";
+    let of_k = |client: &mut Client| {
+        let status = client.texts("show table status from d like 'k'");
+        [status[0][4].clone(), client.texts(parts).concat().join(","), ids(client, index)]
+    };
+    assert_eq!(of_k(&mut root), ["4", "4", "4"]);
+    assert_eq!(of_k(&mut user), ["NULL", "NULL", "NULL"]);
+    assert_eq!(user.texts(counts).concat()[7..], ["4", "q", "NULL"], "of o all rows are seen");
+    drop(server);
+}
+
+#[test]
 fn no_query_shows_a_hidden_row() {
     let (server, mut root, mut user) = server();
     for flushed in [false, true] {

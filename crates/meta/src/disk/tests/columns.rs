@@ -1,7 +1,9 @@
 //! The bytes of what columns got later.
 
 use freshet_base::{ColumnId, SchemaVersion};
-use freshet_schema::{Aggregate, Check, Column, ColumnType, TableSchema, hidden_columns};
+use freshet_schema::{
+    Aggregate, Check, Column, ColumnType, Generated, TableSchema, hidden_columns,
+};
 
 use super::golden::has_bytes;
 use crate::disk::{decode, encode};
@@ -80,6 +82,23 @@ fn schema_with_checks() {
         &schema,
         "010801 120e 0801 120163 2001 3001 3801 a20200 220f 0a016b 120563203e2031 1a0101 2001",
     );
+}
+
+#[test]
+fn column_that_is_generated() {
+    let mut column = Column::new(ColumnId(2), "d", ColumnType::Year);
+    let (text, columns) = ("c + 1".to_owned(), vec![ColumnId(1)]);
+    column.generated = Some(Generated { text, columns, is_stored: true });
+    let named = Column::new(ColumnId(1), "c", ColumnType::Year);
+    let schema = TableSchema::new(SchemaVersion(1), vec![named, column.clone()], Vec::new());
+    has_bytes(
+        &schema,
+        "010801 120e 0801 120163 2001 3001 3801 a20200 \
+         121d 0802 120164 2001 3001 3801 a20200 fa020c 0a0563202b2031 120101 1801",
+    );
+    let alone = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
+    let refusal = decode::<TableSchema>(&encode(&alone)).unwrap_err().to_string();
+    assert!(refusal.contains("names a column that it lacks"), "{refusal}");
 }
 
 #[test]

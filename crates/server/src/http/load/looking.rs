@@ -7,7 +7,7 @@ use freshet_ingest::{
     LoadTarget, Loaded, PartialRows, TRIES_MAX, WaitLimit, merge_rows, update_columns,
 };
 use freshet_meta::{Claim, ClaimOutcome, LabelKind, UsedLabel};
-use freshet_schema::{KeyModel, Table};
+use freshet_schema::{KeyModel, Rules, Table};
 
 use super::decode::Bounds;
 use super::deleting::marks;
@@ -45,14 +45,15 @@ pub(super) async fn update(
     http: &Http,
     target: &LoadTarget,
     headers: &LoadHeaders,
-    (decoded, columns): (Decoded, &PartialColumns),
+    (decoded, columns, rules): (Decoded, &PartialColumns, &Rules),
     (mut claim, bounds): (Option<Claim>, Bounds),
 ) -> Result<Result<Loaded, UsedLabel>> {
     let Decoded { rows, count, permit: _permit, given, .. } = decoded;
     let given = &given[..];
     let on_new_key = headers.partial.unwrap_or_default();
     for _ in 0..TRIES_MAX {
-        let rows = PartialRows { target, bytes: &rows, count, columns, given, on_new_key };
+        let bytes = &rows[..];
+        let rows = PartialRows { target, bytes, count, columns, given, on_new_key, rules };
         let patience = WaitLimit::Until(bounds.deadline);
         if let Some(loaded) = update_columns(&http.engine, rows, claim.take(), patience).await? {
             return Ok(Ok(loaded));

@@ -28,7 +28,7 @@ use super::mapped::{Limits, Mapped};
 use super::piece::Deletes;
 use super::request::Request;
 use crate::http::Http;
-use crate::insert::{check_sequence, check_whole};
+use crate::insert::check_sequence;
 
 /// How much of a body is read to count the fields of its first line.
 const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +36,12 @@ const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
 /// The names of the columns that users see.
 fn shown(schema: &TableSchema) -> Vec<String> {
     schema.shown_names().map(str::to_owned).collect()
+}
+
+/// The names of those of them that take values.
+fn given(schema: &TableSchema) -> Vec<String> {
+    let shown = schema.shown().iter().filter(|column| column.generated.is_none());
+    shown.map(|column| column.name.clone()).collect()
 }
 
 /// The hidden sequence column as a computed one: it has the value of a field.
@@ -229,7 +235,9 @@ impl Planner<'_> {
             }
         }
         let given = |column: &&Column| {
-            let is_field = names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+            // Values of generated columns, as a dump has them, are read and ignored.
+            let is_field = column.generated.is_none()
+                && names.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
             is_field || is_computed(&column.name) > 0
         };
         // Rows that delete are marked in another way.
@@ -283,7 +291,7 @@ impl Planner<'_> {
         let schema = self.target.schema();
         let targets = match &stream.columns {
             Some(columns) => columns.clone(),
-            None => shown(schema),
+            None => given(schema),
         };
         self.check_sequence(Some(&targets))?;
         // Members of JSON objects have the types of the columns they are named like.
@@ -301,7 +309,7 @@ impl Planner<'_> {
         bounds: Bounds,
     ) -> Result<Vec<String>> {
         let schema = self.target.schema();
-        let width = stream.columns.as_ref().map_or(schema.shown().len(), Vec::len);
+        let width = stream.columns.as_ref().map_or_else(|| given(schema).len(), Vec::len);
         match &self.request.headers.format {
             LoadFormat::Csv(format) => {
                 let count = |start: &[u8], is_all| field_count(start, format, is_all);
@@ -318,7 +326,7 @@ impl Planner<'_> {
                 Ok(json.paths.iter().enumerate().map(name).collect())
             }
             LoadFormat::Json(_) | LoadFormat::Columnar(_) if stream.takes_all() => {
-                Ok(stream.columns.clone().unwrap_or_else(|| shown(schema)))
+                Ok(stream.columns.clone().unwrap_or_else(|| given(schema)))
             }
             LoadFormat::Json(_) | LoadFormat::Columnar(_) => Ok(stream.names()),
         }
@@ -356,8 +364,8 @@ impl Planner<'_> {
                 ColumnType::Timestamp { fsp } => ColumnType::DateTime { fsp },
                 other => other,
             };
-            let (nullable, auto_increment) = (true, None);
-            Ok(Column { id, name: lower, ty, nullable, auto_increment, ..column.clone() })
+            let plain = Column { auto_increment: None, generated: None, ..column.clone() };
+            Ok(Column { id, name: lower, ty, nullable: true, ..plain })
         };
         let fields = names.iter().enumerate().map(field).collect::<Result<_>>()?;
         Ok(Arc::new(TableSchema::new(schema.version, fields, Vec::new())))
@@ -370,19 +378,32 @@ impl Planner<'_> {
         if let Some(names) = headers.temporary_partitions.as_ref().or(headers.partitions.as_ref()) {
             plan.only(self.target.table(), &partition_names(names))?;
         }
-        self.checked(plan)
+        self.completed(plan)
     }
 
-    /// With the constraints of the table, which see whole rows. Rows that only name what is deleted
-    /// are not stored.
-    fn checked(&self, plan: InsertPlan) -> Result<InsertPlan> {
-        let is_partial = self.request.headers.partial.is_some();
-        match self.deletes() {
-            Deletes::All => return Ok(plan),
-            Deletes::None if !is_partial => {}
-            Deletes::None | Deletes::Marked => check_whole(self.target)?,
+    /// With the generated columns and the constraints of the table. Of rows that only name what is
+    /// deleted, the key alone has to be known.
+    fn completed(&self, plan: InsertPlan) -> Result<InsertPlan> {
+        let schema = self.target.schema();
+        let is_of_key = || schema.sort_key.iter().any(|&at| schema.columns[at].generated.is_some());
+        let is_deleting = self.deletes() == Deletes::All;
+        if is_deleting && !is_of_key() {
+            return Ok(plan);
         }
-        Ok(plan.checking(self.http.sessions.checks(self.target)?))
+        if self.deletes() == Deletes::Marked && schema.is_checked() {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'loads of which some rows delete, \
+                 into a table with CHECK constraints'; '{}' has such: delete by a load of its own",
+                self.target.table().name
+            );
+        }
+        let losses = losses(&self.request.headers);
+        let mut completion = self.http.sessions.completion(self.target, losses)?;
+        if is_deleting {
+            completion.checks = None;
+        }
+        Ok(plan.completing(completion, self.target.table()))
     }
 
     fn deletes(&self) -> Deletes {
@@ -406,11 +427,7 @@ impl Planner<'_> {
         let seen = Arc::new(TableSchema::new(fields.version, seen, Vec::new()));
         let database = &self.request.database;
         let origin = LoadContext::new(http, self.account, database, rules.zone, Arc::clone(&seen));
-        // Without strict mode a value that does not fit is converted as far as it goes.
-        let losses = match headers.strict {
-            true => Losses { values: OnLoss::Refuse, divisions: OnLoss::Ignore },
-            false => Losses::default(),
-        };
+        let losses = losses(headers);
         let (texts, parameters) = (Vec::new(), Vec::new());
         let asked = PlanRequest { query: select, texts, parameters, origin, losses };
         let mapping = http.query.mapping(asked).await?;
@@ -422,6 +439,7 @@ impl Planner<'_> {
         let into = InsertPlan::partial(self.target.schema(), Some(&targets), now, rules)?;
         let into = into.generating(self.target.counter(), IdRules::default());
         let mut into = self.divide(into)?;
+        into.check_generated()?;
         if deletes == Deletes::All {
             into = into.of_keys();
         }
@@ -455,6 +473,15 @@ fn check_sketches<'a>(
     match columns.map(|at| &schema.columns[at]).find(|column| column.ty.sketch().is_some()) {
         Some(column) => bail!(WrongArguments, "{}", must_use(column)),
         None => Ok(()),
+    }
+}
+
+/// What expressions do where they lose something: without strict mode a value that does not fit is
+/// converted as far as it goes.
+fn losses(headers: &LoadHeaders) -> Losses {
+    match headers.strict {
+        true => Losses { values: OnLoss::Refuse, divisions: OnLoss::Ignore },
+        false => Losses::default(),
     }
 }
 

@@ -1,45 +1,56 @@
-//! CHECK constraints of new tables, and of tables that have rows.
-
-use std::sync::Arc;
+//! CHECK constraints and generated columns of new tables, and of tables that have rows.
 
 use freshet_base::{Result, TableId, bail, err};
 use freshet_meta::{Planned, SchemaChange, TableSpec};
+use freshet_query::evaluation::Losses;
 use freshet_query::parser::{AlterAction, Clauses, Statement, TableName, parse};
-use freshet_schema::Check;
+use freshet_schema::{Check, TableSchema};
 
-use super::super::{query, shield};
+use super::super::query;
+use super::generated;
+use super::unverified::Unverified;
 use crate::reply::bounded;
 use crate::session::Session;
-use crate::shared::Shared;
 
-/// Checks that the constraints of a new table can be evaluated.
+/// Checks that the constraints and generated columns of a new table can be evaluated.
 pub fn of_table(session: &Session, spec: &TableSpec) -> Result<()> {
+    let is_generated = spec.columns.iter().any(|column| column.generated.is_some());
     let behind = spec.columns.iter().any(|column| !column.checks.is_empty());
-    if behind || !spec.checks.is_empty() {
-        session.shared.compile_checks(&Planned::check(spec)?.schema)?;
+    if is_generated || behind || !spec.checks.is_empty() {
+        compile(session, &Planned::check(spec)?.schema)?;
     }
     Ok(())
 }
 
-/// Checks that the constraints that an ALTER TABLE adds can be evaluated, and that it does nothing
-/// else: what else it did would stay where rows violate them.
+fn compile(session: &Session, schema: &TableSchema) -> Result<()> {
+    session.shared.compile_checks(schema)?;
+    session.shared.compile_generated(schema, Losses::default()).map(drop)
+}
+
+/// Checks that the constraints and generated columns that an ALTER TABLE adds can be evaluated, and
+/// that it does nothing else: what else it did would stay where rows violate them.
 pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> Result<()> {
-    if !changes.iter().any(is_of_checks) {
+    let is_computed = |change: &SchemaChange| match change {
+        SchemaChange::AddColumn { column, .. } | SchemaChange::ModifyColumn { column, .. } => {
+            column.generated.is_some()
+        }
+        other => is_of_checks(other),
+    };
+    if !changes.iter().any(is_computed) {
         return Ok(());
     }
     if changes.len() > 1 {
         refuse_beside(changes)?;
     }
-    let engine = &session.shared.engine;
-    session.shared.compile_checks(&*engine.catalog().altered(id, changes)?)?;
-    Ok(())
+    compile(session, &*session.shared.engine.catalog().altered(id, changes)?)
 }
 
 /// Whether the answer to an ALTER TABLE tells of rows that are there.
 pub fn looks_at_rows(action: &AlterAction) -> bool {
     match action {
         AlterAction::Clauses(Clauses { columns, keys, .. }) => {
-            !keys.is_empty() || columns.iter().any(is_of_checks)
+            let looks = |change: &SchemaChange| is_of_checks(change) || generated::is_added(change);
+            !keys.is_empty() || columns.iter().any(looks)
         }
         AlterAction::Index(_) | AlterAction::EnableKeys => true,
         _ => false,
@@ -50,7 +61,7 @@ fn is_of_checks(change: &SchemaChange) -> bool {
     matches!(change, SchemaChange::AddCheck(_) | SchemaChange::EnforceCheck { .. })
 }
 
-/// Refuses constraints that are added beside other clauses.
+/// Refuses constraints and generated columns that are added beside other clauses.
 ///
 /// # Errors
 /// `NotSupported`.
@@ -60,6 +71,13 @@ pub fn refuse_beside(changes: &[SchemaChange]) -> Result<()> {
             NotSupported,
             "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD CHECK with other \
              clauses'; a statement for each"
+        );
+    }
+    if changes.iter().any(generated::is_added) {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD COLUMN ... AS with \
+             other clauses'; a statement for each"
         );
     }
     Ok(())
@@ -96,7 +114,7 @@ pub async fn verify(
             true => SchemaChange::EnforceCheck { name, is_enforced: false },
             false => SchemaChange::DropCheck { name },
         };
-        let unverified = Unverified { shared: Arc::clone(&session.shared), id, undo: Some(undo) };
+        let unverified = Unverified::new(session, id, undo);
         match satisfied(session, table, (id, &check)).await {
             Ok(()) => unverified.keep(),
             Err(error) => {
@@ -106,41 +124,6 @@ pub async fn verify(
         }
     }
     Ok(())
-}
-
-/// A constraint that rows may violate. It is taken back also where the client hangs up, and the
-/// statement ends anywhere.
-struct Unverified {
-    shared: Arc<Shared>,
-    id: TableId,
-    undo: Option<SchemaChange>,
-}
-
-impl Unverified {
-    fn keep(mut self) {
-        self.undo = None;
-    }
-
-    async fn take_back(mut self, session: &Session) -> Result<()> {
-        let Some(undone) = self.undone() else { return Ok(()) };
-        shield(session, undone).await
-    }
-
-    fn undone(&mut self) -> Option<impl Future<Output = Result<()>> + Send + 'static> {
-        let (engine, id, undo) = (Arc::clone(&self.shared.engine), self.id, self.undo.take()?);
-        Some(async move { engine.ddl().alter_columns(id, vec![undo]).await })
-    }
-}
-
-impl Drop for Unverified {
-    fn drop(&mut self) {
-        let Some(undone) = self.undone() else { return };
-        self.shared.statements.spawn(async move {
-            if let Err(error) = undone.await {
-                tracing::warn!(%error, "a constraint stays that rows may violate; DROP it");
-            }
-        });
-    }
 }
 
 /// Looks for a row that violates a constraint, as it would be evaluated for a new row.

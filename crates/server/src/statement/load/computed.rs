@@ -75,9 +75,8 @@ impl Computed {
                 bail!(ColumnTwice, "Column '{}' specified twice", column.name);
             }
             // NULL is judged when the row is complete.
-            let is_null =
-                Column { id: ColumnId(id), nullable: true, auto_increment: None, ..column };
-            columns.push(is_null);
+            let plain = Column { auto_increment: None, generated: None, ..column };
+            columns.push(Column { id: ColumnId(id), nullable: true, ..plain });
         }
         let alone = Arc::new(TableSchema::new(schema.version, columns, Vec::new()));
         let now = session.shared.engine.clock().wall_micros();

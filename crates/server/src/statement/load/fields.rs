@@ -15,6 +15,8 @@ pub enum Slot {
     Value,
     /// It goes to a user variable, and the value of the last row stays there.
     Variable(String),
+    /// It is of a generated column, and nothing becomes of it.
+    Ignored,
 }
 
 /// Encodes a row; `number` and `plan` are for messages.

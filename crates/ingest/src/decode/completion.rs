@@ -1,0 +1,57 @@
+//! What completes a row, before it is stored: the values of its generated columns, and constraints.
+
+use std::fmt;
+use std::sync::Arc;
+
+use freshet_base::Result;
+use freshet_schema::{RowChecks, Rules};
+
+use super::warnings::Warnings;
+
+/// The generated columns of a table, ready to be computed over rows.
+pub trait GeneratedValues: Send + Sync + fmt::Debug {
+    /// Appends an encoded row with the values of generated columns, whatever it has in their
+    /// place; `number` is that of the row, for messages.
+    ///
+    /// # Errors
+    /// Those of the expressions; values that the columns do not take.
+    fn compute(
+        &self,
+        row: &[u8],
+        number: u64,
+        rules: &Rules,
+        warnings: &mut Warnings,
+        out: &mut Vec<u8>,
+    ) -> Result<()>;
+}
+
+/// What completes the rows of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Completion {
+    pub generated: Option<Arc<dyn GeneratedValues>>,
+    pub checks: Option<Arc<dyn RowChecks>>,
+}
+
+impl Completion {
+    /// Completes the row that `out` has from `start` on; `number` is for messages.
+    ///
+    /// # Errors
+    /// Those of [`GeneratedValues::compute`]; 3819.
+    pub fn complete(
+        &self,
+        out: &mut Vec<u8>,
+        start: usize,
+        number: u64,
+        rules: &Rules,
+        warnings: &mut Warnings,
+    ) -> Result<()> {
+        if let Some(generated) = &self.generated {
+            let row = out.split_off(start);
+            generated.compute(&row, number, rules, warnings, out)?;
+        }
+        match &self.checks {
+            Some(checks) => checks.check(&out[start..]),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What completes the rows of tables: CHECK constraints and generated columns, compiled once for
+//! each of their schema versions.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, bail};
+use freshet_ingest::LoadTarget;
+use freshet_ingest::decode::{Completion, GeneratedValues};
+use freshet_query::engine::StatementContext;
+use freshet_query::evaluation::Losses;
+use freshet_query::mapping::BODY;
+use freshet_query::row_checks::CompiledChecks;
+use freshet_query::session::{Session, SqlMode};
+use freshet_query::tables::{Table, Tables};
+use freshet_schema::{Column, RowChecks, TableSchema, Zone};
+
+use crate::generated::GeneratedColumns;
+use crate::reader::{SessionVariables, limits};
+use crate::shared::Shared;
+
+impl Shared {
+    /// What rows of a table get, and have to satisfy. `losses` says what generated columns do where
+    /// their expressions lose something.
+    ///
+    /// # Errors
+    /// When an expression cannot be planned.
+    pub fn completion(&self, target: &LoadTarget, losses: Losses) -> Result<Completion> {
+        let schema = target.schema();
+        Ok(Completion {
+            generated: match schema.is_generated() {
+                true => Some(self.generated(target, losses)?),
+                false => None,
+            },
+            checks: match schema.is_checked() {
+                true => Some(self.checks(target)?),
+                false => None,
+            },
+        })
+    }
+
+    fn checks(&self, target: &LoadTarget) -> Result<Arc<dyn RowChecks>> {
+        let key = (target.id(), target.schema().version);
+        if let Some(known) = self.compiled_checks.get(&key) {
+            return Ok(known);
+        }
+        let compiled: Arc<dyn RowChecks> = Arc::new(self.compile_checks(target.schema())?);
+        self.compiled_checks.put(key, &compiled);
+        Ok(compiled)
+    }
+
+    fn generated(&self, target: &LoadTarget, losses: Losses) -> Result<Arc<dyn GeneratedValues>> {
+        let key = (target.id(), target.schema().version, losses);
+        if let Some(known) = self.compiled_columns.get(&key) {
+            return Ok(known);
+        }
+        let compiled = self.compile_generated(target.schema(), losses)?;
+        let compiled: Arc<dyn GeneratedValues> = Arc::new(compiled);
+        self.compiled_columns.put(key, &compiled);
+        Ok(compiled)
+    }
+
+    /// Compiles the constraints of a schema.
+    ///
+    /// # Errors
+    /// Those of [`freshet_query::engine::QueryEngine::compiled_checks`].
+    pub fn compile_checks(&self, schema: &TableSchema) -> Result<CompiledChecks> {
+        self.query.compiled_checks(schema, |table| self.of_row(table))
+    }
+
+    /// Compiles the generated columns of a schema.
+    ///
+    /// # Errors
+    /// Those of [`freshet_query::engine::QueryEngine::generated_expr`].
+    pub fn compile_generated(
+        &self,
+        schema: &TableSchema,
+        losses: Losses,
+    ) -> Result<GeneratedColumns> {
+        let compile = |column: &Column| {
+            let Some(how) = &column.generated else { return Ok(None) };
+            let context = |table| self.of_row(table);
+            self.query.generated_expr(schema, (column, how), losses, context).map(Some)
+        };
+        GeneratedColumns::new(schema, compile)
+    }
+
+    /// What an expression sees that reads one row.
+    fn of_row(&self, table: Table) -> Arc<dyn StatementContext> {
+        let variables = SessionVariables::of_globals(&self.globals, 0);
+        Arc::new(RowContext { table, variables })
+    }
+}
+
+/// What an expression sees: the columns of its table, and no session.
+struct RowContext {
+    table: Table,
+    variables: SessionVariables,
+}
+
+impl StatementContext for RowContext {
+    fn session(&self) -> Session<'_> {
+        Session {
+            database: Some(""),
+            user: "",
+            current_user: "",
+            current_role: "NONE",
+            version: "",
+            connection_id: 0,
+            last_insert_id: 0,
+            row_count: 0,
+            found_rows: 0,
+            now_micros: 0,
+            zone: Zone::UTC,
+            zone_name: "UTC",
+            mode: SqlMode::default(),
+            limits: limits(self.variables.globals()),
+            variables: &self.variables,
+        }
+    }
+}
+
+impl Tables for RowContext {
+    fn table(&self, _database: &str, name: &str) -> Result<Table> {
+        if name != BODY {
+            bail!(
+                NotSupported,
+                "an expression of a table reads its row alone, and not table '{name}'"
+            );
+        }
+        Ok(self.table.clone())
+    }
+}
