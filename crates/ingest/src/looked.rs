@@ -212,8 +212,9 @@ impl PartialRows<'_> {
         let (cells, mut out) = (RowCells::new(schema), Vec::new());
         let mut writer = RowWriter::new(schema.columns.len(), &mut out);
         writer.begin_row();
-        for at in 0..schema.columns.len() {
-            let from = if given[at] { row } else { before };
+        assert_eq!(given.len(), schema.columns.len(), "each column is given or not");
+        for (at, &is_given) in given.iter().enumerate() {
+            let from = if is_given { row } else { before };
             match cells.encoded(from, at) {
                 Some(cell) => writer.put_encoded(cell),
                 None => writer.put_null(),

@@ -44,7 +44,7 @@ fn replace(port: u16, done: &Acknowledged) -> Result<(), Failure> {
         done.generation.store(next, Ordering::SeqCst);
         client.query("ALTER TABLE e.m EXCHANGE PARTITION p WITH TABLE e.n")?;
         client.query("UPDATE e.m SET v = v + 100000 WHERE id = 7")?;
-        if next % 3 == 0 {
+        if next.is_multiple_of(3) {
             client.query("FLUSH TABLES e.t, e.m, e.n")?;
         }
     }

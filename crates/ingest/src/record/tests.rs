@@ -1,4 +1,4 @@
-use freshet_base::ColumnId;
+use freshet_base::{ColumnId, Lsn};
 use freshet_schema::{
     Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues,
 };
@@ -108,8 +108,8 @@ fn ends_and_barriers_come_back() {
     for label in [None, Some("l-1".to_owned())] {
         let (below, kept) = (Lsn(300), vec![TxnId(7), TxnId(8)]);
         let cleaned = CleanedLabels { db: DbId(9), label, below, kept };
-        let decoded = decode(8, &stamp, &labels_payload(&cleaned)).unwrap();
-        assert_eq!(decoded, Record::Labels(cleaned));
+        let payload = labels_payload(&cleaned);
+        assert_eq!(decode(8, &stamp, &payload).unwrap(), Record::Labels(cleaned));
     }
     assert!(decode(8, &stamp, &[0; 11]).is_err(), "it ends too early");
 

@@ -190,7 +190,7 @@ fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
 
 /// `MAP(key, value, ..)`.
 fn map(_: &str, args: Vec<Expr>) -> Result<Expr> {
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return Err(wrong_count("map"));
     }
     let (mut keys, mut values) = (Vec::new(), Vec::new());

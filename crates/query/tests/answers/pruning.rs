@@ -175,6 +175,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
         collation: Collation::Binary,
         unlisted: false,
         dropped_micros: None,
+        temporary_of: None,
         sequence: None,
         policies: Vec::new(),
         placement: None,

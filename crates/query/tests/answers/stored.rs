@@ -59,6 +59,7 @@ fn table() -> Arc<Table> {
         collation: freshet_schema::Collation::Binary,
         unlisted: false,
         dropped_micros: None,
+        temporary_of: None,
         sequence: None,
         policies: Vec::new(),
         placement: None,
