@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((drop("B", None), drop("b", Some("app"))), (Some(2), None));
         let dropped =
             meta.change_users(|users| users.drop_user(&Account::root(), &account("app"), false));
-        assert!(dropped.unwrap_err().message().contains("row policy 'a' of table 't'"));
+        assert!(dropped.unwrap_err().message().contains("row policies restrict it"));
         meta.checkpoint().unwrap();
         assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
     }

@@ -51,7 +51,7 @@ fn what_was_answered_holds_behind_each_crash() {
             other => assert_eq!(seen, "", "{statement}: {other:?}"),
         }
     }
-    assert!(root.fails("DROP USER u").message.contains("row policy 'a'"));
+    assert!(root.fails("DROP USER u").message.contains("row policies restrict it"));
     root.run("DROP TABLE d.t");
     assert_eq!(root.texts("SHOW ROW POLICY").len(), 0, "it rests in the recycle bin");
     root.run("DROP USER u");

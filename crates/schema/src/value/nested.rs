@@ -1,6 +1,6 @@
 //! Values of ARRAY, MAP and STRUCT columns (RFC 0035).
 //!
-//! A row has such a value as its text, in the one form that [`put`] gives it: `[1, 2]`,
+//! A row has such a value as its text, in the one form that `put` gives it: `[1, 2]`,
 //! `{"k":1}`, `{"a":1, "b":"x"}`. Queries get it as a nested array of Arrow, by [`arrays`], and
 //! show that by [`Shown`], in the same form: what is shown can be stored again, and is the same
 //! bytes then.
