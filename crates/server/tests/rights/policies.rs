@@ -391,7 +391,7 @@ fn policies_go_where_their_table_goes() {
     for sql in ["drop user u", "drop user if exists u"] {
         let refused = root.fails(sql);
         assert_eq!(refused.errno, 1396, "{sql}");
-        assert!(refused.message.contains("row policy"), "{refused:?}");
+        assert!(refused.message.contains("row policies restrict it"), "{refused:?}");
     }
     let server = server.restart();
     let (mut root, mut user) = (server.connect(), as_user(&server, "u"));
