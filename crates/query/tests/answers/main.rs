@@ -4,6 +4,7 @@
 
 mod common;
 mod odd_values;
+mod one_table;
 mod pruning;
 mod semantics;
 mod stored;

@@ -4,31 +4,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Bench, session};
+use crate::common::Bench;
+use crate::one_table::{One, empty};
 use arrow::array::RecordBatch;
-use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::{InlinePool, Lane};
 use freshet_base::{
-    ColumnId, DbId, Incarnation, Lsn, PartitionId, Result, RowsetId, SchemaVersion, TableId,
-    TabletId, Version,
+    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId,
 };
-use freshet_query::engine::StatementContext;
-use freshet_query::provider::StoredTable;
-use freshet_query::session::Session;
-use freshet_query::tables::{self, Tables};
 use freshet_schema::{
     Collation, Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Layout, Partition,
     Properties, RowWriter, SchemaHistory, Table, TableForm, TableSchema, Zone, row,
 };
-use freshet_storage::delta::Freshness;
 use freshet_storage::flush::{Files, FlushInput, flush};
 use freshet_storage::layout::DataDir;
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::SegmentAccess;
-use freshet_storage::snapshot::TableSnapshot;
-use freshet_storage::view::{StoreView, TableView};
-use freshet_storage::views::Views;
 use futures::executor::block_on;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -224,29 +215,6 @@ fn rowsets(table: &Arc<Table>, root: &Path, loads: &[RecordBatch]) -> Vec<Arc<Ro
         }
     }
     rowsets
-}
-
-struct One(TableSnapshot, Zone);
-
-impl Tables for One {
-    fn table(&self, database: &str, name: &str) -> Result<tables::Table> {
-        let table = StoredTable::new((database, name), self.0.clone(), self.1);
-        Ok(tables::Table::new(Arc::new(table)))
-    }
-}
-
-impl StatementContext for One {
-    fn session(&self) -> Session<'_> {
-        session()
-    }
-}
-
-fn empty(table: &Arc<Table>) -> TableSnapshot {
-    let view = TableView::new(Arc::clone(table), Lsn(0), Version(1), Vec::new());
-    let mut store = StoreView { catalog: Default::default(), tables: Default::default() };
-    store.tables.insert(table.id, Arc::new(view));
-    let views = Views::new(store, Budget::new("memory of snapshots", 1 << 20));
-    views.pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap()
 }
 
 /// A literal to compare a column with.

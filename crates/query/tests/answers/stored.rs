@@ -3,18 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Bench, session};
+use crate::common::Bench;
+use crate::one_table::{One, empty, views};
 use arrow::array::{Int32Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
-use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
-use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, TableId};
-use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
+use freshet_base::{ColumnId, DbId, Lsn, PartitionId, SchemaVersion, TableId};
+use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_query::engine::{Plan, StatementContext};
-use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
-use freshet_query::session::Session;
-use freshet_query::tables::{self, Tables};
 use freshet_schema::Zone;
 use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
@@ -23,9 +20,6 @@ use freshet_schema::{
 use freshet_storage::delta::Freshness;
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier};
-use freshet_storage::snapshot::TableSnapshot;
-use freshet_storage::view::{StoreView, TableView};
-use freshet_storage::views::Views;
 
 fn table() -> Arc<Table> {
     let columns = vec![
@@ -127,33 +121,6 @@ fn read(bench: &Bench, tables: &Arc<One>, sql: &str) -> (Vec<Vec<String>>, usize
     (query(bench, tables, sql), rows_read.sum())
 }
 
-struct One(TableSnapshot, Zone);
-
-impl Tables for One {
-    fn table(&self, database: &str, name: &str) -> Result<tables::Table> {
-        let table = StoredTable::new((database, name), self.0.clone(), self.1);
-        Ok(tables::Table::new(Arc::new(table)))
-    }
-}
-
-impl StatementContext for One {
-    fn session(&self) -> Session<'_> {
-        session()
-    }
-}
-
-fn snapshot(table: &Arc<Table>) -> TableSnapshot {
-    views(table).pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap()
-}
-
-/// A store with one empty table.
-fn views(table: &Arc<Table>) -> Views {
-    let view = TableView::new(Arc::clone(table), Lsn(0), Version(1), Vec::new());
-    let mut store = StoreView { catalog: Default::default(), tables: Default::default() };
-    store.tables.insert(table.id, Arc::new(view));
-    Views::new(store, Budget::new("memory of snapshots", 1 << 20))
-}
-
 fn query(bench: &Bench, tables: &Arc<One>, sql: &str) -> Vec<Vec<String>> {
     bench.on(sql, Arc::clone(tables) as _).unwrap().1
 }
@@ -164,7 +131,7 @@ fn rows_in_memory_are_read_in_the_zone_of_the_session() {
     let table = table();
     let batch = rows(&table, 0..10_000);
     let zone = Zone::parse("+01:00").unwrap();
-    let tables = Arc::new(One(snapshot(&table).with_overlay([batch]), zone));
+    let tables = Arc::new(One(empty(&table).with_overlay([batch]), zone));
     let answer = query(&bench, &tables, "SELECT COUNT(*), MIN(id), MAX(ID) FROM s");
     assert_eq!(answer, [["10000", "0", "9999"]]);
     let sql = "SELECT * FROM s WHERE id = 7 AND at = '1970-01-01 01:00:07'";
@@ -209,7 +176,7 @@ fn files_are_read_where_they_may_hold_what_is_asked() {
     let bench = Bench::new();
     let table = table();
     let dir = tempfile::tempdir().unwrap();
-    let mut flushed = snapshot(&table);
+    let mut flushed = empty(&table);
     flushed.loaded.push(rowset(&table, dir.path(), 0..ROWS));
     let tables = Arc::new(One(flushed, Zone::UTC));
     for (condition, wanted, pages) in [
@@ -247,7 +214,7 @@ fn a_join_leaves_out_files_that_its_other_side_does_not_ask_for() {
     let bench = Bench::new();
     let table = table();
     let dir = tempfile::tempdir().unwrap();
-    let mut flushed = snapshot(&table);
+    let mut flushed = empty(&table);
     flushed.loaded.push(rowset(&table, dir.path(), 0..300_000));
     let tables = Arc::new(One(flushed, Zone::UTC));
     let sql = "SELECT COUNT(*), MAX(b.name) FROM s a JOIN s b ON a.id = b.id \
@@ -261,7 +228,7 @@ fn a_join_leaves_out_files_that_its_other_side_does_not_ask_for() {
 fn columns_say_where_they_are_from() {
     let bench = Bench::new();
     let table = table();
-    let tables = Arc::new(One(snapshot(&table), Zone::UTC));
+    let tables = Arc::new(One(empty(&table), Zone::UTC));
     let columns = |sql: &str| {
         let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
         bench.runtime.block_on(bench.engine.plan(asked)).unwrap().columns
