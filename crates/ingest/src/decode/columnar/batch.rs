@@ -63,7 +63,7 @@ impl BatchEncoder {
         assert!(self.is_idle(), "a batch is through before the next one begins");
         let batch = project(batch, positions)?;
         let columns = batch.columns().iter().zip(batch.schema_ref().fields());
-        let cells = columns.map(|(array, field)| Cells::of(field.name(), array));
+        let cells = columns.map(|(array, field)| Cells::of(field.name(), array, self.rules.zone));
         let cells = cells.collect::<Result<Vec<_>>>()?;
         let row_bytes_max = cells.iter().map(Cells::value_bytes_max).sum::<usize>();
         let slice_rows = (STEP_BYTES / row_bytes_max.max(1)).clamp(1, SLICE_ROWS_MAX);

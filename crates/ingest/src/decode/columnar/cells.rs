@@ -15,7 +15,7 @@ use freshet_schema::row::{MICROS_MAX, MICROS_MIN, MICROS_PER_DAY};
 use freshet_schema::value::{
     self, Encoding, LocalDateTime, put_decimal, put_f64, put_i64, put_i128, put_text,
 };
-use freshet_schema::{BadValue, ColumnType, Literal, TEXT_BYTES_MAX};
+use freshet_schema::{BadValue, ColumnType, Literal, TEXT_BYTES_MAX, Zone};
 
 use crate::decode::{Fault, RowEncoder};
 
@@ -45,9 +45,11 @@ pub(super) enum Cells {
 }
 
 impl Cells {
+    /// Instants inside of lists, maps and structs are local times of `zone`.
+    ///
     /// # Errors
     /// `NotSupported` for types that no column has.
-    pub fn of(name: &str, array: &ArrayRef) -> Result<Self> {
+    pub fn of(name: &str, array: &ArrayRef, zone: Zone) -> Result<Self> {
         use DataType as T;
         let ty = array.data_type();
         let to = |ty: &DataType| {
@@ -92,7 +94,7 @@ impl Cells {
             }
             T::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
-                let values = Self::of(name, dictionary.values())?;
+                let values = Self::of(name, dictionary.values(), zone)?;
                 let keys = match dictionary.values().is_empty() {
                     // All of them are NULL.
                     true => vec![0; array.len()],
@@ -101,7 +103,7 @@ impl Cells {
                 Self::Dictionary(keys, make_keys(array), Box::new(values))
             }
             other if other.is_nested() => {
-                Self::Nested(Shown::new(array).map_err(|_| not_loaded(name, other))?)
+                Self::Nested(Shown::in_zone(array, zone).map_err(|_| not_loaded(name, other))?)
             }
             other => return Err(not_loaded(name, other)),
         })

@@ -10,13 +10,13 @@ use arrow::array::{
     StructArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit, TimestampMicrosecondType};
 use arrow::error::ArrowError;
 
-use crate::ColumnType;
-use crate::row::{decimal, fixed};
+use crate::row::{MICROS_MAX, MICROS_MIN, MICROS_PER_DAY, decimal, fixed};
 use crate::value::cell_text;
 use crate::value::temporal::{LocalDateTime, date_of};
+use crate::{ColumnType, Zone};
 
 /// Numbers from here to [`LONG_FROM`] are shown without exponent.
 const SHORT_FROM: f64 = 1e-5;
@@ -60,6 +60,12 @@ fn float<T: Display + LowerExp + Copy + Into<f64>>(value: T, out: &mut Vec<u8>) 
     }
 }
 
+/// What no clock shows stays as it is.
+fn local(micros: i64, zone: Zone) -> i64 {
+    let years = MICROS_MIN - MICROS_PER_DAY..=MICROS_MAX + MICROS_PER_DAY;
+    if years.contains(&micros) { zone.to_local(micros) } else { micros }
+}
+
 fn date(days: i32, out: &mut Vec<u8>) {
     let (year, month, day) = date_of(days);
     write!(out, "\"{year:04}-{month:02}-{day:02}\"").expect("a Vec takes every byte");
@@ -98,6 +104,14 @@ impl Shown {
     /// # Errors
     /// For types that have no text.
     pub fn new(array: &ArrayRef) -> Result<Self, ArrowError> {
+        Self::in_zone(array, Zone::UTC)
+    }
+
+    /// Instants are shown as the clocks of `zone` do.
+    ///
+    /// # Errors
+    /// For types that have no text.
+    pub fn in_zone(array: &ArrayRef, zone: Zone) -> Result<Self, ArrowError> {
         use DataType as T;
         let to = |ty: &DataType| cast(array, ty);
         let values = match array.data_type() {
@@ -114,6 +128,11 @@ impl Shown {
             }
             T::Decimal256(..) => Values::Large(array.as_primitive().clone()),
             T::Date32 => Values::Date(array.as_primitive().clone()),
+            T::Timestamp(_, Some(_)) => {
+                let micros = to(&T::Timestamp(TimeUnit::Microsecond, None))?;
+                let micros = micros.as_primitive::<TimestampMicrosecondType>();
+                Values::Moment(micros.unary(|micros| local(micros, zone)))
+            }
             T::Date64 | T::Timestamp(..) => {
                 let micros = to(&T::Timestamp(TimeUnit::Microsecond, None))?;
                 Values::Moment(micros.as_primitive().clone())
@@ -123,19 +142,27 @@ impl Shown {
             }
             T::List(_) => {
                 let list = array.as_list::<i32>().clone();
-                let items = Box::new(Self::new(list.values())?);
+                let items = Box::new(Self::in_zone(list.values(), zone)?);
                 Values::List(list, items)
             }
             T::LargeList(item) | T::FixedSizeList(item, _) | T::ListView(item) => {
-                return Self::new(&to(&T::List(Arc::clone(item)))?);
+                return Self::in_zone(&to(&T::List(Arc::clone(item)))?, zone);
             }
             T::Map(..) => {
                 let map = array.as_map().clone();
-                let both = [Self::new(map.keys())?, Self::new(map.values())?];
+                let both = [Self::in_zone(map.keys(), zone)?, Self::in_zone(map.values(), zone)?];
                 Values::Map(map, Box::new(both))
             }
-            T::Struct(fields) => Values::Struct(Self::fields(fields, array.as_struct())?),
-            T::Dictionary(_, values) => return Self::new(&to(values)?),
+            T::Struct(fields) => Values::Struct(Self::fields(fields, array.as_struct(), zone)?),
+            // By reference: a few texts of a dictionary may stand in a million places.
+            T::Dictionary(_, values) => {
+                let values = match &**values {
+                    T::Utf8 | T::LargeUtf8 => T::Utf8View,
+                    T::Binary | T::LargeBinary => T::BinaryView,
+                    other => other.clone(),
+                };
+                return Self::in_zone(&to(&values)?, zone);
+            }
             T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Time32(_) | T::Time64(_) | T::Duration(_) => {
                 Values::Text(to(&T::Utf8View)?.as_string_view().clone())
             }
@@ -147,9 +174,11 @@ impl Shown {
     fn fields(
         fields: &[Arc<Field>],
         array: &StructArray,
+        zone: Zone,
     ) -> Result<Vec<(String, Self)>, ArrowError> {
         let both = fields.iter().zip(array.columns());
-        both.map(|(field, column)| Ok((field.name().clone(), Self::new(column)?))).collect()
+        both.map(|(field, column)| Ok((field.name().clone(), Self::in_zone(column, zone)?)))
+            .collect()
     }
 
     pub fn is_null(&self, row: usize) -> bool {

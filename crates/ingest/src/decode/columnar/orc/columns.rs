@@ -4,18 +4,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
-    Float32Array, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray, UInt32Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
+    Float32Array, Float64Array, Int64Array, ListArray, MapArray, StringArray, StructArray,
+    TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
-use arrow::datatypes::UInt32Type;
-use freshet_base::{Result, bail};
+use arrow::compute::take;
+use arrow::datatypes::{Field, Fields, UInt32Type};
+use arrow::error::ArrowError;
+use freshet_base::{Error, Result, bail, err};
+use freshet_schema::nested::{ITEM, KEY, VALUE};
 use freshet_schema::{DECIMAL_PRECISION_MAX, Zone};
 
-use super::damaged;
 use super::footer::{Column, Kind, Part, StripeFooter};
 use super::runs::{BitRuns, ByteRuns, IntRuns};
 use super::stream::{Packed, Stream};
+use super::{ROW_BYTES_MAX, damaged};
 use crate::decode::columnar::FileBytes;
 
 /// The texts of a dictionary, at most.
@@ -25,12 +29,19 @@ const EPOCH_SECONDS: i64 = 1_420_070_400;
 const MICROS: i64 = 1_000_000;
 /// The memory of a value in a batch, and of one in a dictionary.
 const VALUE_BYTES: u64 = 24;
+/// The memory of a reader beside its streams.
+const READER_BYTES: u64 = 1 << 10;
 
 /// A column that is being read.
 pub struct Reader {
     /// The bits of rows that are not NULL; without them none is.
     present: Option<BitRuns>,
     values: Values,
+    /// Of texts, lists, maps and structs, the lengths of the next values that were looked at: 0 of
+    /// a struct.
+    ready: VecDeque<Option<usize>>,
+    /// What the next rows take that were looked at; of columns that stand in no other.
+    row_bytes: VecDeque<u64>,
 }
 
 enum Values {
@@ -44,8 +55,6 @@ enum Values {
         lengths: IntRuns,
         data: Stream,
         is_binary: bool,
-        /// The lengths of the next rows.
-        ready: VecDeque<Option<usize>>,
     },
     Dictionary {
         keys: IntRuns,
@@ -63,9 +72,19 @@ enum Values {
         /// In which they are local times; `None` for instants.
         zone: Option<Zone>,
     },
+    List {
+        lengths: IntRuns,
+        item: Box<Reader>,
+    },
+    Map {
+        lengths: IntRuns,
+        both: Box<[Reader; 2]>,
+    },
+    /// The names and values of its fields.
+    Struct(Vec<(String, Reader)>),
 }
 
-/// The memory that a column of a stripe takes: its streams, and a dictionary.
+/// The memory that a column of a stripe takes: its streams, and dictionaries.
 pub fn memory_bytes(column: &Column, footer: &StripeFooter, packed: Packed, rows: u64) -> u64 {
     let streams = footer.lengths(column.number).map(|bytes| packed.stream_bytes(bytes));
     let encoding = footer.encoding(column.number);
@@ -83,8 +102,9 @@ pub fn memory_bytes(column: &Column, footer: &StripeFooter, packed: Packed, rows
         }
         false => 0,
     };
-    let values = rows * VALUE_BYTES;
-    streams.fold(dictionary.saturating_add(values), u64::saturating_add)
+    let own = dictionary.saturating_add(rows * VALUE_BYTES + READER_BYTES);
+    let inside = column.inside.iter().map(|column| memory_bytes(column, footer, packed, 0));
+    streams.chain(inside).fold(own, u64::saturating_add)
 }
 
 impl Reader {
@@ -123,7 +143,6 @@ impl Reader {
                 lengths: ints(Part::Length, false),
                 data: stream(Part::Data),
                 is_binary: column.kind == Kind::Binary,
-                ready: VecDeque::new(),
             },
             Kind::Decimal { precision, scale } => {
                 let (data, scales) = (stream(Part::Data), ints(Part::Secondary, true));
@@ -134,29 +153,33 @@ impl Reader {
                 nanos: ints(Part::Secondary, false),
                 zone: (!is_instant).then_some(footer.zone),
             },
-            Kind::Nested => bail!(Internal, "nested columns are not read"),
+            Kind::List | Kind::Map | Kind::Struct => {
+                let inside = column.inside.iter();
+                let inside = inside.map(|column| Self::new(column, footer, file, packed));
+                let inside = inside.collect::<Result<Vec<_>>>()?;
+                nested(column, inside, ints(Part::Length, false))?
+            }
+            Kind::Other => bail!(Internal, "unions are not read"),
         };
-        Ok(Self { present, values })
+        Ok(Self { present, values, ready: VecDeque::new(), row_bytes: VecDeque::new() })
     }
 
-    /// Looks at the texts of the next rows, and keeps of `rows` as many as take `bytes_max`; at
-    /// least one, which may be longer alone.
+    /// Looks at the next rows, and keeps of `rows` as many as take `bytes_max`; at least one, which
+    /// may take more alone.
     ///
     /// # Errors
-    /// When the streams end too early, or are damaged.
+    /// When the streams end too early, or are damaged, or a row is too long.
     pub fn fitting(&mut self, rows: usize, bytes_max: u64) -> Result<usize> {
-        let Self { present, values } = self;
-        let Values::Texts { lengths, ready, .. } = values else { return Ok(rows) };
-        while ready.len() < rows {
-            let length = match is_present(present)? {
-                true => Some(lengths.next_length()?),
-                false => None,
-            };
-            ready.push_back(length);
+        if self.heads().is_none() {
+            return Ok(rows);
         }
         let mut bytes = 0_u64;
-        for (row, length) in ready.iter().take(rows).enumerate() {
-            bytes = bytes.saturating_add(length.unwrap_or(0) as u64);
+        for row in 0..rows {
+            if row == self.row_bytes.len() {
+                let row_bytes = self.look()?;
+                self.row_bytes.push_back(row_bytes);
+            }
+            bytes = bytes.saturating_add(self.row_bytes[row]);
             if bytes > bytes_max && row > 0 {
                 return Ok(row);
             }
@@ -164,20 +187,71 @@ impl Reader {
         Ok(rows)
     }
 
-    /// The length of the next text, if one was looked at.
-    pub fn next_bytes(&self) -> usize {
-        match &self.values {
-            Values::Texts { ready, .. } => ready.front().copied().flatten().unwrap_or(0),
-            _ => 0,
+    /// What the next row takes, if it was looked at.
+    pub fn next_bytes(&self) -> u64 {
+        self.row_bytes.front().copied().unwrap_or(0)
+    }
+
+    /// The lengths in front of its values; `Some(None)` of a struct, which has none.
+    fn heads(&mut self) -> Option<Option<&mut IntRuns>> {
+        match &mut self.values {
+            Values::Texts { lengths, .. }
+            | Values::List { lengths, .. }
+            | Values::Map { lengths, .. } => Some(Some(lengths)),
+            Values::Struct(_) => Some(None),
+            _ => None,
         }
     }
 
-    /// The values of the next rows.
+    /// Looks at one more value and what is inside it: the bytes that it takes.
+    fn look(&mut self) -> Result<u64> {
+        let is_there = match self.heads() {
+            Some(_) => is_present(&mut self.present)?,
+            None => return Ok(VALUE_BYTES),
+        };
+        let length = match self.heads().flatten() {
+            Some(lengths) if is_there => lengths.next_length()?,
+            _ => 0,
+        };
+        self.ready.push_back(is_there.then_some(length));
+        let mut bytes = VALUE_BYTES;
+        let mut add = |some: u64| {
+            bytes = bytes.saturating_add(some);
+            match bytes <= ROW_BYTES_MAX {
+                true => Ok(()),
+                false => Err(err!(
+                    WrongArguments,
+                    "a row of the ORC file takes more than {ROW_BYTES_MAX} bytes"
+                )),
+            }
+        };
+        match &mut self.values {
+            Values::Texts { .. } => add(length as u64)?,
+            Values::List { item, .. } => {
+                for _ in 0..length {
+                    add(item.look()?)?;
+                }
+            }
+            Values::Map { both, .. } => {
+                for _ in 0..length {
+                    both.iter_mut().try_for_each(|side| add(side.look()?))?;
+                }
+            }
+            Values::Struct(fields) if is_there => {
+                fields.iter_mut().try_for_each(|(_, field)| add(field.look()?))?;
+            }
+            _ => {}
+        }
+        Ok(bytes)
+    }
+
+    /// The next values, of rows or inside those of another column.
     ///
     /// # Errors
     /// When the streams end too early, or are damaged.
     pub fn read(&mut self, rows: usize) -> Result<ArrayRef> {
-        let Self { present, values } = self;
+        let Self { present, values, ready, row_bytes } = self;
+        row_bytes.drain(..rows.min(row_bytes.len()));
         Ok(match values {
             Values::Bits(bits) => {
                 Arc::new(each(present, rows, || bits.next())?.collect::<BooleanArray>())
@@ -203,7 +277,7 @@ impl Reader {
                 let next = || Ok(f64::from_le_bytes(stream.array()?));
                 Arc::new(each(present, rows, next)?.collect::<Float64Array>())
             }
-            Values::Texts { data, is_binary, ready, .. } => {
+            Values::Texts { data, is_binary, .. } => {
                 let lengths = ready.drain(..rows).collect::<Vec<_>>();
                 texts(&lengths, data, *is_binary)?
             }
@@ -229,8 +303,29 @@ impl Reader {
                 let utc = zone.is_none().then_some("+00:00");
                 Arc::new(moments.with_timezone_opt(utc))
             }
+            Values::List { item, .. } => list(&ready.drain(..rows).collect::<Vec<_>>(), item)?,
+            Values::Map { both, .. } => map(&ready.drain(..rows).collect::<Vec<_>>(), both)?,
+            Values::Struct(fields) => structure(&ready.drain(..rows).collect::<Vec<_>>(), fields)?,
         })
     }
+}
+
+fn nested(column: &Column, inside: Vec<Reader>, lengths: IntRuns) -> Result<Values> {
+    let lacking = |_| damaged("a list or map of it lacks types");
+    Ok(match column.kind {
+        Kind::List => {
+            let [item] = <[Reader; 1]>::try_from(inside).map_err(lacking)?;
+            Values::List { lengths, item: Box::new(item) }
+        }
+        Kind::Map => {
+            let both = <[Reader; 2]>::try_from(inside).map_err(lacking)?;
+            Values::Map { lengths, both: Box::new(both) }
+        }
+        _ => {
+            let names = column.inside.iter().map(|column| column.name.clone());
+            Values::Struct(names.zip(inside).collect())
+        }
+    })
 }
 
 fn is_present(present: &mut Option<BitRuns>) -> Result<bool> {
@@ -253,13 +348,75 @@ fn each<T>(
     Ok(values.into_iter())
 }
 
-fn texts(lengths: &[Option<usize>], data: &mut Stream, is_binary: bool) -> Result<ArrayRef> {
+fn nulls_of(lengths: &[Option<usize>]) -> Option<NullBuffer> {
     let nulls = lengths.iter().map(Option::is_some).collect::<NullBuffer>();
-    let offsets = OffsetBuffer::<i32>::from_lengths(lengths.iter().map(|one| one.unwrap_or(0)));
+    Some(nulls).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Where values of these lengths end, one behind the other. They were looked at, so all of them are
+/// within the bytes of a batch.
+fn ends_of(lengths: &[Option<usize>]) -> OffsetBuffer<i32> {
+    OffsetBuffer::from_lengths(lengths.iter().map(|one| one.unwrap_or(0)))
+}
+
+fn list(lengths: &[Option<usize>], item: &mut Reader) -> Result<ArrayRef> {
+    let ends = ends_of(lengths);
+    let items = item.read(ends[lengths.len()] as usize)?;
+    let field = Field::new(ITEM, items.data_type().clone(), true);
+    let list = ListArray::try_new(field.into(), ends, items, nulls_of(lengths));
+    Ok(Arc::new(list.map_err(unfit)?))
+}
+
+fn map(lengths: &[Option<usize>], both: &mut [Reader; 2]) -> Result<ArrayRef> {
+    let ends = ends_of(lengths);
+    let count = ends[lengths.len()] as usize;
+    let [keys, values] = both;
+    let (keys, values) = (keys.read(count)?, values.read(count)?);
+    if keys.null_count() > 0 {
+        return Err(damaged("a key of a map of it is NULL"));
+    }
+    let fields = Fields::from(vec![
+        Field::new(KEY, keys.data_type().clone(), false),
+        Field::new(VALUE, values.data_type().clone(), true),
+    ]);
+    let entries = StructArray::try_new(fields, vec![keys, values], None).map_err(unfit)?;
+    let field = Field::new("entries", entries.data_type().clone(), false);
+    let map = MapArray::try_new(field.into(), ends, entries, nulls_of(lengths), false);
+    Ok(Arc::new(map.map_err(unfit)?))
+}
+
+/// A struct that is NULL has no values in its fields.
+fn structure(heads: &[Option<usize>], fields: &mut [(String, Reader)]) -> Result<ArrayRef> {
+    let mut count = 0_u32;
+    let places = heads.iter().map(|head| {
+        let place = head.is_some().then_some(count);
+        count += u32::from(head.is_some());
+        place
+    });
+    let places = places.collect::<UInt32Array>();
+    let (mut named, mut arrays) = (Vec::new(), Vec::new());
+    for (name, field) in fields {
+        let values = field.read(count as usize)?;
+        let values = match heads.len() == values.len() {
+            true => values,
+            false => take(&values, &places, None).map_err(unfit)?,
+        };
+        named.push(Field::new(name.as_str(), values.data_type().clone(), true));
+        arrays.push(values);
+    }
+    let made = StructArray::try_new_with_length(named.into(), arrays, nulls_of(heads), heads.len());
+    Ok(Arc::new(made.map_err(unfit)?))
+}
+
+fn unfit(error: ArrowError) -> Error {
+    damaged(&error.to_string())
+}
+
+fn texts(lengths: &[Option<usize>], data: &mut Stream, is_binary: bool) -> Result<ArrayRef> {
+    let (nulls, offsets) = (nulls_of(lengths), ends_of(lengths));
     let mut bytes = Vec::new();
     data.read(offsets[offsets.len() - 1] as usize, &mut bytes)?;
     let bytes = Buffer::from_vec(bytes);
-    let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
     Ok(match is_binary {
         true => Arc::new(BinaryArray::new(offsets, bytes, nulls)),
         false => match StringArray::try_new(offsets, bytes, nulls) {

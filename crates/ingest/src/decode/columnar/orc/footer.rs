@@ -3,8 +3,11 @@
 
 use std::ops::Range;
 
-use arrow::datatypes::{DataType, Field as ArrowField, Fields, Schema, TimeUnit};
+use arrow::datatypes::{
+    DataType, Field as ArrowField, Fields, Schema, TimeUnit, UnionFields, UnionMode,
+};
 use freshet_base::{Result, bail, err};
+use freshet_schema::nested::{ITEM, KEY, NESTING_MAX, VALUE};
 use freshet_schema::{DECIMAL_PRECISION_MAX, Zone};
 
 use super::super::file::FileBytes;
@@ -16,11 +19,14 @@ const MAGIC: &[u8] = b"ORC";
 /// The longest footer of a file or a stripe, unpacked.
 const FOOTER_BYTES_MAX: usize = 4 << 20;
 /// The most memory that is taken for a footer, and for what was read of it.
-pub const FOOTER_MEMORY_BYTES: usize = 4 * FOOTER_BYTES_MAX;
+pub const FOOTER_MEMORY_BYTES: usize = 6 * FOOTER_BYTES_MAX;
 /// The size of blocks of files that do not say it.
 const BLOCK_BYTES: u64 = 256 << 10;
 /// The most columns, nested ones included.
 const TYPES_MAX: usize = 20_000;
+/// The most stripes of a file, and the most streams of a stripe.
+const STRIPES_MAX: usize = 100_000;
+const STREAMS_MAX: usize = 8 * TYPES_MAX;
 
 /// What the values of a column are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,12 +47,15 @@ pub enum Kind {
         precision: u8,
         scale: i8,
     },
-    /// Lists, maps, structs and unions.
-    Nested,
+    List,
+    Map,
+    Struct,
+    /// Unions, and what nests deeper than columns of tables do.
+    Other,
 }
 
 impl Kind {
-    /// The type of its values in a batch.
+    /// The type of its values in a batch, where no others stand inside.
     fn arrow(self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
@@ -60,7 +69,9 @@ impl Kind {
             }
             Self::Date => DataType::Date32,
             Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
-            Self::Nested => DataType::Struct(Fields::empty()),
+            Self::List | Self::Map | Self::Struct | Self::Other => {
+                DataType::Union(UnionFields::empty(), UnionMode::Sparse)
+            }
         }
     }
 }
@@ -71,11 +82,34 @@ pub struct Column {
     pub number: u64,
     pub name: String,
     pub kind: Kind,
+    /// What lists, maps and structs consist of.
+    pub inside: Vec<Column>,
 }
 
 impl Column {
     fn field(&self) -> ArrowField {
-        ArrowField::new(&self.name, self.kind.arrow(), true)
+        ArrowField::new(&self.name, self.arrow(), true)
+    }
+
+    fn arrow(&self) -> DataType {
+        match (self.kind, &*self.inside) {
+            (Kind::List, [item]) => DataType::List(item.field().into()),
+            (Kind::Map, [key, value]) => {
+                let key = key.field().with_nullable(false);
+                let entries = DataType::Struct(Fields::from(vec![key, value.field()]));
+                DataType::Map(ArrowField::new("entries", entries, false).into(), false)
+            }
+            (Kind::Struct, inside) => DataType::Struct(inside.iter().map(Self::field).collect()),
+            (kind, _) => kind.arrow(),
+        }
+    }
+
+    /// The first column, of this one and those inside, whose values cannot be read.
+    pub fn unreadable(&self) -> Option<&Self> {
+        match self.kind {
+            Kind::Other => Some(self),
+            _ => self.inside.iter().find_map(Self::unreadable),
+        }
     }
 }
 
@@ -130,20 +164,24 @@ impl Footer {
 
     fn of(footer: &[u8], packed: Packed) -> Result<Self> {
         let (mut types, mut stripes) = (Vec::new(), Vec::new());
+        let mut names_left = TYPES_MAX;
         fields(footer, |number, field| {
             match number {
+                3 if stripes.len() == STRIPES_MAX => {
+                    bail!(WrongArguments, "the ORC file has more than {STRIPES_MAX} stripes")
+                }
                 3 => stripes.push(stripe(field.bytes()?)?),
                 4 if types.len() == TYPES_MAX => bail!(
                     WrongArguments,
                     "the ORC file has more than {TYPES_MAX} columns, nested ones included"
                 ),
-                4 => types.push(one_type(field.bytes()?)?),
+                4 => types.push(one_type(field.bytes()?, &mut names_left)?),
                 10 => bail!(NotSupported, "the ORC file is encrypted, which is not supported"),
                 _ => {}
             }
             Ok(())
         })?;
-        let columns = columns(&types)?;
+        let columns = Types { types: &types, last: 0 }.columns()?;
         Ok(Self { packed, columns, stripes })
     }
 
@@ -208,13 +246,18 @@ fn stripe(message: &[u8]) -> Result<Stripe> {
     Ok(stripe)
 }
 
-fn one_type(message: &[u8]) -> Result<Type> {
+/// Reads a type; those of a file have at most `names_left` names together.
+fn one_type(message: &[u8], names_left: &mut usize) -> Result<Type> {
     let mut one = Type::default();
     fields(message, |number, field| {
         match number {
             1 => one.kind = field.number()?,
-            2 => one.children.extend(field.numbers()?),
-            3 => one.names.push(field.text()?.to_owned()),
+            2 => field.numbers(TYPES_MAX, &mut one.children)?,
+            3 => {
+                let left = names_left.checked_sub(1);
+                *names_left = left.ok_or_else(|| damaged("it has more names than columns"))?;
+                one.names.push(field.text()?.to_owned());
+            }
             5 => one.precision = field.number()?,
             6 => one.scale = field.number()?,
             _ => {}
@@ -224,19 +267,52 @@ fn one_type(message: &[u8]) -> Result<Type> {
     Ok(one)
 }
 
-/// The columns of the struct that each row is.
-fn columns(types: &[Type]) -> Result<Vec<Column>> {
-    const STRUCT: u64 = 12;
-    let root = types.first().filter(|root| root.kind == STRUCT);
-    let root = root.filter(|root| root.children.len() == root.names.len());
-    let root = root.ok_or_else(|| damaged("its rows have no named columns"))?;
-    let children = root.children.iter().zip(&root.names);
-    let column = |(number, name): (&u64, &String)| {
-        let ty = usize::try_from(*number).ok().and_then(|at| types.get(at));
+/// The types of a file, each in front of those inside it.
+struct Types<'a> {
+    types: &'a [Type],
+    /// The number of the one that was taken last: none is taken twice.
+    last: u64,
+}
+
+impl Types<'_> {
+    /// The columns of the struct that each row is.
+    fn columns(&mut self) -> Result<Vec<Column>> {
+        const STRUCT: u64 = 12;
+        let root = self.types.first().filter(|root| root.kind == STRUCT);
+        let root = root.filter(|root| root.children.len() == root.names.len());
+        let root = root.ok_or_else(|| damaged("its rows have no named columns"))?;
+        let children = root.children.iter().zip(&root.names);
+        children.map(|(number, name)| self.column(*number, name, 0)).collect()
+    }
+
+    fn column(&mut self, number: u64, name: &str, depth: usize) -> Result<Column> {
+        let ty = usize::try_from(number).ok().and_then(|at| self.types.get(at));
         let ty = ty.ok_or_else(|| damaged("a column of it has no type"))?;
-        Ok(Column { number: *number, name: name.clone(), kind: kind(ty)? })
-    };
-    children.map(column).collect()
+        if number <= self.last {
+            return Err(damaged("its types are in no order"));
+        }
+        self.last = number;
+        let mut column =
+            Column { number, name: name.to_owned(), kind: kind(ty)?, inside: Vec::new() };
+        let own = || ty.names.iter().map(String::as_str).collect();
+        let names: Vec<&str> = match column.kind {
+            Kind::List => vec![ITEM],
+            Kind::Map => vec![KEY, VALUE],
+            Kind::Struct => own(),
+            _ => return Ok(column),
+        };
+        if names.len() != ty.children.len() {
+            return Err(damaged("a list, map or struct of it lacks types"));
+        }
+        if depth == NESTING_MAX {
+            column.kind = Kind::Other;
+            return Ok(column);
+        }
+        let inside = ty.children.iter().zip(names);
+        let inside = inside.map(|(number, name)| self.column(*number, name, depth + 1));
+        column.inside = inside.collect::<Result<_>>()?;
+        Ok(column)
+    }
 }
 
 fn kind(ty: &Type) -> Result<Kind> {
@@ -249,7 +325,10 @@ fn kind(ty: &Type) -> Result<Kind> {
         7 | 16 | 17 => Kind::Text,
         8 => Kind::Binary,
         9 => Kind::Moment { is_instant: false },
-        10..=13 => Kind::Nested,
+        10 => Kind::List,
+        11 => Kind::Map,
+        12 => Kind::Struct,
+        13 => Kind::Other,
         14 => {
             // Files of old writers do not say them.
             let (precision, scale) = match ty.precision {
@@ -299,6 +378,7 @@ pub struct Encoding {
 
 /// What is in a stripe.
 pub struct StripeFooter {
+    /// By column.
     streams: Vec<Placed>,
     encodings: Vec<Encoding>,
     pub zone: Zone,
@@ -339,6 +419,7 @@ impl StripeFooter {
             }
             Ok(())
         })?;
+        read.streams.sort_by_key(|one| one.column);
         Ok(read)
     }
 
@@ -365,6 +446,9 @@ impl StripeFooter {
             // Indexes, filters and statistics.
             _ => return Ok(()),
         };
+        if self.streams.len() == STREAMS_MAX {
+            bail!(WrongArguments, "a stripe of the ORC file has more than {STREAMS_MAX} streams");
+        }
         self.streams.push(Placed { part, column, range });
         Ok(())
     }
@@ -377,14 +461,19 @@ impl StripeFooter {
 
     /// Where a part of a column is; nowhere if it has none.
     pub fn range(&self, column: u64, part: Part) -> Option<Range<u64>> {
-        let found = self.streams.iter().find(|one| one.column == column && one.part == part);
+        let found = self.of_column(column).iter().find(|one| one.part == part);
         found.map(|one| one.range.clone())
     }
 
     /// The lengths of the streams of a column.
     pub fn lengths(&self, column: u64) -> impl Iterator<Item = u64> {
-        let of_column = self.streams.iter().filter(move |one| one.column == column);
-        of_column.map(|one| one.range.end - one.range.start)
+        self.of_column(column).iter().map(|one| one.range.end - one.range.start)
+    }
+
+    fn of_column(&self, column: u64) -> &[Placed] {
+        let start = self.streams.partition_point(|one| one.column < column);
+        let end = self.streams.partition_point(|one| one.column <= column);
+        &self.streams[start..end]
     }
 }
 

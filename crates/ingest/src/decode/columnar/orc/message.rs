@@ -31,17 +31,24 @@ impl<'a> Field<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| damaged("a name is no UTF-8"))
     }
 
-    /// The numbers of a repeated field, which may be packed into one.
-    pub fn numbers(self) -> Result<Vec<u64>> {
+    /// Appends the numbers of a repeated field, which may be packed into one; `out` may have
+    /// `most` of them.
+    pub fn numbers(self, most: usize, out: &mut Vec<u64>) -> Result<()> {
+        let mut push = |number| match out.len() < most {
+            true => {
+                out.push(number);
+                Ok(())
+            }
+            false => Err(damaged("a list of numbers is too long")),
+        };
         let mut rest = match self {
-            Self::Number(number) => return Ok(vec![number]),
+            Self::Number(number) => return push(number),
             Self::Bytes(bytes) => bytes,
         };
-        let mut numbers = Vec::new();
         while !rest.is_empty() {
-            numbers.push(varint(&mut rest)?);
+            push(varint(&mut rest)?)?;
         }
-        Ok(numbers)
+        Ok(())
     }
 }
 

@@ -13,20 +13,21 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
 use freshet_base::{Error, Result, bail, err};
 use freshet_schema::Rules;
+use freshet_schema::nested::NESTING_MAX;
 
 use super::batch::BatchEncoder;
 use super::file::FileBytes;
 use super::{BodySchema, Next};
 use crate::decode::SourcePlan;
-use footer::{Column, Footer, Kind, StripeFooter};
+use footer::{Column, Footer, StripeFooter};
 
 pub use footer::FOOTER_MEMORY_BYTES;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1024;
-/// The texts of a batch, and those of one row.
+/// The texts and nested values of a batch, and those of one row.
 const BATCH_BYTES: u64 = 32 << 20;
-const ROW_BYTES_MAX: usize = 64 << 20;
+const ROW_BYTES_MAX: u64 = 64 << 20;
 /// The most that a stripe may take at once.
 const STRIPE_BYTES_MAX: u64 = 512 << 20;
 
@@ -69,7 +70,7 @@ pub struct OrcReader {
     columns: Vec<Column>,
     /// Where these stand in a batch.
     positions: Vec<usize>,
-    /// The texts of a column in a batch of several rows.
+    /// The texts or nested values of a column in a batch of several rows.
     text_bytes: u64,
     encoder: BatchEncoder,
     next_stripe: usize,
@@ -88,10 +89,9 @@ impl OrcReader {
         let positions = BatchEncoder::positions(source, &file.schema)?;
         let columns = positions.iter().map(|at| file.footer.columns[*at].clone());
         let columns = columns.collect::<Vec<_>>();
-        if let Some(nested) = columns.iter().find(|column| column.kind == Kind::Nested) {
-            let at = file.schema.position(&nested.name)?;
-            let ty = file.schema.schema.field(at).data_type();
-            return Err(super::cells::not_loaded(&nested.name, ty));
+        let unreadable = columns.iter().find_map(|column| Some((column, column.unreadable()?)));
+        if let Some((column, part)) = unreadable {
+            return Err(not_read(column, part));
         }
         Ok(Self {
             file: file.clone(),
@@ -163,11 +163,11 @@ impl OrcReader {
             rows = column.fitting(rows, self.text_bytes)?;
         }
         let bytes = open.columns.iter().map(columns::Reader::next_bytes);
-        let bytes = bytes.fold(0, usize::saturating_add);
+        let bytes = bytes.fold(0, u64::saturating_add);
         if bytes > ROW_BYTES_MAX {
             bail!(
                 WrongArguments,
-                "a row of the ORC file has {bytes} bytes of texts, limit {ROW_BYTES_MAX}"
+                "a row of the ORC file takes {bytes} bytes, limit {ROW_BYTES_MAX}"
             );
         }
         let arrays = open.columns.iter_mut().map(|column| column.read(rows));
@@ -189,6 +189,16 @@ impl OrcReader {
     pub(super) fn into_encoder(self) -> BatchEncoder {
         self.encoder
     }
+}
+
+fn not_read(column: &Column, part: &Column) -> Error {
+    err!(
+        NotSupported,
+        "column '{}' of the body has '{}', a union or a type more than {NESTING_MAX} deep, which \
+         cannot be loaded: leave the column out, or write it as text",
+        column.name,
+        part.name
+    )
 }
 
 fn damaged(why: &str) -> Error {
