@@ -118,8 +118,18 @@ fn arrow(error: &arrow::error::ArrowError) -> Error {
         ArrowError::InvalidArgumentError(message) if message.contains("too large to store") => {
             err!(ExpressionRange, "DECIMAL value is out of range: {message}")
         }
+        ArrowError::CastError(message) if is_of_nested(message) => err!(
+            WrongArguments,
+            "An ARRAY, MAP or STRUCT stands where a number, time or truth is wanted; use an element"
+        ),
         other => err!(Unknown, "{other}"),
     }
+}
+
+/// Whether a message of Arrow is about a nested value that becomes no scalar.
+fn is_of_nested(message: &str) -> bool {
+    let words = ["Cannot cast LIST", "Casting from Map(", "Casting from Struct("];
+    words.iter().any(|words| message.contains(words))
 }
 
 fn schema(error: &SchemaError) -> Error {
@@ -201,6 +211,10 @@ fn worded(message: &str) -> Error {
         let shown = quoted(message, '"');
         let name = shown.rsplit_once(" AS ").or_else(|| shown.rsplit_once('.'));
         return err!(DuplicateColumn, "Duplicate column name '{}'", name.map_or(shown, |of| of.1));
+    }
+    if let Some((_, call)) = message.split_once("the given name and argument types '") {
+        let name = call.split('(').next().unwrap_or(call);
+        return err!(WrongArguments, "Incorrect arguments to {name}: its types do not fit");
     }
     if is("Incorrect parameter count") {
         return Error::new(ErrorCode::ParameterCount, first);

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, ListArray,
-    StringViewArray, UInt32Array, make_comparator, new_empty_array,
+    StringViewArray, StructArray, UInt32Array, make_comparator, new_empty_array, new_null_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{SortOptions, cast, sum, take};
-use arrow::datatypes::{DataType, Decimal128Type, Fields, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Fields, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Operator, ScalarUDF, binary_expr};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_base::err;
+use freshet_schema::nested::{ITEM, KEY, VALUE};
 use serde_json::Value;
 
 use super::json_text::print;
@@ -24,6 +25,14 @@ use crate::error::external;
 
 /// `element_at(container, key)`, for which `container[key]` stands.
 pub const ELEMENT_AT: &str = "element_at";
+/// `mysql_elements(array)`: what EXPLODE takes.
+pub const ELEMENTS: &str = "mysql_elements";
+/// `mysql_entries(map)`: an array of its keys and values.
+pub const ENTRIES: &str = "mysql_entries";
+/// `mysql_positions(array)`: an array of its elements and their places, from 0 on.
+pub const POSITIONS: &str = "mysql_positions";
+/// The field that has the place.
+pub const POSITION: &str = "pos";
 
 pub fn all() -> Vec<ScalarUDF> {
     vec![
@@ -32,6 +41,9 @@ pub fn all() -> Vec<ScalarUDF> {
         Vector::udf("array_size", (1, 1), size_type, size),
         Vector::udf("array_slice", (2, 3), slice_type, slice),
         Vector::udf("array_sum", (1, 1), sum_type, total),
+        Vector::udf(ELEMENTS, (1, 1), elements_type, elements),
+        Vector::udf(ENTRIES, (1, 1), entries_type, entries),
+        Vector::udf(POSITIONS, (1, 1), positions_type, positions),
     ]
 }
 
@@ -71,6 +83,41 @@ pub fn compared(
     Ok(PlannerResult::Planned(binary_expr(expr.left, op, expr.right)))
 }
 
+/// # Errors
+/// When one of the types has no order: `operation` needs one.
+pub fn check_ordered(operation: &str, types: &[DataType]) -> Result<()> {
+    match types.iter().find(|ty| ty.is_nested()) {
+        Some(ty) => Err(external(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support '{operation} of values of type {}'; \
+             compare elements",
+            name_of(ty)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// # Errors
+/// When the first value cannot be equal to the others as one of its type.
+pub fn check_alike(operation: &str, types: &[DataType]) -> Result<()> {
+    let is_null = |ty: &&DataType| **ty == DataType::Null;
+    let kinds = types.iter().filter(|ty| !is_null(ty)).collect::<Vec<_>>();
+    let is_of_kind = |ty: &&&DataType| {
+        std::mem::discriminant(**ty) == std::mem::discriminant(kinds[0]) && !has_map(ty)
+    };
+    if !kinds.iter().any(|ty| ty.is_nested()) || kinds.iter().all(|ty| is_of_kind(&ty)) {
+        return Ok(());
+    }
+    let other = kinds.iter().find(|ty| !is_of_kind(ty)).unwrap_or(&kinds[0]);
+    Err(external(err!(
+        NotSupported,
+        "This version of Freshet doesn't yet support '{operation} of {} and {}'; compare elements, \
+         or CAST(.. AS CHAR) of both",
+        name_of(kinds[0]),
+        name_of(other)
+    )))
+}
+
 /// The name of a type in messages.
 pub fn name_of(ty: &DataType) -> String {
     match ty {
@@ -105,7 +152,8 @@ pub fn has_map(ty: &DataType) -> bool {
 fn refused<T>(function: &str, ty: &DataType) -> Result<T> {
     Err(external(err!(
         WrongArguments,
-        "Incorrect arguments to {function}: it is not of values of type {ty}"
+        "Incorrect arguments to {function}: it is not of values of type {}",
+        name_of(ty)
     )))
 }
 
@@ -163,7 +211,12 @@ fn element_at(arrays: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let (container, key) = (&arrays[0], &arrays[1]);
     match container.data_type() {
         DataType::List(_) => {
-            let (list, places) = (container.as_list::<i32>(), convert::int(key)?);
+            let list = container.as_list::<i32>();
+            let places = match key.data_type() {
+                // What is too large is no place.
+                DataType::UInt64 => cast(key, &DataType::Int64)?.as_primitive().clone(),
+                _ => convert::int(key)?,
+            };
             let element = |row: usize| {
                 let inside = ends(list.value_offsets(), row);
                 let place = (list.is_valid(row) && places.is_valid(row)).then(|| places.value(row));
@@ -277,6 +330,81 @@ fn slice(arrays: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let values = take(list.values(), &UInt32Array::from(places), None)?;
     let (item, offsets) = (Arc::clone(item), OffsetBuffer::new(offsets.into()));
     Ok(Arc::new(ListArray::try_new(item, offsets, values, Some(valid.into()))?))
+}
+
+fn elements_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
+    match types[0] {
+        DataType::List(_) => Ok(types[0].clone()),
+        DataType::Null => Ok(DataType::List(Arc::new(Field::new(ITEM, DataType::Null, true)))),
+        DataType::Map(..) => Err(external(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'EXPLODE of a MAP as one column'; write \
+             LATERAL VIEW explode_map(..) v AS key, value"
+        ))),
+        ty => refused("explode", ty),
+    }
+}
+
+fn elements(arrays: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    Ok(match arrays[0].data_type() {
+        DataType::List(_) => Arc::clone(&arrays[0]),
+        _ => new_null_array(ty, arrays[0].len()),
+    })
+}
+
+fn list_of(fields: Vec<Field>) -> DataType {
+    DataType::List(Arc::new(Field::new(ITEM, DataType::Struct(fields.into()), true)))
+}
+
+fn entries_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
+    match types[0] {
+        DataType::Map(entries, _) => {
+            Ok(DataType::List(Arc::new(Field::new(ITEM, entries.data_type().clone(), true))))
+        }
+        DataType::Null => {
+            let field = |name| Field::new(name, DataType::Null, true);
+            Ok(list_of(vec![field(KEY), field(VALUE)]))
+        }
+        ty => refused("explode_map", ty),
+    }
+}
+
+fn entries(arrays: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    let (DataType::Map(..), DataType::List(item)) = (arrays[0].data_type(), ty) else {
+        return Ok(new_null_array(ty, arrays[0].len()));
+    };
+    let map = arrays[0].as_map();
+    let entries = Arc::new(map.entries().clone());
+    let (item, ends) = (Arc::clone(item), map.offsets().clone());
+    Ok(Arc::new(ListArray::try_new(item, ends, entries, map.nulls().cloned())?))
+}
+
+fn positions_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
+    let item = match types[0] {
+        DataType::List(item) => item.data_type().clone(),
+        DataType::Null => DataType::Null,
+        ty => return refused("posexplode", ty),
+    };
+    let place = Field::new(POSITION, DataType::Int64, true);
+    Ok(list_of(vec![place, Field::new("col", item, true)]))
+}
+
+fn positions(arrays: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    let (DataType::List(_), DataType::List(item)) = (arrays[0].data_type(), ty) else {
+        return Ok(new_null_array(ty, arrays[0].len()));
+    };
+    let DataType::Struct(fields) = item.data_type() else { return refused("posexplode", ty) };
+    let list = arrays[0].as_list::<i32>();
+    let mut places = vec![0_i64; list.values().len()];
+    for row in 0..list.len() {
+        let inside = places[ends(list.value_offsets(), row)].iter_mut();
+        inside.zip(0..).for_each(|(place, at)| *place = at);
+    }
+    let places: ArrayRef = Arc::new(Int64Array::from(places));
+    let both = vec![places, Arc::clone(list.values())];
+    let values = Arc::new(StructArray::try_new(fields.clone(), both, None)?);
+    let (item, ends) = (Arc::clone(item), list.offsets().clone());
+    Ok(Arc::new(ListArray::try_new(item, ends, values, list.nulls().cloned())?))
 }
 
 fn sum_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {

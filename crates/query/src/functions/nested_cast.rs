@@ -1,4 +1,7 @@
-//! CAST to ARRAY and MAP: the text of a value is read as a column of the type would read it.
+//! CAST to ARRAY, MAP and STRUCT: the text of a value is read as a column of the type would read
+//! it.
+
+use std::collections::HashSet;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -7,7 +10,7 @@ use datafusion::logical_expr::ScalarUDF;
 use freshet_base::{ColumnId, Result as Outcome, bail, err};
 use freshet_meta::ColumnSpec;
 use freshet_schema::nested::{self, NESTING_MAX, can_be_inside};
-use freshet_schema::{Column, LengthUnit};
+use freshet_schema::{Column, ColumnType, LengthUnit};
 
 use super::vector::Vector;
 use crate::convert;
@@ -38,9 +41,16 @@ fn column(spec: &ColumnSpec, depth: usize) -> Outcome<Column> {
     if !is_inside || depth > NESTING_MAX {
         bail!(
             NotSupported,
-            "This version of Freshet doesn't yet support '{} inside ARRAY and MAP'",
+            "This version of Freshet doesn't yet support '{} inside ARRAY, MAP and STRUCT'",
             spec.ty
         );
+    }
+    let names = || spec.elements.iter().map(|element| element.name.to_lowercase());
+    let mut known = HashSet::new();
+    if spec.ty == ColumnType::Struct
+        && let Some(name) = names().find(|name| !known.insert(name.clone()))
+    {
+        bail!(DuplicateColumn, "Duplicate field name '{name}' in a STRUCT");
     }
     let elements = spec.elements.iter().map(|element| column(element, depth + 1));
     Ok(Column {

@@ -18,6 +18,7 @@ use freshet_base::err;
 use super::meaning::{
     DIGITS_MAX, joined_scale, most_digits, showing, shown_digits, with_digits, with_scale,
 };
+use super::nested::{check_alike, check_ordered};
 use super::once::shared;
 use super::operators::compare;
 use super::types::{
@@ -271,12 +272,17 @@ macro_rules! clock_part {
 }
 
 fn greatest_or_least(name: &'static str, kernel: &'static str) -> ScalarUDF {
-    let expand: Expand = if kernel == "greatest" {
-        |args, types| strict("df_greatest", args, types)
+    let (of, expand): (Returns, Expand) = if kernel == "greatest" {
+        (|types| ordered("GREATEST", types), |args, types| strict("df_greatest", args, types))
     } else {
-        |args, types| strict("df_least", args, types)
+        (|types| ordered("LEAST", types), |args, types| strict("df_least", args, types))
     };
-    TypeDependent::udf(name, (2, MANY), all_common, expand)
+    TypeDependent::udf(name, (2, MANY), of, expand)
+}
+
+fn ordered(name: &str, types: &[DataType]) -> Result<DataType> {
+    check_ordered(name, types)?;
+    all_common(types)
 }
 
 /// NULL if any argument is NULL, otherwise the kernel's result.
@@ -325,6 +331,39 @@ fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     })
 }
 
+/// What compares values with one another.
+fn comparisons() -> Vec<ScalarUDF> {
+    let of_alike: Returns = |types| check_alike("IN", types).map(|()| DataType::Boolean);
+    vec![
+        TypeDependent::udf("mysql_in", (2, MANY), of_alike, |args, types| {
+            let mut operands = args.into_iter().zip(types);
+            let value = operands.next().expect("arity is checked");
+            super::in_list::in_list(value, operands.collect())
+        }),
+        TypeDependent::udf(
+            "field",
+            (2, MANY),
+            |types| check_ordered("FIELD", types).map(|()| DataType::Int64),
+            super::in_list::field,
+        ),
+        TypeDependent::joined(
+            "nullif",
+            (2, 2),
+            |types| check_alike("NULLIF", types).map(|()| types[0].clone()),
+            null_if,
+            |at, _| at == 0,
+        ),
+        TypeDependent::udf(
+            "mysql_between",
+            (3, 3),
+            |types| check_ordered("BETWEEN", types).map(|()| DataType::Boolean),
+            between,
+        ),
+        greatest_or_least("greatest", "greatest"),
+        greatest_or_least("least", "least"),
+    ]
+}
+
 pub fn all() -> Vec<ScalarUDF> {
     let boolean: Returns = |_| Ok(DataType::Boolean);
     let mut all = vec![
@@ -332,22 +371,9 @@ pub fn all() -> Vec<ScalarUDF> {
             Ok(truth(args.remove(0), &types[0]))
         }),
         TypeDependent::joined("mysql_case", (2, MANY), case_type, expand_case, is_result),
-        TypeDependent::udf("mysql_in", (2, MANY), boolean, |args, types| {
-            let mut operands = args.into_iter().zip(types);
-            let value = operands.next().expect("arity is checked");
-            super::in_list::in_list(value, operands.collect())
-        }),
-        TypeDependent::udf("field", (2, MANY), |_| Ok(DataType::Int64), super::in_list::field),
         TypeDependent::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),
-        TypeDependent::joined(
-            "nullif",
-            (2, 2),
-            |types| Ok(types[0].clone()),
-            null_if,
-            |at, _| at == 0,
-        ),
         TypeDependent::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
         }),
@@ -378,10 +404,8 @@ pub fn all() -> Vec<ScalarUDF> {
                 })
             },
         ),
-        TypeDependent::udf("mysql_between", (3, 3), boolean, between),
-        greatest_or_least("greatest", "greatest"),
-        greatest_or_least("least", "least"),
     ];
+    all.extend(comparisons());
     all.extend([part!("year"), part!("month"), part!("day"), part!("dayofmonth")]);
     all.extend([part!("quarter")]);
     all.extend([

@@ -165,14 +165,19 @@ fn row_or_trimmed(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(trimmed)
 }
 
-/// `array(1, 2)`, which `sqlparser` takes for a subquery, and `{'k': 1}` and `{1, 'a'}`, which are
-/// calls of MAP and STRUCT.
+/// `array(1, 2)` and `struct(1, 2)`, which `sqlparser` takes for something else, and `{'k': 1}` and
+/// `{1, 'a'}`, which are calls of MAP and STRUCT.
 fn nested_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let next = |parser: &Parser| parser.peek_nth_token_ref(1).token.clone();
-    if parser.peek_keyword(Keyword::ARRAY) && next(parser) == Token::LParen {
-        parser.advance_token();
-        let name = ObjectName::from(vec![Ident::new("array")]);
-        return Some(parser.parse_function(name));
+    for (word, name) in [(Keyword::ARRAY, "array"), (Keyword::STRUCT, "struct")] {
+        if parser.peek_keyword(word) && next(parser) == Token::LParen {
+            parser.advance_token();
+            return Some(parser.parse_function(ObjectName::from(vec![Ident::new(name)])));
+        }
+    }
+    // A column may be called so.
+    if parser.peek_keyword(Keyword::STRUCT) {
+        return Some(parser.parse_identifier().map(Expr::Identifier));
     }
     if parser.peek_token_ref().token != Token::LBrace || is_odbc(parser) {
         return None;
@@ -321,6 +326,11 @@ impl Dialect for MySql {
 
     // CAST(.. AS MAP<..>).
     fn supports_map_literal_with_angle_brackets(&self) -> bool {
+        true
+    }
+
+    /// For the type; calls of STRUCT are parsed as such before.
+    fn supports_struct_literal(&self) -> bool {
         true
     }
 

@@ -1,5 +1,7 @@
 use freshet_base::{Result, bail};
-use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Expr};
+use sqlparser::ast::{
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Expr, StructField,
+};
 
 use super::values::{call, int, number, take, text};
 use crate::functions::nested_cast::{NESTED, column_of};
@@ -90,8 +92,8 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             call("mysql_double", vec![inner])
         }
         DataType::JSON => call("mysql_json", vec![inner]),
-        DataType::Array(_) | DataType::Map(..) => {
-            let written = written(data_type);
+        DataType::Array(_) | DataType::Map(..) | DataType::Struct(..) => {
+            let written = written(data_type)?;
             column_of(&written)?;
             call(NESTED, vec![inner, text(written)])
         }
@@ -123,14 +125,25 @@ fn binary(inner: Expr) -> Expr {
 }
 
 /// A nested type as CREATE TABLE has it.
-fn written(ty: &DataType) -> String {
-    match ty {
+fn written(ty: &DataType) -> Result<String> {
+    Ok(match ty {
         DataType::Array(ArrayElemTypeDef::AngleBracket(item)) => {
-            format!("ARRAY<{}>", written(item))
+            format!("ARRAY<{}>", written(item)?)
         }
-        DataType::Map(key, value) => format!("MAP<{},{}>", written(key), written(value)),
+        DataType::Map(key, value) => format!("MAP<{},{}>", written(key)?, written(value)?),
+        DataType::Struct(fields, _) => {
+            let fields = fields.iter().map(field).collect::<Result<Vec<_>>>()?;
+            format!("STRUCT<{}>", fields.join(","))
+        }
         other => other.to_string(),
-    }
+    })
+}
+
+fn field(field: &StructField) -> Result<String> {
+    let Some(name) = &field.field_name else {
+        bail!(Syntax, "You have an error in your SQL syntax; the fields of a STRUCT have names")
+    };
+    Ok(format!("`{}`:{}", name.value.replace('`', "``"), written(&field.field_type)?))
 }
 
 /// Checks a number of digits.

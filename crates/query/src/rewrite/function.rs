@@ -12,6 +12,7 @@ use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF};
 use crate::functions::meaning::digits_of_text;
+use crate::functions::nested::ELEMENTS;
 use crate::functions::{crypt, password};
 use crate::session::{self, Scope};
 use crate::temporal::SECOND;
@@ -141,7 +142,7 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 38] = [
+const CHANGED: [Changed; 42] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
     ("if", (3, 3), if_else),
@@ -166,8 +167,12 @@ const CHANGED: [Changed; 38] = [
     ("size", (1, 1), |_, args| Ok(call("array_size", args))),
     ("map", (0, MANY), map),
     ("struct", (1, MANY), structure),
-    ("explode", (1, 1), |_, args| Ok(call("unnest", args))),
-    ("explode_outer", (1, 1), |_, args| Ok(call("unnest_outer", args))),
+    ("explode", (1, 1), |_, args| Ok(call("unnest", vec![call(ELEMENTS, args)]))),
+    ("explode_outer", (1, 1), |_, args| Ok(call("unnest_outer", vec![call(ELEMENTS, args)]))),
+    ("explode_map", (1, 1), of_view),
+    ("explode_map_outer", (1, 1), of_view),
+    ("posexplode", (1, 1), of_view),
+    ("posexplode_outer", (1, 1), of_view),
     ("map_contains_key", (2, 2), |_, args| Ok(map_has("map_keys", args))),
     ("map_contains_value", (2, 2), |_, args| Ok(map_has("map_values", args))),
     ("array_contains", (2, 2), |_, args| Ok(call("array_has", args))),
@@ -186,6 +191,15 @@ const CHANGED: [Changed; 38] = [
 fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
     let name = name.to_uppercase();
     bail!(NotSupported, "This version of Freshet doesn't yet support '{name} inside a query'")
+}
+
+/// What has several columns stands in LATERAL VIEW alone.
+fn of_view(name: &str, _: Vec<Expr>) -> Result<Expr> {
+    bail!(
+        NotSupported,
+        "This version of Freshet doesn't yet support '{name} outside of LATERAL VIEW'; write \
+         FROM .. LATERAL VIEW {name}(..) v AS a, b"
+    )
 }
 
 /// `MAP(key, value, ..)`.
