@@ -25,6 +25,7 @@ pub mod executor;
 pub mod harness;
 pub mod loads;
 pub mod model;
+mod nested;
 pub mod points;
 pub mod rows;
 mod uniques;

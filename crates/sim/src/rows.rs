@@ -6,8 +6,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
 };
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::datatypes::Int64Type;
 use freshet_base::{ColumnId, RowsetId, SchemaVersion};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
@@ -20,6 +19,8 @@ use freshet_schema::{
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
+
+use crate::nested;
 
 /// The value of an added column in earlier rows.
 const ADDED_DEFAULT: i32 = 7;
@@ -160,12 +161,16 @@ fn text_key() -> ColumnSpec {
 /// KEY(id)` if the name begins with a k or an s, where c0 is the sequence column; `PRIMARY KEY(id),
 /// UNIQUE(amount)` if it begins with a p, with an id of texts by collation if it is p0; some are
 /// [divided](is_divided), by a column that UNIQUE then has; those whose names end with `auto` have
-/// a partition for each id that a row has had.
+/// a partition for each id that a row has had; t1, s0 and p1 have an ARRAY, a MAP, a STRUCT and
+/// a VARIANT as well.
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
-    let columns =
+    let mut columns =
         vec![ColumnSpec::new("id", big), ColumnSpec::new("amount", big), added_column("c0")];
+    if nested::is_in(name) {
+        columns.extend((1..=4).map(|at| added_column(&format!("c{at}"))));
+    }
     let sequence = ("function_column.sequence_col".to_owned(), "c0".to_owned());
     let sequence = name.starts_with('s').then_some(sequence);
     let model = match name.starts_with(['k', 's']) {
@@ -202,10 +207,11 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     }
 }
 
-/// The specification of a column for ALTER.
+/// The specification of a column for ALTER: the number in its name says of which type.
 pub fn added_column(name: &str) -> ColumnSpec {
-    let default = DefaultSpec::Value(DefaultValue::Literal(ADDED_DEFAULT.to_string()));
-    ColumnSpec { default, ..ColumnSpec::new(name, ColumnType::Int { unsigned: false }) }
+    let (ty, elements) = nested::type_of(name);
+    let default = DefaultSpec::Value(DefaultValue::Literal(nested::shown(ty, ADDED_DEFAULT)));
+    ColumnSpec { default, elements, ..ColumnSpec::new(name, ty) }
 }
 
 /// The same column with a type that holds more, if there is one.
@@ -239,7 +245,7 @@ pub fn encode(ids: std::ops::Range<i64>, kind: RowKind, schema: &TableSchema, ou
             }
             _ => {
                 let cells = ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>();
-                cast(&cells, &column.ty.arrow()).expect("cells are taken by every type")
+                nested::cells(column.ty, &cells)
             }
         }
     });
@@ -289,10 +295,7 @@ pub fn encode_row(row: &Row, schema: &TableSchema) -> Vec<u8> {
             0 => key_column(std::iter::once((row.id, row.amount)), schema),
             1 => Arc::new(Int64Array::from(vec![row.amount])),
             _ if Some(at) == schema.delete_sign() => Arc::new(Int8Array::from(vec![0])),
-            _ => {
-                let cell = Int32Array::from(vec![row.others[at - 2].1]);
-                cast(&cell, &column.ty.arrow()).expect("cells are taken by every type")
-            }
+            _ => nested::cells(column.ty, &Int32Array::from(vec![row.others[at - 2].1])),
         }
     });
     let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns.collect());
@@ -389,12 +392,9 @@ fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
     let others = schema.shown().iter().zip(batch.columns()).skip(2);
     let ids = key_numbers(batch.column(0));
     let amounts = batch.column(1).as_primitive::<Int64Type>();
-    let number = |array: &ArrayRef| cast(array, &DataType::Int32).expect("cells are numbers");
-    let others = others.map(|(column, array)| (column.id, number(array))).collect::<Vec<_>>();
-    let others = others
-        .iter()
-        .map(|(column, array)| (*column, array.as_primitive::<Int32Type>()))
-        .collect::<Vec<_>>();
+    let number =
+        |(column, array): (&Column, &ArrayRef)| (column.id, nested::numbers(column.ty, array));
+    let others = others.map(number).collect::<Vec<_>>();
     rows.extend((0..batch.num_rows()).map(|at| {
         let cells = others
             .iter()
