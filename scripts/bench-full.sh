@@ -5,7 +5,8 @@
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
-PARTS=${BENCH_PARTS:-modes,servers,questdb,clickhouse,tpch,inprocess,sweeps,beside,long}
+ALL=modes,servers,questdb,clickhouse,forms,alters,tpch,inprocess,sweeps,beside,long
+PARTS=${BENCH_PARTS:-$ALL}
 export BENCH_RESULTS="${BENCH_RESULTS:-$CARGO_TARGET_DIR/bench/$(date -u +%Y%m%dT%H%M%SZ).jsonl}"
 DONE="${BENCH_RESULTS%.jsonl}.done"
 

@@ -4,6 +4,8 @@
 #   servers     BENCH_WORKLOADS (W1 to W5 and W9) beside MariaDB, PostgreSQL and the null server
 #   questdb     W1 and W5 beside QuestDB, without sync and with it
 #   clickhouse  W5 beside ClickHouse
+#   forms       W10: mapped, compressed, Parquet and two-phase bodies beside plain ones
+#   alters      W1 and W2 while a column comes and goes
 #   tpch        W7: load and 22 queries; the load of MariaDB and PostgreSQL
 #   inprocess   W7 of DuckDB, chdb, DataFusion over Parquet
 #   sweeps      columns, row width, buckets, tables, connections, of Freshet alone
@@ -79,6 +81,21 @@ part_clickhouse() {
     start null null
     start clickhouse clickhouse
     run W5 -- freshet null clickhouse
+}
+
+# Each form is a target of its own, so that a round has all of them.
+part_forms() {
+    begin_ours
+    local form ours=${TARGETS[freshet]} forms=(mapped gz zstd lz4 parquet 2pc)
+    for form in "${forms[@]}"; do
+        TARGETS[$form]="${ours/name=freshet/name=freshet-$form}&form=$form"
+    done
+    run W10 -- freshet "${forms[@]}"
+}
+
+part_alters() {
+    begin_ours
+    run alters -- freshet
 }
 
 part_tpch() {

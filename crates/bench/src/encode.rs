@@ -46,11 +46,29 @@ impl SerialForm {
     }
 }
 
+/// The request that commits a prepared load.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub path: String,
+    /// Each ends with CRLF.
+    pub headers: String,
+}
+
+impl Commit {
+    /// The request for the transaction with this id.
+    pub fn request(&self, txn: u64) -> Vec<u8> {
+        let headers = format!("{}txn_operation: commit\r\ntxn_id: {txn}\r\n", self.headers);
+        http("PUT", &self.path, &headers, b"", 0).bytes
+    }
+}
+
 /// An encoded request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub bytes: Vec<u8>,
     pub rows: u64,
+    /// How the load is committed, if the request only prepares it.
+    pub commit: Option<Commit>,
     /// The offsets of serial numbers, one per row, or none.
     serials: Vec<u32>,
     form: SerialForm,
@@ -62,12 +80,12 @@ impl Request {
         let stamped = rows.first().is_some_and(|row| row.contains(&Cell::Serial));
         let serials = if stamped { find_all(&bytes, &form.mark()) } else { Vec::new() };
         assert!(!stamped || serials.len() == rows.len(), "one serial a row");
-        Self { bytes, rows: rows.len() as u64, serials, form }
+        Self { bytes, rows: rows.len() as u64, commit: None, serials, form }
     }
 
     /// A request that is sent unchanged.
     pub fn fixed(bytes: Vec<u8>, rows: u64) -> Self {
-        Self { bytes, rows, serials: Vec::new(), form: SerialForm::Digits }
+        Self { bytes, rows, commit: None, serials: Vec::new(), form: SerialForm::Digits }
     }
 
     /// Whether it has serial numbers to stamp.
@@ -170,6 +188,13 @@ fn put_plain(cell: &Cell, out: &mut String) {
             put(out, format_args!(" {:02}:{:02}:{:02}", at.hour, at.minute, at.second));
         }
     }
+}
+
+/// A value as text, without quotes.
+pub fn plain(cell: &Cell) -> String {
+    let mut text = String::new();
+    put_plain(cell, &mut text);
+    text
 }
 
 /// Rows as CSV with `separator` between values and a newline after each row.
@@ -359,19 +384,19 @@ pub fn lines(table: &Table, rows: &[Row]) -> String {
             }
             before = ',';
         }
-        let nanos = row.iter().find_map(nanos_of).unwrap_or_default();
+        let nanos = 1000 * row.iter().find_map(micros_of).unwrap_or_default();
         put(&mut out, format_args!(" {nanos}\n"));
     }
     out
 }
 
-/// Nanoseconds since 1970-01-01 of a time in January 2026, the month of `httplogs`.
-fn nanos_of(cell: &Cell) -> Option<u64> {
+/// Microseconds since 1970-01-01 of a time in January 2026, the month of `httplogs`.
+pub fn micros_of(cell: &Cell) -> Option<u64> {
     const JANUARY_2026_SECONDS: u64 = 1_767_225_600;
     let Cell::DateTime(at) = cell else { return None };
     let hours = (u64::from(at.date.day) - 1) * 24 + u64::from(at.hour);
     let seconds = (hours * 60 + u64::from(at.minute)) * 60 + u64::from(at.second);
-    Some((JANUARY_2026_SECONDS + seconds) * 1_000_000_000)
+    Some((JANUARY_2026_SECONDS + seconds) * 1_000_000)
 }
 
 #[cfg(test)]

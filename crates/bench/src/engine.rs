@@ -79,6 +79,8 @@ pub struct Tally {
     pub first_error: Option<String>,
     /// When the last answer arrived.
     pub last_answer: Duration,
+    /// The longest time of a thread without an answer, in the measured window.
+    pub gap: Duration,
 }
 
 impl Tally {
@@ -92,6 +94,7 @@ impl Tally {
             errors: 0,
             first_error: None,
             last_answer: Duration::ZERO,
+            gap: Duration::ZERO,
         }
     }
 
@@ -110,6 +113,7 @@ impl Tally {
         self.errors += other.errors;
         self.first_error = self.first_error.take().or(other.first_error);
         self.last_answer = self.last_answer.max(other.last_answer);
+        self.gap = self.gap.max(other.gap);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `freshet-bench`: the benchmark workloads, for Freshet and other servers.
 //!
 //! What it is: a client for servers with MySQL's or PostgreSQL's protocol and for loads over HTTP,
-//! which runs the workloads W1 to W9 in interleaved rounds, and a report that compares the results
+//! which runs the workloads W1 to W10 in interleaved rounds, and a report that compares the results
 //! with requirements. What it is not: it starts no servers (scripts/bench.sh and scripts/peers/ do)
 //! and shares no code with the engine except the protocol.
 //!
@@ -14,6 +14,8 @@
 // Measures the real machine, so it uses the system's clock, threads and files.
 #![allow(clippy::disallowed_methods)]
 
+mod alter;
+mod body;
 mod demo;
 mod device;
 mod encode;

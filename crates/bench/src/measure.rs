@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::alter::Alterer;
 use crate::engine::{self, Measured, Options, Span};
 use crate::point::{Mode, Point, Size};
 use crate::prepare::{self, Batches};
@@ -68,7 +69,9 @@ pub fn run(plan: &Plan) -> Result<(), String> {
 /// Whether a target supports a point: the null server only simple writes, ClickHouse only bodies.
 fn fits(point: &Point, target: &Target) -> bool {
     match target.dialect {
-        Dialect::Null => point.pace.is_none() && point.questioners.is_none(),
+        Dialect::Null => {
+            point.pace.is_none() && point.questioners.is_none() && point.alters.is_none()
+        }
         Dialect::ClickHouse => matches!(point.mode, Mode::Body),
         _ => true,
     }
@@ -91,6 +94,10 @@ fn one(
     let before = Usage::of(target.pid);
     let connections = prepare::connections(target, point, batches)?;
     let questioners = Questioners::start(target, point.questioners.unwrap_or(0))?;
+    let alterer = match point.alters {
+        Some(true) => Some(Alterer::start(target, &tables[0])?),
+        _ => None,
+    };
     let large = matches!(point.size, Size::Bytes(bytes) if bytes >= LARGE_BYTES);
     let stretch = if large { LARGE_STRETCH } else { 1 };
     let options = Options {
@@ -101,6 +108,7 @@ fn one(
     };
     let measured = engine::run(connections, options);
     let (answers, measured) = (questioners.stop()?, measured?);
+    let alters = alterer.map(Alterer::stop).transpose()?;
     let visible_rows = count(&mut session, point, measured.tally.acknowledged_rows)?;
     let written_bytes = Usage::of(target.pid).written_bytes.saturating_sub(before.written_bytes);
     let files_made = files.zip(folder.map(files_below)).map(|(old, new)| new as i64 - old as i64);
@@ -116,6 +124,7 @@ fn one(
         query_seconds: point.questioners.map(|_| answers.median_seconds()),
         visible_rows,
         files_made: files_made.filter(|_| point.pace.is_some()),
+        alters,
         ..line(point, target, round, measured)
     })
 }
@@ -143,6 +152,7 @@ fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Lin
         p90_ms: ms(0.9),
         p99_ms: ms(0.99),
         p999_ms: ms(0.999),
+        gap_ms: tally.gap.as_secs_f64() * 1e3,
         max_ms: tally.latency_nanos.max() as f64 / 1e6,
         errors: tally.errors,
         first_error: tally.first_error,
@@ -157,6 +167,7 @@ fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Lin
         rates,
         query_seconds: None,
         files_made: None,
+        alters: None,
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Size {
 /// A point of a workload.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// `W1` to `W9`, or the parameter of a sweep and its value.
+    /// `W1` to `W10`, or the parameter of a sweep and its value.
     label: Label,
     /// The rows, and so the table.
     pub source: Source,
@@ -50,6 +50,9 @@ pub struct Point {
     pub pace: Option<f64>,
     /// Sessions that run analytic queries meanwhile; `None` if the workload does not vary them.
     pub questioners: Option<usize>,
+    /// Whether a session adds and drops a column meanwhile; `None` if the workload does not vary
+    /// it.
+    pub alters: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +72,18 @@ impl Point {
         connections: usize,
     ) -> Self {
         let label = Label::Workload(workload);
-        let (buckets, pace, questioners) = (None, None, None);
-        Self { label, source, mode, size, connections, tables: 1, buckets, pace, questioners }
+        Self {
+            label,
+            source,
+            mode,
+            size,
+            connections,
+            tables: 1,
+            buckets: None,
+            pace: None,
+            questioners: None,
+            alters: None,
+        }
     }
 
     /// The name in results and requirements, such as `W1 ints prepared 1 x 30` and `sweep columns
@@ -94,6 +107,9 @@ impl Point {
         if let Some(count) = self.questioners {
             name.push_str(&format!(" + {count} queries"));
         }
+        if let Some(alters) = self.alters {
+            name.push_str(if alters { " + alters" } else { " + no alters" });
+        }
         name
     }
 
@@ -110,6 +126,7 @@ impl Point {
             Some(buckets) => table.with_buckets(buckets),
             None => table,
         };
+        let table = if self.alters.is_some() { table.with_named_columns() } else { table };
         if self.tables == 1 {
             return vec![table];
         }
@@ -127,7 +144,7 @@ pub enum Form {
 }
 
 /// The names that [`points`] accepts, for a message.
-pub const WORKLOADS: &str = "W1 to W5, W9, beside, long and sweeps";
+pub const WORKLOADS: &str = "W1 to W5, W9, W10, alters, beside, long and sweeps";
 
 /// The points of a workload; none for an unknown name.
 pub fn points(workload: &str, form: Form) -> Vec<Point> {
@@ -138,11 +155,30 @@ pub fn points(workload: &str, form: Form) -> Vec<Point> {
         "W4" => sbtest1(form),
         "W5" => httplogs(form),
         "W9" => many_tables(),
+        "W10" => forms(form),
+        "alters" => [false, true].into_iter().flat_map(alters).collect(),
         "beside" => [0, 2].map(beside).to_vec(),
         "long" => vec![long()],
         "sweeps" => sweeps(form),
         _ => Vec::new(),
     }
+}
+
+/// Large bodies, whose form is the target's.
+fn forms(form: Form) -> Vec<Point> {
+    let connections: &[usize] = if form == Form::Short { &[10] } else { &[1, 10] };
+    let size = Size::Bytes(10_000_000);
+    let point = |n: &usize| Point::new("W10", Source::Httplogs, Mode::Body, size, *n);
+    connections.iter().map(point).collect()
+}
+
+/// W1 and W2 while a column comes and goes, or not.
+fn alters(alters: bool) -> Vec<Point> {
+    let points = [
+        Point::new("W1", Source::Ints, Mode::Prepared, Size::Rows(1), 100),
+        Point::new("W2", Source::Lineitem, Mode::Text, Size::Rows(100), 20),
+    ];
+    points.map(|point| Point { alters: Some(alters), ..point }).to_vec()
 }
 
 /// W2 with concurrent analytic queries.
@@ -251,8 +287,9 @@ mod tests {
     #[test]
     fn names_tell_points_apart() {
         for form in [Form::Short, Form::Full] {
-            let names = ["W1", "W2", "W3", "W4", "W5", "W9", "beside", "long", "sweeps"];
+            let names = ["W1", "W2", "W3", "W4", "W5", "W9", "W10", "alters", "beside", "long"];
             let all = names.map(|name| points(name, form)).concat();
+            let all = [all, points("sweeps", form)].concat();
             let names: std::collections::BTreeSet<String> = all.iter().map(Point::name).collect();
             assert_eq!(names.len(), all.len());
         }
@@ -263,6 +300,8 @@ mod tests {
         let (beside, long): (Vec<String>, Vec<String>) = (names("beside"), names("long"));
         assert_eq!(beside[1], "W2 lineitem text 100 x 20 + 2 queries");
         assert_eq!(long[0], "W2 lineitem text 100 x 20 long");
+        assert_eq!(points("W10", Form::Short)[0].name(), "W10 httplogs body 10MB x 10");
+        assert_eq!(points("alters", Form::Short)[2].name(), "W1 ints prepared 1 x 100 + alters");
         assert_eq!(points("sweeps", Form::Short)[1].name(), "sweep columns 100");
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use freshet_wire::PacketWriter;
 
-use crate::encode::{self, Request};
+use crate::body::BodyForm;
+use crate::encode::{self, Commit, Request};
 use crate::engine::Connection;
 use crate::point::{Mode, Point, Size};
 use crate::reply::Replies;
@@ -168,16 +169,17 @@ fn bodies(
     let mut encode = |rows: &[Row]| {
         let count = rows.len() as u64;
         let body = match protocol {
-            BodyProtocol::Lines => encode::lines(table, rows),
-            _ => encode::csv(rows, ','),
+            BodyProtocol::Lines => encode::lines(table, rows).into_bytes(),
+            BodyProtocol::StreamLoad => target.form.body(table, rows),
+            _ => encode::csv(rows, ',').into_bytes(),
         };
-        body_request(target, protocol, &table.name, body.as_bytes(), count, ',', writer.as_mut())
+        body_request(target, protocol, &table.name, &body, count, ',', writer.as_mut())
     };
     let requests = Arc::new(batches.iter().map(&mut encode).collect());
     repeat(point, || body_connection(target, protocol, &requests))
 }
 
-/// A request that loads a body of CSV or lines.
+/// A request that loads a body, of the target's form for Stream Load and else of CSV or lines.
 pub fn body_request(
     target: &Target,
     protocol: BodyProtocol,
@@ -200,12 +202,19 @@ pub fn body_request(
         }
         BodyProtocol::StreamLoad => {
             let path = format!("/api/{}/{table}/_stream_load", target.database);
-            let mut headers = encode::basic_auth(&target.user, &target.password);
-            headers.push_str(&format!("format: csv\r\ncolumn_separator: {separator}\r\n"));
+            let login = encode::basic_auth(&target.user, &target.password);
+            let form = target.form.headers();
+            let mut headers = format!("{login}{form}column_separator: {separator}\r\n");
             if let Some(mode) = &target.group_commit {
                 headers.push_str(&format!("group_commit: {mode}\r\n"));
             }
-            encode::http("PUT", &path, &headers, body, rows)
+            let commit = (target.form == BodyForm::TwoPhases).then(|| {
+                let path = format!("/api/{}/_stream_load_2pc", target.database);
+                Commit { path, headers: login }
+            });
+            let mut request = encode::http("PUT", &path, &headers, body, rows);
+            request.commit = commit;
+            request
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::session::PostgresSession;
 pub enum Answer {
     /// Success, with the number of rows if the server reports it.
     Done(Option<u64>),
+    /// A load that waits for its commit, with the id of its transaction.
+    Prepared(u64),
     /// An error, with the server's message.
     Refused(String),
 }
@@ -232,14 +234,20 @@ fn judge_http(status: u16, body: &str) -> Answer {
         let (_, rest) = body.split_once(&format!("\"{name}\""))?;
         Some(rest.trim_start_matches([':', ' ', '"']).to_owned())
     };
-    let failed = value("Status").is_some_and(|text| !text.starts_with("Success"));
+    let status_text = value("Status").or_else(|| value("status"));
+    let failed = status_text.is_some_and(|text| !text.starts_with("Success"));
     if !(200..300).contains(&status) || failed {
         let start: String = body.chars().take(300).collect();
         return Answer::Refused(format!("HTTP {status}: {start}"));
     }
-    let digits =
-        |text: String| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
-    Answer::Done(value("NumberLoadedRows").map(digits).and_then(|text| text.parse().ok()))
+    let number = |name| -> Option<u64> {
+        let digits = |text: String| text.chars().take_while(char::is_ascii_digit).collect();
+        value(name).map(digits).and_then(|digits: String| digits.parse().ok())
+    };
+    match value("TwoPhaseCommit").is_some_and(|text| text.starts_with("true")) {
+        true => number("TxnId").map_or(Answer::Done(None), Answer::Prepared),
+        false => Answer::Done(number("NumberLoadedRows")),
+    }
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
@@ -313,6 +321,8 @@ mod tests {
             HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n\
             HTTP/1.1 200 OK\r\nContent-Length: 46\r\n\r\n\
             {\"Status\": \"Success\",\"NumberLoadedRows\": 123 }\
+            HTTP/1.1 200 OK\r\nContent-Length: 46\r\n\r\n\
+            {\"TxnId\": 77, \"TwoPhaseCommit\": \"true\"       }\
             HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n{\"Status\": \"Fail\" }";
         assert_eq!(
             answers(Replies::http(), bytes),
@@ -320,6 +330,7 @@ mod tests {
                 Answer::Done(None),
                 Answer::Done(None),
                 Answer::Done(Some(123)),
+                Answer::Prepared(77),
                 Answer::Refused("HTTP 200: {\"Status\": \"Fail\" }".to_owned())
             ]
         );

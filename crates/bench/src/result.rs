@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::alter::Altered;
+
 /// The version of the line format, incremented when a field changes its meaning.
 pub const FORMAT: u32 = 1;
 
@@ -32,6 +34,9 @@ pub struct Line {
     pub p99_ms: f64,
     pub p999_ms: f64,
     pub max_ms: f64,
+    /// The longest time in which none of the connections of a client thread was answered.
+    #[serde(default)]
+    pub gap_ms: f64,
     /// Refused requests and lost connections.
     pub errors: u64,
     pub first_error: Option<String>,
@@ -58,6 +63,9 @@ pub struct Line {
     pub query_seconds: Option<f64>,
     /// The number of files added to the server's data directory.
     pub files_made: Option<i64>,
+    /// Changes of the table meanwhile, if there were any.
+    #[serde(default)]
+    pub alters: Option<Altered>,
 }
 
 impl Line {
@@ -107,6 +115,10 @@ impl Line {
         }
         if let Some(seconds) = self.query_seconds.filter(|seconds| *seconds > 0.0) {
             remarks.push_str(&format!("  queries took {seconds:.3} s"));
+        }
+        if let Some(Altered { count, max_ms }) = self.alters {
+            let gap = self.gap_ms;
+            remarks.push_str(&format!("  {count} alters, {max_ms:.1} ms at most, gap {gap:.1} ms"));
         }
         if let Some(ratio) = self.last_to_first() {
             remarks.push_str(&format!("  last tenth to first {ratio:.2}"));
@@ -168,6 +180,7 @@ pub(crate) fn line(point: &str, target: &str, round: usize, rows_per_second: f64
         p99_ms: 2.0,
         p999_ms: 3.0,
         max_ms: 4.0,
+        gap_ms: 1.0,
         errors: 0,
         first_error: None,
         acknowledged_rows: 10,
@@ -181,6 +194,7 @@ pub(crate) fn line(point: &str, target: &str, round: usize, rows_per_second: f64
         rates: Vec::new(),
         query_seconds: None,
         files_made: None,
+        alters: None,
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Table {
     buckets: u32,
     /// Indexes in dialects that have them, as in the original table.
     indexes: &'static [&'static str],
+    /// Whether an INSERT names its columns, so that the table may get more of them.
+    names_columns: bool,
 }
 
 /// Two ints: the smallest row.
@@ -87,6 +89,7 @@ pub fn ints() -> Table {
         distributed_by: "a",
         buckets: 1,
         indexes: &[],
+        names_columns: false,
     }
 }
 
@@ -99,6 +102,7 @@ pub fn lineitem() -> Table {
         distributed_by: "l_orderkey",
         buckets: 32,
         indexes: &[],
+        names_columns: false,
     }
 }
 
@@ -136,6 +140,7 @@ pub fn sbtest1() -> Table {
         distributed_by: "id",
         buckets: 1,
         indexes: &["PRIMARY KEY (id)", "KEY k_1 (k)"],
+        names_columns: false,
     }
 }
 
@@ -154,6 +159,7 @@ pub fn httplogs() -> Table {
         distributed_by: "clientip",
         buckets: 1,
         indexes: &[],
+        names_columns: false,
     }
 }
 
@@ -192,6 +198,11 @@ impl Table {
     /// With another number of buckets.
     pub fn with_buckets(self, buckets: u32) -> Self {
         Self { buckets, ..self }
+    }
+
+    /// With INSERTs that name their columns.
+    pub fn with_named_columns(self) -> Self {
+        Self { names_columns: true, ..self }
     }
 
     /// The statements that drop and create the table.
@@ -255,16 +266,18 @@ impl Table {
         self.columns.iter().all(|(_, kind)| *kind != Kind::DateTime)
     }
 
-    /// The target of an INSERT: the table, with its columns if there is an additional one.
+    /// The target of an INSERT: the table, with its columns if there is, or may be, an additional
+    /// one.
     pub fn insert_into(&self, dialect: Dialect) -> String {
-        let mut names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
-        match dialect {
-            Dialect::QuestDb if self.arrives() => {
-                names.push("arrived");
-                format!("INSERT INTO {} ({}) VALUES ", self.name, names.join(", "))
-            }
-            _ => format!("INSERT INTO {} VALUES ", self.name),
+        let arrives = dialect == Dialect::QuestDb && self.arrives();
+        if !arrives && !self.names_columns {
+            return format!("INSERT INTO {} VALUES ", self.name);
         }
+        let mut names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        if arrives {
+            names.push("arrived");
+        }
+        format!("INSERT INTO {} ({}) VALUES ", self.name, names.join(", "))
     }
 }
 
@@ -279,6 +292,8 @@ mod tests {
             "CREATE TABLE ints (a INT, b INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 1 \
              PROPERTIES(\"replication_num\" = \"1\")"
         );
+        let named = ints().with_named_columns();
+        assert_eq!(named.insert_into(Dialect::Mysql), "INSERT INTO ints (a, b) VALUES ");
         assert!(sbtest1().create(Dialect::Mysql).contains("PRIMARY KEY (id), KEY k_1 (k))"));
         assert!(ints().create(Dialect::QuestDb).contains("TIMESTAMP(arrived)"));
         assert!(httplogs().create(Dialect::QuestDb).contains("TIMESTAMP(ts)"));

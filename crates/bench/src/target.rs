@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
+use crate::body::BodyForm;
 use crate::socket;
 use crate::table::Dialect;
 
@@ -25,7 +26,8 @@ pub enum BodyProtocol {
 }
 
 /// A server to measure, given as `scheme://user:password@host:port/database?name=..&pid=..`, with
-/// further settings `http` (a port), `dir`, `sync`, `group_commit` and `tls` (authorities in PEM).
+/// further settings `http` (a port), `dir`, `sync`, `group_commit`, `form` (of bodies, see
+/// [`BodyForm`]) and `tls` (authorities in PEM).
 ///
 /// Schemes: `freshet`, `mysql`, `postgres`, `questdb`, `clickhouse`, `null`.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct Target {
     pub sync: String,
     /// Freshet's `group_commit`: `off_mode`, `sync_mode` or `async_mode`.
     pub group_commit: Option<String>,
+    /// Freshet's form of bodies.
+    pub form: BodyForm,
     /// How MySQL's protocol is encrypted; `None` for not at all.
     pub tls: Option<Arc<ClientConfig>>,
 }
@@ -98,6 +102,7 @@ impl FromStr for Target {
             directory: None,
             sync: sync.to_owned(),
             group_commit: None,
+            form: BodyForm::Csv,
             tls: None,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -109,6 +114,7 @@ impl FromStr for Target {
                 "dir" => target.directory = Some(value.to_owned()),
                 "sync" => target.sync = value.replace('+', " "),
                 "tls" => target.tls = Some(socket::trust(Path::new(value))?),
+                "form" => target.form = value.parse()?,
                 "group_commit" => target.group_commit = Some(value.to_owned()),
                 _ => return Err(format!("unknown setting `{key}` of a target")),
             }
@@ -131,6 +137,9 @@ mod tests {
         assert_eq!((target.name.as_str(), target.pid), ("f", 7));
         let plain: Target = "mysql://127.0.0.1:3306".parse().unwrap();
         assert_eq!((plain.user.as_str(), plain.database.as_str()), ("root", "bench"));
+        let packed: Target = "freshet://h:1/d?form=lz4".parse().unwrap();
+        assert_eq!((plain.form, packed.form), (BodyForm::Csv, BodyForm::Lz4));
+        assert!("freshet://h:1/d?form=rar".parse::<Target>().unwrap_err().contains("rar"));
         assert!("oracle://x".parse::<Target>().unwrap_err().contains("oracle"));
         assert!("mysql://h:1/d?color=red".parse::<Target>().unwrap_err().contains("color"));
     }

@@ -99,7 +99,7 @@ impl Connection {
         self.stream.write_all(request).map_err(|error| error.to_string())?;
         loop {
             match self.replies.next()? {
-                Some(Answer::Done(_)) => return Ok(()),
+                Some(Answer::Done(_) | Answer::Prepared(_)) => return Ok(()),
                 Some(Answer::Refused(why)) => return Err(why),
                 None => {}
             }

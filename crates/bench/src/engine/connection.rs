@@ -18,8 +18,10 @@ pub struct Connection {
     current: usize,
     /// How many of its bytes were sent.
     sent: usize,
-    /// The outstanding request with serial numbers, if it has any.
+    /// The outstanding request with serial numbers, if it has any, or the commit of its load.
     stamped: Vec<u8>,
+    /// Whether the outstanding request is the commit of a load.
+    commits: bool,
     /// When the outstanding request was sent, or was due.
     started: Option<Duration>,
 }
@@ -32,8 +34,8 @@ impl Connection {
         requests: Arc<Vec<Request>>,
     ) -> Result<Self, String> {
         let socket = socket.polled().map_err(|error| error.to_string())?;
-        let stamped = Vec::new();
-        Ok(Self { socket, replies, requests, current: 0, sent: 0, stamped, started: None })
+        let (stamped, commits, started) = (Vec::new(), false, None);
+        Ok(Self { socket, replies, requests, current: 0, sent: 0, stamped, commits, started })
     }
 
     /// The socket, for polling.
@@ -54,7 +56,7 @@ impl Connection {
             request.stamp(feed.serials(request), &mut self.stamped);
         }
         self.current = current;
-        self.sent = 0;
+        (self.sent, self.commits) = (0, false);
         self.started = Some(started);
         self.write()?;
         Ok(true)
@@ -63,7 +65,8 @@ impl Connection {
     /// Sends as much as the socket accepts.
     pub(super) fn write(&mut self) -> Result<(), String> {
         let request = &self.requests[self.current];
-        let bytes = if request.is_stamped() { &self.stamped } else { &request.bytes };
+        let is_own = self.commits || request.is_stamped();
+        let bytes = if is_own { &self.stamped } else { &request.bytes };
         while self.started.is_some() && self.sent < bytes.len() {
             match self.socket.write(&bytes[self.sent..]) {
                 Ok(count) => self.sent += count,
@@ -78,6 +81,14 @@ impl Connection {
         }
     }
 
+    /// Begins to commit the load that was prepared.
+    fn commit(&mut self, txn: u64) -> Result<(), String> {
+        let commit = self.requests[self.current].commit.as_ref();
+        self.stamped = commit.ok_or("a load was prepared that nothing commits")?.request(txn);
+        (self.sent, self.commits) = (0, true);
+        self.write()
+    }
+
     /// Receives what is available; returns the answer to the request, its rows and its start time.
     pub(super) fn read(&mut self) -> Result<Option<(Answer, u64, Duration)>, String> {
         loop {
@@ -87,7 +98,12 @@ impl Connection {
                 Ok(0) => return Err("the server closed the connection".to_owned()),
                 Ok(count) => {
                     self.replies.filled(count);
-                    if let Some(answer) = self.replies.next()? {
+                    let answer = self.replies.next()?;
+                    if let Some(Answer::Prepared(txn)) = answer {
+                        self.commit(txn)?;
+                        continue;
+                    }
+                    if let Some(answer) = answer {
                         let started = self.started.take().ok_or("an answer without a request")?;
                         return Ok(Some((answer, self.requests[self.current].rows, started)));
                     }

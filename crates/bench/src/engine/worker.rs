@@ -144,14 +144,17 @@ impl Worker {
     }
 
     fn count(&mut self, answer: Answer, rows: u64, started: Duration, now: Duration) {
-        self.tally.last_answer = now;
+        let before = std::mem::replace(&mut self.tally.last_answer, now);
         match answer {
             Answer::Refused(error) => self.tally.error(error),
+            Answer::Prepared(txn) => self.tally.error(format!("load {txn} was only prepared")),
             Answer::Done(said) => {
                 let rows = said.unwrap_or(rows);
                 self.tally.acknowledged_rows += rows;
                 if let Some(part) = self.schedule.part(now) {
                     self.tally.rows += rows;
+                    let gap = now.saturating_sub(before.max(self.schedule.measure_from));
+                    self.tally.gap = self.tally.gap.max(gap);
                     self.tally.part_rows[part] += rows;
                     let nanos = now.saturating_sub(started).as_nanos() as u64;
                     self.tally.latency_nanos.saturating_record(nanos);

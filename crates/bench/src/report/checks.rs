@@ -129,6 +129,8 @@ pub(super) fn all(results: &Results) -> Vec<Check> {
     checks.extend(curves(results));
     checks.extend(company(results));
     checks.extend(modes(results));
+    checks.extend(forms(results));
+    checks.extend(alters(results));
     checks.extend(steadiness(results));
     checks.extend(memory(results));
     checks.extend(many_tables(results));
@@ -242,10 +244,30 @@ fn modes(results: &Results) -> Vec<Check> {
     checks
 }
 
+fn forms(results: &Results) -> impl Iterator<Item = Check> {
+    FORMS.iter().map(|(form, must)| {
+        let got = results.ratio(FORMS_POINT, form, OURS);
+        Check::at_least(format!("{FORMS_POINT}, {form} to {OURS}"), got, *must)
+    })
+}
+
+/// Light schema changes beside writes: none fails, none waits.
+fn alters(results: &Results) -> impl Iterator<Item = Check> {
+    ALTERS_POINTS.iter().flat_map(|point| {
+        let errors = results.median(point, OURS, |line| line.errors as f64);
+        let gap = results.median(point, OURS, |line| line.gap_ms);
+        let what = format!("{point}, ms without an answer");
+        [
+            Check::at_most(format!("{point}, failed writes"), errors, 0.0),
+            Check::at_most(what, gap, ALTERS_GAP_MS_MAX),
+        ]
+    })
+}
+
 fn steadiness(results: &Results) -> Vec<Check> {
     let steady = |point: &&str| {
-        let load = point.starts_with("W1") || point.starts_with("W2");
-        load && !point.ends_with(" queries")
+        let load = point.starts_with("W1 ") || point.starts_with("W2 ");
+        load && !point.contains(" + ")
     };
     let tail = |point: &str| {
         let got = results.median(point, OURS, |line| line.p99_ms / line.p50_ms.max(1e-6));

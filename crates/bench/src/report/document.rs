@@ -65,6 +65,12 @@ fn section(results: &Results, name: &str) -> Result<Option<String>, String> {
         "W1" | "W2" | "W3" | "W4" | "W5" | "W9" => beside(starting(&format!("{name} "))),
         "W7" => Some(tables::tpch(results)).filter(|text| !text.is_empty()),
         "modes" => beside(results.points().into_iter().filter(is_mode).collect()),
+        "W10" => Some(tables::forms(results, &starting("W10 "))).filter(|text| !text.is_empty()),
+        "alters" => {
+            let mut points = results.points();
+            points.retain(|point| point.ends_with(" alters"));
+            (!points.is_empty()).then(|| tables::alters(results, &points))
+        }
         "queries" => {
             let points = results.points();
             beside(points.into_iter().filter(|point| point.ends_with(" queries")).collect())

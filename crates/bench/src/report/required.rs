@@ -60,6 +60,8 @@ pub(super) const RATIOS: &[Ratio] = &[
     ratio("W5 httplogs body 1MB x 30", "postgres", 3.0, 4.0),
     ratio("W5 httplogs body 1MB x 30", "questdb", 3.0, 4.0),
     ratio("W5 httplogs body 10MB x 10", "clickhouse", 2.2, 3.0),
+    ratio("W5 httplogs body 10KB x 10", "null", 0.8, 0.8),
+    ratio("W5 httplogs body 10KB x 30", "null", 0.8, 0.8),
 ];
 
 /// Ratios are not required beyond this fraction of the null server.
@@ -140,6 +142,16 @@ pub(super) const PEAK_CONNECTIONS_MIN: usize = 4;
 /// Durability modes relative to `async_mode`, over W1 and W2.
 pub(super) const MODES: [(&str, f64); 2] = [("freshet-sync", 0.95), ("freshet", 0.9)];
 pub(super) const MODE_BASE: &str = "freshet-async";
+
+/// Forms of large bodies relative to plain CSV, in rows.
+pub(super) const FORMS: [(&str, f64); 3] =
+    [("freshet-mapped", 0.5), ("freshet-parquet", 2.0), ("freshet-2pc", 0.8)];
+pub(super) const FORMS_POINT: &str = "W10 httplogs body 10MB x 10";
+
+/// W1 and W2 while a column comes and goes.
+pub(super) const ALTERS_POINTS: [&str; 2] =
+    ["W1 ints prepared 1 x 100 + alters", "W2 lineitem text 100 x 20 + alters"];
+pub(super) const ALTERS_GAP_MS_MAX: f64 = 50.0;
 
 /// The maximum ratio of p99 to p50 under steady load.
 pub(super) const P99_TO_P50_MAX: f64 = 5.0;

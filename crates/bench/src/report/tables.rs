@@ -124,6 +124,73 @@ pub(super) fn cost(results: &Results, points: &[&str]) -> String {
     table.text
 }
 
+/// Points on targets that send bodies in several forms, relative to the first of them.
+pub(super) fn forms(results: &Results, points: &[&str]) -> String {
+    let mut text = String::new();
+    for point in points {
+        let mut table = Table::new(&[
+            *point,
+            "rows/s",
+            "to plain CSV",
+            "p50 ms",
+            "p99 ms",
+            "server cores",
+            "server us for 1000 rows",
+            "client cores",
+            "RSS MiB",
+        ]);
+        for target in results.targets(point) {
+            let median = |of: fn(&Line) -> f64| results.median(point, target, of).unwrap_or(0.0);
+            let micros = |line: &Line| line.server_cores * 1e9 / line.rows_per_second.max(1.0);
+            let ratio = results.ratio(point, target, OURS);
+            table.row(&[
+                target.to_owned(),
+                thousands(median(|line| line.rows_per_second)),
+                or_dash(ratio.map(|ratio| format!("{ratio:.2}"))),
+                format!("{:.1}", median(|line| line.p50_ms)),
+                format!("{:.1}", median(|line| line.p99_ms)),
+                format!("{:.2}", median(|line| line.server_cores)),
+                format!("{:.0}", median(micros)),
+                format!("{:.2}", median(|line| line.client_cores)),
+                format!("{:.0}", median(|line| line.server_rss_mib)),
+            ]);
+        }
+        text.push_str(&format!("{}\n", table.text));
+    }
+    text
+}
+
+/// Writes beside light schema changes, and the same without them.
+pub(super) fn alters(results: &Results, points: &[&str]) -> String {
+    let mut table = Table::new(&[
+        "point",
+        "rows/s",
+        "p50 ms",
+        "p99 ms",
+        "slowest ms",
+        "ms without an answer",
+        "failed writes",
+        "changes",
+        "slowest change ms",
+    ]);
+    for point in points.iter().filter(|point| results.rate(point, OURS).is_some()) {
+        let median = |of: fn(&Line) -> f64| results.median(point, OURS, of).unwrap_or(0.0);
+        let errors: u64 = results.of(point, OURS).map(|line| line.errors).sum();
+        table.row(&[
+            (*point).to_owned(),
+            thousands(median(|line| line.rows_per_second)),
+            format!("{:.2}", median(|line| line.p50_ms)),
+            format!("{:.1}", median(|line| line.p99_ms)),
+            format!("{:.1}", median(|line| line.max_ms)),
+            format!("{:.1}", median(|line| line.gap_ms)),
+            errors.to_string(),
+            format!("{:.0}", median(|line| line.alters.map_or(0.0, |of| of.count as f64))),
+            format!("{:.1}", median(|line| line.alters.map_or(0.0, |of| of.max_ms))),
+        ]);
+    }
+    table.text
+}
+
 /// The rates of a long run in tenths.
 pub(super) fn tenths(results: &Results, points: &[&str]) -> String {
     let mut table = Table::new(&["point", "tenth of the time", "rows/s"]);

@@ -74,6 +74,7 @@ pub fn all() -> Vec<Table> {
         distributed_by: columns[0].0,
         buckets: 2,
         indexes: &[],
+        names_columns: false,
     };
     vec![
         keyed("region", REGION),
