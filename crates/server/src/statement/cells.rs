@@ -4,7 +4,12 @@ use arrow::array::Array;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, RowEncoder};
 use freshet_query::result::Cells;
-use freshet_schema::{Literal, value};
+use freshet_schema::row::{DAYS_MAX, DAYS_MIN, MICROS_PER_DAY};
+use freshet_schema::value::{Encoding, LocalDateTime, put_i64, put_text};
+use freshet_schema::{Column, ColumnType, Literal, value};
+
+/// Dates from the year 1 on, which are stored as their text is.
+const PLAIN_DAYS: std::ops::RangeInclusive<i32> = DAYS_MIN + 366..=DAYS_MAX;
 
 /// Writes a literal.
 ///
@@ -37,19 +42,35 @@ pub fn put_cell(
     }
     match cells {
         Cells::Bool(values) => put(encoder, Literal::Int(values.value(row).into())),
-        Cells::Int(values) => put(encoder, Literal::Int(values.value(row).into())),
+        Cells::Int(values) => {
+            let value = values.value(row);
+            encoder.put(Literal::Int(value.into()), |column, rules, out| {
+                put_i64(column, value, rules, out)
+            })
+        }
         Cells::UInt(values) | Cells::Year(values) | Cells::Bits(values, _) => {
             put(encoder, Literal::Int(values.value(row).into()))
         }
         Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),
         Cells::Double(values, _) => put(encoder, Literal::Float(values.value(row))),
-        Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),
+        Cells::Text(values) => {
+            let text = values.value(row).as_bytes();
+            encoder.put(Literal::Text(text), |column, rules, out| {
+                put_text(column, text, Encoding::Utf8, rules, out)
+            })
+        }
         // A computed binary value is a string, unlike a hex literal, which may be a number.
         Cells::Bytes(values) => put(encoder, Literal::Text(values.value(row))),
         Cells::Decimal(..) | Cells::Large(..) => {
             text.clear();
             cells.exact(row, text);
             put(encoder, Literal::Number(text))
+        }
+        Cells::Date(_) | Cells::DateTime(..)
+            if let Some(moment) =
+                encoder.column().and_then(|column| moment(column, cells, row)) =>
+        {
+            put(encoder, Literal::Time(moment))
         }
         Cells::Null | Cells::Sketch(_) | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) => {
             text.clear();
@@ -61,6 +82,22 @@ pub fn put_cell(
             })
         }
     }
+}
+
+/// A date or time for a column that stores it as what its text says, without that text.
+fn moment(column: &Column, cells: &Cells, row: usize) -> Option<LocalDateTime> {
+    let micros = match (cells, column.ty) {
+        (Cells::Date(values), ColumnType::Date | ColumnType::DateTime { .. }) => {
+            i64::from(values.value(row)) * MICROS_PER_DAY
+        }
+        (Cells::DateTime(values, shown), ColumnType::DateTime { .. }) => {
+            let step = 10_i64.pow(6 - u32::from(shown.unwrap_or(6).min(6)));
+            values.value(row).div_euclid(step) * step
+        }
+        _ => return None,
+    };
+    let moment = LocalDateTime::from_micros(micros);
+    PLAIN_DAYS.contains(&moment.days).then_some(moment)
 }
 
 /// A date or time as a number: its digits, with sign and fraction.

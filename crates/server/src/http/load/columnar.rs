@@ -111,6 +111,8 @@ pub(super) struct Steps<'a, 'b> {
     opened_bytes: u64,
     /// The size of all rows so far.
     bytes: u64,
+    /// The size of the rows of the last step.
+    step_bytes: usize,
     /// What became of rows that are computed of those of the reader.
     computed: BodySummary,
 }
@@ -130,7 +132,8 @@ impl<'a, 'b> Steps<'a, 'b> {
             Kind::File(file) => (ColumnarReader::of_file(file, plan, rules, share)?, false),
             Kind::Stream => (ColumnarReader::of_stream(plan, rules), true),
         };
-        let (opened_bytes, bytes, computed) = (0, 0, BodySummary::default());
+        let (opened_bytes, bytes, step_bytes) = (0, 0, 0);
+        let computed = BodySummary::default();
         let _columns = columns;
         Ok(Self {
             http,
@@ -142,6 +145,7 @@ impl<'a, 'b> Steps<'a, 'b> {
             _columns,
             opened_bytes,
             bytes,
+            step_bytes,
             computed,
         })
     }
@@ -194,6 +198,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 continue;
             }
             self.bytes += rows.len() as u64;
+            self.step_bytes = rows.len();
             self.bounds.limit.check(self.bytes)?;
             let permit = memory.split(rows.len());
             let summary = BodySummary::default();
@@ -215,11 +220,16 @@ impl<'a, 'b> Steps<'a, 'b> {
         let (plan, rules) = (&self.source.plan, &self.source.rules);
         let empty = ColumnarReader::of_stream(plan, rules);
         let mut reader = std::mem::replace(&mut self.reader, empty);
+        // Steps are alike: rows that grow in place are not copied again and again.
+        let room = self.step_bytes + self.step_bytes / 8;
         let step = self.http.query.start(async move {
-            let mut rows = Vec::new();
+            let mut rows = Vec::with_capacity(room);
             let next = reader.next_rows()?;
             if next == Next::Rows {
                 reader.step(&mut rows)?;
+            }
+            if rows.len() < rows.capacity() / 2 {
+                rows.shrink_to_fit();
             }
             Ok((reader, next, rows))
         });

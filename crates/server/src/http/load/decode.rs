@@ -430,8 +430,7 @@ impl Cutter<'_> {
                 match self.end_of_piece() {
                     PieceEnd::Unknown => break,
                     PieceEnd::At(end) => {
-                        let rest = self.gathered.split_off(end);
-                        let piece = std::mem::replace(&mut self.gathered, rest);
+                        let piece = self.cut_at(end);
                         self.submit(piece, PieceGoal::Rows).await?;
                     }
                     // The rest of the body belongs to that line and is not needed.
@@ -444,6 +443,14 @@ impl Cutter<'_> {
         }
         let last = std::mem::take(&mut self.gathered);
         self.submit(last, PieceGoal::Rows).await
+    }
+
+    /// The next piece; what follows it goes to memory that has room for a piece.
+    fn cut_at(&mut self, end: usize) -> Vec<u8> {
+        let mut rest = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+        rest.extend_from_slice(&self.gathered[end..]);
+        self.gathered.truncate(end);
+        std::mem::replace(&mut self.gathered, rest)
     }
 
     /// The end of the next piece: after enough lines, including those to skip.

@@ -90,9 +90,12 @@ impl Mapped {
         }
         let Decoded { rows, count, summary, mut permit, .. } = piece;
         let batch = self.batch(&rows, count)?;
-        let bytes_max = rows.len().saturating_mul(RESULT_FACTOR).max(RESULT_BYTES_MIN);
+        let bytes = rows.len();
         drop(rows);
-        let mut computed = self.compute(&batch, bytes_max, &mut permit).await?;
+        let mut computed = self.compute(&batch, bytes, &mut permit).await?;
+        if computed.rows.len() < computed.rows.capacity() / 2 {
+            computed.rows.shrink_to_fit();
+        }
         permit.resize_over(computed.rows.len() as u64);
         let BodySummary { rows, mut rejects, unselected: _, ids: _ } = summary;
         let rejected = computed.rejects.count();
@@ -117,15 +120,17 @@ impl Mapped {
         }
     }
 
-    /// Computes all rows at once. Where that fails for a value, halves are computed by themselves,
-    /// until the rows are found that have to be rejected.
+    /// Computes all rows at once, of which the body had so many bytes. Where that fails for a
+    /// value, halves are computed by themselves, until the rows are found that have to be rejected.
     async fn compute(
         &self,
         batch: &RecordBatch,
-        bytes_max: usize,
+        bytes: usize,
         permit: &mut Permit,
     ) -> Result<Computed> {
-        let mut done = Computed::default();
+        let bytes_max = bytes.saturating_mul(RESULT_FACTOR).max(RESULT_BYTES_MIN);
+        // Most are about as long as those of the body.
+        let mut done = Computed { rows: Vec::with_capacity(bytes), ..Computed::default() };
         let mut left = vec![(0, batch.num_rows())];
         while let Some((start, count)) = left.pop() {
             if self.limits.deadline.left(&*self.limits.clock).is_zero() {

@@ -13,8 +13,6 @@ use super::lz4::Lz4Frame;
 
 /// How much is unpacked at a time.
 const PART_BYTES: usize = 64 << 10;
-/// How much of a gzip body is read at a time: it unpacks to about a thousand times as much.
-const GZIP_STEP_BYTES: usize = 512;
 
 /// Unpacks one body, which may have several streams one behind the other.
 pub(super) struct Unpacker {
@@ -138,12 +136,19 @@ impl Decoder {
         Ok(())
     }
 
-    /// Unpacks into the room of `out`, which gzip may exceed.
+    /// Unpacks into the room of `out`, which gzip may exceed by what it keeps itself, 32 KiB.
     fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<Step> {
         match self {
             Self::Gzip(gzip) => {
-                let read = gzip.write(&input[..input.len().min(GZIP_STEP_BYTES)])?;
-                *out = std::mem::take(gzip.get_mut());
+                std::mem::swap(gzip.get_mut(), out);
+                let mut read = 0;
+                while read < input.len() && gzip.get_ref().len() < PART_BYTES {
+                    match gzip.write(&input[read..])? {
+                        0 => break,
+                        more => read += more,
+                    }
+                }
+                std::mem::swap(gzip.get_mut(), out);
                 // Whether it has ended is known when it is finished.
                 Ok(Step { read, has_ended: false })
             }
