@@ -212,7 +212,9 @@ fn worded(message: &str) -> Error {
         let name = shown.rsplit_once(" AS ").or_else(|| shown.rsplit_once('.'));
         return err!(DuplicateColumn, "Duplicate column name '{}'", name.map_or(shown, |of| of.1));
     }
-    if let Some((_, call)) = message.split_once("the given name and argument types '") {
+    if (is("does not support type") || is("Failed to coerce arguments"))
+        && let Some((_, call)) = message.split_once("the given name and argument types '")
+    {
         let name = call.split('(').next().unwrap_or(call);
         return err!(WrongArguments, "Incorrect arguments to {name}: its types do not fit");
     }

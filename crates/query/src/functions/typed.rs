@@ -333,7 +333,11 @@ fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
 
 /// What compares values with one another.
 fn comparisons() -> Vec<ScalarUDF> {
-    let of_alike: Returns = |types| check_alike("IN", types).map(|()| DataType::Boolean);
+    // Many literals come as one struct of them.
+    let of_alike: Returns = |types| match types[0].is_nested() {
+        true => check_alike("IN", types).map(|()| DataType::Boolean),
+        false => Ok(DataType::Boolean),
+    };
     vec![
         TypeDependent::udf("mysql_in", (2, MANY), of_alike, |args, types| {
             let mut operands = args.into_iter().zip(types);
