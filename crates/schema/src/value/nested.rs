@@ -11,7 +11,7 @@ mod arrays;
 mod parse;
 mod show;
 
-use std::fmt::Write;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
@@ -54,7 +54,8 @@ pub(crate) fn type_text(column: &Column) -> String {
     for (at, element) in column.elements.iter().enumerate() {
         text.push(if at == 0 { '<' } else { ',' });
         if column.ty == ColumnType::Struct {
-            write!(text, "{}:", element.name).expect("a String takes everything");
+            text.push_str(&field_name(&element.name));
+            text.push(':');
         }
         text.push_str(&match element.ty {
             ColumnType::Boolean => "boolean".to_owned(),
@@ -63,6 +64,16 @@ pub(crate) fn type_text(column: &Column) -> String {
     }
     text.push('>');
     text
+}
+
+/// The name of a field as it is written in a type: in backquotes, where it is no word.
+fn field_name(name: &str) -> Cow<'_, str> {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_word = name.chars().all(is_of_word) && !name.starts_with(|c: char| c.is_numeric());
+    match is_word {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(format!("`{}`", name.replace('`', "``"))),
+    }
 }
 
 /// The type of a column in queries; its own of what is not nested.
