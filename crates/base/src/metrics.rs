@@ -1,10 +1,13 @@
 //! All metrics, declared in one list; `/metrics` prints them.
 
+mod streams;
+
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 pub use prometheus::{IntCounter, IntGauge};
+pub use streams::{EndedStream, RunningStream, StreamMetrics};
 
 /// The metrics of one server.
 pub struct Metrics {
@@ -75,6 +78,7 @@ pub struct Metrics {
     pub connections: IntGauge,
     /// Stream loads, by status.
     pub stream_loads: IntCounterVec,
+    pub streams: StreamMetrics,
     /// Errors sent to clients, by MySQL errno.
     pub errors: IntCounterVec,
 }
@@ -171,10 +175,7 @@ impl Metrics {
             wal_files: gauge("wal_files", "Log files in use or ready"),
             delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
             write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),
-            client_memory_bytes: gauge(
-                "client_memory_bytes",
-                "Bytes kept for clients between commands",
-            ),
+            client_memory_bytes: gauge("client_memory_bytes", "Bytes kept between commands"),
             snapshot_memory_bytes: gauge(
                 "snapshot_memory_bytes",
                 "Bytes of rows in files that only open snapshots keep",
@@ -213,6 +214,7 @@ impl Metrics {
             groups: GroupMetrics::new(&all),
             connections: gauge("connections", "Open client connections"),
             stream_loads: labelled("stream_loads_total", "Stream loads", "status"),
+            streams: StreamMetrics::new(&all),
             errors: labelled("errors_total", "Errors answered", "errno"),
             registry: all.0,
         }

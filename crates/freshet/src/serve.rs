@@ -1,10 +1,12 @@
 //! Runs a server: recovery, service, shutdown.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::fail::Failpoints;
+use freshet_base::io::{Fs, RealFs};
 use freshet_base::task::{Threads, TimeSlice, set_time_slice};
 use freshet_base::{ByteSize, Error, ErrorCode, Result};
 use freshet_ingest::{Engine, EngineConfig, World};
@@ -178,7 +180,7 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
     }
     EngineConfig {
         wal_file_bytes: config.wal_file_bytes,
-        wal_bytes_max: config.wal_bytes_max,
+        wal_bytes_max: log_bytes_max(config, &engine.wal_dirs),
         wal_load_bytes_max: config.wal_load_bytes_max,
         snapshot_memory_bytes: config.snapshot_memory.of(total),
         footer_memory_bytes: config.footer_memory.of(total),
@@ -242,4 +244,20 @@ impl Signals {
             }
         }
     }
+}
+
+/// The size of all log files, within what their directories may fill of their disks.
+fn log_bytes_max(config: &Config, dirs: &[PathBuf]) -> ByteSize {
+    let Some(limit) = config.wal_disk_limit else { return config.wal_bytes_max };
+    let fits = dirs.iter().map(|dir| limit.of(ByteSize(disk_bytes(dir))).bytes()).sum::<u64>();
+    let least = 4 * config.wal_file_bytes.bytes();
+    ByteSize(fits.clamp(least, config.wal_bytes_max.bytes()))
+}
+
+/// What is free on the disk of a directory of log files, or theirs.
+fn disk_bytes(dir: &Path) -> u64 {
+    let there = dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(dir);
+    let free = RealFs.available_bytes(there).unwrap_or(0);
+    let files = RealFs.list(dir).unwrap_or_default();
+    free + files.iter().map(|file| file.len_bytes).sum::<u64>()
 }

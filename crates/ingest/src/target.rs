@@ -1,14 +1,18 @@
 //! The target and the result of a load.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use freshet_base::{DbId, Lsn, Result, TableId, TxnId, bail, err};
+use freshet_base::{DbId, Lsn, Result, Retry, TableId, TxnId, bail, err};
 use freshet_schema::{DeclaredKey, GroupCommitMode, Table, TableSchema};
 
 use crate::counter::Counter;
 use crate::names;
 use crate::state::TableState;
 use crate::tables::Tables;
+
+/// After which time a load of a paused table may be tried again.
+const PAUSED_RETRY: Duration = Duration::from_secs(10);
 
 /// A table to load into, resolved once.
 #[derive(Clone)]
@@ -45,6 +49,22 @@ impl LoadTarget {
         let table = catalog.require(id)?;
         let missing = || err!(NoSuchTable, "Table '{}' doesn't exist", table.name);
         Ok(Self::new(tables.state(id).ok_or_else(missing)?, Arc::clone(table)))
+    }
+
+    /// Checks that the table takes loads.
+    ///
+    /// # Errors
+    /// `OutOfRoom`, to retry, where ALTER TABLE .. PAUSE LOAD has paused them.
+    pub fn check_takes_loads(&self) -> Result<()> {
+        if !self.table.properties.is_paused() {
+            return Ok(());
+        }
+        let name = &self.table.name;
+        let error = err!(
+            OutOfRoom,
+            "loads of table '{name}' are paused; ALTER TABLE {name} RESUME LOAD takes them again"
+        );
+        Err(error.with_retry(Retry::After(PAUSED_RETRY)))
     }
 
     /// The same columns with the unique keys that the table has now.

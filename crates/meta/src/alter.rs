@@ -272,11 +272,16 @@ fn check_aggregate(table: &Table, new: &Column) -> Result<()> {
     let Column { name, ty, .. } = new;
     match (table.key_model == KeyModel::Aggregate, new.aggregate) {
         (false, None) => Ok(()),
-        (false, Some(_)) => bail!(
-            Unknown,
-            "Can not assign aggregation method on column[{name}]: table '{}' has no AGGREGATE KEY",
-            table.name
-        ),
+        (false, Some(_)) => {
+            let model = match table.key_model {
+                KeyModel::Duplicate => "Duplicate",
+                _ => "Unique",
+            };
+            bail!(
+                Unknown,
+                "Can not assign aggregation method on column in {model} data model table: {name}"
+            )
+        }
         (true, None) => bail!(
             NotSupported,
             "Can not add key column '{name}' to a table with an AGGREGATE KEY; a value column says \

@@ -199,7 +199,7 @@ fn check_auto_increment(spec: &TableSpec, columns: &mut [Column]) -> Result<()> 
         );
     }
     column.nullable = false;
-    if let Some(start) = spec.auto_increment {
+    if let Some(start) = spec.first_id() {
         column.auto_increment = Some(start.max(1));
     }
     Ok(())
@@ -558,7 +558,7 @@ fn distribution_by_key(
     if matches!(written, Some(DistributionSpec::Random)) {
         bail!(
             Unknown,
-            "Create unique keys table should not contain random distribution desc: write \
+            "Should not be distributed by random when keys type is unique or aggregate: write \
              DISTRIBUTED BY HASH(key columns)"
         );
     }

@@ -93,6 +93,7 @@ pub use partition::{
 pub use policies::{PolicySpec, is_restricted, row_filter};
 pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
+pub use properties::PAUSE_LOAD;
 pub use reserve::Ids;
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};

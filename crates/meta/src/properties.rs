@@ -19,6 +19,8 @@ const MODE: &str = "group_commit_mode";
 const REPLICATION_NUM: &str = "replication_num";
 const REPLICATION_ALLOCATION: &str = "replication_allocation";
 const LIGHT_SCHEMA_CHANGE: &str = "light_schema_change";
+/// What `ALTER TABLE .. PAUSE LOAD` sets.
+pub const PAUSE_LOAD: &str = "pause_load";
 const BLOOM_FILTER_COLUMNS: &str = "bloom_filter_columns";
 
 /// Properties of Doris without an effect here; they are kept as written.
@@ -43,6 +45,7 @@ const KEPT: &[&str] = &[
     "is_being_synced",
     LIGHT_SCHEMA_CHANGE,
     "min_load_replica_num",
+    PAUSE_LOAD,
     "skip_write_index_on_load",
     "storage_cooldown_time",
     "storage_format",
@@ -176,6 +179,16 @@ fn accept(
                 properties.replication_num = replicas(allocation(value)?)?;
                 warnings.extend(replica_warning(properties.replication_num));
             }
+            LIGHT_SCHEMA_CHANGE => {
+                flag(key, value)?;
+                keep(&mut properties.others, key, value);
+            }
+            PAUSE_LOAD => {
+                properties.others.retain(|(known, _)| known != PAUSE_LOAD);
+                if flag(key, value)? {
+                    keep(&mut properties.others, key, "true");
+                }
+            }
             MERGE_ON_WRITE if model == KeyModel::Unique => {
                 keep(&mut properties.others, key, value);
             }
@@ -198,6 +211,13 @@ fn non_negative(key: &str, value: &str, max: u64) -> Result<u64> {
         bail!(Unknown, "{key} can not be more than {max}:{number}");
     }
     Ok(number)
+}
+
+fn flag(key: &str, value: &str) -> Result<bool> {
+    value
+        .to_ascii_lowercase()
+        .parse::<bool>()
+        .map_err(|_| err!(Unknown, "Invalid {key} format: {value}. It can only be true or false"))
 }
 
 fn mode(value: &str) -> Result<GroupCommitMode> {

@@ -35,6 +35,8 @@ pub struct ColumnSpec {
     /// The COMMENT; empty if none was given.
     pub comment: String,
     pub auto_increment: bool,
+    /// The first generated id, if given with it.
+    pub first_id: Option<u64>,
     /// How values of equal keys become one, if that is written.
     pub aggregate: Option<Aggregate>,
     /// ON UPDATE CURRENT_TIMESTAMP.
@@ -75,6 +77,7 @@ impl ColumnSpec {
             default: DefaultSpec::Unset,
             comment: String::new(),
             auto_increment: false,
+            first_id: None,
             aggregate: None,
             on_update_now: false,
             labels: Vec::new(),
@@ -247,6 +250,11 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
+    /// The first generated id, as the table or its column says.
+    pub fn first_id(&self) -> Option<u64> {
+        self.auto_increment.or_else(|| self.columns.iter().find_map(|column| column.first_id))
+    }
+
     /// A table with a name and columns only.
     pub fn new(name: impl Into<String>, form: TableForm, columns: Vec<ColumnSpec>) -> Self {
         Self {

@@ -29,6 +29,7 @@ use crate::error::mapped;
 use crate::interrupt::Cancellation;
 use crate::parser::HttpStream;
 use crate::result::ResultColumn;
+use crate::rewrite::aggregate_call;
 use crate::syntax::{Scalar, Select, select_of, table_factor};
 use crate::tables::Table;
 use crate::threads::{PlanSize, Task};
@@ -38,6 +39,10 @@ pub const BODY: &str = "\u{1}body";
 
 /// The column that says whether a row deletes its key.
 const DELETES: &str = "\u{1}deletes";
+
+/// Why aggregates are refused.
+const ONE_ROW: &str = "the expressions of a load see one row at a time: aggregates and window \
+                       functions are for a query of the loaded table";
 
 /// What a stream load computes.
 #[derive(Clone, Debug)]
@@ -189,19 +194,27 @@ fn query(items: Vec<SelectItem>, from: TableFactor, condition: Option<Expr>) -> 
     query
 }
 
-/// Refuses subqueries: they would be computed for each batch anew.
+/// Refuses subqueries, which would be computed for each batch anew, and aggregates.
 fn check(part: &impl Visit) -> Result<()> {
-    struct Queries;
-    impl Visitor for Queries {
-        type Break = ();
-        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
+    struct Unfit;
+    impl Visitor for Unfit {
+        type Break = &'static str;
+
+        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<Self::Break> {
+            ControlFlow::Break("the expressions of a load take no subqueries")
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Self::Break> {
+            match aggregate_call(expr) {
+                true => ControlFlow::Break(ONE_ROW),
+                false => ControlFlow::Continue(()),
+            }
         }
     }
-    if part.visit(&mut Queries).is_break() {
-        bail!(NotSupported, "the expressions of a load take no subqueries");
+    match part.visit(&mut Unfit) {
+        ControlFlow::Break(why) => bail!(NotSupported, "{why}"),
+        ControlFlow::Continue(()) => Ok(()),
     }
-    Ok(())
 }
 
 /// The table of a body with these fields, [`ROW`] first, the others in lower case.
@@ -331,11 +344,7 @@ fn check_plan(plan: &LogicalPlan) -> Result<()> {
     };
     plan.apply(look).map_err(mapped)?;
     if !is_plain {
-        bail!(
-            NotSupported,
-            "the expressions of a load see one row at a time: aggregates and window functions are \
-             for a query of the loaded table"
-        );
+        bail!(NotSupported, "{ONE_ROW}");
     }
     Ok(())
 }

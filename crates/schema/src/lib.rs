@@ -24,6 +24,7 @@ pub mod history;
 pub mod key;
 pub mod partition;
 mod policy;
+mod properties;
 pub mod row;
 pub mod sequence;
 pub mod sequenced;

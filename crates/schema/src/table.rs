@@ -354,16 +354,6 @@ pub struct Properties {
     pub others: Vec<(String, String)>,
 }
 
-impl Properties {
-    /// `light_schema_change`: whether its loads may share groups, as in Doris.
-    pub fn is_light(&self) -> bool {
-        let heavy = |(name, value): &(String, String)| {
-            name == "light_schema_change" && value.eq_ignore_ascii_case("false")
-        };
-        !self.others.iter().any(heavy)
-    }
-}
-
 impl Default for Properties {
     fn default() -> Self {
         Self {

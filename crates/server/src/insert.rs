@@ -63,6 +63,7 @@ impl Target {
         columns: Option<&[N]>,
         on_existing: OnExisting,
     ) -> Result<Self> {
+        into.check_takes_loads()?;
         let table = into.table();
         check_existing(table, on_existing)?;
         let mut rules = *settings.rules(table.form);
@@ -72,9 +73,7 @@ impl Target {
         let filter_ratio = settings.filter_ratio(table.form);
         let (schema, now) = (into.schema(), shared.engine.clock().wall_micros());
         let completion = shared.completion(&into, settings.losses(table.form))?;
-        let is_partial = settings.partial_update
-            && table.key_model == KeyModel::Unique
-            && columns.is_some_and(|columns| lacks_any(schema, columns));
+        let is_partial = is_partial(settings, table, columns);
         let (plan, partial) = if is_partial {
             let plan = InsertPlan::partial(schema, columns, now, &rules)?;
             let (plan, columns) = plan.completing(completion, table).of_partial_rows()?;
@@ -123,6 +122,17 @@ impl Target {
         }
         self.plan.force_id(session.forced_id);
     }
+}
+
+/// Whether an INSERT of these columns keeps the others of rows that are stored.
+pub fn is_partial<N: AsRef<str>>(
+    settings: &Settings,
+    table: &Table,
+    columns: Option<&[N]>,
+) -> bool {
+    settings.partial_update
+        && table.key_model == KeyModel::Unique
+        && columns.is_some_and(|columns| lacks_any(table.schema(), columns))
 }
 
 /// Whether rows with these columns lack one that users see.
@@ -446,6 +456,8 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     }
     let again = grouping.again();
     let why_alone = grouping.why_alone(own.is_some(), target);
+    let shares =
+        own.is_none() && why_alone.is_none() && !matches!(grouping, Grouping::CreateTableAs);
     let destination = grouping.destination(own.as_ref(), settings, target)?;
     note_alone(session, target, why_alone);
     let mut loaded = commit(session, &engine, target, destination).await;
@@ -459,6 +471,9 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
         loaded = commit(session, &engine, target, destination).await;
     }
     let (ids, loaded) = loaded?;
+    if shares && loaded.txn.is_some() && loaded.mode == GroupCommitMode::Off {
+        note_alone(session, target, Some("it is larger than wal_load_bytes_max"));
+    }
     Ok(report(session, target, loaded, (rows, ids)).await)
 }
 
@@ -478,6 +493,7 @@ async fn update(
              or SET enable_unique_key_partial_update = 0"
         );
     }
+    note_alone(session, target, grouping.why_alone(false, target));
     let mut label = match grouping {
         Grouping::Labelled { claim, .. } => Some(claim),
         Grouping::Shared | Grouping::Alone | Grouping::CreateTableAs => None,

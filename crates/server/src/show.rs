@@ -15,6 +15,7 @@ mod rights;
 mod sequences;
 mod server;
 pub mod system;
+mod tablets;
 mod users;
 mod workload;
 
@@ -135,7 +136,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::TemporaryPartitions(table) => partitions::temporary(session, table),
         ShowWhat::RowPolicies(of) => policies::listing(session, of.as_ref()),
         ShowWhat::DynamicPartitions { database } => dynamic::tables(session, database.as_deref()),
-        ShowWhat::Tablets(table) => catalog::tablets(session, table),
+        ShowWhat::Tablets { table, partitions } => tablets::tablets(session, table, partitions),
         ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),
         ShowWhat::Status(_) => Ok(server::status_rows(&session.shared, &session.client)),
         ShowWhat::Warnings { errors_only, count } => {

@@ -46,13 +46,16 @@ impl VariableId {
     }
 }
 
-/// Looks up a name, case-insensitively; some variables have an alias.
+/// Looks up a name, case-insensitively; some variables have an alias, and each one another with
+/// `experimental_` before it, as in Doris.
 pub fn find(name: &str) -> Option<VariableId> {
     let place = |name: &str| ALL.binary_search_by(|one| one.name.cmp(name)).ok().map(VariableId);
     // The server itself names them as they are written, many at each login.
     place(name).or_else(|| {
         let name = name.to_ascii_lowercase();
-        place(ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, of)| of))
+        let plain = name.strip_prefix("experimental_").unwrap_or(&name);
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == plain);
+        place(&name).or_else(|| place(alias.map_or(plain, |(_, of)| of)))
     })
 }
 

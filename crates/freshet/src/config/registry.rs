@@ -53,6 +53,14 @@ settings! {
          belongs to one store. The directories may change at any start; existing files are still \
          read from the old ones.",
         wal_dirs: parse::directories;
+    group_commit_wal_max_disk_limit = "",
+        "How much of the disk of each directory of log files they may fill, as a size or a \
+         percentage of what is free or theirs when the server starts; empty means no limit but \
+         `wal_bytes_max`. It is at least four files.",
+        wal_disk_limit: parse::optional_memory;
+    group_commit_memory_rows_for_max_filter_ratio = "10000",
+        "Accepted: `max_filter_ratio` counts however many rows a load has.",
+        filter_ratio_rows: |text| parse::count(text, 0, usize::MAX);
     wal_file_bytes = "64MiB",
         "Size of one log file; a record is at most a quarter of it. It may change at any \
          start: existing files are read, and deleted once their records are flushed.",

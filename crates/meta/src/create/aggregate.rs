@@ -18,9 +18,9 @@ pub(super) fn check_no_sketch(column: &Column) -> Result<()> {
 pub(super) fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize) -> Result<()> {
     let model = spec.key.as_ref().map_or(KeyModelSpec::Duplicate, |key| key.model);
     let word = match model {
-        KeyModelSpec::Duplicate => "DUPLICATE",
-        KeyModelSpec::Unique => "UNIQUE",
-        KeyModelSpec::Aggregate => "AGGREGATE",
+        KeyModelSpec::Duplicate => "DUP_KEYS",
+        KeyModelSpec::Unique => "UNIQUE_KEYS",
+        KeyModelSpec::Aggregate => "AGG_KEYS",
     };
     let wants = |at: usize| model == KeyModelSpec::Aggregate && at >= keys;
     for (at, column) in columns.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize
         match column.aggregate {
             None if wants(at) => bail!(
                 Unknown,
-                "AGGREGATE KEY table should specify aggregate type for non-key column[{name}]: \
+                "{word} table should specify aggregate type for non-key column[{name}]: \
                  write SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, BITMAP_UNION or HLL_UNION \
                  behind its type"
             ),
@@ -37,7 +37,7 @@ pub(super) fn check_aggregates(spec: &TableSpec, columns: &[Column], keys: usize
             }
             Some(_) if !wants(at) => bail!(
                 Unknown,
-                "{word} KEY table should not specify aggregate type for non-key column[{name}]"
+                "{word} table should not specify aggregate type for non-key column[{name}]"
             ),
             Some(function) if !function.is_of(*ty) => bail!(
                 Unknown,

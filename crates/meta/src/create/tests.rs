@@ -56,7 +56,7 @@ fn values_of_an_aggregate_key_say_how_they_become_one() {
     assert!(refused(&spec).1.contains("SUM is not compatible with primitive type varchar(9)"));
     spec.columns[1].aggregate = Some(Aggregate::Max);
     spec.key = Some(KeySpec { model: KeyModelSpec::Unique, columns: vec!["id".to_owned()] });
-    assert!(refused(&spec).1.contains("UNIQUE KEY table should not specify aggregate type"));
+    assert!(refused(&spec).1.contains("UNIQUE_KEYS table should not specify aggregate type"));
     spec.columns[0].aggregate = Some(Aggregate::Max);
     assert!(refused(&spec).1.contains("Key column[id] should not specify aggregate type."));
 }

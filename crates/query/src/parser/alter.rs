@@ -1,6 +1,8 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{ADD_PRIMARY, ColumnPlace, DROP_PRIMARY, DeclaredKeySpec, KeyChange};
-use freshet_meta::{DefaultSpec, PartitionChange, PartitionSpec, Replacing, SchemaChange};
+use freshet_meta::{
+    DefaultSpec, PAUSE_LOAD, PartitionChange, PartitionSpec, Replacing, SchemaChange,
+};
 use freshet_schema::{Collation, DeclaredKeyKind};
 use sqlparser::tokenizer::Token;
 
@@ -75,6 +77,10 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     let table = cursor.table()?;
     if cursor.words("SET") {
         return Ok((table, AlterAction::Set(cursor.properties()?)));
+    }
+    if let Some(word) = cursor.one_of(&["PAUSE LOAD", "RESUME LOAD"]) {
+        let paused = (word == "PAUSE LOAD").to_string();
+        return Ok((table, AlterAction::Set(vec![(PAUSE_LOAD.to_owned(), paused)])));
     }
     if let Some(change) = partition::change(cursor)? {
         return Ok((table, AlterAction::Partitions(change)));

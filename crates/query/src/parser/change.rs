@@ -99,12 +99,20 @@ pub fn delete(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> 
             Some(names)
         }
     };
+    let mut is_apart = false;
     let (names, from) = match names {
         Some(names) => (Some(names), tables(cursor)?),
         None if is_using(cursor) => {
             let names = cursor.list(named)?;
             cursor.expect_words("USING")?;
-            (Some(names), tables(cursor)?)
+            let mut from = tables(cursor)?;
+            if let [one] = &names[..]
+                && !stands_in(&from, one)
+            {
+                is_apart = true;
+                from.insert(0, plain(one));
+            }
+            (Some(names), from)
         }
         None => match of_partitions(cursor)? {
             Some(table) => (None, vec![table]),
@@ -112,6 +120,9 @@ pub fn delete(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> 
         },
     };
     let mut rows = rows(cursor, "DELETE", (with, from))?;
+    if is_apart && rows.selection.is_none() {
+        bail!(Syntax, "DELETE FROM a table USING others needs a WHERE that says which rows");
+    }
     let apart = joined::apart(&mut rows.from);
     let mut in_database = joined::named_apart(&apart, &mut rows.from);
     in_database = joined::named_apart(&apart, &mut rows.selection).or(in_database);
@@ -141,6 +152,23 @@ fn several(changes: Changes) -> Statement {
     Statement::ChangeSeveral(Box::new(changes))
 }
 
+/// Whether a table stands in FROM, under its name or an alias. Where it does not, DELETE FROM it
+/// USING others is Doris's: its rows are found beside those of the others.
+fn stands_in(from: &[TableWithJoins], wanted: &TableName) -> bool {
+    let is_it = |(table, name): Target| {
+        [&table.table, &name].iter().any(|one| one.eq_ignore_ascii_case(&wanted.table))
+    };
+    joined::factors(from).into_iter().filter_map(table_of).any(is_it)
+}
+
+/// A table without an alias, as it stands in FROM.
+fn plain(table: &TableName) -> TableWithJoins {
+    let TableName { database, table } = table.clone();
+    let names = database.into_iter().chain([table]);
+    let parts = names.map(|name| ObjectNamePart::Identifier(Ident::with_quote('`', name)));
+    TableWithJoins { relation: table_factor(parts.collect(), None), joins: Vec::new() }
+}
+
 /// Whether USING follows a list of names, as in `DELETE FROM t, u USING ..`.
 fn is_using(cursor: &Cursor<'_>) -> bool {
     let mut at = 0;
@@ -166,16 +194,13 @@ fn of_partitions(cursor: &mut Cursor<'_>) -> Result<Option<TableWithJoins>> {
     if !is_word(if has_point { 3 } else { 1 }) {
         return Ok(None);
     }
-    let TableName { database, table } = cursor.table()?;
+    let mut table = plain(&cursor.table()?);
     cursor.one_of(&["PARTITIONS", "PARTITION"]);
     let named = partition::names(cursor)?;
-    let quoted = |name: String| Ident::with_quote('`', name);
-    let name = database.into_iter().chain([table]).map(quoted).map(ObjectNamePart::Identifier);
-    let mut relation = table_factor(name.collect(), None);
-    if let TableFactor::Table { partitions, .. } = &mut relation {
-        partitions.extend(named.into_iter().map(quoted));
+    if let TableFactor::Table { partitions, .. } = &mut table.relation {
+        partitions.extend(named.into_iter().map(|name| Ident::with_quote('`', name)));
     }
-    Ok(Some(TableWithJoins { relation, joins: Vec::new() }))
+    Ok(Some(table))
 }
 
 /// A table, perhaps with `.*` behind it.

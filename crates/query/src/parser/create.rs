@@ -45,6 +45,8 @@ pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTa
     };
     if cursor.words("LIKE") {
         create.like = Some(cursor.table()?);
+        // Of all rollups of the other table: there are none.
+        cursor.words("WITH ROLLUP");
         return Ok(create);
     }
     let mut keys = Vec::new();
@@ -218,6 +220,10 @@ pub fn column(
             keys.push(column.name.clone());
         } else if cursor.words("AUTO_INCREMENT") {
             column.auto_increment = true;
+            if cursor.token(&Token::LParen) {
+                column.first_id = Some(cursor.number()?);
+                cursor.expect(&Token::RParen)?;
+            }
             generated_by(cursor)?;
         } else if cursor.words("DEFAULT") {
             column.default = match is_empty_sketch(cursor, ty)? {

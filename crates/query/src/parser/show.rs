@@ -2,8 +2,8 @@ use freshet_base::{Result, err};
 use freshet_meta::Account;
 
 use super::cursor::{Cursor, refuse};
-use super::policy;
 use super::users::account;
+use super::{partition, policy};
 use crate::session::Scope;
 use crate::syntax::{Scalar, TableName};
 
@@ -73,7 +73,11 @@ pub enum ShowWhat {
         /// FROM.
         database: Option<String>,
     },
-    Tablets(TableName),
+    /// TABLETS, of these partitions or, without names, of all.
+    Tablets {
+        table: TableName,
+        partitions: Vec<String>,
+    },
     Transaction {
         /// FROM.
         database: Option<String>,
@@ -304,7 +308,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "CREATE USER" => ShowWhat::CreateUser(other_account(cursor)?),
         "PARTITIONS" => ShowWhat::Partitions(from_table(cursor)?),
         "TEMPORARY PARTITIONS" => ShowWhat::TemporaryPartitions(from_table(cursor)?),
-        "TABLETS" => ShowWhat::Tablets(from_table(cursor)?),
+        "TABLETS" => tablets(cursor)?,
         "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
         _ => ShowWhat::LastInsert,
     })
@@ -390,6 +394,16 @@ fn from(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
 }
 
 /// Parses `FROM t`, `FROM db.t` or `FROM t FROM db`.
+/// Parses what follows SHOW TABLETS.
+fn tablets(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
+    let table = from_table(cursor)?;
+    let partitions = match cursor.one_of(&["PARTITIONS", "PARTITION"]) {
+        Some(_) => partition::names(cursor)?,
+        None => Vec::new(),
+    };
+    Ok(ShowWhat::Tablets { table, partitions })
+}
+
 fn from_table(cursor: &mut Cursor<'_>) -> Result<TableName> {
     if !(cursor.words("FROM") || cursor.words("IN")) {
         return Err(cursor.error());

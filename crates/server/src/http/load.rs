@@ -3,6 +3,7 @@
 //! Read in this order: `put` answers in every case, `run` goes from the headers to the
 //! acknowledgement.
 
+mod blocks;
 mod body;
 mod columnar;
 mod context;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::clock::Deadline;
+use freshet_base::metrics::EndedStream;
 use freshet_base::{Error, ErrorCode, Result, Retry, TxnId, bail, err};
 use freshet_ingest::rejects::Rejects;
 use freshet_ingest::{Destination, LoadTarget, Loaded, OnExisting, WaitLimit, names};
@@ -73,6 +75,8 @@ pub(super) async fn put(
     request: hyper::Request<Incoming>,
 ) -> Response<Full<Bytes>> {
     let started = http.clock().now();
+    let streams = &http.engine.metrics().streams;
+    let running = streams.begin(matches!(asked, Asked::HttpStream));
     let (head, incoming) = request.into_parts();
     let body = Body::new(&head.headers, incoming, Arc::clone(http.clock()), &client.activity);
     let mut load = Load { http, client, head: &head, body, report: Report::default() };
@@ -86,6 +90,14 @@ pub(super) async fn put(
     let place = report.place.take();
     let failed = outcome.as_ref().err().map(|error| (error.code(), error.retry()));
     let reply = reply_of(http, outcome, report);
+    drop(running);
+    streams.end(&EndedStream {
+        took: reply.times.total,
+        body_bytes: reply.body_bytes,
+        rows_loaded: reply.rows_loaded,
+        is_done: reply.status == Status::Success,
+        is_grouped: reply.grouped,
+    });
     if let Some(place) = place {
         note(http, client, place, &reply);
     }
@@ -123,6 +135,10 @@ fn note(http: &Http, client: &Client, place: Place, reply: &LoadReply) {
     });
 }
 
+/// What is said of a grouped load whose rows went to files.
+const OF_ITS_OWN: &str = "it is larger than wal_load_bytes_max, so it is a group of its own, \
+                          committed with its reply as in sync_mode";
+
 /// The result of a load that did not fail.
 enum Outcome {
     Loaded(Option<TxnId>),
@@ -135,6 +151,8 @@ struct Report {
     label: Option<String>,
     comment: String,
     grouped: bool,
+    /// What is to be said of its group commit mode.
+    note: Option<String>,
     two_phases: bool,
     planned: Option<Duration>,
     times: Times,
@@ -198,7 +216,8 @@ impl Load<'_> {
             limit.check(bytes)?;
         }
         let target = self.target(&request, &account)?;
-        let mode = mode_of(headers, size, target.table());
+        let (mode, why_alone) = mode_of(headers, size, target.table());
+        self.report.note = why_alone;
         self.report.grouped = mode != GroupCommitMode::Off;
         self.report.two_phases = headers.two_phases;
         let mut claim = None;
@@ -292,6 +311,9 @@ impl Load<'_> {
 
     /// Waits until a load is durable.
     async fn acknowledge(&mut self, loaded: Loaded) -> Result<Outcome> {
+        if self.report.grouped && loaded.txn.is_some() && loaded.mode == GroupCommitMode::Off {
+            self.report.note = Some(OF_ITS_OWN.to_owned());
+        }
         let from = self.http.clock().now();
         self.client.acks.durable(loaded.lsn).await;
         self.report.times.commit = self.http.clock().now().saturating_sub(from);
@@ -338,6 +360,7 @@ impl Load<'_> {
     fn target(&self, request: &Request, account: &Account) -> Result<LoadTarget> {
         let (engine, headers) = (&self.http.engine, &request.headers);
         let target = engine.target(&request.database, &request.table)?;
+        target.check_takes_loads()?;
         check_table(headers, target.table())?;
         let actor = self.http.actor(account);
         check_replaces(&engine.catalog(), actor, target.table(), OnExisting::Overwrite)?;
@@ -383,15 +406,39 @@ impl Load<'_> {
     }
 }
 
-/// The group commit mode: loads of two phases, that look first or without a body do not share a
-/// group, and those with a label only if they ask for it.
-fn mode_of(headers: &LoadHeaders, size: BodySize, table: &Table) -> GroupCommitMode {
-    let is_labelled = headers.label.is_some() && !headers.group_labels;
-    let is_alone = is_labelled || headers.two_phases || !table.properties.is_light();
-    if is_alone || looking::looks(headers, table) || size.is_empty() {
-        return GroupCommitMode::Off;
+/// The group commit mode, and why it has no effect on a load that shares no group.
+fn mode_of(
+    headers: &LoadHeaders,
+    size: BodySize,
+    table: &Table,
+) -> (GroupCommitMode, Option<String>) {
+    let mode = headers.group_commit.unwrap_or(table.properties.group_commit_mode);
+    match why_alone(headers, size, table) {
+        Some(why) if mode != GroupCommitMode::Off => {
+            let note = format!("{} has no effect on this load: {why}", mode.name());
+            (GroupCommitMode::Off, Some(note))
+        }
+        _ => (mode, None),
     }
-    headers.group_commit.unwrap_or(table.properties.group_commit_mode)
+}
+
+/// Why a load shares no group, whatever its mode.
+fn why_alone(headers: &LoadHeaders, size: BodySize, table: &Table) -> Option<&'static str> {
+    if headers.two_phases {
+        Some("it has two_phase_commit")
+    } else if headers.label.is_some() && !headers.group_labels {
+        Some("it has a label (group_commit_labels)")
+    } else if headers.partial.is_some() {
+        Some("it is a partial update")
+    } else if looking::looks(headers, table) {
+        Some("it has rows that delete")
+    } else if !table.properties.is_light() {
+        Some("its table has light_schema_change = false")
+    } else if size.is_empty() {
+        Some("its body is empty")
+    } else {
+        None
+    }
 }
 
 fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
@@ -491,6 +538,7 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> LoadReply 
         label,
         comment: report.comment,
         grouped: report.grouped,
+        note: report.note,
         two_phases: report.two_phases,
         message,
         rows_total: report.rows_total,

@@ -50,6 +50,7 @@ impl Grouping {
             _ if in_transaction => Some("it is in a transaction"),
             Self::Alone => Some("its rows are computed"),
             Self::Labelled { shares: false, .. } => Some("it has a label (group_commit_labels)"),
+            _ if target.partial.is_some() => Some("it is a partial update"),
             Self::Labelled { shares: true, .. } | Self::Shared => {
                 (!target.groups).then_some("its table has light_schema_change = false")
             }

@@ -87,13 +87,15 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     let home = home(session, database)?;
     let notes = notes(session, &home);
     for load in labelled(session, &home) {
-        let time = load.finished_micros.map(instant);
-        let (status, done) = match load.state {
-            LabelState::Visible => ("VISIBLE", time.clone()),
-            LabelState::Prepared => ("PRECOMMITTED", None),
-            LabelState::Running => ("PREPARE", None),
+        let note = notes.iter().rev().find(|note| note.label == load.label && !note.is_failed());
+        let finished = load.finished_micros.map(instant);
+        let begun = note.map(|note| instant(note.began_micros)).or_else(|| finished.clone());
+        let received = note.map(|note| instant(note.ended_micros));
+        let (status, prepared, done) = match load.state {
+            LabelState::Visible => ("VISIBLE", finished.clone(), finished),
+            LabelState::Prepared => ("PRECOMMITTED", received, None),
+            LabelState::Running => ("PREPARE", None, None),
         };
-        let note = notes.iter().rev().find(|note| note.label == load.label);
         let source = match note.map(|note| note.kind) {
             Some(LoadKind::Stream) => "BACKEND_STREAMING",
             Some(LoadKind::Insert) | None => "INSERT_STREAMING",
@@ -104,8 +106,8 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
             some("FE: localhost"),
             some(status),
             some(source),
-            time,
-            done.clone(),
+            begun,
+            prepared,
             done.clone(),
             done.clone(),
             done,

@@ -92,6 +92,11 @@ fn bytes_of_files(shared: &Shared) -> u64 {
     rowsets.map(|rowset| rowset.meta().bytes()).sum()
 }
 
+/// What is free on the disk of the data.
+fn free_bytes(shared: &Shared) -> u64 {
+    shared.engine.fs().available_bytes(&shared.engine.config().data_dir).unwrap_or(0)
+}
+
 /// The start of the server, in microseconds since 1970-01-01 UTC.
 fn started_micros(shared: &Shared) -> i64 {
     let clock = shared.engine.clock();
@@ -136,6 +141,8 @@ pub fn backends(shared: &Shared) -> Listing {
     let tablets = catalog.tables().map(|table| table.tablets().count()).sum::<usize>();
     let used = bytes_of_files(shared);
     let zero = || some("0.000 ");
+    let free = free_bytes(shared);
+    let percent = some(format!("{:.2} %", 100.0 * used as f64 / (used + free).max(1) as f64));
     listing.push([
         some(1),
         some("127.0.0.1"),
@@ -151,10 +158,10 @@ pub fn backends(shared: &Shared) -> Listing {
         some(tablets),
         some(readable(used)),
         zero(),
-        zero(),
-        zero(),
-        some("0.00 %"),
-        some("0.00 %"),
+        some(readable(free)),
+        some(readable(used + free)),
+        percent.clone(),
+        percent,
         zero(),
         some("{\"location\" : \"default\"}"),
         some(""),

@@ -12,6 +12,7 @@ use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, parameters};
 use freshet_schema::GroupCommitMode;
 
+use crate::insert;
 use crate::point;
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
@@ -47,6 +48,7 @@ pub async fn explain(
         bail!(NotSupported, "this is no EXPLAIN");
     };
     let format = *format;
+    let mut group = None;
     let found;
     let query = match &**statement {
         Statement::Query(query) => query,
@@ -59,7 +61,10 @@ pub async fn explain(
             &found
         }
         Statement::Insert(insert) => match &insert.source {
-            InsertSource::Query(query) => query,
+            InsertSource::Query(query) => {
+                group = group_of(session, insert, false);
+                query
+            }
             InsertSource::Values(rows) => {
                 return Ok(shown(&inserted(session, insert, rows, *text_bytes), format));
             }
@@ -75,7 +80,7 @@ pub async fn explain(
     let asked = asked(session, query, &parameters).await?;
     if !*analyze {
         let plan = bounded(session, session.shared.query.explain(asked)).await?;
-        return Ok(shown(&plan, format));
+        return Ok(shown(&inserting(plan, group), format));
     }
     session.enter_for(query).await?;
     let lines = bounded(session, session.query().analyze(asked)).await?;
@@ -212,7 +217,18 @@ fn inserted(
     Operator { inputs, ..Operator::alone(text) }
 }
 
-/// Whether an INSERT of values shares a group, where group commit is on.
+/// The plan of a query whose rows are inserted, where there is something to tell of its group.
+fn inserting(query: Operator, group: Option<String>) -> Operator {
+    match group {
+        None => query,
+        Some(group) => Operator {
+            inputs: vec![Operator::alone(group), query],
+            ..Operator::alone("Insert the rows of a query, as one atomic statement".to_owned())
+        },
+    }
+}
+
+/// Whether an INSERT shares a group, where group commit is on.
 fn group_of(session: &Session, insert: &Insert, literals: bool) -> Option<String> {
     let TableName { database, table } = &insert.table;
     let database = session.database_of(database.as_deref()).ok()?;
@@ -229,6 +245,8 @@ fn group_of(session: &Session, insert: &Insert, literals: bool) -> Option<String
         "its rows are computed"
     } else if insert.label.is_some() && !settings.group_labels {
         "it has a label (group_commit_labels)"
+    } else if insert::is_partial(settings, table, insert.columns.as_deref()) {
+        "it is a partial update"
     } else if !properties.is_light() {
         "its table has light_schema_change = false"
     } else {

@@ -34,6 +34,7 @@ fn wal_size_counts_open_groups() {
 fn metrics_show_loads_and_gauges() {
     let site = Site::new();
     site.load(&["group_commit: async_mode"], "1,1,a");
+    site.load(&["strict_mode: true"], "x,1,a");
     let metrics = site.get("/metrics", &[]);
     assert!(metrics.head.contains("version=0.0.4"));
     for line in [
@@ -43,6 +44,13 @@ fn metrics_show_loads_and_gauges() {
         "freshet_flushes_total{reason=\"memory\"} 0",
         "freshet_groups_ended_total{reason=\"interval\"} 0",
         "freshet_stream_loads_total{status=\"Success\"} 1",
+        "doris_be_streaming_load_requests_total 2",
+        "doris_be_streaming_load_current_processing 0",
+        "doris_be_http_stream_requests_total 0",
+        "doris_be_stream_load_txn_begin_request_total 1",
+        "doris_be_stream_load_txn_rollback_request_total 1",
+        "doris_be_stream_load{type=\"load_rows\"} 1",
+        "doris_be_stream_load{type=\"receive_bytes\"} 10",
     ] {
         assert!(metrics.body.contains(line), "{line} in {}", metrics.body);
     }

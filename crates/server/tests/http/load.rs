@@ -104,6 +104,101 @@ fn compressed_bodies_are_unpacked() {
     site.stop();
 }
 
+/// Blocks as Hadoop writes them, of a piece each.
+fn blocks(bytes: &[u8], pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let block = |block: &[u8]| {
+        let packed = pack(block);
+        let sizes = [block.len() as u32, packed.len() as u32].map(u32::to_be_bytes).concat();
+        [sizes, packed].concat()
+    };
+    bytes.chunks(64 << 10).flat_map(block).collect()
+}
+
+#[test]
+fn bodies_of_blocks_are_unpacked() {
+    let site = Site::new();
+    let rows = (0..20_000).map(|row| format!("{row},1,ab\n")).collect::<String>();
+    let lz4 = blocks(rows.as_bytes(), lz4_flex::block::compress);
+    let snappy =
+        blocks(rows.as_bytes(), |part| snap::raw::Encoder::new().compress_vec(part).unwrap());
+    for (name, body) in [("lz4_block", &lz4), ("SNAPPY_BLOCK", &snappy)] {
+        let kind = format!("compress_type: {name}");
+        let lines = [ROOT, "column_separator: ,", &kind];
+        let put = |body: &[u8]| {
+            site.client().request("PUT", "/api/d/t/_stream_load", &lines, body).json()
+        };
+        assert_eq!(put(body)["NumberLoadedRows"], 20_000, "{name}");
+        // One that ends early, one that is not packed, and one that claims to be huge.
+        let huge = [&[0xff; 8][..], body].concat();
+        for bad in [&body[..body.len() - 3], b"1,2,not packed\n", &huge] {
+            let message = put(bad)["Message"].as_str().unwrap().to_owned();
+            let wanted = format!("cannot be unpacked as {}", name.to_lowercase());
+            assert!(message.contains(&wanted), "{message}");
+        }
+    }
+    assert_eq!(site.rows().len(), 40_000);
+    site.stop();
+}
+
+#[test]
+fn the_reply_tells_why_a_load_shares_no_group() {
+    let site = Site::new();
+    let grouped = site.load(&["group_commit: async_mode"], "1,1,a");
+    assert_eq!((&grouped["GroupCommit"], grouped.get("GroupCommitNote")), (&json!(true), None));
+    let note = |headers: &[&str]| {
+        let reply = site.load(&[&["group_commit: async_mode"], headers].concat(), "1,1,a");
+        assert_eq!((&reply["Status"], reply.get("GroupCommit")), (&json!("Success"), None));
+        reply["GroupCommitNote"].as_str().unwrap().to_owned()
+    };
+    let alone = "async_mode has no effect on this load: ";
+    assert_eq!(note(&["label: named"]), format!("{alone}it has a label (group_commit_labels)"));
+    assert_eq!(note(&["two_phase_commit: true"]), format!("{alone}it has two_phase_commit"));
+    assert!(site.load(&["label: other"], "1,1,a").get("GroupCommitNote").is_none());
+    site.stop();
+}
+
+#[test]
+fn a_paused_table_takes_no_loads_until_it_is_resumed() {
+    let site = Site::new();
+    let set = |value: &str| {
+        let id = site.engine.target("d", "t").unwrap().id();
+        let pairs = vec![("pause_load".to_owned(), value.to_owned())];
+        block_on(site.engine.ddl().set_properties(id, pairs)).unwrap();
+    };
+    set("true");
+    for mode in ["async_mode", "off_mode"] {
+        let answer = site.client().put(&[&format!("group_commit: {mode}")], "1,1,a");
+        assert_eq!(answer.status, 503);
+        assert!(answer.head.to_lowercase().contains("retry-after: 10"), "{}", answer.head);
+        let message = answer.json()["Message"].to_string();
+        assert!(message.contains("ALTER TABLE t RESUME LOAD"), "{message}");
+    }
+    set("false");
+    assert_eq!(site.load(&[], "1,1,a")["Status"], "Success");
+    site.stop();
+}
+
+#[test]
+fn what_cannot_be_planned_is_an_error_of_the_analysis() {
+    let site = Site::new();
+    let message = |header: &str| site.load(&[header], "1,1,a")["Message"].to_string();
+    for header in [
+        "where: a >",
+        "where: nothing(a) = 1",
+        "columns: a, b, x, c = nothing(x)",
+        "columns: a, a, b",
+        "partitions: p1",
+    ] {
+        let message = message(header);
+        assert!(message.contains("[ANALYSIS_ERROR]"), "{header}: {message}");
+    }
+    for header in ["where: sum(a) > 1", "columns: a, b, x, c = max(x)"] {
+        let message = message(header);
+        assert!(message.contains("see one row at a time"), "{header}: {message}");
+    }
+    site.stop();
+}
+
 #[test]
 fn a_body_that_unpacks_to_too_much_is_refused() {
     let mut config = HttpConfig::default();

@@ -148,6 +148,7 @@ fn loads_are_shown_by_their_labels() {
     assert_eq!((by_id.len(), by_id[0][1].as_str(), by_id[0][3].as_str()), (1, "one", "VISIBLE"));
     let by_label = client.texts("show transaction where label = 'two'");
     assert_eq!((by_label.len(), by_label[0][1].as_str()), (1, "two"));
+    assert!(by_label[0][5..=9].iter().all(|time| time.starts_with("20")), "{by_label:?}");
     assert_eq!(client.texts("show last insert")[0][1], "two");
     assert!(client.fails("cancel load where label = 'one'").message.contains("no uncompleted job"));
     // A label that is forgotten can be used again, as one that never was; the other one cannot.
@@ -181,7 +182,10 @@ fn settings_and_nodes_are_shown_by_the_names_of_doris() {
     assert!(client.texts("show warnings")[0][2].contains("has no effect"));
     client.fails("admin set frontend config ('nope' = '1')");
     assert_eq!(client.texts("show proc '/frontends'").len(), 1);
-    assert_eq!(client.texts("show proc '/backends'")[0][9], "true");
+    let backend = &client.texts("show proc '/backends'")[0];
+    assert_eq!(backend[9], "true");
+    // What is free and all there is, on a disk that is not full.
+    assert!(backend[14..=15].iter().all(|size| !size.starts_with("0.000 ")), "{backend:?}");
     let databases = client.texts("show proc '/dbs'");
     assert!(databases.iter().any(|row| row[1] == "d" && row[2] == "1"), "{databases:?}");
     client.fails("show proc '/statistic'");

@@ -104,6 +104,10 @@ pub enum Compression {
     Zstd,
     /// Frames of LZ4.
     Lz4,
+    /// Blocks of LZ4, as Hadoop writes them.
+    Lz4Block,
+    /// Blocks of Snappy, as Hadoop writes them.
+    SnappyBlock,
 }
 
 impl Compression {
@@ -115,6 +119,8 @@ impl Compression {
             Self::Bzip2 => "bz2",
             Self::Zstd => "zstd",
             Self::Lz4 => "lz4",
+            Self::Lz4Block => "lz4_block",
+            Self::SnappyBlock => "snappy_block",
         }
     }
 }
@@ -403,10 +409,13 @@ fn compression_of(name: &'static str, value: &str) -> Result<Compression> {
         "bz2" | "bzip2" => Ok(Compression::Bzip2),
         "zstd" => Ok(Compression::Zstd),
         "lz4" => Ok(Compression::Lz4),
-        "lz4_block" | "lzo" | "lzop" | "snappy_block" | "br" => Err(not_supported(name, value)),
+        "lz4_block" => Ok(Compression::Lz4Block),
+        "snappy_block" => Ok(Compression::SnappyBlock),
+        "lzo" | "lzop" | "br" => Err(not_supported(name, value)),
         _ => bail!(
             WrongArguments,
-            "unknown {name}: {value}; it can be gz, deflate, bz2, zstd or lz4"
+            "unknown {name}: {value}; it can be gz, deflate, bz2, zstd, lz4, lz4_block or \
+             snappy_block"
         ),
     }
 }

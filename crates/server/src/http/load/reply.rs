@@ -46,6 +46,8 @@ pub(super) struct LoadReply {
     pub comment: String,
     /// Whether the load shares a commit group.
     pub grouped: bool,
+    /// What is to be said of its group commit mode; a member that Doris has not.
+    pub note: Option<String>,
     /// Whether it was to wait for its commit.
     pub two_phases: bool,
     pub status: Status,
@@ -97,6 +99,9 @@ impl LoadReply {
         if !self.grouped {
             json.int("CommitAndPublishTimeMs", millis(times.commit));
         }
+        if let Some(note) = &self.note {
+            json.text("GroupCommitNote", note);
+        }
         if let Some(url) = &self.error_url {
             json.text("ErrorURL", url);
         }
@@ -117,9 +122,20 @@ fn code_name(code: ErrorCode) -> &'static str {
     match code {
         E::WrongArguments => "INVALID_ARGUMENT",
         E::NotSupported => "NOT_IMPLEMENTED_ERROR",
-        E::UnknownDatabase | E::NoSuchTable | E::UnknownColumn | E::ColumnTwice | E::NoDefault => {
-            "ANALYSIS_ERROR"
-        }
+        E::UnknownDatabase
+        | E::NoSuchTable
+        | E::NoDatabase
+        | E::UnknownColumn
+        | E::AmbiguousColumn
+        | E::ColumnTwice
+        | E::ColumnCount
+        | E::NoDefault
+        | E::Syntax
+        | E::UnknownFunction
+        | E::WrongGroupFunction
+        | E::NotGrouped
+        | E::UnknownPartition
+        | E::PartitionClause => "ANALYSIS_ERROR",
         E::LabelUsed => "LABEL_ALREADY_EXISTS",
         E::AccessDenied | E::AccessDeniedDatabase | E::TableAccessDenied | E::PrivilegeMissing => {
             "NOT_AUTHORIZED"
@@ -172,6 +188,7 @@ mod tests {
             label: "group_commit_c84d2099208436ab_96e33fda01eddba8".to_owned(),
             comment: String::new(),
             grouped: true,
+            note: None,
             two_phases: false,
             status: Status::Success,
             message: "OK".to_owned(),
@@ -219,6 +236,7 @@ mod tests {
         let text = LoadReply {
             txn: None,
             grouped: false,
+            note: Some("it has a label".to_owned()),
             status: Status::LabelAlreadyExists("FINISHED"),
             message: "a \"b\"\n".to_owned(),
             error_url: Some("http://h/x".to_owned()),
@@ -232,6 +250,7 @@ mod tests {
         assert_eq!(value["ExistingJobStatus"], "FINISHED");
         assert_eq!(value["Message"], "a \"b\"\n");
         assert_eq!(value["CommitAndPublishTimeMs"], 9);
+        assert_eq!(value["GroupCommitNote"], "it has a label");
         assert_eq!(
             (&value["ErrorURL"], &value["FirstErrorMsg"]),
             (&"http://h/x".into(), &"why".into())

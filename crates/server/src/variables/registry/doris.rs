@@ -4,8 +4,10 @@ use super::super::kind::{Kind, Variable};
 use super::{NO_EFFECT, both};
 
 pub const ALL: &[Variable] = &[
+    both("batch_size", Kind::Int { min: 1, max: 65535 }, "4064", NO_EFFECT),
     both("delete_without_partition", Kind::Flag, "1", NO_EFFECT),
     both("enable_fallback_to_original_planner", Kind::Flag, "1", NO_EFFECT),
+    both("enable_memtable_on_sink_node", Kind::Flag, "1", NO_EFFECT),
     both("enable_nereids_dml", Kind::Flag, "1", NO_EFFECT),
     both("enable_nereids_planner", Kind::Flag, "1", NO_EFFECT),
     both("enable_pipeline_engine", Kind::Flag, "1", NO_EFFECT),
@@ -23,6 +25,8 @@ pub const ALL: &[Variable] = &[
         "Accepted: statements are always prepared by the server.",
     ),
     both("enable_sql_cache", Kind::Flag, "0", NO_EFFECT),
+    both("enable_strict_consistency_dml", Kind::Flag, "1", NO_EFFECT),
+    both("enable_vectorized_engine", Kind::Flag, "1", NO_EFFECT),
     both(
         "exec_mem_limit",
         Kind::Int { min: 0, max: i64::MAX },
@@ -30,6 +34,7 @@ pub const ALL: &[Variable] = &[
         "Accepted: memory is shared by all queries.",
     ),
     both("experimental_enable_single_replica_insert", Kind::Flag, "0", NO_EFFECT),
+    both("forward_to_master", Kind::Flag, "1", NO_EFFECT),
     both(
         "parallel_fragment_exec_instance_num",
         Kind::Int { min: 0, max: 1024 },
