@@ -25,7 +25,7 @@ use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
 use crate::metadata::Settler;
-use crate::overtaken::{LookedUp, check_columns, check_cut, check_generated, check_last};
+use crate::overtaken::{self, LookedUp, check_columns, check_cut, check_generated, check_last};
 use crate::partitions::Layout;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
@@ -571,8 +571,8 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
         if group.is_gone() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
-        check_cut(&part.table, part.looked_up)?;
-        check_columns(&part.table, part.looked_up, (part.schema.version, log.schema_version()))?;
+        let versions = (part.schema.version, log.schema_version());
+        overtaken::check(&part.table, part.looked_up, versions)?;
         let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
         check_generated(&part.table, log, part.schema.version, is_in_files)?;
         match (&part.body, part.table.layout()) {

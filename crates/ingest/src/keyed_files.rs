@@ -112,7 +112,8 @@ impl KeyedFiles<'_> {
         }
         let unique = number.checked_sub(1).and_then(|at| table.unique_keys().nth(at));
         let columns = unique.map(|key| key.columns.as_slice());
-        for segment in rowsets.iter().flat_map(|rowset| rowset.segments()) {
+        let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
+        for segment in segments.filter(|segment| !segment.meta().removes) {
             let row = segment.row_with(columns, value, schema).await?;
             if row.is_some() {
                 return Ok(row);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::task::{self, Lane};
@@ -13,8 +14,9 @@ use freshet_schema::{Partition, Table, TableSchema};
 use freshet_storage::view::TableView;
 
 use crate::append::{PartBody, PartLoad};
-use crate::buffer::too_many_rows;
+use crate::buffer::{row_count, too_many_rows};
 use crate::flush::Flusher;
+use crate::removals::{Encoded, divided};
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
@@ -26,12 +28,51 @@ pub(crate) struct LargeLoad {
     /// The table as it is going to be, if its rows are for that.
     layout: Option<Arc<Table>>,
     incarnation: Incarnation,
-    stretch: Vec<(Bytes, u32)>,
+    stretch: Vec<Piece>,
     stretch_bytes: usize,
     permits: Vec<Permit>,
     rows: u32,
     written: Vec<RowsetMeta>,
     in_flight: InFlight,
+}
+
+/// Some rows of a load.
+struct Piece {
+    bytes: Bytes,
+    rows: u32,
+    /// Which rows only remove their key; empty for none.
+    deletes: Vec<bool>,
+}
+
+/// Batches of rows that only remove their key, and of those that are written.
+type Divided = (Vec<RecordBatch>, Vec<RecordBatch>);
+
+impl Piece {
+    fn batch(schema: &Arc<TableSchema>, bytes: &[u8], rows: u32) -> RecordBatch {
+        let mut columns = ColumnsBuilder::new(schema, rows as usize);
+        columns.append(bytes, rows as usize);
+        columns.finish()
+    }
+
+    /// The rows of a stretch, in the order in which they act.
+    fn batches(stretch: Vec<Self>, table: &Table, schema: &Arc<TableSchema>) -> Result<Divided> {
+        if stretch.iter().all(|piece| piece.deletes.is_empty()) {
+            let batch = |piece: Self| Self::batch(schema, &piece.bytes, piece.rows);
+            return Ok((Vec::new(), stretch.into_iter().map(batch).collect()));
+        }
+        let (mut rows, mut deletes) = (Vec::new(), Vec::new());
+        for piece in stretch {
+            rows.extend_from_slice(&piece.bytes);
+            let before = deletes.len();
+            deletes.extend(piece.deletes);
+            deletes.resize(before + piece.rows as usize, false);
+        }
+        let (removed, kept) = divided((table, schema), &rows, &deletes)?;
+        let batch = |Encoded { bytes, rows }: Encoded| {
+            (rows > 0).then(|| Self::batch(schema, &bytes, rows)).into_iter().collect()
+        };
+        Ok((batch(removed), batch(kept)))
+    }
 }
 
 impl LargeLoad {
@@ -80,9 +121,27 @@ impl LargeLoad {
     /// When files cannot be written. The caller then drops the load, and the sweep deletes its
     /// files.
     pub async fn push(&mut self, bytes: Bytes, rows: u32, permit: Permit) -> Result<()> {
-        self.rows = self.rows.checked_add(rows).ok_or_else(too_many_rows)?;
-        self.stretch_bytes += bytes.len();
-        self.stretch.push((bytes, rows));
+        self.push_piece(Piece { bytes, rows, deletes: Vec::new() }, permit).await
+    }
+
+    /// Adds encoded rows of a table with unique keys, of which those in `deletes` only remove their
+    /// key.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
+    pub async fn push_deleting(
+        &mut self,
+        bytes: Bytes,
+        deletes: Vec<bool>,
+        permit: Permit,
+    ) -> Result<()> {
+        let rows = row_count(deletes.len())?;
+        self.push_piece(Piece { bytes, rows, deletes }, permit).await
+    }
+
+    async fn push_piece(&mut self, piece: Piece, permit: Permit) -> Result<()> {
+        self.stretch_bytes += piece.bytes.len();
+        self.stretch.push(piece);
         self.permits.push(permit);
         let is_full = self.stretch_bytes as u64 >= self.flusher.store.config.stretch_bytes.bytes();
         if is_full { self.write().await } else { Ok(()) }
@@ -94,19 +153,33 @@ impl LargeLoad {
     /// When files cannot be written.
     pub async fn finish(mut self) -> Result<PartLoad> {
         self.write().await?;
-        let rowsets = joined(self.written);
+        let mut part = self.part();
+        if let PartBody::Rowsets { in_flight, .. } = &mut part.body {
+            *in_flight = self.in_flight;
+        }
+        Ok(part)
+    }
+
+    /// What is written so far.
+    pub fn written(&self) -> &[RowsetMeta] {
+        &self.written
+    }
+
+    /// The part for a record that refers to what is written so far. The load keeps the files.
+    pub fn part(&self) -> PartLoad {
+        let rowsets = joined(self.written.clone());
         let rows = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
         assert_eq!(rows, u64::from(self.rows), "rows of a large load are the rows in its files");
-        Ok(PartLoad {
-            table: self.table,
-            schema: self.schema,
+        PartLoad {
+            table: Arc::clone(&self.table),
+            schema: Arc::clone(&self.schema),
             began_in: self.incarnation,
             rows: self.rows,
             removals: 0,
             ids: None,
             looked_up: None,
-            body: PartBody::Rowsets { metas: rowsets, in_flight: self.in_flight },
-        })
+            body: PartBody::Rowsets { metas: rowsets, in_flight: self.flusher.sweeper.in_flight() },
+        }
     }
 
     /// The table with the tablets of the incarnation in which the load began. They are the table's
@@ -160,27 +233,38 @@ impl LargeLoad {
             self.flusher.compactor.let_catch_up(&[self.table.id]).await;
         }
         let view = self.view().await?;
-        let schema = Arc::clone(&self.schema);
-        let batches = task::run(self.flusher.store.pool(), move || {
-            stretch
-                .into_iter()
-                .map(|(bytes, rows)| {
-                    let mut columns = ColumnsBuilder::new(&schema, rows as usize);
-                    columns.append(&bytes, rows as usize);
-                    columns.finish()
-                })
-                .collect::<Vec<_>>()
-        })
-        .await;
+        let (schema, table) = (Arc::clone(&self.schema), Arc::clone(&view.table));
+        let batches = move || Piece::batches(stretch, &table, &schema);
+        let (removed, kept) = task::run(self.flusher.store.pool(), batches).await?;
+        // A row that comes behind one that removes its key stands in a later segment.
+        self.write_batches(&view, removed, true).await?;
+        self.write_batches(&view, kept, false).await?;
+        self.stretch_bytes = 0;
+        self.permits.clear();
+        Ok(())
+    }
+
+    async fn write_batches(
+        &mut self,
+        view: &TableView,
+        batches: Vec<RecordBatch>,
+        removes: bool,
+    ) -> Result<()> {
+        if batches.is_empty() {
+            return Ok(());
+        }
         // The LSN is known only when the record is appended.
         let nowhere = (Lsn::ZERO, Lsn::ZERO);
         let in_flight = &mut self.in_flight;
         let lane = Lane::Foreground;
         let (flusher, schema) = (&self.flusher, &self.schema);
-        let metas = flusher.write_rowsets(lane, &view, schema, batches, nowhere, in_flight).await?;
-        self.written.extend(metas.into_iter().map(|written| written.rowset));
-        self.stretch_bytes = 0;
-        self.permits.clear();
+        let metas = flusher.write_rowsets(lane, view, schema, batches, nowhere, in_flight).await?;
+        for mut meta in metas.into_iter().map(|written| written.rowset) {
+            let rows = u32::try_from(meta.rows).map_err(|_| too_many_rows())?;
+            self.rows = self.rows.checked_add(rows).ok_or_else(too_many_rows)?;
+            meta.segments.iter_mut().for_each(|segment| segment.removes = removes);
+            self.written.push(meta);
+        }
         Ok(())
     }
 }

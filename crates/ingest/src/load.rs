@@ -23,6 +23,7 @@ use crate::keyed::KeyedLoad;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::own_rows::OwnRows;
+use crate::removals::put_signed;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
@@ -94,6 +95,35 @@ impl Load<'_> {
             true => Ok(()),
             false => self.go_to_files().await,
         }
+    }
+
+    /// Adds rows of which those in `deletes` remove their key, to a load of a table with unique
+    /// keys that is too large for a record, or is prepared.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
+    pub async fn push_deleting(
+        &mut self,
+        rows: Bytes,
+        deletes: Vec<bool>,
+        mut memory: Permit,
+    ) -> Result<()> {
+        let schema = self.target.schema();
+        if schema.sequence.is_some() {
+            let mut signed = Vec::with_capacity(rows.len());
+            put_signed(schema, &rows, &deletes, &mut signed);
+            memory.resize_over(signed.len() as u64);
+            return self.push(signed.into(), deletes.len(), memory).await;
+        }
+        self.go_to_files().await?;
+        self.engine.ddl.make_partitions(self.target, &rows, 0).await?;
+        let files = self.files.as_mut().expect("they have just gone there");
+        files.push_deleting(rows, deletes, memory).await
+    }
+
+    /// Gives the load a label, which shares no group.
+    pub fn label(&mut self, claim: Claim) {
+        self.destination = Destination::Label(claim, GroupCommitMode::Off);
     }
 
     /// Reserves memory for the rows in `buffer`, and takes them out of it if they are too large for

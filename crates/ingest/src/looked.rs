@@ -25,7 +25,7 @@ use crate::load::Destination;
 use crate::target::{LoadTarget, Loaded};
 
 /// Keys that are looked up at once, so that few stored rows are in memory before they are merged.
-const KEYS_AT_ONCE: usize = 1024;
+pub(crate) const KEYS_AT_ONCE: usize = 1024;
 /// How often a load looks again.
 pub const TRIES_MAX: u32 = 100;
 
@@ -189,7 +189,11 @@ impl PartialRows<'_> {
     }
 
     /// A row as it becomes: `row`, and its number, over the one before it.
-    fn merged(&self, before: Option<&[u8]>, (number, row): (usize, &[u8])) -> Result<Vec<u8>> {
+    pub(crate) fn merged(
+        &self,
+        before: Option<&[u8]>,
+        (number, row): (usize, &[u8]),
+    ) -> Result<Vec<u8>> {
         let given = self.given(number);
         let mut merged = match before {
             Some(before) => self.over(before, row, given),

@@ -75,6 +75,25 @@ pub(crate) fn check_generated(
     }
 }
 
+/// Checks rows of a transaction, and of a load in files. Whole rows of the latter which were
+/// computed of stored ones have all columns that these have. Called under the lock of the table.
+pub(crate) fn check(
+    table: &TableState,
+    looked_up: Option<LookedUp>,
+    versions: (SchemaVersion, SchemaVersion),
+) -> Result<()> {
+    check_cut(table, looked_up)?;
+    check_last(table, looked_up)?;
+    match looked_up {
+        Some(LookedUp { is_last: true, .. }) if versions.0 != versions.1 => Err(err!(
+            SnapshotTooOld,
+            "columns of table '{}' changed while the load ran; nothing was loaded, send it again",
+            table.name()
+        )),
+        _ => check_columns(table, looked_up, versions),
+    }
+}
+
 /// Called under the lock of the table.
 pub(crate) fn check_last(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
     match looked_up {

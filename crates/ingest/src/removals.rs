@@ -4,10 +4,10 @@
 use freshet_base::{Result, err};
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
-use freshet_schema::{KeyModel, TableSchema};
+use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
-use crate::buffer::LoadBuffer;
+use crate::buffer::{LoadBuffer, row_count};
 use crate::target::LoadTarget;
 
 /// The rows of a record: the keys that are removed, then rows (keys.md K24). Of several rows of
@@ -21,13 +21,9 @@ pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Resu
     if schema.sequence.is_some() {
         return with_signs(schema, rows, deletes);
     }
-    let count = u32::try_from(deletes.len()).map_err(|_| crate::buffer::too_many_rows())?;
+    let count = row_count(deletes.len())?;
     let keys = KeyedRows::of_encoded(rows, (count, 0), target.table(), schema);
-    let mut counts = vec![false; deletes.len()];
-    for group in keys.groups() {
-        let last = group.last().expect("a group has a row");
-        counts[*last as usize] = true;
-    }
+    let counts = last_ones(&keys);
     let codec = KeyCodec::of_sort_key(schema);
     let mut buffer = LoadBuffer::default();
     buffer.begin().reserve(rows.len());
@@ -53,21 +49,67 @@ pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Resu
     Ok(buffer)
 }
 
+/// Which rows are the last ones of their key.
+fn last_ones(keys: &KeyedRows) -> Vec<bool> {
+    let mut counts = vec![false; keys.len() as usize];
+    for group in keys.groups() {
+        let last = group.last().expect("a group has a row");
+        counts[*last as usize] = true;
+    }
+    counts
+}
+
+/// Some encoded rows of a large load, one after another.
+#[derive(Default)]
+pub(crate) struct Encoded {
+    pub bytes: Vec<u8>,
+    pub rows: u32,
+}
+
+/// Rows of a large load of which those in `deletes` only remove their key: these, and those that
+/// are written. Of several rows of one key the last one counts.
+///
+/// # Errors
+/// `OutOfRoom` for more rows than a load may have.
+pub(crate) fn divided(
+    (table, schema): (&Table, &TableSchema),
+    rows: &[u8],
+    deletes: &[bool],
+) -> Result<(Encoded, Encoded)> {
+    let count = row_count(deletes.len())?;
+    let counts = last_ones(&KeyedRows::of_encoded(rows, (count, 0), table, schema));
+    let (mut removed, mut kept) = (Encoded::default(), Encoded::default());
+    let cells = RowCells::new(schema);
+    for ((row, counts), deletes) in cells.rows(rows).zip(counts).zip(deletes) {
+        if counts {
+            let to = if *deletes { &mut removed } else { &mut kept };
+            to.bytes.extend_from_slice(row);
+            to.rows += 1;
+        }
+    }
+    Ok((removed, kept))
+}
+
 /// The rows of a record, some of which delete their key. Which of those of a key counts is known
 /// once they stand beside the stored ones.
 fn with_signs(schema: &TableSchema, rows: &[u8], deletes: &[bool]) -> Result<LoadBuffer> {
     let mut buffer = LoadBuffer::default();
     buffer.begin().reserve(rows.len());
+    put_signed(schema, rows, deletes, buffer.resume());
+    buffer.count(deletes.len())?;
+    Ok(buffer)
+}
+
+/// Appends rows in the form in which a table with a sequence column keeps those that delete.
+pub(crate) fn put_signed(schema: &TableSchema, rows: &[u8], deletes: &[bool], out: &mut Vec<u8>) {
     let (cells, mut rest) = (RowCells::new(schema), rows);
     for deletes in deletes {
         let (row, behind) = rest.split_at(cells.row_bytes(rest));
         rest = behind;
         match deletes {
-            true => schema.put_deleted(row, buffer.resume()),
-            false => buffer.resume().extend_from_slice(row),
+            true => schema.put_deleted(row, out),
+            false => out.extend_from_slice(row),
         }
     }
     assert!(rest.is_empty(), "each row is told whether it deletes");
-    buffer.count(deletes.len())?;
-    Ok(buffer)
 }

@@ -20,6 +20,8 @@ pub struct SegmentMeta {
     pub footer_checksum: u32,
     /// The bounds of its sort keys.
     pub keys: KeyRange,
+    /// Whether its rows only remove their keys, in the files of a large load (keys.md K24).
+    pub removes: bool,
 }
 
 /// Where the keys of a segment are in its file (RFC 0011).

@@ -100,6 +100,7 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
         key_part: None,
         footer_checksum: 7,
         keys: KeyRange { min: 0, max: 9 },
+        removes: false,
     };
     RowsetMeta {
         id: RowsetId(id),

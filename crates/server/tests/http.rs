@@ -11,6 +11,8 @@ mod client;
 mod columnar;
 #[path = "http/connectors.rs"]
 mod connectors;
+#[path = "http/deleting.rs"]
+mod deleting;
 #[path = "http/generated.rs"]
 mod generated;
 #[path = "http/labels.rs"]

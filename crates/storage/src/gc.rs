@@ -195,6 +195,7 @@ mod tests {
             key_part: None,
             footer_checksum: 0,
             keys: KeyRange { min: 0, max: 9 },
+            removes: false,
         };
         let meta = RowsetMeta {
             id: RowsetId(1),

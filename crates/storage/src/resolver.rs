@@ -28,6 +28,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 mod values;
+mod watch;
 
 pub use added::{AddedValues, IndexedFiles, NewUnique, Taken};
 use equal::Unkeyed;
@@ -43,6 +44,7 @@ pub(crate) use swap::flushed_to;
 pub use swap::{FlushSwap, FlushedRows, MergeSwap, Swap, dead, died};
 use values::ValueTable;
 pub use values::Values;
+pub use watch::{Overtaken, Watch};
 
 use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, EntryRows, Node, Step};
 use crate::division::Division;

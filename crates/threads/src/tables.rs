@@ -88,6 +88,7 @@ fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
         key_part: None,
         footer_checksum: 0,
         keys: KeyRange { min: 0, max: 9 },
+        removes: false,
     };
     let meta = RowsetMeta {
         id: RowsetId(to.get()),

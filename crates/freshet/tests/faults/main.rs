@@ -9,6 +9,7 @@ mod disks;
 mod exchange;
 mod groups;
 mod keys;
+mod large;
 mod memory;
 mod misuse;
 mod nested;

@@ -42,6 +42,8 @@ pub struct SegmentForm {
     keys: Option<KeysForm>,
     #[prost(message, optional, tag = "8")]
     key_part: Option<KeyPartForm>,
+    #[prost(bool, tag = "9")]
+    removes: bool,
 }
 
 /// It begins where the data ends.
@@ -153,6 +155,7 @@ impl OnDisk for SegmentMeta {
                     directory_checksum: part.directory_checksum,
                 }
             }),
+            removes: self.removes,
         }
     }
 
@@ -180,6 +183,7 @@ impl OnDisk for SegmentMeta {
             key_part,
             footer_checksum: form.footer_checksum,
             keys: KeyRange::from_form(keys)?,
+            removes: form.removes,
         })
     }
 }

@@ -20,6 +20,7 @@ mod reply;
 mod request;
 mod sink;
 mod spool;
+mod spooled;
 pub(super) mod two_phase;
 mod unpack;
 
@@ -52,9 +53,8 @@ use body::{Body, BodyLimit, BodySize};
 use columnar::{ColumnarBody, Steps};
 use decode::{Bounds, decode};
 use decoder::Source;
-use deleting::{decode_deleting, gather};
 use headers::{LoadFormat, LoadHeaders, SIGN};
-use piece::{BodySummary, Deletes};
+use piece::{BodySummary, Decoded};
 use plan::{Planner, partition_names};
 use reply::{LoadReply, Status, Times};
 use request::Request;
@@ -258,13 +258,10 @@ impl Load<'_> {
         let source = planner.source(&mut self.body, bounds).await?;
         self.report.planned = Some(http.clock().now());
         let planned = Planned { target: &target, headers, source: &source, bounds, claim };
-        match looks {
-            true => self.look(planned, columns, sink).await,
-            false => self.load(planned, columns, sink).await,
-        }
+        self.load(planned, columns, sink).await
     }
 
-    /// Writes rows as they are decoded.
+    /// Writes rows as they are decoded, or, where they are held back and few, in one record.
     async fn load(
         &mut self,
         planned: Planned<'_>,
@@ -280,29 +277,41 @@ impl Load<'_> {
             self.report.label = Some(label);
             return Ok(Outcome::Loaded(Some(txn)));
         }
-        let loaded = sink.commit().await?;
-        self.acknowledge(loaded).await
+        let (spooled, held) = (sink.take_spooled(), sink.take_held());
+        let Planned { target, source, bounds, claim, .. } = planned;
+        if let Some((spooled, columns)) = spooled.zip(source.partial.clone()) {
+            let (rows, label) = ((spooled, columns, source.rules), (claim, bounds));
+            let loaded = looking::update_many(http, target, headers, rows, label).await?;
+            return self.acknowledge(loaded).await;
+        }
+        match held {
+            Some(held) if looking::looks(headers, target.table()) => {
+                self.look(target, headers, (source, held), (claim, bounds)).await
+            }
+            held => {
+                sink.label(claim);
+                if let Some(held) = held {
+                    sink.set_deleting(held).await?;
+                }
+                let loaded = sink.commit().await?;
+                self.acknowledge(loaded).await
+            }
+        }
     }
 
-    /// Decodes all rows, and writes them in the light of those that are stored.
+    /// Writes few rows in the light of those that are stored.
     async fn look(
         &mut self,
-        planned: Planned<'_>,
-        columns: Option<ColumnarBody>,
-        sink: Sink<'_>,
+        target: &LoadTarget,
+        headers: &LoadHeaders,
+        (source, rows): (&Source, Decoded),
+        label: (Option<Claim>, Bounds),
     ) -> Result<Outcome> {
-        let Planned { target, headers, source, bounds, claim } = planned;
-        let body = &mut self.body;
-        let mut decoded = gather(self.http, body, source, (columns, bounds), &sink).await?;
-        let summary = std::mem::take(&mut decoded.summary);
-        self.check_rejects(summary, headers.max_filter_ratio).await?;
-        let label = (claim, bounds);
         let Some(partial) = source.partial.as_deref() else {
-            let rows = (decoded, source.deletes);
             let loaded = looking::merge(self.http, target, rows, label).await?;
             return self.acknowledge(loaded).await;
         };
-        let rows = (decoded, partial, &source.rules);
+        let rows = (rows, partial, &source.rules);
         match looking::update(self.http, target, headers, rows, label).await? {
             Ok(loaded) => self.acknowledge(loaded).await,
             Err(used) => Ok(Outcome::LabelUsed(used)),
@@ -327,15 +336,14 @@ impl Load<'_> {
         sink: &mut Sink<'_>,
     ) -> Result<BodySummary> {
         let (http, body) = (self.http, &mut self.body);
-        let Planned { target, source, bounds, .. } = *planned;
-        match (source.deletes, columns) {
-            (Deletes::None, None) => decode(&http.engine, body, source, bounds, sink).await,
-            (Deletes::None, Some(columns)) => {
-                Steps::new(http, body, source, (columns, bounds))?.load(sink).await
-            }
-            (Deletes::All | Deletes::Marked, columns) => {
-                decode_deleting(http, target, body, source, (columns, bounds), sink).await
-            }
+        let Planned { source, bounds, .. } = *planned;
+        match source.partial.is_some() {
+            true => sink.expect_partial(http.draw()),
+            false => sink.expect_deleting(source.deletes),
+        }
+        match columns {
+            None => decode(&http.engine, body, source, bounds, sink).await,
+            Some(columns) => Steps::new(http, body, source, (columns, bounds))?.load(sink).await,
         }
     }
 
@@ -456,9 +464,6 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
     }
     if matches!(table.key_model, KeyModel::Duplicate | KeyModel::Aggregate) {
         bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.");
-    }
-    if headers.two_phases {
-        bail!(NotSupported, "load by MERGE or DELETE is not supported with two_phase_commit");
     }
     Ok(())
 }

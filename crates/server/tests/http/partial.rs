@@ -109,7 +109,7 @@ fn columns_that_are_not_given_keep_their_values() {
 
 #[test]
 fn what_is_no_partial_update_is_refused() {
-    let site = Site::with_small_records();
+    let site = Site::new();
     unique_table(&site);
     into_unique(&site, &[], "1,10,a\n");
     let load = |headers: &[&str], body: &str| into_unique(&site, headers, body);
@@ -136,9 +136,6 @@ fn what_is_no_partial_update_is_refused() {
     assert!(message(&reply).contains("rows that delete"), "{reply}");
     let reply = load(&["unique_key_update_mode: SOME"], "1,1,x\n");
     assert!(message(&reply).contains("must be one of"), "{reply}");
-    let rows = (0..40_000).map(|row| format!("{row},1\n")).collect::<String>();
-    let reply = load(&[PARTIAL, "columns: a, b"], &rows);
-    assert!(message(&reply).contains("wal_load_bytes_max"), "{reply}");
     assert_eq!(site.rows_of("u"), ["1,10,a"]);
     let reply = site.load(&[PARTIAL, "columns: a, b"], "1,1\n");
     assert!(message(&reply).contains("Only unique key"), "{reply}");
@@ -172,5 +169,119 @@ fn updates_of_several_clients_all_count() {
         }
     });
     assert_eq!(site.rows_of("u")[0], "1,40,40");
+    site.stop();
+}
+
+/// Sums and counts of `u`, which tell all its rows apart that the tests below can make.
+fn summary(site: &Site) -> Value {
+    let sql = "SELECT COUNT(*), COUNT(DISTINCT a), CAST(SUM(b) AS SIGNED), \
+               CAST(SUM(c) AS SIGNED), COUNT(c) FROM u";
+    data(site, sql)["data"].clone()
+}
+
+fn pair(b: impl Fn(u32) -> u32, keys: std::ops::Range<u32>) -> String {
+    keys.map(|key| format!("{key},{}\n", b(key))).collect()
+}
+
+#[test]
+fn many_rows_keep_their_columns() {
+    let site = Site::with_small_records();
+    unique_table(&site);
+    let load = |headers: &[&str], body: &str| {
+        let reply = into_unique(&site, headers, body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        counts(&reply)
+    };
+    let whole = (0..60_000).map(|key| format!("{key},1,{}\n", key % 10)).collect::<String>();
+    load(&[], &whole);
+    let labelled = [PARTIAL, "columns: a, b", "label: many"];
+    assert_eq!(load(&labelled, &pair(|_| 7, 0..60_000)), [60_000, 60_000, 0, 0]);
+    assert_eq!(summary(&site), json!([[60_000, 60_000, 420_000, 270_000, 60_000]]));
+    assert_eq!(into_unique(&site, &labelled, "1,1\n")["Status"], "Label Already Exists");
+    // Several rows of a key, far from each other; keys that are new.
+    let body = pair(|_| 0, 0..50_000) + &pair(|key| key % 3, 0..90_000);
+    load(&[PARTIAL, "columns: a, b"], &body);
+    let sum = (0..90_000).map(|key| key % 3).sum::<i32>();
+    assert_eq!(summary(&site), json!([[90_000, 90_000, sum, 270_000, 60_000]]));
+    // A row that is too much, or a new key that may not be, and nothing is written.
+    let strict = [PARTIAL, "columns: a, b", "partial_update_new_key_behavior: ERROR"];
+    let reply = into_unique(&site, &strict, &pair(|_| 9, 0..90_001));
+    assert!(message(&reply).contains("Row with key=[90000] is not in table"), "{reply}");
+    let reply = into_unique(&site, &strict, &(pair(|_| 9, 0..80_000) + "nonsense\n"));
+    assert_eq!(reply["NumberFilteredRows"], 1, "{reply}");
+    assert_eq!(summary(&site), json!([[90_000, 90_000, sum, 270_000, 60_000]]));
+    // Rows with columns of their own.
+    let row = |key: u32| match key % 2 {
+        0 => format!("{{\"a\": {key}, \"b\": 5}}\n"),
+        _ => format!("{{\"c\": \"1\", \"a\": {key}}}\n"),
+    };
+    let body = (0..60_000).map(row).collect::<String>();
+    let reply = put(&site, "u", &[FLEXIBLE, "format: json"], body.as_bytes());
+    assert_eq!(counts(&reply), [60_000, 60_000, 0, 0], "{reply}");
+    let even = "SELECT COUNT(*), MIN(b), MAX(b), CAST(SUM(c) AS SIGNED) FROM u \
+                WHERE a < 60000 AND a % 2 = 0";
+    assert_eq!(data(&site, even)["data"], json!([[30_000, 5, 5, 120_000]]));
+    let odd = "SELECT COUNT(*), CAST(SUM(b) AS SIGNED), MIN(c), MAX(c) FROM u \
+               WHERE a < 60000 AND a % 2 = 1";
+    let sum = (0..60_000).filter(|key| key % 2 == 1).map(|key| key % 3).sum::<i32>();
+    assert_eq!(data(&site, odd)["data"], json!([[30_000, sum, "1", "1"]]));
+    let before = summary(&site);
+    let site = Site::small_records_in(site.stop());
+    assert_eq!(summary(&site), before);
+    site.stop();
+}
+
+#[test]
+fn many_rows_meet_those_of_others() {
+    let site = Site::with_small_records();
+    unique_table(&site);
+    into_unique(&site, &[], &(0..60_000).map(|key| format!("{key},0,0\n")).collect::<String>());
+    // One changes all of b again and again, others c of few rows, with blind writes and deletes.
+    std::thread::scope(|scope| {
+        let many = scope.spawn(|| {
+            for round in 1..=3 {
+                let body = pair(|_| round, 0..60_000);
+                let reply = into_unique(&site, &[PARTIAL, "columns: a, b"], &body);
+                assert_eq!(reply["Status"], "Success", "{reply}");
+            }
+        });
+        let mut round = 0;
+        while !many.is_finished() {
+            round += 1;
+            let body = format!("17,{round}\n40017,{round}\n");
+            let reply = into_unique(&site, &[PARTIAL, "columns: a, c"], &body);
+            assert_eq!(reply["Status"], "Success", "{reply}");
+            let reply = into_unique(&site, &[], &format!("{},1,1\n", 100_000 + round));
+            assert_eq!(reply["Status"], "Success", "{reply}");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        many.join().unwrap();
+        let few = data(&site, "SELECT a, b, c FROM u WHERE a IN (17, 40017) ORDER BY a");
+        let last = round.to_string();
+        assert_eq!(few["data"], json!([[17, 3, last], [40_017, 3, last]]));
+    });
+    let all = "SELECT COUNT(*), COUNT(DISTINCT a), MIN(b), MAX(b) FROM u WHERE a < 60000";
+    assert_eq!(data(&site, all)["data"], json!([[60_000, 60_000, 3, 3]]));
+    site.stop();
+}
+
+#[test]
+fn many_rows_go_by_their_sequence() {
+    let site = Site::with_small_records();
+    data(
+        &site,
+        "CREATE TABLE u (a INT NOT NULL, b INT, c INT) UNIQUE KEY(a) DISTRIBUTED BY HASH(a) \
+         BUCKETS 2 PROPERTIES ('function_column.sequence_col' = 'b')",
+    );
+    into_unique(&site, &[], &(0..60_000).map(|key| format!("{key},5,1\n")).collect::<String>());
+    let load = |columns: &str, body: &str| {
+        let reply = into_unique(&site, &[PARTIAL, columns], body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+    };
+    load("columns: a, c", &pair(|_| 2, 0..60_000));
+    assert_eq!(summary(&site), json!([[60_000, 60_000, 300_000, 120_000, 60_000]]));
+    // Half of them come too late.
+    load("columns: a, b", &pair(|key| if key < 30_000 { 4 } else { 6 }, 0..60_000));
+    assert_eq!(summary(&site), json!([[60_000, 60_000, 330_000, 120_000, 60_000]]));
     site.stop();
 }

@@ -46,7 +46,11 @@ impl Site {
 
     /// With small log records, so that loads are soon written to files.
     pub fn with_small_records() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::small_records_in(tempfile::tempdir().unwrap())
+    }
+
+    /// The same on the store in `dir`.
+    pub fn small_records_in(dir: tempfile::TempDir) -> Self {
         Self::tuned(dir, HttpConfig::default(), |engine| {
             engine.wal_load_bytes_max = ByteSize::kib(256);
         })

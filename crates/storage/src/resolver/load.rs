@@ -118,13 +118,15 @@ impl State {
                 let keys = self.runs.keys_of(at, wait_mode).await?;
                 let keys = keys.block_keys(block, wait_mode).await?;
                 let bucket = self.runs.run(at).bucket();
-                // Of equal keys in a segment the last row is the newest.
-                let others = keys.iter().flat_map(|(_, rows)| rows.start..rows.end - 1);
+                // Of equal keys in a segment the last row is the newest. What only removes its key
+                // never lives.
+                let last = u32::from(!self.runs.run(at).removes());
+                let others = keys.iter().flat_map(|(_, rows)| rows.start..rows.end - last);
                 own.extend(others.map(|row| Mark { row, lsn }));
                 let wanted = (0..).zip(&keys).map(|(at, (key, _))| Wanted { at, key, bucket, lsn });
                 let look_up = self.runs.look_up(wanted.collect(), before..at, wait_mode);
                 let (rows, left) = look_up.await?;
-                found.rows.extend(rows);
+                found.rows.extend(rows.into_iter().filter(|row| !self.runs.run(row.run).removes()));
                 let mut wanted = Vec::new();
                 for left in left {
                     let known = self.keys.read().find(left.key);

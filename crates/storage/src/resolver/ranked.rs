@@ -251,7 +251,10 @@ impl State {
             let run = self.runs.run(run);
             (Arc::clone(run.segment()), Arc::clone(run.marks()))
         };
-        let is_alone = |at: usize| keys[at].1.len() == 1 && holders[at].standing.is_none();
+        // Of a load from before the sequence column.
+        let removes = segment.meta().removes;
+        let is_alone =
+            |at: usize| !removes && keys[at].1.len() == 1 && holders[at].standing.is_none();
         let met = (0..keys.len()).filter(|at| !is_alone(*at)).collect::<Vec<_>>();
         let rows = met.iter().flat_map(|&at| keys[at].1.clone());
         let rows = rows.filter(|row| !marks.is_dead(*row)).collect::<Vec<_>>();
@@ -274,6 +277,10 @@ impl State {
                         gone.push(at);
                     }
                 }
+            }
+            match holders[at].standing {
+                Some(Standing::New(row)) if removes => own.push(Mark { row, lsn }),
+                _ => {}
             }
         }
         RunMarks::new(self.runs.run(run), own).make();

@@ -353,6 +353,11 @@ impl Run {
         &self.marks
     }
 
+    /// Whether its rows only remove their keys. They have marks once their load is resolved.
+    pub fn removes(&self) -> bool {
+        self.segment.meta().removes
+    }
+
     /// The last LSN of its rowset.
     pub fn last(&self) -> Lsn {
         self.last

@@ -229,6 +229,7 @@ impl SegmentWriter {
             key_part,
             footer_checksum,
             keys: self.keys.expect("a segment has rows"),
+            removes: false,
         };
         assert!(meta.footer_start() < bytes, "a footer stands behind data and keys");
         Ok(Unsynced { file, path: self.path, meta })

@@ -226,6 +226,7 @@ fn sample_rowset() -> RowsetMeta {
         key_part: None,
         footer_checksum: 0x0102_0304,
         keys: KeyRange { min: u64::from(id), max: 1 << 63 },
+        removes: false,
     };
     RowsetMeta {
         id: RowsetId(20),
@@ -251,18 +252,18 @@ fn rowsets_and_flushed() {
         "010a0b0814100a186520c8012802",
     );
     let mut with_keys = sample_rowset();
-    with_keys.segments.truncate(1);
-    with_keys.rows = 3;
+    (_, with_keys.rows) = (with_keys.segments.pop(), 3);
     with_keys.segments[0].key_part = Some(KeyPartMeta {
         start: 4_000,
         bytes: 900,
         directory_bytes: 40,
         directory_checksum: 0x0102_0304,
     });
+    with_keys.segments[0].removes = true;
     has_bytes(
         &with_keys,
-        "010814100a186520c80128023232120c32305f302e70617271756574180320882728a01f35040302013a\
-         09110000000000000080420a08840710281d04030201",
+        "010814100a186520c80128023234120c32305f302e70617271756574180320882728a01f35040302013a\
+         09110000000000000080420a08840710281d040302014801",
     );
     let flushed = Flushed { lsn: Lsn(200), version: Version(4), version_lsn: Lsn(300) };
     has_bytes(&flushed, "0108c801100418ac02");

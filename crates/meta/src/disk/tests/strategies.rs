@@ -286,9 +286,10 @@ fn segments() -> impl Strategy<Value = Vec<SegmentMeta>> {
     let sizes = (0u64..1 << 40, 0u64..1 << 40, 0u64..1 << 40, any::<u32>());
     let keys = any::<(u64, u64)>().prop_map(|(a, b)| KeyRange { min: a.min(b), max: a.max(b) });
     let part = option::of((0u64..1 << 40, any::<u32>(), any::<u32>()));
-    vec((1u32..1000, text(), sizes, keys, part), 0..4).prop_map(|segments| {
+    let segment = (1u32..1000, text(), sizes, keys, part, any::<bool>());
+    vec(segment, 0..4).prop_map(|segments| {
         let mut id = 0;
-        let segments = segments.into_iter().map(|(step, file, sizes, keys, part)| {
+        let segments = segments.into_iter().map(|(step, file, sizes, keys, part, removes)| {
             let (rows, data_bytes, footer_bytes, footer_checksum) = sizes;
             let key_part = part.map(|(block_bytes, directory_bytes, directory_checksum)| {
                 let bytes = block_bytes + u64::from(directory_bytes);
@@ -297,7 +298,17 @@ fn segments() -> impl Strategy<Value = Vec<SegmentMeta>> {
             id += step;
             let key_bytes = key_part.map_or(0, |part| part.bytes);
             let (id, bytes) = (SegmentId(id), data_bytes + key_bytes + footer_bytes);
-            SegmentMeta { id, file, rows, bytes, data_bytes, key_part, footer_checksum, keys }
+            SegmentMeta {
+                id,
+                file,
+                rows,
+                bytes,
+                data_bytes,
+                key_part,
+                footer_checksum,
+                keys,
+                removes,
+            }
         });
         segments.collect()
     })

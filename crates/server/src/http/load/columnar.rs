@@ -4,11 +4,11 @@
 
 use freshet_base::budget::Permit;
 use freshet_base::{Result, bail};
+use freshet_ingest::UsedIds;
 use freshet_ingest::decode::columnar::{
     BodySchema, ColumnarFile, ColumnarReader, FileBytes, Next, ORC_FOOTER_BYTES, OrcFile,
     ParquetFile, stream_schema,
 };
-use freshet_ingest::{LoadBuffer, UsedIds};
 
 use super::body::Body;
 use super::decode::Bounds;
@@ -159,15 +159,12 @@ impl<'a, 'b> Steps<'a, 'b> {
         // The last rows are kept: a load of few is one record of the log.
         let mut last = None::<Decoded>;
         while let Some(step) = self.next(&mut memory).await? {
-            if let Some(Decoded { rows, count, permit, .. }) = last.replace(step) {
-                sink.push(rows.into(), count, permit).await?;
+            if let Some(step) = last.replace(step) {
+                sink.push(step).await?;
             }
         }
-        if let Some(Decoded { rows, count, permit, .. }) = last {
-            let mut buffer = LoadBuffer::default();
-            buffer.begin().extend_from_slice(&rows);
-            buffer.count(count)?;
-            sink.last(buffer, permit);
+        if let Some(step) = last {
+            sink.push_last(step).await?;
         }
         Ok(self.finish())
     }
@@ -176,7 +173,7 @@ impl<'a, 'b> Steps<'a, 'b> {
     ///
     /// # Errors
     /// When the body is damaged, or memory is full.
-    pub(super) async fn next(&mut self, memory: &mut Memory<'_>) -> Result<Option<Decoded>> {
+    async fn next(&mut self, memory: &mut Memory<'_>) -> Result<Option<Decoded>> {
         loop {
             if self.bounds.deadline.left(&**self.http.clock()).is_zero() {
                 bail!(QueryTimeout, "the load took longer than its timeout allows");
@@ -258,7 +255,7 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     /// What became of all rows.
-    pub(super) fn finish(self) -> BodySummary {
+    fn finish(self) -> BodySummary {
         let Self { reader, computed, .. } = self;
         let (rows, mut rejects, ids) = reader.into_rejects();
         rejects.append(computed.rejects, 0);

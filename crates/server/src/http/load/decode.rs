@@ -170,14 +170,22 @@ async fn inline(
             let rows = decoder.rows() - rows_before;
             rows_before = decoder.rows();
             let (bytes, _) = buffer.take();
-            sink.push(bytes, rows, memory.take()).await?;
+            sink.push(Decoded {
+                rows: bytes.into(),
+                count: rows,
+                summary: BodySummary::default(),
+                permit: memory.take(),
+                deletes: Vec::new(),
+                given: decoder.take_given(),
+            })
+            .await?;
             buffer.resume().reserve(STEP_BYTES);
         }
     }
     decoder.finish(buffer.resume())?;
     buffer.count(decoder.rows() - rows_before)?;
     memory.cover_now(buffer.payload_bytes());
-    sink.last(buffer, memory.take());
+    sink.last(buffer, memory.take(), decoder.take_given()).await?;
     Ok(decoder.into_summary())
 }
 
@@ -199,11 +207,9 @@ async fn computed(
         text.extend_from_slice(&part);
     }
     let piece = decode_piece(source, true, text, memory.take())?;
-    let Decoded { rows, count, summary, permit, .. } = mapped.start(piece).await?;
-    let mut buffer = LoadBuffer::default();
-    buffer.begin().extend_from_slice(&rows);
-    buffer.count(count)?;
-    sink.last(buffer, permit);
+    let mut computed = mapped.start(piece).await?;
+    let summary = std::mem::take(&mut computed.summary);
+    sink.push_last(computed).await?;
     Ok(summary)
 }
 
@@ -242,15 +248,9 @@ async fn stream(
             if count > 0 {
                 let permit = memory.split(rows.len());
                 memory.cover_now(decoder.waiting_bytes());
-                let summary = BodySummary::default();
-                let step = Decoded {
-                    rows,
-                    count,
-                    summary,
-                    permit,
-                    deletes: Vec::new(),
-                    given: Vec::new(),
-                };
+                let (summary, deletes) = (BodySummary::default(), Vec::new());
+                let given = decoder.take_given();
+                let step = Decoded { rows, count, summary, permit, deletes, given };
                 pass_on(step, source.mapped.as_ref(), &mut computed, sink).await?;
             }
             if part.is_done() {
@@ -274,13 +274,13 @@ async fn pass_on(
     all: &mut BodySummary,
     sink: &mut Sink<'_>,
 ) -> Result<()> {
-    let step = match mapped {
+    let mut step = match mapped {
         Some(mapped) => mapped.start(step).await?,
         None => step,
     };
-    all.append(step.summary);
+    all.append(std::mem::take(&mut step.summary));
     if step.count > 0 {
-        sink.push(step.rows.into(), step.count, step.permit).await?;
+        sink.push(step).await?;
     }
     Ok(())
 }
@@ -515,7 +515,7 @@ impl Cutter<'_> {
     }
 }
 
-pub(super) fn decode_piece(
+fn decode_piece(
     source: &Source,
     is_first: bool,
     piece: Vec<u8>,

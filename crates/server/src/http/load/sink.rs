@@ -1,20 +1,28 @@
 //! Where decoded rows go: a load, its memory, and the limit on large loads.
+//!
+//! Rows of which some delete, or that complete stored ones, are held back until it is known whether
+//! they are few: then one record of the log has them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
-use freshet_base::{Result, TxnId, err};
-use freshet_ingest::{Engine, Load, LoadBuffer, Loaded, UsedIds};
+use freshet_base::{Result, TxnId, err, task};
+use freshet_ingest::{Engine, Load, LoadBuffer, Loaded, UsedIds, with_removals};
 use freshet_meta::Claim;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::deleting::marks;
+use super::piece::{BodySummary, Decoded, Deletes};
+use super::spooled::SpooledRows;
 use crate::accounts::{AccountUsage, RequestMemory};
 
 /// Memory is taken in steps of at least this size, so that few parts need to ask for it.
 const MEMORY_STEP_BYTES: usize = 64 << 10;
+
+/// Rows that are held back may become so many times as long in their record.
+const HELD_FACTOR: usize = 2;
 
 /// Write memory of one load for its body and rows, taken before it is used.
 pub(super) struct Memory<'a> {
@@ -69,6 +77,30 @@ pub(super) struct Sink<'a> {
     large: &'a Semaphore,
     slot: Option<SemaphorePermit<'a>>,
     last: LoadBuffer,
+    deletes: Deletes,
+    /// Rows that complete stored ones, once they are many.
+    partial: Partial,
+    /// Whether its rows are held back, as long as they are few.
+    holds: bool,
+    held: Held,
+}
+
+/// Where many rows go that complete stored ones.
+enum Partial {
+    /// There are none.
+    No,
+    /// To a file, whose name has this number.
+    ToFile(u64),
+    InFile(SpooledRows),
+}
+
+/// Rows that are held back.
+#[derive(Default)]
+struct Held {
+    steps: Vec<Decoded>,
+    bytes: usize,
+    /// Whether they have been too many.
+    is_over: bool,
 }
 
 impl<'a> Sink<'a> {
@@ -79,7 +111,20 @@ impl<'a> Sink<'a> {
         deadline: Deadline,
         large: &'a Semaphore,
     ) -> Self {
-        Self { engine, usage, load, deadline, large, slot: None, last: LoadBuffer::default() }
+        let (slot, last, deletes) = (None, LoadBuffer::default(), Deletes::None);
+        let (holds, held) = (false, Held::default());
+        let partial = Partial::No;
+        Self { engine, usage, load, deadline, large, slot, last, deletes, partial, holds, held }
+    }
+
+    /// Says that rows will complete stored ones; `number` is for a file.
+    pub(super) fn expect_partial(&mut self, number: u64) {
+        (self.partial, self.holds) = (Partial::ToFile(number), true);
+    }
+
+    /// Says that rows will delete.
+    pub(super) fn expect_deleting(&mut self, deletes: Deletes) {
+        (self.deletes, self.holds) = (deletes, deletes != Deletes::None);
     }
 
     /// Memory for rows of this load.
@@ -102,11 +147,121 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
+    /// Adds rows.
+    ///
     /// # Errors
     /// When files cannot be written, or the table was dropped.
-    pub(super) async fn push(&mut self, rows: Bytes, count: usize, memory: Permit) -> Result<()> {
+    pub(super) async fn push(&mut self, step: Decoded) -> Result<()> {
+        if self.holds {
+            return self.hold(step).await;
+        }
         self.become_large().await?;
-        self.load.push(rows, count, memory).await
+        self.load.push(step.rows.into(), step.count, step.permit).await
+    }
+
+    /// Adds the last rows.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
+    pub(super) async fn push_last(&mut self, step: Decoded) -> Result<()> {
+        if self.holds {
+            return self.hold(step).await;
+        }
+        let mut buffer = LoadBuffer::default();
+        buffer.begin().extend_from_slice(&step.rows);
+        buffer.count(step.count)?;
+        self.set_last(buffer, step.permit);
+        Ok(())
+    }
+
+    /// Holds rows back as long as they are few.
+    async fn hold(&mut self, mut step: Decoded) -> Result<()> {
+        step.deletes = marks(self.deletes, step.deletes, step.count)?;
+        self.held.bytes += step.rows.len();
+        self.held.steps.push(step);
+        let is_over = self.held.is_over || !self.is_record(HELD_FACTOR * self.held.bytes);
+        if is_over { self.let_go().await } else { Ok(()) }
+    }
+
+    fn is_record(&self, bytes: usize) -> bool {
+        self.engine.takes_record_of(bytes)
+    }
+
+    /// Writes the rows that were held back to files, and those that follow.
+    async fn let_go(&mut self) -> Result<()> {
+        self.held.is_over = true;
+        self.become_large().await?;
+        if let Partial::ToFile(number) = self.partial {
+            self.partial = Partial::InFile(SpooledRows::create(self.engine, number).await?);
+        }
+        for step in std::mem::take(&mut self.held.steps) {
+            let Partial::InFile(spooled) = &mut self.partial else {
+                let Decoded { rows, permit, deletes, .. } = step;
+                self.load.push_deleting(rows.into(), deletes, permit).await?;
+                continue;
+            };
+            spooled.push(self.engine, step).await?;
+        }
+        Ok(())
+    }
+
+    /// All rows that complete stored ones, if they are many.
+    pub(super) fn take_spooled(&mut self) -> Option<SpooledRows> {
+        match std::mem::replace(&mut self.partial, Partial::No) {
+            Partial::InFile(spooled) => Some(spooled),
+            Partial::No | Partial::ToFile(_) => None,
+        }
+    }
+
+    /// All rows, if they were held back and are few.
+    pub(super) fn take_held(&mut self) -> Option<Decoded> {
+        if !self.holds || self.held.is_over {
+            return None;
+        }
+        let mut whole = Decoded {
+            rows: Vec::with_capacity(self.held.bytes),
+            count: 0,
+            summary: BodySummary::default(),
+            permit: self.memory().take(),
+            deletes: Vec::new(),
+            given: Vec::new(),
+        };
+        for Decoded { rows, count, permit, deletes, given, .. } in self.held.steps.drain(..) {
+            whole.rows.extend_from_slice(&rows);
+            whole.count += count;
+            whole.permit.merge(permit);
+            whole.deletes.extend(deletes);
+            whole.given.extend(given);
+        }
+        Some(whole)
+    }
+
+    /// Sets rows that were held back, of which some delete, as those of one record; in files, if
+    /// they are too large for that.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
+    pub(super) async fn set_deleting(&mut self, held: Decoded) -> Result<()> {
+        let Decoded { rows, permit, deletes, .. } = held;
+        let target = self.load.target().clone();
+        let order = move || {
+            let ordered = with_removals(&target, &rows, &deletes);
+            ordered.map(|buffer| (buffer, rows, deletes))
+        };
+        let (buffer, rows, deletes) = task::run(&**self.engine.pool(), order).await?;
+        if self.is_record(buffer.payload_bytes()) {
+            self.set_last(buffer, permit);
+            return Ok(());
+        }
+        self.become_large().await?;
+        self.load.push_deleting(rows.into(), deletes, permit).await
+    }
+
+    /// Gives the load its label.
+    pub(super) fn label(&mut self, claim: Option<Claim>) {
+        if let Some(claim) = claim {
+            self.load.label(claim);
+        }
     }
 
     /// Says which ids all rows have, of an AUTO_INCREMENT column.
@@ -114,8 +269,28 @@ impl<'a> Sink<'a> {
         self.load.use_ids(ids);
     }
 
-    /// Sets the last rows, in a buffer that can be written to the log without copying.
-    pub(super) fn last(&mut self, buffer: LoadBuffer, memory: Permit) {
+    /// Sets the last rows, in a buffer that can be written to the log without copying; `given` says
+    /// of rows of a flexible partial update which columns each has.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`].
+    pub(super) async fn last(
+        &mut self,
+        mut buffer: LoadBuffer,
+        permit: Permit,
+        given: Vec<bool>,
+    ) -> Result<()> {
+        if !self.holds {
+            self.set_last(buffer, permit);
+            return Ok(());
+        }
+        let (rows, count) = buffer.take();
+        let (rows, count) = (rows.into(), count as usize);
+        let (summary, deletes) = (BodySummary::default(), Vec::new());
+        self.hold(Decoded { rows, count, summary, permit, deletes, given }).await
+    }
+
+    fn set_last(&mut self, buffer: LoadBuffer, memory: Permit) {
         self.load.add_memory(memory);
         self.last = buffer;
     }
@@ -129,7 +304,7 @@ impl<'a> Sink<'a> {
         claim: Option<Claim>,
         keep: Duration,
     ) -> Result<(TxnId, String)> {
-        self.become_large().await?;
+        self.let_go().await?;
         self.engine.prepare(self.load, &mut self.last, (claim, keep)).await
     }
 

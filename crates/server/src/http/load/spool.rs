@@ -1,25 +1,20 @@
-//! Bodies that are needed as a whole: in memory while they are small, else in a file that has no
-//! name, so that it goes with its load, however that ends.
+//! Bodies that are needed as a whole: in memory while they are small, else in a file.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freshet_base::io::{FileRef, Mode};
-use freshet_base::{Error, Result, bail, task};
-use freshet_ingest::Engine;
+use freshet_base::Result;
+use freshet_base::io::FileRef;
 use freshet_ingest::decode::columnar::FileBytes;
 
 use super::body::Body;
 use super::decode::Bounds;
 use super::sink::{Memory, Sink};
+use super::spooled::{create, write};
 use crate::http::Http;
 
 /// Larger bodies go to a file.
 const MEMORY_BYTES_MAX: usize = 4 << 20;
-/// The directory of such files in the data directory.
-const DIR: &str = "spill";
-/// A body ends where less than this would be left on the disk.
-const DISK_LEFT_BYTES: u64 = 256 << 20;
 
 /// Receives a whole body. Memory is taken from `memory` for what is not in a file.
 ///
@@ -62,38 +57,5 @@ pub(super) async fn receive(
             let file = file.expect("it was just written to");
             return Ok(FileBytes::Disk { file, bytes: written });
         }
-    }
-}
-
-/// Creates a file without a name.
-async fn create(engine: &Engine, number: u64) -> Result<FileRef> {
-    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.join(DIR));
-    let path = dir.join(format!("body-{number:016x}"));
-    let made = task::run(&**engine.pool(), move || {
-        fs.create_dir_all(&dir)?;
-        let file = fs.open(&path, Mode::CreateNew)?;
-        fs.remove_file(&path)?;
-        Ok(file)
-    });
-    made.await.map_err(|error| Error::io("create a file for the body of a load", error))
-}
-
-async fn write(engine: &Engine, file: FileRef, bytes: Bytes, at: u64) -> Result<()> {
-    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.clone());
-    let written = task::run(&**engine.pool(), move || {
-        let left = fs.available_bytes(&dir)?;
-        if left < DISK_LEFT_BYTES + bytes.len() as u64 {
-            return Ok(Some(left));
-        }
-        file.write_all_at(&bytes, at)?;
-        Ok(None)
-    });
-    let failed = |error: std::io::Error| Error::io("write the body of a load to a file", error);
-    match written.await.map_err(failed)? {
-        None => Ok(()),
-        Some(left) => bail!(
-            DiskFull,
-            "the body of the load does not fit on the disk, which has {left} bytes left"
-        ),
     }
 }

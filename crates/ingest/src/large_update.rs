@@ -1,0 +1,209 @@
+//! Partial updates of more rows than a record takes: their rows are completed part by part, into
+//! files, and one record refers to these (keys.md K12).
+//!
+//! Nobody locks keys of a table with a UNIQUE KEY. So it is watched what others write to the keys
+//! that have been completed already. These are completed once more, into one more segment, until
+//! there are none; then the record is appended, unless anything at all has come in between.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use freshet_base::{Error, Result, bail, err};
+use freshet_meta::Claim;
+use freshet_schema::row::RowCells;
+use freshet_storage::Rowset;
+use freshet_storage::resolver::{KeyedRows, Latch, Watch};
+
+use crate::admit::WaitLimit;
+use crate::append::{Appended, PartLoad, Signature};
+use crate::buffer::row_count;
+use crate::counter::UsedIds;
+use crate::engine::Engine;
+use crate::key_rules::{KeyRules, resolver};
+use crate::large_load::LargeLoad;
+use crate::looked::{KEYS_AT_ONCE, PartialRows};
+use crate::overtaken::LookedUp;
+use crate::target::{LoadTarget, Loaded};
+
+/// Keys that others may have written meanwhile.
+const OVERTAKEN_MAX: usize = 1 << 20;
+
+/// A partial update whose rows go to files.
+pub struct LargeUpdate<'a> {
+    engine: &'a Engine,
+    target: &'a LoadTarget,
+    patience: WaitLimit,
+    files: LargeLoad,
+    /// The files that are written, in the order in which they act.
+    own: Vec<Arc<Rowset>>,
+    /// Where in these the files of this round begin.
+    round: usize,
+    /// From the first look on.
+    watch: Option<Watch>,
+    /// Keys that have been completed, and were written by others since.
+    overtaken: BTreeSet<Box<[u8]>>,
+    /// The keys of this round, in all rounds but the first.
+    again: Option<BTreeSet<Box<[u8]>>>,
+    ids: Option<UsedIds>,
+}
+
+impl<'a> LargeUpdate<'a> {
+    /// Begins a partial update. It is given all its rows, some at a time, for a first round.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
+    pub fn begin(engine: &'a Engine, target: &'a LoadTarget, patience: WaitLimit) -> Result<Self> {
+        let files = LargeLoad::begin(&engine.flusher, &target.state, target.schema())?;
+        Ok(Self {
+            engine,
+            target,
+            patience,
+            files,
+            own: Vec::new(),
+            round: 0,
+            watch: None,
+            overtaken: BTreeSet::new(),
+            again: None,
+            ids: None,
+        })
+    }
+
+    /// Completes the next rows: of those of one key each one counts, in their order.
+    ///
+    /// # Errors
+    /// `NoDefault` and `WrongArguments` for a new key that is refused; files that cannot be read or
+    /// written; `OutOfRoom`; `SnapshotTooOld` if rows were truncated meanwhile. Nothing was written
+    /// then.
+    pub async fn add(&mut self, rows: PartialRows<'_>) -> Result<()> {
+        let (target, schema) = (self.target, self.target.schema());
+        let count = row_count(rows.count)?;
+        let keys = KeyedRows::of_encoded(rows.bytes, (count, 0), target.table(), schema);
+        let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
+        let is_wanted = |group: &&[u32]| {
+            self.again.as_ref().is_none_or(|again| again.contains(keys.key(group[0])))
+        };
+        let groups = keys.groups().filter(is_wanted).collect::<Vec<_>>();
+        if groups.is_empty() {
+            return Ok(());
+        }
+        for groups in groups.chunks(KEYS_AT_ONCE) {
+            let firsts = groups.iter().flat_map(|group| encoded[group[0] as usize]);
+            let firsts = firsts.copied().collect::<Vec<_>>();
+            let wanted = (groups.len() as u32, 0);
+            let wanted = KeyedRows::of_encoded(&firsts, wanted, target.table(), schema);
+            let mut whole = Vec::new();
+            for (group, mut row) in groups.iter().zip(self.stored(&wanted).await?) {
+                for &at in *group {
+                    row = Some(rows.merged(row.as_deref(), (at as usize, encoded[at as usize]))?);
+                }
+                whole.extend_from_slice(&row.expect("a group has a row"));
+            }
+            self.write(whole, wanted.len()).await?;
+        }
+        self.files.write().await?;
+        let files = &self.engine.store.files;
+        for meta in &self.files.written()[self.own.len()..] {
+            let rowset = files.rowset(target.id(), meta.clone(), schema);
+            self.own.push(Arc::new(rowset.with_new_marks()));
+        }
+        let mut latch = resolver(target).latch().await?;
+        self.look_again(&mut latch).await
+    }
+
+    async fn write(&mut self, rows: Vec<u8>, count: u32) -> Result<()> {
+        let (engine, target) = (self.engine, self.target);
+        if let Some(counter) = target.counter() {
+            self.ids = UsedIds::join(self.ids, counter.of_rows(target.schema(), &rows, count));
+        }
+        let soon = self.patience.soon(&engine.admission);
+        let memory = engine.take_memory(rows.len() as u64, soon).await?;
+        engine.ddl.make_partitions(target, &rows, 0).await?;
+        self.files.push(rows.into(), count, memory).await
+    }
+
+    /// The row that each key has, in this load or else in the table.
+    async fn stored(&mut self, wanted: &KeyedRows) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut latch = resolver(self.target).latch().await?;
+        self.watch.get_or_insert_with(|| latch.watch());
+        let own = latch.find_in(&self.own[self.round..], wanted).await?;
+        let stored = latch.find(wanted).await?;
+        let places = own.into_iter().zip(stored).map(|(own, stored)| own.or(stored));
+        let places = places.collect::<Vec<_>>();
+        let there = (0..places.len()).filter(|&at| places[at].is_some()).collect::<Vec<_>>();
+        let read = places.iter().flatten().collect::<Vec<_>>();
+        let read = latch.read(&read, self.target.schema()).await?;
+        let mut rows = vec![None; places.len()];
+        for (at, row) in there.into_iter().zip(read) {
+            rows[at] = row.filter(|row| !self.target.schema().is_deleted(row));
+        }
+        Ok(rows)
+    }
+
+    /// Finds out which of the keys in files others have written since.
+    async fn look_again(&mut self, latch: &mut Latch) -> Result<()> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let name = &self.target.table().name;
+        let Some(overtaken) = latch.overtaken(watch, &self.own).await? else {
+            bail!(
+                SnapshotTooOld,
+                "table '{name}' was truncated, or its partitions changed, while the load ran; \
+                 nothing was loaded, send it again"
+            );
+        };
+        self.overtaken.extend(overtaken);
+        if self.overtaken.len() > OVERTAKEN_MAX {
+            bail!(
+                Deadlock,
+                "others wrote more than {OVERTAKEN_MAX} of the rows that the load updates in table \
+                 '{name}' while it ran; nothing was loaded, send it again"
+            );
+        }
+        Ok(())
+    }
+
+    /// Appends the record. `None` if others have written some of the rows: then all rows are to be
+    /// given once more, of which those are completed anew.
+    ///
+    /// # Errors
+    /// Those of [`Self::add`] and of appending. Nothing was written then.
+    pub async fn commit(&mut self, label: &mut Option<Claim>) -> Result<Option<Loaded>> {
+        let (engine, target) = (self.engine, self.target);
+        let (patience, state) = (KeyRules::default().deadline(engine), &target.state);
+        let given = label.as_ref().map(|label| Arc::from(label.label()));
+        loop {
+            let deadline = self.patience.late(&engine.admission);
+            let part = PartLoad { ids: self.ids, ..self.files.part() };
+            let mut parts = vec![part];
+            let room = engine.appender.room_for(&parts, deadline).await?;
+            let mut latch = resolver(target).latch().await?;
+            self.look_again(&mut latch).await?;
+            if !self.overtaken.is_empty() {
+                self.again = Some(std::mem::take(&mut self.overtaken));
+                self.round = self.own.len();
+                return Ok(None);
+            }
+            let end = latch.end();
+            parts[0].looked_up = Some(LookedUp { end, is_derived: true, is_last: true });
+            let mut signature = Signature { label: label.take(), txn: None };
+            let appended = engine.appender.append_parts(parts, &mut signature, room);
+            *label = signature.label;
+            match appended {
+                Ok((Appended { lsn, txn }, _)) => return Ok(Some(Loaded::alone(lsn, txn, given))),
+                Err(_)
+                    if state.delta.last() > end
+                        && !patience.left(engine.store.clock()).is_zero() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Why it gives up.
+    pub fn never_last(&self) -> Error {
+        err!(
+            Deadlock,
+            "others wrote the same rows of table '{}' again and again while they were updated; \
+             send the load again",
+            self.target.table().name
+        )
+    }
+}
