@@ -114,6 +114,8 @@ codes! {
     TooManyColumns = 1117 "HY000" 400;
     /// A row whose number of values is not the number of columns.
     ColumnCount = 1136 "21S01" 400;
+    /// NULL where a change of columns allows none.
+    NullValue = 1138 "22004" 400;
     /// The user may not do this to this table.
     TableAccessDenied = 1142 "42000" 403;
     /// A column without a privilege.
@@ -232,6 +234,8 @@ codes! {
     /// CREATE, ALTER or DROP USER failed.
     CannotUser = 1396 "HY000" 400;
     TooManyPlaceholders = 1390 "HY000" 400;
+    /// A change of columns has taken the place of the table meanwhile.
+    TableChanged = 1412 "HY000" 503;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
     /// An argument that the function cannot read.

@@ -343,7 +343,7 @@ impl Appender {
         size: JoinSize,
     ) -> Result<Joined> {
         if group.is_gone() {
-            bail!(NoSuchTable, "Table '{}' doesn't exist", table.name());
+            return Err(table.gone());
         }
         match mode {
             GroupCommitMode::Off => Ok(group.alone(txn, || self.store.clock().wall_micros())),
@@ -569,7 +569,7 @@ fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()
         let group = part.table.lock();
         let log = group.log();
         if group.is_gone() {
-            bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
+            return Err(part.table.gone());
         }
         let versions = (part.schema.version, log.schema_version());
         overtaken::check(&part.table, part.looked_up, versions)?;

@@ -17,6 +17,7 @@ use crate::append::{Appended, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
+use crate::gate::Pass;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
 use crate::keyed::{KeyedLoad, put_removals, seen};
 use crate::keyed_own::OwnKeys;
@@ -53,6 +54,8 @@ pub struct Change<'a> {
     end: Option<Lsn>,
     /// Where it has found the stored row of each key when it first looked.
     looked: BTreeMap<Vec<u8>, Option<Place>>,
+    /// `None` where the end of a change of columns lets nobody in.
+    pass: Option<Arc<Pass>>,
 }
 
 impl<'a> Change<'a> {
@@ -66,7 +69,19 @@ impl<'a> Change<'a> {
         let statement = LockOwner::new(engine.locks());
         let (seen, end, label) = (Lsn::ZERO, None, None);
         let looked = BTreeMap::new();
-        Self { engine, target, own, rules, patience, statement, label, seen, end, looked }
+        let pass = match &own {
+            Some(own) => own.pass(target),
+            None => target.pass(),
+        };
+        Self { engine, target, own, rules, patience, statement, label, seen, end, looked, pass }
+    }
+
+    /// Checks that no change of columns of the table is at its end, before anything is written.
+    fn check_pass(&self) -> Result<()> {
+        match self.pass {
+            Some(_) => Ok(()),
+            None => Err(self.target.state.changed()),
+        }
     }
 
     /// Gives the load a label. It is free again where the change fails or was overtaken.
@@ -108,6 +123,7 @@ impl<'a> Change<'a> {
     /// # Errors
     /// 1206 for too many locks.
     pub fn lock_free(&mut self, rows: &KeyedRows, most: u64) -> Result<KeyedRows> {
+        self.check_pass()?;
         let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
         let mut locked = Vec::new();
         for at in 0..rows.len() {
@@ -136,6 +152,7 @@ impl<'a> Change<'a> {
         &mut self,
         rows: &KeyedRows,
     ) -> Result<Option<(Vec<Option<Place>>, freshet_storage::resolver::Latch)>> {
+        self.check_pass()?;
         if rows.is_empty() {
             return Ok(None);
         }
@@ -170,6 +187,7 @@ impl<'a> Change<'a> {
     /// 1062 when two new rows have one key, or a key that another row has; those of locking and of
     /// appending. Nothing was changed then.
     pub async fn write(mut self, old: &BTreeSet<Vec<u8>>, new: &LoadBuffer) -> Result<Written> {
+        self.check_pass()?;
         let rows = keys_of(self.target, new);
         if old.is_empty() && rows.is_empty() {
             return Ok(Written::Done(Loaded::looked_only(self.seen)));
@@ -246,6 +264,7 @@ impl<'a> Change<'a> {
     /// # Errors
     /// Those of [`Self::lock`].
     pub async fn meet(&mut self, new: &LoadBuffer) -> Result<Meeting> {
+        self.check_pass()?;
         let engine = self.engine;
         let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
         let found = Found::lock(engine, self.target, owner, new, self.rules).await?;

@@ -220,6 +220,9 @@ impl Compactor {
         let mut best: Option<(_, MergePlan)> = None;
         for state in tables {
             let Some(view) = store.tables.get(&state.id) else { continue };
+            if state.is_copied() {
+                continue;
+            }
             let large_bytes = self.large_merge_bytes(view);
             let limits = limits(state, size, large_bytes, now);
             for tablet in view.tablets.iter() {
@@ -263,6 +266,9 @@ impl Compactor {
         let views = self.store.tables.views.load();
         for state in tables {
             let Some(view) = views.tables.get(&state.id) else { continue };
+            if state.is_copied() {
+                continue;
+            }
             // Most tables of a store with thousands have no files at a time.
             if view.tablets.iter().all(|tablet| tablet.rowsets.is_empty()) {
                 continue;
@@ -287,6 +293,21 @@ impl Compactor {
             }
         }
         None
+    }
+
+    /// Waits until no merge reads a table that [`TableState::is_copied`].
+    pub async fn merges_ended(&self, state: &TableState) {
+        // Behind a choice that has not seen it.
+        drop(self.choosing.lock());
+        loop {
+            let reads = self.merges.reads();
+            let Some(view) = self.store.tables.view(state.id) else { return };
+            let mut rowsets = view.tablets.iter().flat_map(|tablet| &tablet.rowsets);
+            if !rowsets.any(|rowset| reads.contains(&rowset.meta().id)) {
+                return;
+            }
+            self.store.clock().sleep(CATCH_UP_LOOK).await;
+        }
     }
 
     /// Writes the first rowset of a table anew whose files `lack` an index, with the columns that
@@ -357,6 +378,9 @@ impl Compactor {
         let (store, now) = (self.store.tables.views.load(), self.store.clock().now());
         let view = store.tables.get(&table).filter(|_| self.may_merge());
         let Some((view, state)) = view.zip(self.store.tables.state(table)) else { return false };
+        if state.is_copied() {
+            return false;
+        }
         let limits = limits(&state, Size::Small, self.large_merge_bytes(view), now);
         let is_backing_off = |tablet: &TabletFiles| self.merges.is_backing_off(tablet.id, now);
         let is_behind = |tablet: &TabletFiles| not_full(tablet, &limits) > limits.rowsets_behind;

@@ -187,8 +187,7 @@ impl Ddl {
     pub async fn alter_columns(&self, id: TableId, changes: Vec<SchemaChange>) -> Result<()> {
         self.term.begun().await?;
         let states = self.states_of(&[id])?;
-        let _one = states[0].altering.lock().await;
-        self.settler.events_settled(&states[0]).await;
+        let _one = self.lock_definition(&states[0]).await?;
         let schema = self.store.meta().catalog().altered(id, &changes)?;
         self.barrier(BarrierBody::Alter(schema), &states).await
     }
@@ -204,8 +203,7 @@ impl Ddl {
     ) -> Result<Vec<String>> {
         self.term.begun().await?;
         let states = self.states_of(&[id])?;
-        let _one = states[0].altering.lock().await;
-        self.settler.events_settled(&states[0]).await;
+        let _one = self.lock_definition(&states[0]).await?;
         let store = Arc::clone(&self.store);
         // Ids may have to be reserved.
         let plan = move || store.meta().change_partitions(id, &change);
@@ -291,8 +289,7 @@ impl Ddl {
     ) -> Result<bool> {
         let room = self.room_of_definition().await?;
         let state = self.states_of(&[id])?.remove(0);
-        let _one = state.altering.lock().await;
-        self.settler.events_settled(&state).await;
+        let _one = self.lock_definition(&state).await?;
         let Some(change) = change(&self.store.meta().catalog())? else { return Ok(false) };
         let event = MetaEvent::Define { table: id, change };
         self.settler.define_tables(std::slice::from_ref(&state), event, room).await?;
@@ -306,8 +303,7 @@ impl Ddl {
     pub async fn set_collation(&self, id: TableId, collation: Collation) -> Result<()> {
         let room = self.room_of_definition().await?;
         let state = self.states_of(&[id])?.remove(0);
-        let _one = state.altering.lock().await;
-        self.settler.events_settled(&state).await;
+        let _one = self.lock_definition(&state).await?;
         let event = MetaEvent::Define { table: id, change: Definition::Collation(collation) };
         self.settler.define_tables(std::slice::from_ref(&state), event, room).await
     }
@@ -400,6 +396,23 @@ impl Ddl {
     /// `OutOfRoom` while the log is full.
     pub(crate) async fn room_of_definition(&self) -> Result<Room> {
         self.admission.room_soon(SMALL_EVENT_BYTES).await
+    }
+
+    /// Excludes other statements that change the definition of a table; all that earlier ones have
+    /// appended has settled.
+    ///
+    /// # Errors
+    /// `TableChanged` when another table has its name.
+    pub(crate) async fn lock_definition<'s>(
+        &self,
+        state: &'s TableState,
+    ) -> Result<MutexGuard<'s, ()>> {
+        let one = state.altering.lock().await;
+        self.settler.events_settled(state).await;
+        match state.gate.is_replaced() {
+            true => Err(state.gone()),
+            false => Ok(one),
+        }
     }
 
     pub(crate) fn states_of(&self, ids: &[TableId]) -> Result<Vec<Arc<TableState>>> {
@@ -539,8 +552,9 @@ fn stamp_barrier(
     stamp: &mut Vec<u8>,
 ) -> Result<(Vec<BarrierStamp>, Vec<EndedGroup>)> {
     for state in states {
-        if state.is_dropped() {
-            bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
+        let is_replaced = state.gate.is_replaced() && !matches!(body, BarrierBody::Drop);
+        if is_replaced || state.is_dropped() {
+            return Err(state.gone());
         }
     }
     let count = u16::try_from(states.len()).expect("a barrier has few tables");

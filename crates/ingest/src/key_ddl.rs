@@ -41,8 +41,7 @@ pub async fn alter_keys(
     engine.begun().await?;
     let ddl = engine.ddl();
     let state = ddl.states_of(&[id])?.remove(0);
-    let _one = state.altering.lock().await;
-    engine.settler.events_settled(&state).await;
+    let _one = ddl.lock_definition(&state).await?;
     let catalog = engine.meta().catalog();
     let before = catalog.require(id)?;
     let (keys, warnings) = catalog.keys_with(id, changes)?;

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::task::{self, Lane};
-use freshet_base::{Incarnation, Lsn, Result, SegmentId, TabletId, bail, err};
+use freshet_base::{Incarnation, Lsn, Result, SegmentId, TabletId, bail};
 use freshet_meta::RowsetMeta;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{Partition, Table, TableSchema};
@@ -90,7 +90,7 @@ impl LargeLoad {
         table.check_flushes()?;
         let group = table.lock();
         if group.is_gone() {
-            return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
+            return Err(table.gone());
         }
         Ok(Self {
             flusher: Arc::clone(flusher),

@@ -5,10 +5,12 @@
 //! space. A load that is dropped before it is committed releases everything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use freshet_base::Result;
 use freshet_base::budget::Permit;
+use freshet_base::clock::Deadline;
+use freshet_base::{Result, bail};
 use freshet_meta::Claim;
 use freshet_schema::{GroupCommitMode, KeyModel};
 
@@ -18,6 +20,7 @@ use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::change::Change;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
+use crate::gate::Pass;
 use crate::key_rules::KeyRules;
 use crate::keyed::KeyedLoad;
 use crate::keyed_files::KeyedFiles;
@@ -27,6 +30,8 @@ use crate::removals::put_signed;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
+/// How often it is looked whether a gate has opened.
+const GATE_PAUSE: Duration = Duration::from_millis(5);
 /// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
 const MEMORY_STEP_BYTES: u64 = 64 << 10;
 
@@ -57,6 +62,8 @@ pub struct Load<'a> {
     held: Option<Permit>,
     /// The ids in pushed rows.
     ids: Option<UsedIds>,
+    /// `None` where the end of a change of columns lets nobody in.
+    pass: Option<Arc<Pass>>,
 }
 
 impl Load<'_> {
@@ -88,6 +95,7 @@ impl Load<'_> {
     /// # Errors
     /// When files cannot be written, or the table no longer exists.
     pub async fn push(&mut self, rows: Bytes, count: usize, memory: Permit) -> Result<()> {
+        self.check_pass()?;
         let count = u32::try_from(count).map_err(|_| too_many_rows())?;
         self.pieces_bytes += rows.len();
         self.pieces.push((rows, count, memory));
@@ -133,6 +141,7 @@ impl Load<'_> {
     /// `OutOfRoom` when memory is not available in time or the transaction would become too large;
     /// those of [`Self::push`].
     pub async fn reserve_for(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
+        self.check_pass()?;
         self.hold(buffer.row_bytes().len()).await?;
         match self.destination {
             Destination::Transaction(own) => own.check_room(self.engine, buffer),
@@ -155,6 +164,7 @@ impl Load<'_> {
     /// # Errors
     /// Those of [`Self::push`].
     pub async fn to_files(&mut self) -> Result<()> {
+        self.check_pass()?;
         self.go_to_files().await?;
         self.files.as_mut().expect("they have just gone there").write().await
     }
@@ -166,6 +176,7 @@ impl Load<'_> {
     /// When space is not available in time, when the table was dropped meanwhile, or when it was
     /// truncated after rows had been written to files. On error nothing was loaded.
     pub async fn commit(mut self, buffer: &mut LoadBuffer) -> Result<Loaded> {
+        self.check_pass()?;
         let Self { engine, target, patience, key_rules, .. } = self;
         let alone = Destination::Group(GroupCommitMode::Off);
         let (mode, label) = match std::mem::replace(&mut self.destination, alone) {
@@ -212,6 +223,19 @@ impl Load<'_> {
         let admitted = engine.admission.admit(bytes, self.held, patience).await?;
         let (Appended { lsn, txn }, _) = engine.appender.append_rows(load, buffer, admitted)?;
         Ok(Loaded { lsn, txn: Some(txn), mode, given, keys: KeyOutcome::default() })
+    }
+
+    /// What keeps a change of columns from its end.
+    pub(crate) fn pass(&self) -> Option<Arc<Pass>> {
+        self.pass.clone()
+    }
+
+    /// Checks that no change of columns of the table is at its end, before anything is written.
+    fn check_pass(&self) -> Result<()> {
+        match self.pass {
+            Some(_) => Ok(()),
+            None => Err(self.target.state.changed()),
+        }
     }
 
     /// Whether all rows, including those in `buffer`, fit in one record.
@@ -296,6 +320,7 @@ impl Load<'_> {
     /// # Errors
     /// Those of [`Self::push`].
     pub(crate) async fn staged(mut self, buffer: &mut LoadBuffer) -> Result<PartLoad> {
+        self.check_pass()?;
         self.go_to_files().await?;
         self.take(buffer).await?;
         let files = self.files.expect("they have just gone there");
@@ -311,7 +336,12 @@ impl Engine {
         destination: Destination<'a>,
         patience: WaitLimit,
     ) -> Load<'a> {
+        let pass = match &destination {
+            Destination::Transaction(own) => own.pass(target),
+            Destination::Group(_) | Destination::Label(..) => target.pass(),
+        };
         Load {
+            pass,
             engine: self,
             target,
             destination,
@@ -354,5 +384,31 @@ impl Engine {
             Some(own) => own.change_rows(self, target, changes, copies, patience).await,
             None => unkeyed::change_rows(self, target, changes, copies, patience).await,
         }
+    }
+}
+
+/// The table that the catalog has under a name, for a load that cannot be begun again: no change
+/// of columns takes its place as long as the answer is held.
+///
+/// # Errors
+/// 1049 and 1146; 1205 where a change of columns does not end until `deadline`.
+pub async fn enter(
+    engine: &Engine,
+    database: &str,
+    table: &str,
+    deadline: Deadline,
+) -> Result<LoadTarget> {
+    loop {
+        if let Ok(entered) = engine.target(database, table)?.entered() {
+            return Ok(entered);
+        }
+        if deadline.left(&**engine.clock()).is_zero() {
+            bail!(
+                LockWaitTimeout,
+                "Lock wait timeout exceeded; try restarting transaction: the end of a change of \
+                 columns of table '{database}.{table}' lets nobody write"
+            );
+        }
+        engine.clock().sleep(GATE_PAUSE).await;
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::fail::AbortOnPanic;
-use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
+use freshet_base::{Error, Lsn, Result, TableId, err, task};
 use freshet_meta::{Definition, IdEnds, MetaEvent, disk};
 use freshet_schema::Table;
 use freshet_storage::fold::{Barrier, Event};
@@ -168,8 +168,9 @@ impl Settler {
         let (payload, room, file) = self.payload_of(&event, room).await?;
         let kind = Kind::Metadata as u8;
         let (_, unsettled) = self.store.wal.append(kind, &payload[..], room, |lsn, stamp| {
-            if let Some(state) = states.iter().find(|state| state.is_dropped()) {
-                bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
+            let is_gone = |state: &&Arc<TableState>| state.is_dropped() || state.gate.is_replaced();
+            if let Some(state) = states.iter().find(is_gone) {
+                return Err(state.gone());
             }
             states.iter().for_each(|state| state.note_event(lsn));
             let in_bin = match &event {
@@ -394,6 +395,10 @@ impl Settler {
             MetaEvent::Divide(tables) => {
                 let events = tables.iter().map(|(table, _)| (*table, Event::Define));
                 self.store.tables.show(lsn, lsn, events.collect());
+            }
+            MetaEvent::Exchange { old, new } => {
+                let events = vec![(*old, Event::Define), (*new, Event::Define)];
+                self.store.tables.show(lsn, lsn, events);
             }
             MetaEvent::Truncate(tables) => {
                 let event = |truncate: &freshet_meta::Truncate| {

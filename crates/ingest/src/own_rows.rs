@@ -17,6 +17,7 @@ use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
+use crate::gate::Pass;
 use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
 use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
@@ -49,6 +50,8 @@ struct Own {
     owner: OnceLock<LockOwner>,
     /// Ids of AUTO_INCREMENT columns in the rows of each table.
     ids: Mutex<BTreeMap<TableId, UsedIds>>,
+    /// Keep changes of columns of its tables from their end.
+    passes: Mutex<BTreeMap<TableId, Arc<Pass>>>,
 }
 
 /// What a transaction has written to one table.
@@ -103,6 +106,17 @@ impl OwnRows {
     /// Its label; `None` for a transaction without rows to which the client gave none.
     pub fn label(&self) -> Option<&str> {
         self.0.label.get().map(AsRef::as_ref)
+    }
+
+    /// Enters a table that it writes to, until its end; `None` where nobody is let in.
+    pub(crate) fn pass(&self, target: &LoadTarget) -> Option<Arc<Pass>> {
+        let mut passes = self.0.passes.lock();
+        if let Some(pass) = passes.get(&target.id()) {
+            return Some(Arc::clone(pass));
+        }
+        let pass = target.pass()?;
+        passes.insert(target.id(), Arc::clone(&pass));
+        Some(pass)
     }
 
     /// Whether there are no rows.
@@ -174,6 +188,9 @@ impl OwnRows {
         copies: Copies,
         patience: WaitLimit,
     ) -> Result<Affected> {
+        if self.pass(target).is_none() {
+            return Err(target.state.changed());
+        }
         self.check_columns(target)?;
         let mut equal = EqualRows::new(target.schema());
         let ids = equal.add_all(changes.iter().map(|change| change.old.as_slice())).await;

@@ -267,6 +267,11 @@ impl PreparedLoads {
         self.slots.lock().iter().map(|(txn, slot)| slot.table(*txn)).collect()
     }
 
+    /// Whether a load of a table waits for its end.
+    pub fn holds(&self, table: TableId) -> bool {
+        self.slots.lock().iter().any(|(txn, slot)| slot.table(*txn).table == table)
+    }
+
     /// Ends a load without its rows. Its files are swept.
     pub fn abort(&self, mut prepared: Box<Prepared>) -> Result<()> {
         let txn = prepared.note.txn;

@@ -38,7 +38,7 @@ pub async fn reorganize(engine: &Engine, id: TableId, change: PartitionChange) -
     let ddl = engine.ddl();
     let states = ddl.states_of(&[id])?;
     let state = &states[0];
-    let _one = state.altering.lock().await;
+    let _one = ddl.lock_definition(state).await?;
     let mut tries = 0;
     loop {
         engine.settler.events_settled(state).await;

@@ -1,7 +1,7 @@
 //! The state of a table in the engine: its delta, its state according to the log, and its locks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::{ByteSize, ColumnId, DbId, Error, Incarnation, Lsn, Result, Retry};
@@ -16,6 +16,7 @@ use futures::channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::counter::Counter;
+use crate::gate::Gate;
 use crate::group::{GroupCommit, GroupLimits, OpenGroup};
 use crate::job::Job;
 use crate::partitions::Layout;
@@ -47,6 +48,12 @@ pub struct TableState {
     /// Held by a statement that changes its definition, from reading the current one until the new
     /// one has settled.
     pub altering: futures::lock::Mutex<()>,
+    /// Held by a change of columns that copies its rows.
+    pub rewriting: futures::lock::Mutex<()>,
+    /// Who writes to it.
+    pub(crate) gate: Arc<Gate>,
+    /// Whether its rows are copied, so that its files stay as they are but for new ones.
+    is_copied: AtomicBool,
     /// The columns of unique keys that a statement adds: new files have indexes by them already.
     added_indexes: Mutex<Vec<Vec<ColumnId>>>,
     /// Its partitions at the end of the log; only changed under the append lock. `None` without
@@ -106,6 +113,9 @@ impl TableState {
             counter: next_id.map(|next| Arc::new(counter(table, next))),
             flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
+            rewriting: futures::lock::Mutex::new(()),
+            gate: Arc::default(),
+            is_copied: AtomicBool::new(false),
             added_indexes: Mutex::default(),
             layout: Layout::of(table).map(Mutex::new),
             tablets: Mutex::new(table.partition_by.is_none().then(|| table.tablets().collect())),
@@ -159,6 +169,34 @@ impl TableState {
             DeclaredKey { kind, name, columns: columns.clone() }
         }));
         Arc::new(indexed)
+    }
+
+    /// Whether merges leave its files alone, since a change of columns copies its rows.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.is_copied.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_copied(&self, is_copied: bool) {
+        self.is_copied.store(is_copied, Ordering::Release);
+    }
+
+    /// What is said to who comes to its gate too late, or too early: begun again, the statement
+    /// finds the table.
+    pub(crate) fn changed(&self) -> Error {
+        err!(
+            TableChanged,
+            "Table definition has changed, please retry transaction: ALTER TABLE has copied the \
+             rows of '{}' to a table of its name",
+            self.name()
+        )
+    }
+
+    /// The error of who finds it gone.
+    pub(crate) fn gone(&self) -> Error {
+        match self.gate.is_replaced() {
+            true => self.changed(),
+            false => err!(NoSuchTable, "Table '{}' doesn't exist", self.name()),
+        }
     }
 
     /// Lets new files have these indexes, besides those of the table.

@@ -7,6 +7,7 @@ use freshet_base::{DbId, Lsn, Result, Retry, TableId, TxnId, bail, err};
 use freshet_schema::{DeclaredKey, GroupCommitMode, Table, TableSchema};
 
 use crate::counter::Counter;
+use crate::gate::Pass;
 use crate::names;
 use crate::state::TableState;
 use crate::tables::Tables;
@@ -19,12 +20,14 @@ const PAUSED_RETRY: Duration = Duration::from_secs(10);
 pub struct LoadTarget {
     pub(crate) state: Arc<TableState>,
     table: Arc<Table>,
+    /// Of who has entered before it began to load.
+    pass: Option<Arc<Pass>>,
 }
 
 impl LoadTarget {
     pub(crate) fn new(state: Arc<TableState>, table: Arc<Table>) -> Self {
         assert_eq!(state.id, table.id, "rows are encoded for the table that takes them");
-        Self { state, table }
+        Self { state, table, pass: None }
     }
 
     /// The table that the published catalog has under a name.
@@ -91,6 +94,23 @@ impl LoadTarget {
         let declared_keys = other.declared_keys.clone();
         let table = Arc::new(Table { declared_keys, ..Table::clone(&self.table) });
         Self::new(Arc::clone(&self.state), table)
+    }
+
+    /// For a load that cannot be begun again: no change of columns takes the place of the table as
+    /// long as the answer is held.
+    ///
+    /// # Errors
+    /// 1412 while the end of such a change lets nobody in.
+    pub fn entered(&self) -> Result<Self> {
+        match self.pass() {
+            Some(pass) => Ok(Self { pass: Some(pass), ..self.clone() }),
+            None => Err(self.state.changed()),
+        }
+    }
+
+    /// What lets a load in; `None` where nobody is let in.
+    pub(crate) fn pass(&self) -> Option<Arc<Pass>> {
+        self.pass.clone().or_else(|| self.state.gate.enter())
     }
 
     pub fn id(&self) -> TableId {

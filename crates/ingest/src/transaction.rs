@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freshet_base::{Lsn, Result, bail};
+use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::TableSchema;
 use freshet_schema::row::RowCells;
@@ -95,7 +95,8 @@ impl Engine {
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
         }
-        let (appended, cuts) = self.appender.append_parts(parts, &mut claim.into(), room)?;
+        let appended = self.appender.append_parts(parts, &mut claim.into(), room);
+        let (appended, cuts) = appended.map_err(not_again)?;
         for (latched, cut) in latches.into_iter().zip(&cuts[plain..]) {
             latched.appended(appended.lsn, *cut);
         }
@@ -111,6 +112,14 @@ impl Engine {
         // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were
         // written.
         Ok(PartLoad { began_in: part.incarnation, ..large.finish().await? })
+    }
+}
+
+/// A COMMIT is not begun again: its rows are gone.
+fn not_again(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::TableChanged => err!(Deadlock, "{error}; the transaction is rolled back"),
+        _ => error,
     }
 }
 

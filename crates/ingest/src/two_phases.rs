@@ -34,6 +34,8 @@ impl Engine {
         (claim, keep): (Option<Claim>, Duration),
     ) -> Result<(TxnId, String)> {
         let target = load.target().clone();
+        // Until its note keeps the table (RFC 0039).
+        let _pass = load.pass();
         let part = load.staged(buffer).await?;
         // Ids in its rows are never given again, whatever happens before its commit.
         let entered = self.appender.enter_ids(&part.table, part.ids)?;
@@ -190,5 +192,8 @@ impl Engine {
 
 /// Whether a commit can never succeed.
 fn is_final(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::NoSuchTable | ErrorCode::SnapshotTooOld)
+    matches!(
+        error.code(),
+        ErrorCode::NoSuchTable | ErrorCode::SnapshotTooOld | ErrorCode::TableChanged
+    )
 }

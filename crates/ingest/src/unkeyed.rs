@@ -58,6 +58,7 @@ pub(crate) async fn change_rows(
     copies: Copies,
     patience: WaitLimit,
 ) -> Result<Affected> {
+    let Some(_pass) = target.pass() else { return Err(target.state.changed()) };
     let mut equal = EqualRows::new(target.schema());
     let ids = equal.add_all(changes.iter().map(|change| change.old.as_slice())).await;
     let row_bytes =

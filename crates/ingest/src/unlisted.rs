@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{ErrorCode, Lsn, Result, TableId, task};
-use freshet_meta::{Created, Definition, MetaEvent, TableSpec};
+use freshet_meta::{Created, Definition, MetaEvent, NewForm, TableSpec};
 use freshet_schema::Table;
 use freshet_wal::Room;
 
@@ -57,6 +57,13 @@ impl UnpublishedTable {
         assert!(is_listed, "a table has its name when its record has settled");
         self.listed = true;
         Ok(())
+    }
+}
+
+impl UnpublishedTable {
+    /// Leaves the table as it is: it has taken the place of another one.
+    pub(crate) fn keep(mut self) {
+        self.listed = true;
     }
 }
 
@@ -132,6 +139,30 @@ impl Ddl {
         let make = move || store.meta().new_temporary(&database, &spec);
         let created = task::run(self.store.pool(), make).await?;
         Ok((self.begin_unlisted(&created.object, room).await?, created.warnings))
+    }
+
+    /// Creates the table that the rows of another one are copied to, under the name of that one,
+    /// which it does not have yet. Returns warnings, too.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub(crate) async fn create_copy(
+        self: &Arc<Self>,
+        before: &Table,
+        form: &NewForm,
+    ) -> Result<(UnpublishedTable, Vec<String>)> {
+        let room = self.room_of_definition().await?;
+        let _names = self.lock_names().await;
+        let catalog = self.store.meta().catalog();
+        let database = catalog.database_name(before).to_owned();
+        let (store, spec) = (Arc::clone(&self.store), form.spec.clone());
+        // Ids may have to be reserved.
+        let make = move || store.meta().new_temporary(&database, &spec);
+        let Created { object: table, warnings, .. } = task::run(self.store.pool(), make).await?;
+        let policies = form.policies(before, &table)?;
+        let properties = before.properties.clone();
+        let table = Table { policies, properties, ..Table::clone(&table) };
+        Ok((self.begin_unlisted(&table, room).await?, warnings))
     }
 
     async fn begin_unlisted(

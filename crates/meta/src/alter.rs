@@ -37,6 +37,11 @@ pub enum SchemaChange {
         column: ColumnSpec,
         place: ColumnPlace,
     },
+    /// ADD COLUMN of one that is marked KEY or PRIMARY KEY.
+    AddKeyColumn {
+        column: ColumnSpec,
+        place: Option<ColumnPlace>,
+    },
     DropColumn {
         name: String,
     },
@@ -134,6 +139,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
                 next_id = next_id.next();
                 checks::refuse_beside(column)?;
             }
+            SchemaChange::AddKeyColumn { column, .. } => refuse_key(column)?,
             SchemaChange::DropColumn { name } => drop_column(table, &mut columns, name)?,
             SchemaChange::RenameColumn { from, to } => rename(table, &mut columns, from, to)?,
             SchemaChange::ModifyColumn { from, column, place, is_key } => {
@@ -243,6 +249,14 @@ fn add(
     };
     columns.insert(at, new);
     check_key_first(table, columns)
+}
+
+fn refuse_key(column: &ColumnSpec) -> Result<()> {
+    bail!(
+        NotSupported,
+        "Can not add key column '{}' to files that are sorted by others",
+        column.name
+    )
 }
 
 /// Key columns of Doris stand first, in their order.

@@ -22,16 +22,6 @@ const KEYS_MAX: usize = 64;
 pub const INVISIBLE_UNIQUE: &str =
     "This version of Freshet doesn't yet support INVISIBLE of a unique key";
 
-/// What is said to who adds a primary key.
-pub const ADD_PRIMARY: &str = "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD \
-                               PRIMARY KEY'; create a table with the key, copy the rows by INSERT \
-                               .. SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE";
-
-/// What is said to who drops it.
-pub const DROP_PRIMARY: &str = "This version of Freshet doesn't yet support 'ALTER TABLE ... DROP \
-                                PRIMARY KEY'; create a table without it, copy the rows by INSERT \
-                                .. SELECT, and exchange both by ALTER TABLE .. REPLACE WITH TABLE";
-
 /// A change of the keys of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyChange {
@@ -148,7 +138,9 @@ fn add(
     let mut key = declared_key(written, table.schema().shown(), keys)?;
     let mut warning = None;
     match key.kind {
-        DeclaredKeyKind::Primary => bail!(NotSupported, "{ADD_PRIMARY}"),
+        DeclaredKeyKind::Primary => {
+            bail!(NotSupported, "Can not add a PRIMARY KEY to rows that lie by no key")
+        }
         DeclaredKeyKind::Unique => {
             check_divided(table, &key)?;
             if let Some(why) = unenforceable(table, &key)? {
@@ -226,7 +218,7 @@ fn find(keys: &[DeclaredKey], name: &str) -> Result<usize> {
 fn drop(table: &Table, keys: &mut Vec<DeclaredKey>, name: &str) -> Result<()> {
     let at = find(keys, name)?;
     if keys[at].kind == DeclaredKeyKind::Primary {
-        bail!(NotSupported, "{DROP_PRIMARY}");
+        bail!(NotSupported, "Can not drop the PRIMARY KEY by which rows lie");
     }
     let sorts = keys.iter().position(|key| table.is_sorted_by(key));
     if table.row_key().is_some() && sorts == Some(at) {

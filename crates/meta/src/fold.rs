@@ -340,6 +340,7 @@ impl Fold {
                 let divide = |(id, partitions): &(TableId, Vec<_>)| self.divide(*id, partitions);
                 tables.iter().map(divide).filter(|divided| *divided).count() > 0
             }
+            MetaEvent::Exchange { old, new } => self.exchange(*old, *new),
             MetaEvent::Truncate(tables) => {
                 tables.iter().filter(|table| self.truncate(lsn, table)).count() > 0
             }
@@ -451,6 +452,21 @@ impl Fold {
         let catalog = Arc::make_mut(&mut self.catalog);
         next.iter().for_each(|table| catalog.remove_table(table.id));
         next.into_iter().for_each(|table| self.put_table(table));
+        true
+    }
+
+    /// Lists table `new`, which is not, under the name of `old`, which is not listed any more.
+    fn exchange(&mut self, old: TableId, new: TableId) -> bool {
+        let tables = self.catalog.table_by_id(old).zip(self.catalog.table_by_id(new));
+        let Some((old, new)) = tables else { return false };
+        let is_hidden = new.unlisted && new.dropped_micros.is_none();
+        if old.unlisted || !is_hidden || (old.db, &old.name) != (new.db, &new.name) {
+            return false;
+        }
+        let old = Arc::new(Table { unlisted: true, ..Table::clone(old) });
+        let new = Arc::new(Table { unlisted: false, ..Table::clone(new) });
+        self.put_table(old);
+        self.put_table(new);
         true
     }
 

@@ -45,6 +45,7 @@ mod privilege;
 mod properties;
 mod property_admin;
 mod reserve;
+mod rewrite;
 mod role_admin;
 mod rowset;
 mod sequence;
@@ -65,7 +66,7 @@ mod workload;
 mod workload_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
-pub use alter_keys::{ADD_PRIMARY, DROP_PRIMARY, INVISIBLE_UNIQUE, KeyChange};
+pub use alter_keys::{INVISIBLE_UNIQUE, KeyChange};
 pub use authorize::{
     ActiveRoles, Actor, ColumnRights, Object, authorize, authorize_columns, column_denied,
     may_see_column, may_see_database, may_see_table, require_visible,
@@ -95,6 +96,7 @@ pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
 pub use properties::PAUSE_LOAD;
 pub use reserve::Ids;
+pub use rewrite::NewForm;
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::{PartitionText, partition_text, show_create_table};

@@ -16,6 +16,7 @@ pub mod aggregate;
 pub mod check;
 pub mod collation;
 pub mod columns;
+pub mod convert;
 pub mod encode;
 pub mod fields;
 mod generated;

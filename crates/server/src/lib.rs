@@ -18,6 +18,7 @@
 //! server in the same process.
 
 pub mod accounts;
+mod again;
 pub mod alter_jobs;
 pub mod auth;
 pub mod compiled;

@@ -47,6 +47,7 @@ use futures::FutureExt;
 
 pub use crate::mysql::results::Output;
 
+use crate::again::{Again, may_be_run_again};
 use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
 use crate::mysql::socket::put_error;
@@ -312,7 +313,7 @@ async fn one(
     let began = opening::began(session, &statement.statement);
     let replied = match &statement.statement {
         Statement::LoadData(load) => Box::pin(load::load_data(session, load, output)).await?,
-        _ => Box::pin(reply(session, statement, parameters)).await,
+        _ => Box::pin(replied(session, statement, parameters)).await,
     };
     let answered = match replied {
         Ok(reply) => answer(session, reply, encoding, more, output).await,
@@ -415,6 +416,24 @@ fn finish(
     session.row_count = -1;
     results::end(&mut output.writer, session, more);
     Ok(Ok(()))
+}
+
+/// Runs a statement; again, where it meets the end of a change of columns.
+async fn replied(
+    session: &mut Session,
+    parsed: &Parsed,
+    mut parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    if !may_be_run_again(&parsed.statement) {
+        return reply(session, parsed, parameters).await;
+    }
+    let (kept, mut again) = (parameters.clone(), Again::default());
+    loop {
+        match reply(session, parsed, parameters).await {
+            Err(error) if again.is_due(session, &error).await => parameters = kept.clone(),
+            replied => return replied,
+        }
+    }
 }
 
 /// Runs a statement.

@@ -24,6 +24,8 @@ mod model;
 mod plans;
 #[path = "promises/points.rs"]
 mod points;
+#[path = "promises/rewrites.rs"]
+mod rewrites;
 #[path = "promises/several.rs"]
 mod several;
 #[path = "promises/uniques.rs"]

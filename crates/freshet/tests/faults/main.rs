@@ -14,6 +14,7 @@ mod memory;
 mod misuse;
 mod nested;
 mod privacy;
+mod rewrites;
 mod sequence;
 mod uniques;
 mod upserts;

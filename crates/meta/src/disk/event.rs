@@ -20,7 +20,7 @@ use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EventForm {
-    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 31, 32, 33")]
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 21, 31, 32, 33")]
     kind: Option<EventKind>,
 }
 
@@ -56,6 +56,8 @@ pub enum EventKind {
     BinDatabase(BinDatabaseForm),
     #[prost(message, tag = "33")]
     RecoverDatabase(RecoverDatabaseForm),
+    #[prost(message, tag = "21")]
+    Exchange(ExchangeForm),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -86,6 +88,14 @@ pub struct DivideForm {
     table: u64,
     #[prost(message, optional, tag = "2")]
     partitions: Option<PartitionsForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ExchangeForm {
+    #[prost(uint64, tag = "1")]
+    old: u64,
+    #[prost(uint64, tag = "2")]
+    new: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -242,6 +252,9 @@ impl OnDisk for MetaEvent {
                 };
                 EventKind::Divide(DividesForm { tables: tables.iter().map(form).collect() })
             }
+            Self::Exchange { old, new } => {
+                EventKind::Exchange(ExchangeForm { old: old.get(), new: new.get() })
+            }
             Self::Truncate(tables) => EventKind::Truncate(TruncatesForm { tables: forms(tables) }),
             Self::Drop(tables) => {
                 EventKind::Drop(DropForm { tables: tables.iter().map(|id| id.get()).collect() })
@@ -283,6 +296,9 @@ impl OnDisk for MetaEvent {
                     Ok((TableId(table), partitions))
                 };
                 form.tables.into_iter().map(pair).collect::<Result<_, _>>().map(Self::Divide)
+            }
+            Some(EventKind::Exchange(ExchangeForm { old, new })) => {
+                Ok(Self::Exchange { old: TableId(old), new: TableId(new) })
             }
             Some(EventKind::Truncate(form)) => from_forms(form.tables).map(Self::Truncate),
             Some(EventKind::Drop(form)) => {

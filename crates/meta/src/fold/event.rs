@@ -110,6 +110,12 @@ pub enum MetaEvent {
     Rename(Vec<(TableId, String)>),
     /// Tables that exchange partitions: those that each has from there on.
     Divide(Vec<(TableId, Vec<Partition>)>),
+    /// A change of columns that has copied the rows of a table: the new table is listed under its
+    /// name from here on, and the old one is not (RFC 0039).
+    Exchange {
+        old: TableId,
+        new: TableId,
+    },
     /// TRUNCATE of several tables at one position.
     Truncate(Vec<Truncate>),
     /// DROP TABLE.

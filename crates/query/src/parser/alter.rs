@@ -1,9 +1,9 @@
 use freshet_base::{Result, bail};
-use freshet_meta::{ADD_PRIMARY, ColumnPlace, DROP_PRIMARY, DeclaredKeySpec, KeyChange};
 use freshet_meta::{
-    DefaultSpec, PAUSE_LOAD, PartitionChange, PartitionSpec, Replacing, SchemaChange,
+    ColumnPlace, DefaultSpec, KeyChange, PAUSE_LOAD, PartitionChange, PartitionSpec, Replacing,
+    SchemaChange,
 };
-use freshet_schema::{Collation, DeclaredKeyKind};
+use freshet_schema::Collation;
 use sqlparser::tokenizer::Token;
 
 use super::constraint;
@@ -201,7 +201,8 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
     }
     if cursor.words("DROP") {
         if cursor.words("PRIMARY KEY") {
-            bail!(NotSupported, "{DROP_PRIMARY}");
+            keys.push(KeyChange::Drop { name: "PRIMARY".to_owned() });
+            return Ok(());
         }
         let refused = ["PRIMARY", "ROLLUP"];
         if let Some(what) = cursor.one_of(&refused) {
@@ -218,7 +219,7 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
         return Ok(());
     }
     if let Some(verb) = cursor.one_of(&["MODIFY", "CHANGE"]) {
-        return modify(cursor, changes, verb == "CHANGE");
+        return modify(cursor, changes, keys, verb == "CHANGE");
     }
     if cursor.words("ORDER BY") {
         let in_parens = cursor.token(&Token::LParen);
@@ -276,7 +277,12 @@ fn default_of(cursor: &mut Cursor<'_>) -> Result<SchemaChange> {
 }
 
 /// Parses the part after MODIFY, or after CHANGE, which names the column before.
-fn modify(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>, has_name: bool) -> Result<()> {
+fn modify(
+    cursor: &mut Cursor<'_>,
+    changes: &mut Vec<SchemaChange>,
+    added: &mut Vec<KeyChange>,
+    has_name: bool,
+) -> Result<()> {
     if let Some(what) = cursor.one_of(&["PARTITION", "DISTRIBUTION", "ENGINE"]) {
         return Err(refuse(&format!("ALTER TABLE ... MODIFY {what}")));
     }
@@ -291,9 +297,7 @@ fn modify(cursor: &mut Cursor<'_>, changes: &mut Vec<SchemaChange>, has_name: bo
     let (mut declared, mut keys) = (Vec::new(), Vec::new());
     let column = column(cursor, &mut declared, &mut keys)?;
     let place = place(cursor)?;
-    if !declared.is_empty() {
-        return Err(refuse("ALTER TABLE ... MODIFY COLUMN ... PRIMARY KEY or UNIQUE"));
-    }
+    added.extend(declared.into_iter().map(KeyChange::Add));
     let from = name.unwrap_or_else(|| column.name.clone());
     changes.push(SchemaChange::ModifyColumn { from, column, place, is_key: !keys.is_empty() });
     Ok(())
@@ -314,18 +318,12 @@ fn add(
     changes: &mut Vec<SchemaChange>,
     added: &mut Vec<KeyChange>,
 ) -> Result<()> {
-    if cursor.peek_word(0).as_deref() == Some("PRIMARY") {
-        bail!(NotSupported, "{ADD_PRIMARY}");
-    }
     let refused = ["TEMPORARY", "ROLLUP", "FULLTEXT"];
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
     }
     if constraint::is_next(cursor) {
         let name = constraint::name(cursor)?;
-        if cursor.peek_word(0).as_deref() == Some("PRIMARY") {
-            bail!(NotSupported, "{ADD_PRIMARY}");
-        }
         changes.push(SchemaChange::AddCheck(constraint::check(cursor, name)?));
         return Ok(());
     }
@@ -339,12 +337,16 @@ fn add(
         changes.extend(columns.into_iter().map(last));
     } else {
         let column = column(cursor, &mut declared, &mut keys)?;
-        let place = place(cursor)?.unwrap_or_default();
-        changes.push(SchemaChange::AddColumn { column, place });
+        let place = place(cursor)?;
+        if std::mem::take(&mut keys).is_empty() {
+            let place = place.unwrap_or_default();
+            changes.push(SchemaChange::AddColumn { column, place });
+        } else {
+            changes.push(SchemaChange::AddKeyColumn { column, place });
+        }
     }
-    let is_primary = |key: &DeclaredKeySpec| key.kind == DeclaredKeyKind::Primary;
-    if !keys.is_empty() || declared.iter().any(is_primary) {
-        return Err(refuse("ALTER TABLE ... ADD COLUMN ... KEY"));
+    if !keys.is_empty() {
+        return Err(refuse("ALTER TABLE ... ADD COLUMN (... KEY)"));
     }
     added.extend(declared.into_iter().map(KeyChange::Add));
     Ok(())

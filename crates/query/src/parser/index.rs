@@ -74,7 +74,7 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
         let visible = visibility(cursor).ok_or_else(|| cursor.error())?;
         return Ok(Some(vec![KeyChange::Show { name, visible }]));
     }
-    let keys = ["INDEX", "KEY", "UNIQUE", "FOREIGN KEY"];
+    let keys = ["INDEX", "KEY", "UNIQUE", "PRIMARY KEY", "FOREIGN KEY"];
     let is_key = |words: &&str| {
         let mut words = words.split(' ').enumerate();
         words.all(|(at, word)| cursor.peek_word(at + 1).as_deref() == Some(word))

@@ -32,7 +32,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::metrics::EndedStream;
 use freshet_base::{Error, ErrorCode, Result, Retry, TxnId, bail, err};
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Destination, LoadTarget, Loaded, OnExisting, WaitLimit, names};
+use freshet_ingest::{Destination, LoadTarget, Loaded, OnExisting, WaitLimit, enter, names};
 use freshet_meta::{
     Account, Claim, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
@@ -215,7 +215,8 @@ impl Load<'_> {
         if let BodySize::Known(bytes) = size {
             limit.check(bytes)?;
         }
-        let target = self.target(&request, &account)?;
+        let deadline = Deadline::after(&**http.clock(), headers.timeout);
+        let target = self.target(&request, &account, deadline).await?;
         let (mode, why_alone) = mode_of(headers, size, target.table());
         self.report.note = why_alone;
         self.report.grouped = mode != GroupCommitMode::Off;
@@ -234,7 +235,6 @@ impl Load<'_> {
             Some(claim) => Destination::Label(claim, mode),
             None => Destination::Group(mode),
         };
-        let deadline = Deadline::after(&**http.clock(), headers.timeout);
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
         let size = match headers.compression {
@@ -365,9 +365,14 @@ impl Load<'_> {
 
     /// The table that takes the rows, if it takes what the headers say, and the account may replace
     /// rows of it.
-    fn target(&self, request: &Request, account: &Account) -> Result<LoadTarget> {
+    async fn target(
+        &self,
+        request: &Request,
+        account: &Account,
+        deadline: Deadline,
+    ) -> Result<LoadTarget> {
         let (engine, headers) = (&self.http.engine, &request.headers);
-        let target = engine.target(&request.database, &request.table)?;
+        let target = enter(engine, &request.database, &request.table, deadline).await?;
         target.check_takes_loads()?;
         check_table(headers, target.table())?;
         let actor = self.http.actor(account);

@@ -3,7 +3,8 @@
 use freshet_base::{Error, Result};
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
-use crate::insert::InsertCache;
+use crate::again::Again;
+use crate::insert::{Done, InsertCache};
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
 use crate::mysql::socket::put_error;
 use crate::mysql::{login, results, text};
@@ -138,7 +139,7 @@ impl Dispatcher<'_> {
         }
         let is_free = !self.session.must_change_password;
         let done = match is_free {
-            true => statement.insert(self.session, execute).await,
+            true => inserted(statement, self.session, execute).await,
             false => Ok(None),
         };
         let parameters = match &done {
@@ -206,10 +207,12 @@ impl Dispatcher<'_> {
             return Next::Answered;
         }
         let (mut rest, multi) = (sql, *self.multi_statements);
+        let mut again = Again::default();
         loop {
             let done = match insert::text(self.session, self.inserts, rest, multi).await {
                 Ok(Some(done)) => done,
                 Ok(None) => return self.planned(rest),
+                Err(error) if again.is_due(self.session, &error).await => continue,
                 Err(error) => {
                     self.failed(&error);
                     return Next::Answered;
@@ -318,5 +321,20 @@ impl Dispatcher<'_> {
     fn failed(&mut self, error: &Error) {
         self.session.failed(error);
         put_error(self.writer, error);
+    }
+}
+
+/// Runs a prepared INSERT of parameters; again, where it meets the end of a change of columns.
+async fn inserted(
+    statement: &mut Prepared,
+    session: &mut Session,
+    execute: &Execute<'_>,
+) -> Result<Option<Done>> {
+    let mut again = Again::default();
+    loop {
+        match statement.insert(session, execute).await {
+            Err(error) if again.is_due(session, &error).await => {}
+            done => return done,
+        }
     }
 }

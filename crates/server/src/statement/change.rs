@@ -101,7 +101,7 @@ pub fn was_altered(session: &Session, target: &LoadTarget) -> bool {
 /// The target, which the session may change.
 ///
 /// # Errors
-/// Names and privileges.
+/// Names and privileges; 1412 at the end of a change of columns.
 pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
     let database = session.database_of(change.target.database.as_deref())?;
     let table = change.target.table.as_str();
@@ -117,7 +117,8 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
         ChangeKind::Lock(_) => session.authorize_use(Privilege::Update, database, table)?,
         ChangeKind::Delete => session.authorize_use(Privilege::Delete, database, table)?,
     }
-    session.target(database, &change.target.table)
+    // What is read and what is written is of one table, whatever comes between.
+    session.target(database, &change.target.table)?.entered()
 }
 
 fn is_whole_delete(change: &Change) -> bool {

@@ -6,6 +6,7 @@ mod generated;
 mod partitions;
 mod policies;
 mod replace;
+mod rewrite;
 mod unverified;
 
 use std::sync::Arc;
@@ -72,11 +73,13 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         Statement::AlterTable(table, action) => alter(session, table, action).await,
         Statement::RenameTables(pairs) => rename(session, pairs).await,
         Statement::CancelAlter(table) => {
-            table_id(session, table, Privilege::Alter)?;
+            let id = table_id(session, table, Privilege::Alter)?;
+            if session.shared.alter_jobs.cancel(id) {
+                return Ok(Reply::done());
+            }
             bail!(
                 Unknown,
-                "Table[{}] is not under SCHEMA_CHANGE: a change of columns is over when its \
-                 statement is answered",
+                "Table[{}] is not under SCHEMA_CHANGE: no change of columns copies its rows now",
                 table.table
             )
         }
@@ -395,7 +398,10 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
-        AlterAction::Index(key) => alter_keys(session, id, std::slice::from_ref(key), &[]).await?,
+        AlterAction::Index(key) => {
+            let clauses = Clauses { keys: vec![key.clone()], ..Clauses::default() };
+            alter_clauses(session, (table, id), &clauses).await?;
+        }
         AlterAction::Partitions(_)
         | AlterAction::AddTemporary(_)
         | AlterAction::DropTemporary { .. }
@@ -413,10 +419,15 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
 /// Columns and keys first: what they may refuse has changed nothing then.
 async fn alter_clauses(
     session: &mut Session,
-    (table, id): (&TableName, TableId),
+    (table, mut id): (&TableName, TableId),
     clauses: &Clauses,
 ) -> Result<()> {
-    if !clauses.keys.is_empty() {
+    if let Some(heavy) = rewrite::of_clauses(session, id, clauses)? {
+        rewrite::run(session, table, id, heavy).await?;
+        // Another table has the name.
+        let database = session.database_of(table.database.as_deref())?;
+        id = session.definition(database, &table.table)?.id;
+    } else if !clauses.keys.is_empty() {
         alter_keys(session, id, &clauses.keys, &clauses.columns).await?;
     } else if !clauses.columns.is_empty() {
         alter_columns(session, (table, id), &clauses.columns).await?;
@@ -541,7 +552,8 @@ fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> R
 /// show one constant value, as in MySQL.
 fn dated(session: &Session, change: &SchemaChange) -> SchemaChange {
     let mut change = change.clone();
-    if let SchemaChange::AddColumn { column, .. } = &mut change
+    if let SchemaChange::AddColumn { column, .. } | SchemaChange::AddKeyColumn { column, .. } =
+        &mut change
         && let DefaultSpec::Value(default) = &column.default
         && default.asks_clock()
     {

@@ -76,6 +76,8 @@ fn target(session: &Session, insert: &Insert) -> Result<Target> {
     let (database, columns) = (table.database.as_deref(), columns.as_deref());
     let on_existing = on_existing(on_duplicate);
     let mut target = resolve(session, database, &table.table, columns, on_existing)?;
+    // What is read and what is written is of one table, whatever comes between.
+    target.into = target.into.entered()?;
     if !partitions.is_empty() {
         if matches!(on_duplicate, OnDuplicate::Update(_)) {
             bail!(

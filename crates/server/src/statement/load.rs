@@ -16,6 +16,7 @@ use freshet_schema::OnBad;
 use freshet_wire::Capabilities;
 
 use crate::accounts::RequestMemory;
+use crate::again::Again;
 use crate::files::FileReader;
 use crate::insert::{Grouping, Target, check_existing, key_rules, nothing, report, resolve, warn};
 use crate::mysql::infile::ClientFile;
@@ -37,7 +38,7 @@ pub async fn load_data(
     load: &LoadData,
     output: &mut Output,
 ) -> std::result::Result<Result<Reply>, Gone> {
-    let plan = match Plan::new(session, load) {
+    let plan = match planned(session, load).await {
         Ok(plan) => plan,
         Err(error) => return Ok(Err(error)),
     };
@@ -53,6 +54,23 @@ pub async fn load_data(
         Ok(file) => plan.run(session, load, &mut Source::Server(file)).await,
         Err(error) => Err(error),
     })
+}
+
+/// What to do, once no change of columns keeps writers from the table: what a client sends cannot
+/// be read again.
+async fn planned(session: &Session, load: &LoadData) -> Result<Plan> {
+    let mut again = Again::default();
+    loop {
+        let mut plan = Plan::new(session, load)?;
+        match plan.target.into.entered() {
+            Ok(entered) => {
+                plan.target.into = entered;
+                return Ok(plan);
+            }
+            Err(error) if again.is_due(session, &error).await => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Where the text comes from.

@@ -388,10 +388,8 @@ fn definitions() {
         text: "a = 1".to_owned(),
         columns: vec![ColumnId(1)],
     };
-    has_bytes(
-        &define(Definition::Policies(vec![policy])),
-        "01 221d 0807 5a19 0a17 0a0170 1001 1a0172 220125 2801 320561203d2031 3a0101",
-    );
+    let policies = define(Definition::Policies(vec![policy]));
+    has_bytes(&policies, "01221d08075a190a170a017010011a01722201252801320561203d20313a0101");
     has_bytes(&define(Definition::Comment("u".to_owned())), "01 2205 0807 620175");
     has_bytes(&define(Definition::Collation(Collation::Utf8mb4Bin)), "01 2204 0807 6802");
     let properties = define(Definition::Properties(Properties::default()));
@@ -421,8 +419,9 @@ fn definitions() {
     has_bytes(&MetaEvent::Truncate(vec![emptied]), "012a0e0a0c08071004180222020a0b 2801");
     has_bytes(&MetaEvent::Counter { table: TableId(7), end: 300 }, "01 5205 0807 10ac02");
     has_bytes(&MetaEvent::Drop(vec![TableId(7)]), "01 3203 0a0107");
-    let renamed = vec![(TableId(7), "u".to_owned()), (TableId(8), "t".to_owned())];
-    has_bytes(&MetaEvent::Rename(renamed), "01 a2010e 0a050807120175 0a050808120174");
+    let renamed = [(7, "u"), (8, "t")].map(|(id, name)| (TableId(id), name.to_owned()));
+    has_bytes(&MetaEvent::Rename(renamed.to_vec()), "01a2010e0a0508071201750a050808120174");
+    has_bytes(&MetaEvent::Exchange { old: TableId(7), new: TableId(9) }, "01aa010408071009");
     has_bytes(&MetaEvent::DropDatabase(DbId(3)), "01 3803");
     let ends = IdKind::ALL.into_iter().zip(101..);
     let ends = ends.fold(IdEnds::default(), |ends, (kind, end)| ends.with(kind, end));

@@ -414,6 +414,8 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
             .prop_map(|(id, name)| { MetaEvent::RecoverDatabase { database: DbId(id), name } }),
         vec((any::<u64>().prop_map(TableId), divided_partitions()), 0..3)
             .prop_map(MetaEvent::Divide),
+        any::<(u64, u64)>()
+            .prop_map(|(old, new)| MetaEvent::Exchange { old: TableId(old), new: TableId(new) }),
         vec(truncate, 0..3).prop_map(MetaEvent::Truncate),
         ids().prop_map(|ids| MetaEvent::Drop(ids.into_iter().map(TableId).collect())),
         any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),

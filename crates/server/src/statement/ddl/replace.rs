@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId, bail};
+use freshet_base::{ErrorCode, Result, TableId, bail};
 use freshet_meta::{Object, Privilege, Renaming};
 use freshet_query::parser::TableName;
 
 use super::{authorized_renaming, shield};
-use crate::alter_jobs::AlterJob;
+use crate::alter_jobs::{AlterJob, JobEnd};
 use crate::reply::Reply;
 use crate::session::Session;
 
@@ -71,7 +71,12 @@ pub fn note_alter(
 ) {
     let engine = &session.shared.engine;
     let Ok(database) = session.database_of(table.database.as_deref()) else { return };
+    if done.as_ref().is_err_and(|error| error.code() == ErrorCode::TableChanged) {
+        // It is run again.
+        return;
+    }
     let schema = || Some(engine.catalog().table_by_id(table_id)?.schema().version);
+    let ended = engine.clock().wall_micros();
     session.shared.alter_jobs.add(AlterJob {
         id: 0,
         database: database.to_owned(),
@@ -79,7 +84,9 @@ pub fn note_alter(
         table_id,
         schema_version: done.is_ok().then(schema).flatten(),
         began_micros,
-        ended_micros: engine.clock().wall_micros(),
-        refused: done.as_ref().err().map(|error| error.message().to_owned()),
+        end: match done {
+            Ok(()) => JobEnd::Done(ended),
+            Err(error) => JobEnd::Refused(ended, error.message().to_owned()),
+        },
     });
 }

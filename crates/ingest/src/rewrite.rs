@@ -1,0 +1,241 @@
+//! A change of columns or keys that rows which are there cannot follow when they are read: they are
+//! copied to a new table, which takes the place of the old one in one record (RFC 0039).
+//!
+//! Writers go on meanwhile. In each round what has come since the last one is flushed and copied,
+//! and what has died since then is removed. At the end the gate of the table lets nobody in until
+//! the last round and the record are done.
+
+mod copy;
+mod job;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, bail, err};
+use freshet_meta::{MetaEvent, disk};
+use freshet_schema::{Partition, Table};
+use freshet_wal::Room;
+use futures::lock::MutexGuard;
+
+use self::copy::Copying;
+use self::job::Job;
+pub use self::job::{Progress, Rewriting, Stage};
+use crate::engine::Engine;
+use crate::record::{self, Kind, MetadataBody};
+use crate::state::TableState;
+
+/// How often it begins again, where what was copied is gone or of another form.
+const TRIES_MAX: usize = 5;
+/// A round that has moved no more rows is followed by the last one.
+const ROWS_FEW: u64 = 100_000;
+/// After so many rounds it ends however much comes.
+const ROUNDS_MAX: usize = 10;
+/// How long nobody is let in while writers are waited for.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long writers are let in between.
+const OPEN: Duration = Duration::from_millis(300);
+/// How often it is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long the old table stays, for plans that were made before.
+const OLD_STAYS: Duration = Duration::from_secs(1);
+
+/// Copies the rows of a table to one of another form, and exchanges both. Returns warnings.
+///
+/// # Errors
+/// The first row that does not fit; 1062 for rows that share a key; 1317 when it is cancelled;
+/// 1412 when another change has taken the place of the table before it began. The table is as it
+/// was then.
+pub async fn rewrite(
+    engine: &Arc<Engine>,
+    id: TableId,
+    how: &dyn Rewriting,
+    progress: &Progress,
+) -> Result<Vec<String>> {
+    engine.begun().await?;
+    let state = engine.ddl().states_of(&[id])?.remove(0);
+    let job = Job { engine, state: &state, how, progress };
+    let _alone = job.alone().await?;
+    progress.set(Stage::Running);
+    let _left = LeftAlone::begin(engine, &state).await;
+    for _ in 0..TRIES_MAX {
+        if let Some(warnings) = job.copy_and_exchange().await? {
+            return Ok(warnings);
+        }
+    }
+    bail!(
+        Deadlock,
+        "table '{}' was truncated, altered or divided anew again and again while its rows were \
+         copied; try again when it is not",
+        state.name()
+    )
+}
+
+/// Keeps merges from the files of a table.
+struct LeftAlone<'a>(&'a TableState);
+
+impl<'a> LeftAlone<'a> {
+    async fn begin(engine: &Engine, state: &'a TableState) -> Self {
+        state.set_copied(true);
+        let left = Self(state);
+        engine.upkeep.compactor.merges_ended(state).await;
+        left
+    }
+}
+
+impl Drop for LeftAlone<'_> {
+    fn drop(&mut self) {
+        self.0.set_copied(false);
+    }
+}
+
+/// The exchange of the tables, or why it is not done.
+enum End {
+    Done,
+    /// Writers stay, or came in between.
+    Later,
+    /// What was copied is gone.
+    Again,
+}
+
+impl Job<'_> {
+    /// Waits for other changes that copy the table.
+    async fn alone(&self) -> Result<MutexGuard<'_, ()>> {
+        let alone = loop {
+            match self.state.rewriting.try_lock() {
+                Some(alone) => break alone,
+                None => self.pause(LOOK).await?,
+            }
+        };
+        match self.state.gate.is_replaced() {
+            true => Err(self.state.gone()),
+            false => Ok(alone),
+        }
+    }
+
+    /// `None` where what was copied is gone, or the table has another form by now.
+    async fn copy_and_exchange(&self) -> Result<Option<Vec<String>>> {
+        let ddl = self.engine.ddl();
+        let before = Arc::clone(self.engine.meta().catalog().require(self.state.id)?);
+        let form = self.how.form(&before)?;
+        let (new, warnings) = ddl.create_copy(&before, &form).await?;
+        let mut copying = Copying::begin(self, &before, &form, new.target().clone())?;
+        let mut rounds = 0;
+        loop {
+            let Some(moved) = copying.round().await? else { return Ok(None) };
+            rounds += 1;
+            let failpoints = self.engine.store.failpoints();
+            failpoints.pass("rewrite-copied").map_err(|e| Error::io("rewrite", e))?;
+            if moved > ROWS_FEW && rounds < ROUNDS_MAX {
+                continue;
+            }
+            match self.end(&before, &mut copying).await? {
+                End::Done => break,
+                End::Again => return Ok(None),
+                End::Later => self.pause(OPEN).await?,
+            }
+        }
+        let table = new.target().id();
+        new.keep();
+        self.drop_old_later();
+        ddl.follow_clock(table).await;
+        Ok(Some(warnings))
+    }
+
+    /// Lets nobody in, copies what has come, and exchanges the tables.
+    async fn end(&self, before: &Table, copying: &mut Copying<'_>) -> Result<End> {
+        let (ddl, state) = (self.engine.ddl(), self.state);
+        // What is reserved with the gate closed would be waited for by those who want to write.
+        let room = ddl.room_of_definition().await?;
+        let _closed = state.gate.close();
+        if !self.drained().await? {
+            return Ok(End::Later);
+        }
+        let Some(_) = copying.round().await? else { return Ok(End::Again) };
+        copying.check_count().await?;
+        copying.move_counter(self.state).await?;
+        let _names = ddl.lock_names().await;
+        let _one = ddl.lock_definition(state).await?;
+        let catalog = self.engine.meta().catalog();
+        if !is_same(before, catalog.require(state.id)?) {
+            return Ok(End::Again);
+        }
+        self.check_running()?;
+        let new = &copying.target().state;
+        match self.exchange(new, copying.seen(), room).await {
+            Ok(()) => Ok(End::Done),
+            Err(error) if error.code() == ErrorCode::Deadlock => Ok(End::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether nobody writes to the table any more, and no prepared load waits for its end.
+    async fn drained(&self) -> Result<bool> {
+        let clock = self.engine.clock();
+        let until = clock.now() + DRAIN;
+        while self.state.gate.inside() > 0 || self.engine.prepared.holds(self.state.id) {
+            self.progress.set(Stage::Waiting);
+            if clock.now() >= until {
+                return Ok(false);
+            }
+            self.pause(LOOK).await?;
+        }
+        self.progress.set(Stage::Running);
+        Ok(true)
+    }
+
+    /// Appends the record of the exchange, unless the old table has a record above `seen`.
+    async fn exchange(&self, new: &Arc<TableState>, seen: Lsn, room: Room) -> Result<()> {
+        let (store, settler) = (&self.engine.store, &self.engine.settler);
+        let old = self.state;
+        let event = MetaEvent::Exchange { old: old.id, new: new.id };
+        let payload = record::metadata_payload(MetadataBody::Inline(&disk::encode(&event)));
+        store.failpoints().pass("rewrite-exchange").map_err(|e| Error::io("rewrite", e))?;
+        let (_, unsettled) =
+            store.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
+                let mut group = old.lock();
+                if group.is_gone() {
+                    return Err(old.gone());
+                }
+                if old.delta.last() > seen || group.log().open().is_some() {
+                    return Err(err!(Deadlock, "rows came in between"));
+                }
+                // From here on nothing enters the old table.
+                old.gate.replace();
+                group.set_in_bin(true);
+                drop(group);
+                for state in [old, new] {
+                    state.note_event(lsn);
+                    record::write_metadata_stamp(stamp, state.id);
+                }
+                Ok(settler.settle_later(lsn, event, None, None))
+            })?;
+        settler.settled_as_told(unsettled).await
+    }
+
+    /// Drops the table that has lost its name, as the next start would.
+    fn drop_old_later(&self) {
+        let (engine, id) = (Arc::clone(self.engine), self.state.id);
+        let gone = async move {
+            let until = engine.clock().now() + OLD_STAYS;
+            while engine.clock().now() < until && !engine.store.keeper.is_stopping() {
+                engine.clock().sleep(LOOK).await;
+            }
+            if !engine.store.keeper.is_stopping() {
+                engine.ddl().drop_unlisted_later(id);
+            }
+        };
+        self.engine.store.pool().spawn("drop-replaced", Box::pin(gone));
+    }
+}
+
+/// Whether a table is still of the form that is copied. Partitions that rows make for themselves
+/// are made in the copy, too.
+fn is_same(before: &Table, now: &Table) -> bool {
+    let values = |table: &Table| {
+        let of = |one: &Partition| (one.name.clone(), one.values.clone());
+        table.partitions.iter().map(of).collect::<Vec<_>>()
+    };
+    let is_divided_alike = before.makes_partitions() || values(before) == values(now);
+    let undivided = Table { partitions: now.partitions.clone(), ..before.clone() };
+    is_divided_alike && undivided == *now
+}

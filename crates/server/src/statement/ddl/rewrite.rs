@@ -1,0 +1,164 @@
+//! Clauses of ALTER TABLE that rows which are there cannot follow: these are copied to a table of
+//! the new form (RFC 0039). The statement waits for it; KILL and CANCEL ALTER TABLE COLUMN end it.
+
+use std::sync::Arc;
+
+use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
+use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite};
+use freshet_meta::{KeyChange, NewForm, Planned, SchemaChange, TableSpec, show_create_table};
+use freshet_query::parser::{Clauses, Statement, TableName, parse};
+use freshet_schema::convert::Source;
+use freshet_schema::{ColumnType, OnBad, RowChecks, Rules, Table};
+
+use super::{checked, dated, warn};
+use crate::alter_jobs::{AlterJob, JobEnd};
+use crate::session::Session;
+use crate::shared::Shared;
+
+/// The clauses of a statement.
+pub struct Heavy {
+    pub columns: Vec<SchemaChange>,
+    pub keys: Vec<KeyChange>,
+    /// Why they cannot be done at once.
+    pub why: Error,
+}
+
+/// The clauses of a statement if they are refused as long as rows stay as they are.
+///
+/// # Errors
+/// Those of constraints beside other clauses.
+pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Result<Option<Heavy>> {
+    let Clauses { columns, keys, .. } = clauses;
+    if columns.is_empty() && keys.is_empty() {
+        return Ok(None);
+    }
+    if !keys.is_empty() || columns.len() > 1 {
+        checked::refuse_beside(columns)?;
+    }
+    let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
+    match session.shared.engine.catalog().check_alteration(id, keys, &columns) {
+        Err(why) if why.code() == ErrorCode::NotSupported && !columns.iter().any(is_checked) => {
+            Ok(Some(Heavy { columns, keys: keys.clone(), why }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether a column brings constraints, which are a statement of their own.
+fn is_checked(change: &SchemaChange) -> bool {
+    match change {
+        SchemaChange::AddColumn { column, .. }
+        | SchemaChange::AddKeyColumn { column, .. }
+        | SchemaChange::ModifyColumn { column, .. } => !column.checks.is_empty(),
+        _ => false,
+    }
+}
+
+/// Does what cannot be done at once.
+///
+/// # Errors
+/// `why` where it cannot be done at all; the first row that does not fit, 1062, 1317 when it was
+/// cancelled. Nothing has changed then.
+pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heavy) -> Result<()> {
+    let engine = Arc::clone(&session.shared.engine);
+    let catalog = engine.catalog();
+    let before = Arc::clone(catalog.require(id)?);
+    session.check_sees_all(&before)?;
+    let rules = Rules { on_bad: OnBad::Refuse, zone: session.settings.zone() };
+    let now = engine.clock().wall_micros();
+    let shared = Arc::clone(&session.shared);
+    let copied = Arc::new(Copied { it, shared, rules, now });
+    let form = copied.form(&before)?;
+    if before.unlisted {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support a change of a temporary table that copies \
+             its rows: {}",
+            copied.it.why.message()
+        );
+    }
+    session.shared.compile_checks(&Planned::check(&form.spec)?.schema)?;
+    let progress = Arc::new(Progress::default());
+    let job = session.shared.alter_jobs.add(AlterJob {
+        id: 0,
+        database: session.database_of(table.database.as_deref())?.to_owned(),
+        table: table.table.clone(),
+        table_id: id,
+        schema_version: None,
+        began_micros: now,
+        end: JobEnd::Runs(Arc::clone(&progress)),
+    });
+    let (own, cancel) = (Arc::clone(&engine), Arc::clone(&progress));
+    let work = async move { rewrite(&own, id, &*copied, &progress).await };
+    let mut running = session.shared.statements.spawn(work);
+    let done = tokio::select! {
+        biased;
+        done = &mut running => done,
+        () = session.process.interrupted() => {
+            cancel.cancel();
+            running.await
+        }
+    };
+    let done = done.map_err(|error| err!(Unknown, "it ended by an internal error: {error}"));
+    let done = done.and_then(|done| done);
+    let ended = engine.clock().wall_micros();
+    let (version, end) = match &done {
+        Ok(_) => {
+            let now =
+                session.definition(session.database_of(table.database.as_deref())?, &table.table);
+            (now.ok().map(|now| now.schema().version), JobEnd::Done(ended))
+        }
+        Err(error) => (None, JobEnd::Refused(ended, error.message().to_owned())),
+    };
+    session.shared.alter_jobs.end(job, version, end);
+    warn(session, done?);
+    Ok(())
+}
+
+struct Copied {
+    it: Heavy,
+    shared: Arc<Shared>,
+    rules: Rules,
+    now: i64,
+}
+
+impl Rewriting for Copied {
+    fn form(&self, table: &Table) -> Result<NewForm> {
+        let old = spec_of(table)?;
+        let form = NewForm::of(table, old.clone(), &self.it.columns, &self.it.keys)?;
+        let form = form.filter(|form| !turns_what_stays(table, &old, form));
+        form.ok_or_else(|| Error::new(self.it.why.code(), self.it.why.message()))
+    }
+
+    fn checks(&self, target: &LoadTarget) -> Result<Option<Arc<dyn RowChecks>>> {
+        self.shared.checks(target)
+    }
+
+    fn rules(&self) -> (Rules, i64) {
+        (self.rules, self.now)
+    }
+}
+
+/// Whether a column changes its type that keeps it: a sketch, or what consists of values.
+fn turns_what_stays(table: &Table, old: &TableSpec, form: &NewForm) -> bool {
+    let stays =
+        |ty: ColumnType| matches!(ty, ColumnType::Bitmap | ColumnType::Hll) || ty.is_nested();
+    let schema = table.schema();
+    form.spec.columns.iter().zip(&form.sources).any(|(column, source)| {
+        let Source::Column(id) = source else { return false };
+        let at = schema.position_of(*id).expect("a column comes from one that is there");
+        let before = &old.columns[at];
+        let is_same = before.ty == column.ty && before.elements == column.elements;
+        !is_same && (stays(before.ty) || stays(column.ty))
+    })
+}
+
+/// The statement that creates a table.
+fn spec_of(table: &Table) -> Result<TableSpec> {
+    let shown = Table { unlisted: false, ..table.clone() };
+    let sql = show_create_table(&shown, None);
+    match parse(&sql, Default::default())?.pop().map(|parsed| parsed.statement) {
+        Some(Statement::CreateTable(create)) => Ok(create.spec),
+        _ => bail!(Internal, "table '{}' cannot be described", table.name),
+    }
+}

@@ -1,0 +1,214 @@
+//! Changes of columns and keys that copy the rows of a table, beside others (RFC 0039).
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, Failure, TestServer, failure};
+
+fn tried(client: &mut Client, sql: &str) -> Result<(), Failure> {
+    match failure(client.query(sql)) {
+        Ok(failure) => Err(failure),
+        Err(_) => Ok(()),
+    }
+}
+
+#[test]
+fn writers_do_not_notice_that_rows_are_copied() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run("create table t (id int primary key, v varchar(20))");
+    one.run("create table u (w int, n varchar(20))");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers = (0..3).map(|writer| {
+        let (mut client, is_over) = (server.database("d"), Arc::clone(&is_over));
+        thread::spawn(move || {
+            let mut id = writer;
+            while !is_over.load(Ordering::Acquire) {
+                let next = id + 3;
+                match id % 3 {
+                    0 => client.run(&format!("insert into t values ({id}, '{id}'), ({next}, '7')")),
+                    1 => client.run(&format!("replace into t values ({id}, '{id}'), ({next}, 7)")),
+                    _ => {
+                        client.run("begin");
+                        client.run(&format!("insert into t values ({id}, '{id}'), ({next}, '7')"));
+                        client.run(&format!("insert into u (w, n) values ({writer}, '{id}')"));
+                        client.run("commit")
+                    }
+                };
+                client.run(&format!("update t set v = '-8' where id = {next}"));
+                client.run(&format!("insert into u (w, n) values ({writer}, '{next}')"));
+                id += 6;
+            }
+            id / 3
+        })
+    });
+    let writers = writers.collect::<Vec<_>>();
+    for _ in 0..6 {
+        one.run("alter table t modify v int");
+        one.run("alter table u modify n bigint");
+        one.run("alter table t modify v varchar(20)");
+        one.run("alter table u modify n varchar(20), add column x int not null default 5 first");
+        one.run("alter table u drop column x");
+    }
+    is_over.store(true, Ordering::Release);
+    let rows = writers.into_iter().map(|writer| writer.join().unwrap()).sum::<i32>();
+    assert!(rows > 0);
+    assert_eq!(one.one("select count(*) from t"), rows.to_string());
+    assert_eq!(one.one("select count(distinct id) from t"), rows.to_string());
+    assert_eq!(one.one("select count(*) from t where v = '-8'"), (rows / 2).to_string());
+    assert_eq!(one.texts("show tables"), [["t"], ["u"]]);
+}
+
+#[test]
+fn a_truncate_a_drop_and_other_changes_beside_it_are_not_lost() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run("create table t (id int primary key, v varchar(20))");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (mut altering, over) = (server.database("d"), Arc::clone(&is_over));
+    let altering = thread::spawn(move || {
+        let mut changes = 0;
+        while !over.load(Ordering::Acquire) {
+            for sql in ["alter table t modify v int", "alter table t modify v varchar(20)"] {
+                match tried(&mut altering, sql) {
+                    Ok(_) => changes += 1,
+                    Err(error) => assert!([1146, 1213].contains(&error.errno), "{error:?}"),
+                }
+            }
+        }
+        changes
+    });
+    for turn in 0..30 {
+        one.run("insert into t values (1, '1'), (2, '2')");
+        match turn % 3 {
+            0 => one.run("truncate table t"),
+            1 => one.run("delete from t"),
+            _ => {
+                one.run("drop table t");
+                one.run("create table t (id int primary key, v varchar(20))")
+            }
+        };
+        assert_eq!(one.one("select count(*) from t"), "0", "turn {turn}");
+        one.run(&format!("alter table t add column c{turn} int default {turn}"));
+        one.run("create index by_v on t (v)");
+        assert_eq!(one.texts(&format!("select c{turn} from t")), Vec::<Vec<String>>::new());
+        one.run("drop index by_v on t");
+        one.run(&format!("alter table t drop column c{turn}"));
+    }
+    is_over.store(true, Ordering::Release);
+    assert!(altering.join().unwrap() > 0);
+}
+
+#[test]
+fn it_waits_for_transactions_and_is_shown_and_cancelled_meanwhile() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    let mut two = server.database("d");
+    one.run("create table t (id int primary key, v varchar(20))");
+    one.run("insert into t values (1, '1')");
+    let altering = |sql: &'static str| {
+        let mut three = server.database("d");
+        thread::spawn(move || tried(&mut three, sql))
+    };
+    one.run("begin");
+    one.run("insert into t values (2, '2')");
+    let waiting = altering("alter table t modify v int");
+    let began = Instant::now();
+    let shown = "show alter table column";
+    let state = |client: &mut Client| {
+        client.texts(shown).last().map(|row| row[9].clone()).unwrap_or_default()
+    };
+    while state(&mut two) != "WAITING_TXN" {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Others write meanwhile, and so does who is waited for.
+    two.run("insert into t values (3, '3')");
+    one.run("insert into t values (4, '4')");
+    one.run("commit");
+    waiting.join().unwrap().unwrap();
+    assert_eq!(state(&mut two), "FINISHED");
+    assert_eq!(two.one("select sum(v) from t"), "10");
+    one.run("begin");
+    one.run("delete from t where id = 4");
+    let waiting = altering("alter table t modify v smallint");
+    while state(&mut two) != "WAITING_TXN" {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(10));
+    }
+    two.run("cancel alter table column from t");
+    assert_eq!(waiting.join().unwrap().unwrap_err().errno, 1317);
+    assert_eq!(state(&mut two), "CANCELLED");
+    one.run("rollback");
+    assert_eq!(two.texts("show columns from t")[1][1], "int");
+    assert_eq!(two.fails("cancel alter table column from t").errno, 1105);
+}
+
+#[test]
+fn what_belongs_to_the_table_stays() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run(
+        "create table t (id int auto_increment primary key, u int unique, v varchar(20) \
+         comment 'text', check (u > 0)) comment 'about'",
+    );
+    one.run("insert into t (u, v) values (1, '1'), (2, '2'), (3, '3')");
+    one.run("delete from t where u = 3");
+    one.run("create user reader");
+    one.run("grant select on d.t to reader");
+    one.run("create row policy p on d.t as restrictive to reader using (id = 1)");
+    one.run("alter table t modify v int not null comment 'number'");
+    one.run("insert into t (u, v) values (3, 4)");
+    assert_eq!(one.one("select max(id) from t"), "4");
+    assert_eq!(one.fails("insert into t (u, v) values (2, 4)").errno, 1062);
+    assert_eq!(one.fails("insert into t (u, v) values (0, 4)").errno, 3819);
+    let shown = one.texts("show create table t")[0][1].clone();
+    for part in ["COMMENT='about'", "COMMENT 'number'", "UNIQUE KEY `u` (`u`)", "CHECK ((u > 0))"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(one.texts("show grants for reader").len(), 2);
+    assert_eq!(one.texts("show row policy for reader").len(), 1);
+    // A column that a policy names keeps its name.
+    assert_eq!(one.fails("alter table t change id w smallint unsigned").errno, 1105);
+}
+
+/// The answer to a request of root.
+fn put(server: &TestServer, path: &str, headers: &[&str], body: &str) -> String {
+    let mut socket = TcpStream::connect(server.http_address()).unwrap();
+    let length = format!("Content-Length: {}", body.len());
+    let own = ["Host: x", "Authorization: Basic cm9vdDo=", "Connection: close", length.as_str()];
+    let head = [&own, headers].concat().join("\r\n");
+    write!(socket, "PUT {path} HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn it_waits_for_a_load_that_is_prepared() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run("create table t (id int primary key, v varchar(20))");
+    let headers = ["two_phase_commit: true", "column_separator: ,"];
+    let prepared = put(&server, "/api/d/t/_stream_load", &headers, "1,10\n2,20\n");
+    let txn = prepared.split("\"TxnId\":").nth(1).unwrap_or_else(|| panic!("{prepared}"));
+    let txn = txn.trim_start().chars().take_while(char::is_ascii_digit).collect::<String>();
+    let mut two = server.database("d");
+    let altering = thread::spawn(move || tried(&mut two, "alter table t modify v int"));
+    let began = Instant::now();
+    while one.texts("show alter table column").last().is_none_or(|row| row[9] != "WAITING_TXN") {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(10));
+    }
+    one.run("insert into t values (3, '30')");
+    let id = format!("txn_id: {txn}");
+    let end = ["txn_operation: commit", id.as_str()];
+    let committed = put(&server, "/api/d/_stream_load_2pc", &end, "");
+    assert!(committed.contains("commit successfully"), "{committed}");
+    altering.join().unwrap().unwrap();
+    assert_eq!(one.one("select sum(v) from t"), "60");
+}
