@@ -10,15 +10,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// Ends the process when a panic unwinds through it: the work in its scope, which it names, is done
-/// whole or not at all.
+/// Ends the process when a panic begins in its scope: the work there, which it names, is done whole
+/// or not at all. Work that a destructor does while a panic of its caller unwinds may go on.
 #[derive(Debug)]
-pub struct AbortOnPanic(pub &'static str);
+pub struct AbortOnPanic {
+    work: &'static str,
+    was_panicking: bool,
+}
+
+impl AbortOnPanic {
+    #[must_use]
+    pub fn in_work(work: &'static str) -> Self {
+        Self { work, was_panicking: std::thread::panicking() }
+    }
+}
 
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("a panic inside {} ends the process", self.0);
+        if std::thread::panicking() && !self.was_panicking {
+            eprintln!("a panic inside {} ends the process", self.work);
             std::process::abort();
         }
     }
@@ -135,5 +145,20 @@ mod tests {
         assert!(Failpoints::parse("a").is_err());
         assert!(Failpoints::parse("a=explode").is_err());
         assert!(Failpoints::parse("a=abort@x").is_err());
+    }
+
+    #[test]
+    fn work_of_a_destructor_outlives_a_panic_of_its_caller() {
+        struct Closes;
+        impl Drop for Closes {
+            fn drop(&mut self) {
+                let _whole = AbortOnPanic::in_work("closing");
+            }
+        }
+        let panicked = std::panic::catch_unwind(|| {
+            let _closes = Closes;
+            panic!("a test that fails");
+        });
+        assert!(panicked.is_err());
     }
 }

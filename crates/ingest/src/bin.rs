@@ -130,7 +130,9 @@ impl Ddl {
         let catalog = self.store.meta().catalog();
         let of_it = catalog.tables_of(database).into_iter();
         let of_it = of_it.filter(|table| table.dropped_micros.is_none());
-        of_it.filter_map(|table| self.store.tables.state(table.id)).collect()
+        let states = of_it.filter_map(|table| self.store.tables.state(table.id));
+        // What another table has replaced is dropped in a moment.
+        states.filter(|state| !state.gate.is_replaced()).collect()
     }
 
     /// Drops a table of the recycle bin for good. Returns whether it was there.

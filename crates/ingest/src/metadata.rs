@@ -334,7 +334,7 @@ impl Settler {
         let _one = self.settles.lock();
         // A panic would leave metadata and view inconsistent, and a checkpoint would make that
         // durable: rows that are in no file would count as flushed.
-        let _whole = AbortOnPanic("settling a metadata record");
+        let _whole = AbortOnPanic::in_work("settling a metadata record");
         // The horizon is read before `entered`, so that every durable record is found there.
         let horizon = self.store.horizon().get();
         loop {

@@ -115,7 +115,9 @@ impl Job<'_> {
     /// `None` where what was copied is gone, or the table has another form by now.
     async fn copy_and_exchange(&self) -> Result<Option<Vec<String>>> {
         let ddl = self.engine.ddl();
-        let before = Arc::clone(self.engine.meta().catalog().require(self.state.id)?);
+        let catalog = self.engine.meta().catalog();
+        let before = Arc::clone(catalog.require(self.state.id)?);
+        catalog.check_no_temporary(&before)?;
         let form = self.how.form(&before)?;
         let (new, warnings) = ddl.create_copy(&before, &form).await?;
         let mut copying = Copying::begin(self, &before, &form, new.target().clone())?;
@@ -156,7 +158,9 @@ impl Job<'_> {
         let _names = ddl.lock_names().await;
         let _one = ddl.lock_definition(state).await?;
         let catalog = self.engine.meta().catalog();
-        if !is_same(before, catalog.require(state.id)?) {
+        if !is_same(before, catalog.require(state.id)?)
+            || catalog.has_temporary_partitions(state.id)
+        {
             return Ok(End::Again);
         }
         self.check_running()?;
@@ -214,14 +218,15 @@ impl Job<'_> {
 
     /// Drops the table that has lost its name, as the next start would.
     fn drop_old_later(&self) {
-        let (engine, id) = (Arc::clone(self.engine), self.state.id);
+        let engine = Arc::clone(self.engine);
+        let gone_with_it = engine.meta().catalog().with_temporary(self.state.id);
         let gone = async move {
             let until = engine.clock().now() + OLD_STAYS;
             while engine.clock().now() < until && !engine.store.keeper.is_stopping() {
                 engine.clock().sleep(LOOK).await;
             }
             if !engine.store.keeper.is_stopping() {
-                engine.ddl().drop_unlisted_later(id);
+                gone_with_it.iter().for_each(|id| engine.ddl().drop_unlisted_later(*id));
             }
         };
         self.engine.store.pool().spawn("drop-replaced", Box::pin(gone));

@@ -229,8 +229,11 @@ fn add(
     }
     let mut new = column(written, id, table.form, table.collation)?;
     new.generated = generated::of_column(written, columns, table.form)?;
-    if new.generated.is_some() && table.key_model == KeyModel::Aggregate {
-        generated::check_keys(std::slice::from_ref(&new), (table.key_model, &[]), &[])?;
+    if new.generated.is_some() {
+        if table.key_model == KeyModel::Aggregate {
+            generated::check_keys(std::slice::from_ref(&new), (table.key_model, &[]), &[])?;
+        }
+        return Err(generated::computed_anew(&new));
     }
     check_aggregate(table, &new)?;
     if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::asks_clock) {

@@ -1,6 +1,6 @@
 //! Generated columns of a table: the columns that they need, and what depends on them.
 
-use freshet_base::{Result, bail, err};
+use freshet_base::{Error, Result, bail, err};
 use freshet_schema::{
     CHECK_BYTES_MAX, Column, DeclaredKey, DeclaredKeyKind, Generated, KeyModel, TableForm,
 };
@@ -139,7 +139,8 @@ pub(crate) fn check_unnamed(column: &Column, columns: &[Column]) -> Result<()> {
     }
 }
 
-/// Whether MODIFY may make `new` of `old`: values that are stored are not computed again.
+/// Whether MODIFY may make `new` of `old` while values that are stored stay: where they would be
+/// others, `NotSupported` says that rows have to be copied.
 pub(crate) fn check_modified(old: &Column, new: &Column, columns: &[Column]) -> Result<()> {
     let unsupported = |what: &str| {
         err!(
@@ -161,10 +162,23 @@ pub(crate) fn check_modified(old: &Column, new: &Column, columns: &[Column]) -> 
             let is_same = before.text == after.text
                 && (old.ty, old.collation, &old.labels) == (new.ty, new.collation, &new.labels);
             if !is_same {
-                return Err(unsupported("Changing the expression or the type"));
+                return Err(computed_anew(old));
             }
         }
     }
     let is_same = (old.ty, old.collation, &old.labels) == (new.ty, new.collation, &new.labels);
-    if is_same { Ok(()) } else { check_unnamed(old, columns) }
+    match is_same || check_unnamed(old, columns).is_ok() {
+        true => Ok(()),
+        false => Err(computed_anew(old)),
+    }
+}
+
+/// Values of generated columns are computed when rows are written.
+pub(crate) fn computed_anew(column: &Column) -> Error {
+    err!(
+        NotSupported,
+        "This version of Freshet doesn't yet support a change of column '{}' by which rows of this \
+         table get other values of generated columns",
+        column.name
+    )
 }

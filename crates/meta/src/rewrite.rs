@@ -177,9 +177,17 @@ impl Edit<'_> {
                 self.spec.checks.retain(|check| is_other(check.name.as_deref()));
                 return Ok(self.spec.checks.len() < known);
             }
-            SchemaChange::EnableSequence { .. }
-            | SchemaChange::AddCheck(_)
-            | SchemaChange::EnforceCheck { .. } => return Ok(false),
+            SchemaChange::AddCheck(written) => self.spec.checks.push(written.clone()),
+            SchemaChange::EnforceCheck { name, is_enforced } => {
+                let mut known = self.spec.checks.iter_mut();
+                let is_it = |known: &str| is(known, name);
+                let Some(check) = known.find(|check| check.name.as_deref().is_some_and(is_it))
+                else {
+                    return Ok(false);
+                };
+                check.is_enforced = *is_enforced;
+            }
+            SchemaChange::EnableSequence { .. } => return Ok(false),
         }
         Ok(true)
     }
@@ -200,9 +208,15 @@ impl Edit<'_> {
             column.default = DefaultSpec::Value(default.clone());
             before = Some(literal.clone());
         }
+        self.put_checks_behind(&mut column);
         self.spec.columns.insert(at, column);
         self.sources.insert(at, Source::New(before));
         Ok(())
+    }
+
+    /// Puts constraints of a column behind those of the table, whose names they leave alone.
+    fn put_checks_behind(&mut self, column: &mut ColumnSpec) {
+        self.spec.checks.append(&mut column.checks);
     }
 
     fn place(&self, place: &ColumnPlace) -> Result<usize> {
@@ -306,6 +320,7 @@ impl Edit<'_> {
                 column.collation = Some(before.collation);
             }
         }
+        self.put_checks_behind(&mut column);
         let source = self.sources.remove(at);
         self.spec.columns.remove(at);
         let to = match place {

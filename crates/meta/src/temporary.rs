@@ -34,7 +34,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 1235.
-    pub(crate) fn check_no_temporary(&self, table: &Table) -> Result<()> {
+    pub fn check_no_temporary(&self, table: &Table) -> Result<()> {
         if !self.has_temporary_partitions(table.id) {
             return Ok(());
         }

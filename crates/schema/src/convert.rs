@@ -63,6 +63,8 @@ impl RowConverter {
     ) -> Result<Self> {
         assert_eq!(sources.len(), to.columns.len(), "each column comes from somewhere");
         let made = to.columns.iter().zip(sources).map(|(column, source)| match source {
+            // It is computed when the row is whole.
+            _ if column.generated.is_some() => Ok(Cells::Given(None)),
             Source::Column(id) => {
                 let at = from.position_of(*id).expect("a column comes from one that is there");
                 let is_same = has_same_cells(&from.columns[at], column);

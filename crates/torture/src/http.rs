@@ -26,11 +26,15 @@ pub enum Loaded {
 
 /// The head of a stream load whose Content-Length is `body_bytes`.
 pub fn load_head(table: &str, headers: &[(&str, &str)], body_bytes: usize) -> String {
+    let headers = [&[("column_separator", ",")], headers].concat();
+    put_head(&format!("/api/torture/{table}/_stream_load"), &headers, body_bytes)
+}
+
+fn put_head(path: &str, headers: &[(&str, &str)], body_bytes: usize) -> String {
     let credentials = base64::engine::general_purpose::STANDARD.encode("root:");
     let mut head = format!(
-        "PUT /api/torture/{table}/_stream_load HTTP/1.1\r\nHost: localhost\r\n\
-         Authorization: Basic {credentials}\r\nContent-Length: {body_bytes}\r\n\
-         Connection: close\r\ncolumn_separator: ,\r\n"
+        "PUT {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {credentials}\r\n\
+         Content-Length: {body_bytes}\r\nConnection: close\r\n"
     );
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
@@ -84,17 +88,75 @@ pub fn stream_load(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Loaded, Failure> {
-    let request = load_head(table, headers, body.len()) + body;
+    loaded(&reply(port, load_head(table, headers, body.len()) + body)?)
+}
+
+/// Loads CSV by Http Stream, whose columns are `columns` of the table in this order.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn http_stream(
+    port: u16,
+    (table, columns): (&str, &str),
+    mode: &str,
+    body: &str,
+) -> Result<Loaded, Failure> {
+    let sql = format!(
+        "INSERT INTO torture.{table} ({columns}) SELECT c1, c2, c3 FROM \
+         http_stream(\"format\" = \"csv\", \"column_separator\" = \",\")"
+    );
+    let headers = [("sql", sql.as_str()), ("group_commit", mode)];
+    loaded(&reply(port, put_head("/api/_http_stream", &headers, body.len()) + body)?)
+}
+
+/// Loads CSV in two phases: prepares it, and commits or aborts it.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn two_phase_load(port: u16, table: &str, commit: bool, body: &str) -> Result<Loaded, Failure> {
+    let headers = [("two_phase_commit", "true"), ("columns", "id,amount,body")];
+    let prepared = reply(port, load_head(table, &headers, body.len()) + body)?;
+    loaded(&prepared)?;
+    let id = prepared.json["TxnId"].to_string();
+    let operation = if commit { "commit" } else { "abort" };
+    let headers = [("txn_id", id.as_str()), ("txn_operation", operation)];
+    let ended = reply(port, put_head("/api/torture/_stream_load_2pc", &headers, 0))?;
+    match ended.json["status"] == "Success" {
+        true => Ok(Loaded::Success),
+        false => Err(ended.refused()),
+    }
+}
+
+/// An answer to a load.
+struct Reply {
+    status: u16,
+    json: serde_json::Value,
+}
+
+impl Reply {
+    fn refused(&self) -> Failure {
+        Failure::Refused { errno: self.status, message: self.json.to_string() }
+    }
+}
+
+fn reply(port: u16, request: String) -> Result<Reply, Failure> {
     let answer = ask(port, request.as_bytes())?;
-    let refused = |message: String| Failure::Refused { errno: answer.status, message };
-    let reply: serde_json::Value = serde_json::from_str(&answer.body)
-        .map_err(|_| refused(format!("no JSON: {}", answer.body)))?;
-    match reply["Status"].as_str() {
+    match serde_json::from_str(&answer.body) {
+        Ok(json) => Ok(Reply { status: answer.status, json }),
+        Err(_) => Err(Failure::Refused {
+            errno: answer.status,
+            message: format!("no JSON: {}", answer.body),
+        }),
+    }
+}
+
+fn loaded(reply: &Reply) -> Result<Loaded, Failure> {
+    match reply.json["Status"].as_str() {
         Some("Success") => Ok(Loaded::Success),
-        Some("Label Already Exists") if reply["ExistingJobStatus"] == "FINISHED" => {
+        Some("Label Already Exists") if reply.json["ExistingJobStatus"] == "FINISHED" => {
             Ok(Loaded::LabelUsed)
         }
-        _ => Err(refused(answer.body.clone())),
+        _ => Err(reply.refused()),
     }
 }
 

@@ -14,13 +14,16 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::client::{Client, Failure, Statement};
-use crate::http::{Loaded, stream_load};
+use crate::http::{Loaded, http_stream, stream_load, two_phase_load};
 use crate::journal::{Fate, Journal, amount, text};
 
 /// Append-only tables.
 pub const EVENTS: [&str; 3] = ["events_0", "events_1", "events_2"];
 /// Tables whose amounts add up to zero in every snapshot.
 pub const LEDGERS: &[&str] = &["ledger_credit", "ledger_debit"];
+/// The one with loads in two phases: changes that copy a table wait for those that are prepared,
+/// and nobody commits what was prepared before a crash.
+const PREPARED: &str = "events_2";
 /// A table that is truncated from time to time.
 pub const SCRATCH: &str = "scratch";
 pub const TABLES: [&str; 6] =
@@ -45,6 +48,10 @@ pub enum Method {
     Prepared,
     /// Stream load of CSV.
     Stream,
+    /// CSV by Http Stream.
+    HttpStream,
+    /// Stream load of CSV, prepared and committed.
+    TwoPhase,
     /// BEGIN, an INSERT into each table, COMMIT.
     Transaction,
 }
@@ -55,6 +62,8 @@ pub struct Writer {
     method: Method,
     mode: &'static str,
     labelled: bool,
+    /// Whether labels ride in groups.
+    labels_in_groups: bool,
     tables: &'static [&'static str],
     rows: RangeInclusive<u64>,
     /// One in this many loads is a TRUNCATE; 0 for none.
@@ -63,11 +72,16 @@ pub struct Writer {
 
 impl Writer {
     fn new(method: Method, mode: &'static str, tables: &'static [&'static str]) -> Self {
-        Self { method, mode, labelled: false, tables, rows: 1..=20, cut_every: 0 }
+        let (labelled, labels_in_groups) = (false, false);
+        Self { method, mode, labelled, labels_in_groups, tables, rows: 1..=20, cut_every: 0 }
     }
 
     fn labelled(self) -> Self {
         Self { labelled: true, ..self }
+    }
+
+    fn labelled_in_groups(self) -> Self {
+        Self { labels_in_groups: true, ..self.labelled() }
     }
 
     fn rows(self, rows: RangeInclusive<u64>) -> Self {
@@ -81,7 +95,7 @@ impl Writer {
 
 /// Every kind of writer.
 pub fn all_writers() -> Vec<Writer> {
-    use Method::{Prepared, Stream, Text, Transaction};
+    use Method::{HttpStream, Prepared, Stream, Text, Transaction, TwoPhase};
     vec![
         Writer::new(Text, "off_mode", &["events_0"]),
         Writer::new(Text, "sync_mode", &["events_0"]),
@@ -95,6 +109,12 @@ pub fn all_writers() -> Vec<Writer> {
         Writer::new(Stream, "async_mode", &["events_1"]).rows(1..=200),
         // Larger than a log record: written to files directly.
         Writer::new(Stream, "off_mode", &["events_0"]).labelled().rows(3000..=5000),
+        Writer::new(HttpStream, "async_mode", &["events_0"]),
+        Writer::new(HttpStream, "off_mode", &["events_1"]).rows(1..=200),
+        Writer::new(Stream, "async_mode", &["events_1"]).labelled_in_groups(),
+        Writer::new(Text, "sync_mode", &["events_0"]).labelled_in_groups(),
+        Writer::new(TwoPhase, "off_mode", &[PREPARED]).rows(1..=200),
+        Writer::new(TwoPhase, "off_mode", &[PREPARED]).rows(3000..=5000),
         Writer::new(Transaction, "off_mode", LEDGERS),
         Writer::new(Transaction, "off_mode", LEDGERS).rows(1..=200),
         Writer::new(Text, "sync_mode", &[SCRATCH]).cutting(40),
@@ -291,6 +311,9 @@ fn allowed(failure: &Failure, writer: &Writer) -> bool {
 fn open(shared: &Shared, writer: &Writer) -> Result<Session, Failure> {
     let mut client = Client::connect(shared.mysql_port)?;
     client.query(&format!("SET group_commit = {}", writer.mode))?;
+    if writer.labels_in_groups {
+        client.query("SET group_commit_labels = true")?;
+    }
     Ok(Session { client, statement: None })
 }
 
@@ -315,7 +338,22 @@ fn load(
             let mode = ("group_commit", writer.mode);
             let mut headers = vec![mode, ("columns", "id,amount,body")];
             headers.extend(label.as_deref().map(|label| ("label", label)));
+            headers.extend(writer.labels_in_groups.then_some(("group_commit_labels", "true")));
             stream_load(shared.http_port, table, &headers, &csv(table, &ids)).map(|_| ())
+        }
+        Method::HttpStream => {
+            let columns = "id, amount, body";
+            let body = csv(table, &ids);
+            http_stream(shared.http_port, (table, columns), writer.mode, &body).map(|_| ())
+        }
+        Method::TwoPhase => {
+            let commit = random.random_ratio(9, 10);
+            let done = two_phase_load(shared.http_port, table, commit, &csv(table, &ids));
+            if done.is_ok() && !commit {
+                shared.journal.end(entry, Fate::Gone);
+                return Ok(());
+            }
+            done.map(|_| ())
         }
         Method::Transaction => {
             let commit = random.random_ratio(9, 10);
@@ -486,6 +524,8 @@ fn alter_along(shared: &Shared) {
         match alter(&mut client, &mut random) {
             Ok(()) => {}
             Err(Failure::Refused { errno: 1040 | 1041 | 1053 | 503, .. }) => sleep(REFUSED_PAUSE),
+            // A table was truncated again and again while its rows were copied.
+            Err(Failure::Refused { errno: 1213, .. }) => {}
             Err(Failure::Lost(_)) => return,
             Err(failure) => {
                 shared.problem(format!("alter: {failure}"));
@@ -504,9 +544,14 @@ fn alter(client: &mut Client, random: &mut StdRng) -> Result<(), Failure> {
     assert_eq!(columns.len(), COLUMNS + added.len(), "nobody drops what writers name");
     let name = format!("added_{}", random.random::<u32>());
     let place = ["", " AFTER id", " AFTER amount"].choose(random).expect("there are places");
-    let clause = match (added.choose(random), random.random_range(0..4)) {
+    let clause = match (added.choose(random), random.random_range(0..5)) {
         (Some(old), 0) => format!("RENAME COLUMN {old} {name}"),
         (Some(old), 1 | 2) => format!("DROP COLUMN {old}"),
+        // Where it is shorter than before, the rows are copied.
+        (Some(old), 3) if *table != PREPARED => {
+            let length = random.random_range(10..20);
+            format!("MODIFY COLUMN {old} VARCHAR({length}) DEFAULT 'of before'")
+        }
         _ => format!("ADD COLUMN {name} VARCHAR(20) DEFAULT 'of before'{place}"),
     };
     client.query(&format!("ALTER TABLE torture.{table} {clause}")).map(|_| ())

@@ -301,7 +301,7 @@ impl Wal {
         let payload_checksum = self.salt.checksum(&[payload.bytes()]);
         // A panic inside would leave log and delta inconsistent. The tests of this crate provoke
         // panics, so they are exempt.
-        let _whole = cfg!(not(test)).then_some(AbortOnPanic("the append of a log record"));
+        let _whole = cfg!(not(test)).then(|| AbortOnPanic::in_work("the append of a log record"));
         let mut guard = self.log.lock();
         let log = &mut *guard;
         let lsn = log.next_lsn;

@@ -33,6 +33,11 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Whether rows stay as they are.
+    pub fn is_nothing(&self) -> bool {
+        self.generated.is_none() && self.checks.is_none()
+    }
+
     /// Completes the row that `out` has from `start` on; `number` is for messages.
     ///
     /// # Errors

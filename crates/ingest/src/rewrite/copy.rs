@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use freshet_base::{Error, Incarnation, Lsn, Result, RowsetId, bail, task};
 use freshet_meta::NewForm;
 use freshet_schema::convert::RowConverter;
-use freshet_schema::{GroupCommitMode, KeyModel, RowCells, RowChecks, Table, TableSchema, encode};
+use freshet_schema::{GroupCommitMode, KeyModel, RowCells, Rules, Table, TableSchema, encode};
 use freshet_storage::Rowset;
 use freshet_storage::delta::Freshness;
 use freshet_storage::marks::DeadRows;
@@ -22,6 +22,7 @@ use super::job::Job;
 use crate::admit::WaitLimit;
 use crate::buffer::LoadBuffer;
 use crate::change::Written;
+use crate::decode::{Completion, Warnings};
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting};
 use crate::load::{Destination, Load};
@@ -55,7 +56,8 @@ pub(super) struct Copying<'a> {
 /// Rows on their way.
 struct Conversion {
     converter: RowConverter,
-    checks: Option<Arc<dyn RowChecks>>,
+    completion: Completion,
+    rules: Rules,
     from: Arc<TableSchema>,
     to: Arc<TableSchema>,
     /// Rows that are converted.
@@ -64,12 +66,21 @@ struct Conversion {
 
 impl Conversion {
     fn convert(&mut self, batch: &RecordBatch) -> Result<(Vec<u8>, u32)> {
-        let (mut encoded, mut out) = (Vec::new(), Vec::new());
+        let (mut encoded, mut converted) = (Vec::new(), Vec::new());
         encode(batch, &self.from, &mut encoded);
-        let count = self.converter.convert(&encoded, self.rows, &mut out)?;
+        let count = self.converter.convert(&encoded, self.rows, &mut converted)?;
+        let before = self.rows;
         self.rows += u64::from(count);
-        if let Some(checks) = &self.checks {
-            RowCells::new(&self.to).rows(&out).try_for_each(|row| checks.check(row))?;
+        if self.completion.is_nothing() {
+            return Ok((converted, count));
+        }
+        let (cells, mut out) = (RowCells::new(&self.to), Vec::with_capacity(converted.len()));
+        // Nobody reads the warnings: what an expression loses is an error in a form that is strict.
+        let mut warnings = Warnings::default();
+        for (row, number) in cells.rows(&converted).zip(before + 1..) {
+            let start = out.len();
+            out.extend_from_slice(row);
+            self.completion.complete(&mut out, start, number, &self.rules, &mut warnings)?;
         }
         Ok((out, count))
     }
@@ -87,9 +98,9 @@ impl<'a> Copying<'a> {
         let (rules, now) = job.how.rules();
         let columns = (&schema, target.schema());
         let converter = RowConverter::new(columns, &sources, now, rules)?;
-        let checks = job.how.checks(&target)?;
-        let to = Arc::clone(target.schema());
-        let conversion = Conversion { converter, checks, from: Arc::clone(&schema), to, rows: 0 };
+        let completion = job.how.completion(&target)?;
+        let (from, to) = (Arc::clone(&schema), Arc::clone(target.schema()));
+        let conversion = Conversion { converter, completion, rules, from, to, rows: 0 };
         Ok(Self {
             job,
             schema,

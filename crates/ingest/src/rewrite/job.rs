@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use freshet_base::{Result, bail};
 use freshet_meta::NewForm;
-use freshet_schema::{RowChecks, Rules, Table};
+use freshet_schema::{Rules, Table};
 
+use crate::decode::Completion;
 use crate::engine::Engine;
 use crate::state::TableState;
 use crate::target::LoadTarget;
@@ -20,11 +21,11 @@ pub trait Rewriting: Send + Sync {
     /// Those of its clauses.
     fn form(&self, table: &Table) -> Result<NewForm>;
 
-    /// The constraints that rows of the new table satisfy.
+    /// What rows of the new table get, and have to satisfy.
     ///
     /// # Errors
-    /// Those of their expressions.
-    fn checks(&self, target: &LoadTarget) -> Result<Option<Arc<dyn RowChecks>>>;
+    /// Those of its expressions.
+    fn completion(&self, target: &LoadTarget) -> Result<Completion>;
 
     /// How values become those of other columns, and the time of new defaults.
     fn rules(&self) -> (Rules, i64);

@@ -2,7 +2,6 @@
 
 mod checked;
 mod databases;
-mod generated;
 mod partitions;
 mod policies;
 mod replace;
@@ -422,7 +421,7 @@ async fn alter_clauses(
     (table, mut id): (&TableName, TableId),
     clauses: &Clauses,
 ) -> Result<()> {
-    if let Some(heavy) = rewrite::of_clauses(session, id, clauses)? {
+    if let Some(heavy) = rewrite::of_clauses(session, id, clauses) {
         rewrite::run(session, table, id, heavy).await?;
         // Another table has the name.
         let database = session.database_of(table.database.as_deref())?;
@@ -454,7 +453,6 @@ async fn alter_columns(
 ) -> Result<()> {
     let changes = changes.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
     checked::of_changes(session, id, &changes)?;
-    let added = changes.iter().find(|change| generated::is_added(change)).cloned();
     let before = checked::known(session, id)?;
     let engine = Arc::clone(&session.shared.engine);
     let began_micros = engine.clock().wall_micros();
@@ -462,9 +460,6 @@ async fn alter_columns(
     let done = shield(session, done).await;
     replace::note_alter(session, table, id, began_micros, &done);
     done?;
-    if let Some(added) = added {
-        generated::fill(session, table, id, &added).await?;
-    }
     checked::verify(session, table, id, &before).await
 }
 
@@ -489,7 +484,6 @@ async fn alter_keys(
     keys: &[KeyChange],
     columns: &[SchemaChange],
 ) -> Result<()> {
-    checked::refuse_beside(columns)?;
     let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
     let engine = Arc::clone(&session.shared.engine);
     let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);

@@ -7,7 +7,6 @@ use freshet_query::parser::{AlterAction, Clauses, Statement, TableName, parse};
 use freshet_schema::{Check, TableSchema};
 
 use super::super::query;
-use super::generated;
 use super::unverified::Unverified;
 use crate::reply::bounded;
 use crate::session::Session;
@@ -22,13 +21,12 @@ pub fn of_table(session: &Session, spec: &TableSpec) -> Result<()> {
     Ok(())
 }
 
-fn compile(session: &Session, schema: &TableSchema) -> Result<()> {
+pub(super) fn compile(session: &Session, schema: &TableSchema) -> Result<()> {
     session.shared.compile_checks(schema)?;
     session.shared.compile_generated(schema, Losses::default()).map(drop)
 }
 
-/// Checks that the constraints and generated columns that an ALTER TABLE adds can be evaluated, and
-/// that it does nothing else: what else it did would stay where rows violate them.
+/// Checks that the constraints and generated columns that an ALTER TABLE brings can be evaluated.
 pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> Result<()> {
     let is_computed = |change: &SchemaChange| match change {
         SchemaChange::AddColumn { column, .. } | SchemaChange::ModifyColumn { column, .. } => {
@@ -39,9 +37,6 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
     if !changes.iter().any(is_computed) {
         return Ok(());
     }
-    if changes.len() > 1 {
-        refuse_beside(changes)?;
-    }
     compile(session, &*session.shared.engine.catalog().altered(id, changes)?)
 }
 
@@ -49,7 +44,8 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
 pub fn looks_at_rows(action: &AlterAction) -> bool {
     match action {
         AlterAction::Clauses(Clauses { columns, keys, .. }) => {
-            let looks = |change: &SchemaChange| is_of_checks(change) || generated::is_added(change);
+            let adds_generated = |change: &SchemaChange| matches!(change, SchemaChange::AddColumn { column, .. } if column.generated.is_some());
+            let looks = |change: &SchemaChange| is_of_checks(change) || adds_generated(change);
             !keys.is_empty() || columns.iter().any(looks)
         }
         AlterAction::Index(_) | AlterAction::EnableKeys => true,
@@ -57,30 +53,9 @@ pub fn looks_at_rows(action: &AlterAction) -> bool {
     }
 }
 
-fn is_of_checks(change: &SchemaChange) -> bool {
+/// Whether a clause adds a constraint or enforces one.
+pub fn is_of_checks(change: &SchemaChange) -> bool {
     matches!(change, SchemaChange::AddCheck(_) | SchemaChange::EnforceCheck { .. })
-}
-
-/// Refuses constraints and generated columns that are added beside other clauses.
-///
-/// # Errors
-/// `NotSupported`.
-pub fn refuse_beside(changes: &[SchemaChange]) -> Result<()> {
-    if changes.iter().any(is_of_checks) {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD CHECK with other \
-             clauses'; a statement for each"
-        );
-    }
-    if changes.iter().any(generated::is_added) {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'ALTER TABLE ... ADD COLUMN ... AS with \
-             other clauses'; a statement for each"
-        );
-    }
-    Ok(())
 }
 
 /// The constraints of a table.

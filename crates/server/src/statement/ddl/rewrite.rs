@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
+use freshet_ingest::decode::Completion;
 use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite};
+
 use freshet_meta::{KeyChange, NewForm, Planned, SchemaChange, TableSpec, show_create_table};
+use freshet_query::evaluation::Losses;
 use freshet_query::parser::{Clauses, Statement, TableName, parse};
 use freshet_schema::convert::Source;
-use freshet_schema::{ColumnType, OnBad, RowChecks, Rules, Table};
+use freshet_schema::{ColumnType, OnBad, Rules, Table};
 
 use super::{checked, dated, warn};
 use crate::alter_jobs::{AlterJob, JobEnd};
@@ -24,33 +27,31 @@ pub struct Heavy {
 }
 
 /// The clauses of a statement if they are refused as long as rows stay as they are.
-///
-/// # Errors
-/// Those of constraints beside other clauses.
-pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Result<Option<Heavy>> {
+pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<Heavy> {
     let Clauses { columns, keys, .. } = clauses;
     if columns.is_empty() && keys.is_empty() {
-        return Ok(None);
-    }
-    if !keys.is_empty() || columns.len() > 1 {
-        checked::refuse_beside(columns)?;
+        return None;
     }
     let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
-    match session.shared.engine.catalog().check_alteration(id, keys, &columns) {
-        Err(why) if why.code() == ErrorCode::NotSupported && !columns.iter().any(is_checked) => {
-            Ok(Some(Heavy { columns, keys: keys.clone(), why }))
-        }
-        _ => Ok(None),
+    let catalog = session.shared.engine.catalog();
+    if catalog.has_temporary_partitions(id) {
+        return None;
     }
-}
-
-/// Whether a column brings constraints, which are a statement of their own.
-fn is_checked(change: &SchemaChange) -> bool {
-    match change {
-        SchemaChange::AddColumn { column, .. }
-        | SchemaChange::AddKeyColumn { column, .. }
-        | SchemaChange::ModifyColumn { column, .. } => !column.checks.is_empty(),
-        _ => false,
+    // What else the statement does would stay where a row violates a constraint.
+    let is_beside = columns.len() + keys.len() > 1 && columns.iter().any(checked::is_of_checks);
+    let done_at_once = match is_beside {
+        true => Err(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ADD CHECK with other clauses' of this \
+             table; a statement for each"
+        )),
+        false => catalog.check_alteration(id, keys, &columns),
+    };
+    match done_at_once {
+        Err(why) if why.code() == ErrorCode::NotSupported => {
+            Some(Heavy { columns, keys: keys.clone(), why })
+        }
+        _ => None,
     }
 }
 
@@ -67,7 +68,8 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
     let rules = Rules { on_bad: OnBad::Refuse, zone: session.settings.zone() };
     let now = engine.clock().wall_micros();
     let shared = Arc::clone(&session.shared);
-    let copied = Arc::new(Copied { it, shared, rules, now });
+    let losses = session.settings.losses(before.form);
+    let copied = Arc::new(Copied { it, shared, rules, losses, now });
     let form = copied.form(&before)?;
     if before.unlisted {
         bail!(
@@ -77,7 +79,7 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
             copied.it.why.message()
         );
     }
-    session.shared.compile_checks(&Planned::check(&form.spec)?.schema)?;
+    checked::compile(session, &Planned::check(&form.spec)?.schema)?;
     let progress = Arc::new(Progress::default());
     let job = session.shared.alter_jobs.add(AlterJob {
         id: 0,
@@ -119,6 +121,7 @@ struct Copied {
     it: Heavy,
     shared: Arc<Shared>,
     rules: Rules,
+    losses: Losses,
     now: i64,
 }
 
@@ -130,8 +133,8 @@ impl Rewriting for Copied {
         form.ok_or_else(|| Error::new(self.it.why.code(), self.it.why.message()))
     }
 
-    fn checks(&self, target: &LoadTarget) -> Result<Option<Arc<dyn RowChecks>>> {
-        self.shared.checks(target)
+    fn completion(&self, target: &LoadTarget) -> Result<Completion> {
+        self.shared.completion(target, self.losses)
     }
 
     fn rules(&self) -> (Rules, i64) {
