@@ -24,6 +24,7 @@ pub mod hash;
 pub mod history;
 pub mod key;
 pub mod partition;
+mod plain;
 mod policy;
 mod properties;
 pub mod row;

@@ -16,13 +16,10 @@ use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::{InlinePool, Lane};
 use freshet_base::{
-    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
-    TabletId, TxnId, Version,
+    ColumnId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId, TabletId,
+    TxnId, Version,
 };
-use freshet_schema::{
-    Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
-    TableForm, TableSchema, encode,
-};
+use freshet_schema::{Column, ColumnType, Distribution, Table, TableSchema, encode};
 use freshet_storage::compaction::{self, MergeJob};
 use freshet_storage::delta::{Delta, Payload};
 use freshet_storage::flush::{Files, FlushInput, flush};
@@ -284,38 +281,8 @@ fn lineitem_batch(schema: &TableSchema, keys: &[Key]) -> RecordBatch {
 }
 
 fn table(schema: TableSchema) -> Table {
-    let partition = Partition {
-        id: PartitionId(1),
-        name: "t".to_owned(),
-        incarnation: Incarnation(1),
-        tablets: (1..=10).map(TabletId).collect(),
-        values: None,
-    };
-    Table {
-        id: TableId(1),
-        db: DbId(1),
-        name: "t".to_owned(),
-        form: TableForm::Olap,
-        key_model: KeyModel::Duplicate,
-        key_columns: 1,
-        declared_keys: Vec::new(),
-        history: SchemaHistory::new(schema),
-        next_column: ColumnId(17),
-        partition_by: None,
-        partitions: vec![partition],
-        distribution: Distribution::Hash(vec![ColumnId(1)]),
-        buckets_auto: false,
-        properties: Properties::default(),
-        comment: String::new(),
-        created_micros: 0,
-        collation: freshet_schema::Collation::Binary,
-        unlisted: false,
-        dropped_micros: None,
-        temporary_of: None,
-        sequence: None,
-        policies: Vec::new(),
-        placement: None,
-    }
+    let plain = Table::plain(TableId(1), schema, (1..=10).map(TabletId).collect());
+    Table { distribution: Distribution::Hash(vec![ColumnId(1)]), ..plain }
 }
 
 /// Flush of ten tablets, from columns to synced files.

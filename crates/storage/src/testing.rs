@@ -8,10 +8,9 @@ use arrow::datatypes::Int64Type;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::InlinePool;
-use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
+use freshet_base::{ColumnId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
-    Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Partition, Properties, RowWriter,
-    SchemaHistory, Table, TableForm, TableSchema,
+    Column, ColumnType, ColumnsBuilder, Distribution, RowWriter, SchemaHistory, Table, TableSchema,
 };
 
 use crate::flush::Files;
@@ -52,38 +51,9 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
     for schema in &schemas[1..] {
         history = history.with(schema.as_ref().clone());
     }
-    let partition = Partition {
-        id: PartitionId(1),
-        name: "t".to_owned(),
-        incarnation: Incarnation(1),
-        tablets: (0..tablets).map(|tablet| TabletId(100 + tablet)).collect(),
-        values: None,
-    };
-    Table {
-        id: TABLE,
-        db: DbId(1),
-        name: "t".to_owned(),
-        form: TableForm::Olap,
-        key_model: KeyModel::Duplicate,
-        key_columns: 1,
-        declared_keys: Vec::new(),
-        history,
-        next_column: ColumnId(4),
-        partition_by: None,
-        partitions: vec![partition],
-        distribution: Distribution::Hash(vec![ColumnId(1)]),
-        buckets_auto: false,
-        properties: Properties::default(),
-        comment: String::new(),
-        created_micros: 0,
-        collation: freshet_schema::Collation::Binary,
-        unlisted: false,
-        dropped_micros: None,
-        temporary_of: None,
-        sequence: None,
-        policies: Vec::new(),
-        placement: None,
-    }
+    let tablets = (0..tablets).map(|tablet| TabletId(100 + tablet)).collect();
+    let plain = Table::plain(TABLE, schemas[schemas.len() - 1].as_ref().clone(), tablets);
+    Table { history, distribution: Distribution::Hash(vec![ColumnId(1)]), ..plain }
 }
 
 /// Encoded rows with these keys; every fifth has no text.

@@ -10,14 +10,10 @@ use arrow::datatypes::Int64Type;
 use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{
-    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
-    TabletId, TxnId, Version,
+    ColumnId, Lsn, RowsetId, SchemaVersion, SegmentId, TableId, TabletId, TxnId, Version,
 };
 use freshet_meta::{Catalog, KeyRange, RowsetMeta, SegmentMeta};
-use freshet_schema::{
-    Column, ColumnType, Distribution, KeyModel, Partition, Properties, RowWriter, SchemaHistory,
-    Table, TableForm, TableSchema,
-};
+use freshet_schema::{Column, ColumnType, RowWriter, Table, TableSchema};
 use freshet_storage::Rowset;
 use freshet_storage::segment::SegmentAccess;
 use shuttle::thread;
@@ -42,38 +38,7 @@ static SCHEMA: LazyLock<Arc<TableSchema>> = LazyLock::new(|| {
 });
 
 fn table() -> Table {
-    let partition = Partition {
-        id: PartitionId(1),
-        name: "t".to_owned(),
-        incarnation: Incarnation(1),
-        tablets: vec![TABLET],
-        values: None,
-    };
-    Table {
-        id: TABLE,
-        db: DbId(1),
-        name: "t".to_owned(),
-        form: TableForm::Olap,
-        key_model: KeyModel::Duplicate,
-        key_columns: 1,
-        declared_keys: Vec::new(),
-        history: SchemaHistory::new(SCHEMA.as_ref().clone()),
-        next_column: ColumnId(2),
-        partition_by: None,
-        partitions: vec![partition],
-        distribution: Distribution::Random,
-        buckets_auto: false,
-        properties: Properties::default(),
-        comment: String::new(),
-        created_micros: 0,
-        collation: freshet_schema::Collation::Binary,
-        unlisted: false,
-        dropped_micros: None,
-        temporary_of: None,
-        sequence: None,
-        policies: Vec::new(),
-        placement: None,
-    }
+    Table::plain(TABLE, SCHEMA.as_ref().clone(), vec![TABLET])
 }
 
 /// A rowset that covers the records after `from` up to `to`; its file does not exist.

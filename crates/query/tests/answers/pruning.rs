@@ -9,12 +9,10 @@ use crate::one_table::{One, empty};
 use arrow::array::RecordBatch;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::{InlinePool, Lane};
-use freshet_base::{
-    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId,
-};
+use freshet_base::{ColumnId, Lsn, RowsetId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
-    Collation, Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Layout, Partition,
-    Properties, RowWriter, SchemaHistory, Table, TableForm, TableSchema, Zone, row,
+    Collation, Column, ColumnType, ColumnsBuilder, Distribution, Layout, RowWriter, Table,
+    TableSchema, Zone, row,
 };
 use freshet_storage::flush::{Files, FlushInput, flush};
 use freshet_storage::layout::DataDir;
@@ -140,36 +138,12 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
     });
     let columns = columns.collect();
     let sort_key = if key == 0 { vec![0] } else { vec![key, 0] };
+    let schema = TableSchema::new(SchemaVersion(1), columns, sort_key);
+    let tablets = (0..BUCKETS).map(|tablet| TabletId(100 + tablet)).collect();
     Arc::new(Table {
-        id: TableId(1),
-        db: DbId(1),
         name: "s".into(),
-        form: TableForm::Olap,
-        key_model: KeyModel::Duplicate,
-        key_columns: 1,
-        declared_keys: Vec::new(),
-        history: SchemaHistory::new(TableSchema::new(SchemaVersion(1), columns, sort_key)),
-        next_column: ColumnId(100),
-        partition_by: None,
-        partitions: vec![Partition {
-            id: PartitionId(1),
-            name: "s".into(),
-            incarnation: Incarnation(1),
-            tablets: (0..BUCKETS).map(|tablet| TabletId(100 + tablet)).collect(),
-            values: None,
-        }],
         distribution: Distribution::Hash(distribution.iter().map(|&at| id(at)).collect()),
-        buckets_auto: false,
-        properties: Properties::default(),
-        comment: String::new(),
-        created_micros: 0,
-        collation: Collation::Binary,
-        unlisted: false,
-        dropped_micros: None,
-        temporary_of: None,
-        sequence: None,
-        policies: Vec::new(),
-        placement: None,
+        ..Table::plain(TableId(1), schema, tablets)
     })
 }
 

@@ -7,16 +7,13 @@ use crate::common::Bench;
 use crate::one_table::{One, empty, views};
 use arrow::array::{Int32Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use freshet_base::io::{FsRef, RealFs};
-use freshet_base::{ColumnId, DbId, Lsn, PartitionId, SchemaVersion, TableId};
-use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId};
+use freshet_base::{ColumnId, Lsn, SchemaVersion, TableId};
+use freshet_base::{RowsetId, SegmentId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_query::engine::{Plan, StatementContext};
 use freshet_query::result::ResultType;
 use freshet_schema::Zone;
-use freshet_schema::{
-    Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
-    TableForm, TableSchema,
-};
+use freshet_schema::{Column, ColumnType, Table, TableSchema};
 use freshet_storage::delta::Freshness;
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier};
@@ -27,37 +24,9 @@ fn table() -> Arc<Table> {
         Column::new(ColumnId(2), "name", ColumnType::VarChar { len: 20 }),
         Column::new(ColumnId(3), "at", ColumnType::Timestamp { fsp: 3 }),
     ];
-    Arc::new(Table {
-        id: TableId(1),
-        db: DbId(1),
-        name: "s".into(),
-        form: TableForm::Olap,
-        key_model: KeyModel::Duplicate,
-        key_columns: 1,
-        declared_keys: Vec::new(),
-        history: SchemaHistory::new(TableSchema::new(SchemaVersion(1), columns, vec![0])),
-        next_column: ColumnId(4),
-        partition_by: None,
-        partitions: vec![Partition {
-            id: PartitionId(1),
-            name: "s".into(),
-            incarnation: Incarnation(1),
-            tablets: vec![TabletId(1)],
-            values: None,
-        }],
-        distribution: Distribution::Random,
-        buckets_auto: false,
-        properties: Properties::default(),
-        comment: String::new(),
-        created_micros: 0,
-        collation: freshet_schema::Collation::Binary,
-        unlisted: false,
-        dropped_micros: None,
-        temporary_of: None,
-        sequence: None,
-        policies: Vec::new(),
-        placement: None,
-    })
+    let schema = TableSchema::new(SchemaVersion(1), columns, vec![0]);
+    let plain = Table::plain(TableId(1), schema, vec![TabletId(1)]);
+    Arc::new(Table { name: "s".into(), ..plain })
 }
 
 /// Rows with these ids, whose names and times (in seconds since 1970) are derived from them.

@@ -7,13 +7,8 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringViewArray};
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::{InlinePool, Lane};
-use freshet_base::{
-    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId,
-};
-use freshet_schema::{
-    Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
-    TableForm, TableSchema, hash,
-};
+use freshet_base::{ColumnId, Lsn, RowsetId, SchemaVersion, TableId, TabletId};
+use freshet_schema::{Column, ColumnType, Distribution, Table, TableSchema, hash};
 use freshet_storage::flush::{Files, FlushInput, flush};
 use freshet_storage::layout::DataDir;
 use freshet_storage::segment::SegmentAccess;
@@ -64,38 +59,8 @@ fn schema(sort_key: &[usize]) -> TableSchema {
 }
 
 fn table(schema: TableSchema, tablets: u64) -> Arc<Table> {
-    let partition = Partition {
-        id: PartitionId(1),
-        name: "t".to_owned(),
-        incarnation: Incarnation(1),
-        tablets: (1..=tablets).map(TabletId).collect(),
-        values: None,
-    };
-    Arc::new(Table {
-        id: TableId(1),
-        db: DbId(1),
-        name: "t".to_owned(),
-        form: TableForm::Olap,
-        key_model: KeyModel::Duplicate,
-        key_columns: 1,
-        declared_keys: Vec::new(),
-        history: SchemaHistory::new(schema),
-        next_column: ColumnId(17),
-        partition_by: None,
-        partitions: vec![partition],
-        distribution: Distribution::Hash(vec![ColumnId(1)]),
-        buckets_auto: false,
-        properties: Properties::default(),
-        comment: String::new(),
-        created_micros: 0,
-        collation: freshet_schema::Collation::Binary,
-        unlisted: false,
-        dropped_micros: None,
-        temporary_of: None,
-        sequence: None,
-        policies: Vec::new(),
-        placement: None,
-    })
+    let plain = Table::plain(TableId(1), schema, (1..=tablets).map(TabletId).collect());
+    Arc::new(Table { distribution: Distribution::Hash(vec![ColumnId(1)]), ..plain })
 }
 
 /// The time of a flush up to the last sync, and the bytes of its files.
