@@ -75,7 +75,12 @@ pub fn learn(session: &Session, sql: &str, columns: &[ResultColumn]) {
     if numbers(sql).is_none_or(|numbers| numbers.len() != columns.len()) {
         return;
     }
-    let mut known = session.shared.numbers.by_text.write();
+    let by_text = &session.shared.numbers.by_text;
+    // A text that is known comes here where a transaction was lost, say.
+    if by_text.read().contains_key(sql) {
+        return;
+    }
+    let mut known = by_text.write();
     if known.len() >= TEXTS_MAX {
         known.clear();
     }

@@ -67,12 +67,24 @@ pub async fn select(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    let part = portion(session, query);
+    select_part(session, query, items, parameters, part).await
+}
+
+/// As [`select`], of which these rows are returned.
+async fn select_part(
+    session: &mut Session,
+    query: &Select,
+    items: &[String],
+    parameters: Vec<Parameter>,
+    part: Portion,
+) -> Result<Reply> {
     let origin = Reader::entering(session, query).await?;
     let asked = asked(origin, query.clone(), &parameters);
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows.part(portion(session, query)), None))
+    Ok(Reply::Stream(columns, rows.part(part), None))
 }
 
 /// The rows that are returned: as many as `sql_select_limit` says, if the query has no LIMIT.
@@ -93,14 +105,8 @@ pub async fn select_text(
     parsed: &Parsed,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    if let Some((all, portion)) = query.counted() {
-        let reply = select(session, &all, &parsed.items, parameters).await?;
-        return Ok(match reply {
-            Reply::Stream(columns, rows, watched) => {
-                Reply::Stream(columns, rows.part(portion), watched)
-            }
-            other => other,
-        });
+    if let Some((all, part)) = query.counted() {
+        return select_part(session, &all, &parsed.items, parameters, part).await;
     }
     let reply = select(session, query, &parsed.items, parameters).await?;
     if let Reply::Stream(columns, ..) = &reply {
