@@ -113,14 +113,7 @@ impl Catalog {
 /// The next schema of `table` after `changes`.
 pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSchema> {
     let now = table.schema();
-    if table.history.versions().len() >= VERSIONS_MAX {
-        bail!(
-            Unknown,
-            "table '{}' was altered {VERSIONS_MAX} times, which is the limit; copy it with \
-             CREATE TABLE and INSERT .. SELECT",
-            table.name
-        );
-    }
+    check_versions(table)?;
     let mut columns = now.columns.clone();
     let hidden = columns.split_off(now.shown().len());
     let mut next_id = table.next_column;
@@ -181,6 +174,18 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
         .collect();
     let next = TableSchema::new(now.version.next(), columns, sort_key);
     Ok(next.with_checks(checks).sequenced_by(sequence))
+}
+
+fn check_versions(table: &Table) -> Result<()> {
+    if table.history.versions().len() < VERSIONS_MAX {
+        return Ok(());
+    }
+    bail!(
+        Unknown,
+        "table '{}' was altered {VERSIONS_MAX} times, which is the limit; copy it with CREATE TABLE \
+         and INSERT .. SELECT",
+        table.name
+    )
 }
 
 impl SchemaChange {

@@ -44,13 +44,15 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
 pub fn looks_at_rows(action: &AlterAction) -> bool {
     match action {
         AlterAction::Clauses(Clauses { columns, keys, .. }) => {
-            let adds_generated = |change: &SchemaChange| matches!(change, SchemaChange::AddColumn { column, .. } if column.generated.is_some());
-            let looks = |change: &SchemaChange| is_of_checks(change) || adds_generated(change);
-            !keys.is_empty() || columns.iter().any(looks)
+            !keys.is_empty() || columns.iter().any(|it| is_of_checks(it) || adds_generated(it))
         }
         AlterAction::Index(_) | AlterAction::EnableKeys => true,
         _ => false,
     }
+}
+
+fn adds_generated(change: &SchemaChange) -> bool {
+    matches!(change, SchemaChange::AddColumn { column, .. } if column.generated.is_some())
 }
 
 /// Whether a clause adds a constraint or enforces one.
