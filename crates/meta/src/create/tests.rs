@@ -75,7 +75,7 @@ fn rows_of_unique_key_tables_are_divided_by_their_key() {
     let all = Distribution::Hash(vec![ColumnId(1), ColumnId(2)]);
     assert_eq!(Planned::check(&spec).unwrap().distribution, all);
     spec.distribution = Some(DistributionSpec::Random);
-    assert!(refused(&spec).1.contains("should not contain random distribution"));
+    assert!(refused(&spec).1.contains("Should not be distributed by random"));
     spec.distribution = hashed(&["name", "score"]);
     assert_eq!(refused(&spec).1, "Distribution column[score] is not key column");
     spec.distribution = hashed(&["name"]);
