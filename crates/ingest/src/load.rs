@@ -64,6 +64,8 @@ pub struct Load<'a> {
     ids: Option<UsedIds>,
     /// `None` where the end of a change of columns lets nobody in.
     pass: Option<Arc<Pass>>,
+    /// Whether rows of it are in the file of its transaction.
+    spools: bool,
 }
 
 impl Load<'_> {
@@ -144,7 +146,15 @@ impl Load<'_> {
         self.check_pass()?;
         self.hold(buffer.row_bytes().len()).await?;
         match self.destination {
-            Destination::Transaction(own) => own.check_room(self.engine, buffer),
+            Destination::Transaction(own) => {
+                let ids = buffer.ids();
+                let how = (!self.spools, self.patience);
+                if own.make_room_for(self.engine, self.target, buffer, how).await? {
+                    self.use_ids(ids);
+                    (self.spools, self.held) = (true, None);
+                }
+                Ok(())
+            }
             _ if self.fits_record(buffer) => Ok(()),
             _ => self.take(buffer).await,
         }
@@ -185,8 +195,10 @@ impl Load<'_> {
                 assert!(all_in_buffer, "rows of a transaction come in its buffer");
                 // Its memory is reserved anew: nobody waits for the share of transactions while
                 // holding memory.
+                let (ids, spools) = (self.ids, self.spools);
                 drop(self);
-                return own.load(engine, target, buffer, patience, key_rules).await;
+                buffer.use_ids(ids);
+                return own.load(engine, target, buffer, (patience, spools), key_rules).await;
             }
             Destination::Group(mode) => (mode, None),
             Destination::Label(claim, mode) => (mode, Some(claim)),
@@ -342,6 +354,7 @@ impl Engine {
         };
         Load {
             pass,
+            spools: false,
             engine: self,
             target,
             destination,

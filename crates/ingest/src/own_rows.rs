@@ -1,19 +1,17 @@
 //! What a transaction has written before COMMIT: buffered in the session, visible only to it.
 
+mod to_file;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
-use bytes::Bytes;
-use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
-use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::row::RowCells;
+use freshet_base::{Lsn, Result, TableId, bail};
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
 use freshet_storage::resolver::{EqualRows, Values};
 use parking_lot::Mutex;
 
 use crate::admit::{HeldMemory, WaitLimit};
-use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
@@ -23,9 +21,9 @@ use crate::keyed::seen;
 use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
 use crate::locks::LockOwner;
 use crate::names;
+use crate::own_part::TableRows;
 use crate::record::TABLES_MAX;
 use crate::savepoint::Savepoint;
-use crate::state::TableState;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::uniques::{Found, Holders};
 use crate::unkeyed::{Affected, Copies, RowChange};
@@ -52,16 +50,6 @@ struct Own {
     ids: Mutex<BTreeMap<TableId, UsedIds>>,
     /// Keep changes of columns of its tables from their end.
     passes: Mutex<BTreeMap<TableId, Arc<Pass>>>,
-}
-
-/// What a transaction has written to one table.
-pub(crate) struct TableRows {
-    pub table: Arc<TableState>,
-    pub schema: Arc<TableSchema>,
-    pub incarnation: Incarnation,
-    pub rows: u32,
-    pub bytes: Vec<u8>,
-    pub held: HeldMemory,
 }
 
 /// All that a transaction has written.
@@ -121,7 +109,7 @@ impl OwnRows {
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        let has_parts = !self.0.parts.lock().is_empty();
+        let has_parts = rows_of(&self.0.parts.lock()) > 0;
         !has_parts && self.0.keyed.lock().is_empty() && self.0.unkeyed.lock().is_empty()
     }
 
@@ -145,10 +133,10 @@ impl OwnRows {
         let parts = self.0.parts.lock();
         let part = parts.iter().find(|part| part.table.id == table);
         if let Some(unkeyed) = self.0.unkeyed.lock().iter().find(|of| of.id() == table) {
-            return unkeyed.overlay(part.map_or(&[], |part| &part.bytes), schema);
+            return unkeyed.overlay(part.map_or(&[], TableRows::encoded), schema);
         }
         let part = part?;
-        let batch = columns(&part.schema, &part.bytes, part.rows);
+        let batch = part.batch();
         let adapted = history::adapt(&batch, &part.schema, schema);
         assert_eq!(adapted.num_rows(), batch.num_rows(), "an ALTER keeps every row");
         Some(adapted)
@@ -191,6 +179,7 @@ impl OwnRows {
         if self.pass(target).is_none() {
             return Err(target.state.changed());
         }
+        self.check_in_memory(target.id())?;
         self.check_columns(target)?;
         let mut equal = EqualRows::new(target.schema());
         let ids = equal.add_all(changes.iter().map(|change| change.old.as_slice())).await;
@@ -238,7 +227,7 @@ impl OwnRows {
     fn seen(&self, target: &LoadTarget, equal: &EqualRows) -> Vec<Seen> {
         let parts = self.0.parts.lock();
         let own = parts.iter().find(|part| part.table.id == target.id());
-        let own = own.map_or(&[][..], |part| &part.bytes);
+        let own = own.map_or(&[][..], TableRows::encoded);
         let unkeyed = self.0.unkeyed.lock();
         match unkeyed.iter().find(|table| table.id() == target.id()) {
             Some(table) => table.seen(equal, own),
@@ -284,10 +273,19 @@ impl OwnRows {
         if bytes as u64 > limit.bytes() {
             bail!(
                 OutOfRoom,
-                "the transaction holds {} rows and would pass {limit}; COMMIT more often",
+                "the transaction holds {} rows and would pass {limit} with rows that cannot go to \
+                 files: those of tables with a primary key, and of tables of which it has changed \
+                 rows; COMMIT more often",
                 rows_of(&parts)
             );
         }
+        drop(parts);
+        self.check_count(more)
+    }
+
+    /// Checks that the tables and rows of the transaction can be counted.
+    fn check_count(&self, more: &LoadBuffer) -> Result<()> {
+        let parts = self.0.parts.lock();
         if parts.len() >= TABLES_MAX {
             bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
         }
@@ -298,7 +296,8 @@ impl OwnRows {
         Ok(())
     }
 
-    /// Adds the rows of `buffer` once memory is reserved for them.
+    /// Adds the rows of `buffer` once memory is reserved for them, behind those that the statement
+    /// has brought to a file, if it `spools`.
     ///
     /// # Errors
     /// `OutOfRoom`; no rows were added then.
@@ -306,11 +305,13 @@ impl OwnRows {
         &self,
         engine: &Engine,
         target: &LoadTarget,
-        buffer: &LoadBuffer,
-        patience: WaitLimit,
+        buffer: &mut LoadBuffer,
+        (patience, spools): (WaitLimit, bool),
         key_rules: KeyRules,
     ) -> Result<Loaded> {
-        self.check_room(engine, buffer)?;
+        let ids = buffer.ids();
+        let spools =
+            self.make_room_for(engine, target, buffer, (!spools, patience)).await? || spools;
         if self.0.unkeyed.lock().iter().any(|table| table.id() == target.id()) {
             self.check_columns(target)?;
             self.check_keyed_room(engine, buffer.row_bytes().len())?;
@@ -320,13 +321,16 @@ impl OwnRows {
         state.check_rows(version, buffer.row_bytes(), buffer.removals())?;
         // Ids are given out once the term has begun; nobody waits for that while holding memory.
         engine.begun().await?;
-        let reserved = self.use_ids(engine, target, buffer.ids())?;
+        let reserved = self.use_ids(engine, target, ids)?;
         if target.table().key_model == KeyModel::Primary {
             let loaded = self.insert(engine, target, buffer, patience, key_rules).await?;
             return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
         }
         let bytes = buffer.row_bytes().len() as u64;
         let held = engine.admission.hold(bytes, patience.soon(&engine.admission)).await?;
+        if spools {
+            self.with_part(target.id(), TableRows::keep_pending);
+        }
         self.add(target, buffer, held);
         self.loaded(engine, reserved, KeyOutcome::default())
     }
@@ -423,7 +427,10 @@ impl OwnRows {
         let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>()
             + self.0.unkeyed.lock().iter().map(UnkeyedTable::bytes).sum::<usize>();
         let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
-        let rows = self.0.parts.lock().iter().map(|part| (part.table.id, part.rows)).collect();
+        let count = |part: &TableRows| {
+            (part.table.id, u32::try_from(part.rows()).expect("rows are counted in 32 bits"))
+        };
+        let rows = self.0.parts.lock().iter().map(count).collect();
         let keyed = self.0.keyed.lock().iter().map(KeyedTable::copy).collect();
         let unkeyed = self.0.unkeyed.lock().iter().map(UnkeyedTable::copy).collect();
         Ok(Savepoint { rows, keyed, unkeyed, _held: held })
@@ -451,7 +458,7 @@ impl OwnRows {
         let parts = self.0.parts.lock();
         let unkeyed = self.0.unkeyed.lock();
         let removes = |part: &&TableRows| unkeyed.iter().any(|of| of.id() == part.table.id);
-        let own = parts.iter().filter(removes).map(|part| part.bytes.len()).sum::<usize>();
+        let own = parts.iter().filter(removes).map(|part| part.encoded().len()).sum::<usize>();
         let removed = unkeyed.iter().map(UnkeyedTable::bytes).sum::<usize>();
         let bytes = keyed + own + removed + more;
         if engine.appender.takes_record_of(bytes) {
@@ -466,27 +473,9 @@ impl OwnRows {
     }
 
     fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: HeldMemory) {
-        let (schema, rows) = (target.schema(), buffer.rows());
         let mut parts = self.0.parts.lock();
         let part = part_of(&mut parts, target, held);
-        if part.schema.version == schema.version {
-            part.bytes.extend_from_slice(buffer.row_bytes());
-        } else {
-            // The table was altered meanwhile: all rows are converted to the newer schema version.
-            let newer = part.schema.version.max(schema.version);
-            let adapted = if newer == schema.version { schema } else { &part.schema };
-            let adapted = Arc::clone(adapted);
-            let mut bytes = Vec::new();
-            let before = (&part.schema, part.bytes.as_slice(), part.rows);
-            for (from, encoded, count) in [before, (schema, buffer.row_bytes(), rows)] {
-                let batch = history::adapt(&columns(from, encoded, count), from, &adapted);
-                assert_eq!(batch.num_rows(), count as usize, "an ALTER keeps every row");
-                freshet_schema::encode(&batch, &adapted, &mut bytes);
-            }
-            part.bytes = bytes;
-            part.schema = adapted;
-        }
-        part.rows += rows;
+        part.append(target.schema(), buffer.row_bytes(), buffer.rows());
     }
 }
 
@@ -501,60 +490,17 @@ fn part_of<'a>(
             &mut parts[at]
         }
         None => {
-            let incarnation = target.state.incarnation();
-            parts.push(TableRows {
-                table: Arc::clone(&target.state),
-                schema: Arc::clone(target.schema()),
-                incarnation,
-                rows: 0,
-                bytes: Vec::new(),
-                held,
-            });
+            parts.push(TableRows::new(target, held));
             parts.last_mut().expect("just pushed")
         }
     }
 }
 
 fn rows_of(parts: &[TableRows]) -> u64 {
-    parts.iter().map(|part| u64::from(part.rows)).sum()
+    parts.iter().map(TableRows::rows).sum()
 }
 
-/// The bytes of rows.
+/// The bytes of rows in memory.
 pub(crate) fn bytes_of(parts: &[TableRows]) -> usize {
-    parts.iter().map(|part| part.bytes.len()).sum()
-}
-
-fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
-    let mut builder = ColumnsBuilder::new(schema, rows as usize);
-    builder.append(bytes, rows as usize);
-    let batch = builder.finish();
-    assert_eq!(batch.num_rows(), rows as usize, "a transaction reads the rows that it wrote");
-    batch
-}
-
-impl TableRows {
-    /// Removes all rows but the first ones.
-    fn cut(&mut self, rows: u32) {
-        let (cells, mut end) = (RowCells::new(&self.schema), 0);
-        for _ in 0..rows {
-            end += cells.row_bytes(&self.bytes[end..]);
-        }
-        self.bytes.truncate(end);
-        self.rows = rows;
-        self.held.shrink_to(end as u64);
-    }
-
-    /// Its part of the record of the COMMIT.
-    pub fn into_load(self) -> PartLoad {
-        PartLoad {
-            table: self.table,
-            schema: self.schema,
-            began_in: self.incarnation,
-            rows: self.rows,
-            removals: 0,
-            looked_up: None,
-            ids: None,
-            body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
-        }
-    }
+    parts.iter().map(|part| part.encoded().len()).sum()
 }

@@ -16,11 +16,12 @@ use crate::engine::Engine;
 use crate::key_rules::resolver;
 use crate::keyed_own::KeyedTable;
 use crate::large_load::LargeLoad;
-use crate::own_rows::{OwnRows, TableRows, Taken, bytes_of};
+use crate::own_part::TableRows;
+use crate::own_rows::{OwnRows, Taken, bytes_of};
 use crate::record::PART_HEAD_BYTES;
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Holders, duplicate_entry};
-use crate::unkeyed_own::{OwnPart, UnkeyedPart, UnkeyedTable};
+use crate::unkeyed_own::{UnkeyedPart, UnkeyedTable};
 
 /// An open transaction; dropping it rolls it back.
 pub struct Transaction {
@@ -59,6 +60,7 @@ impl Engine {
     ) -> Result<Option<Loaded>> {
         let Transaction { own, claim } = transaction;
         let Taken { mut rows, keyed, unkeyed, ids } = own.take();
+        rows.retain(|part| part.rows() > 0);
         let mut changed = changed_parts(keyed, unkeyed, &mut rows)?;
         if rows.is_empty() && changed.is_empty() {
             return Ok(None);
@@ -79,8 +81,8 @@ impl Engine {
         let spills = !self.appender.takes_record_of(inline + of_rows);
         let mut parts = Vec::with_capacity(rows.len() + changed.len());
         for part in rows {
-            parts.push(match spills {
-                true => self.spill(part).await?,
+            parts.push(match spills || !part.pieces().is_empty() {
+                true => self.spill(part, patience).await?,
                 false => part.into_load(),
             });
         }
@@ -106,12 +108,20 @@ impl Engine {
     }
 
     /// Writes the rows of a part to synced files for its record to refer to.
-    async fn spill(&self, part: TableRows) -> Result<PartLoad> {
+    async fn spill(&self, part: TableRows, patience: WaitLimit) -> Result<PartLoad> {
         let mut large = LargeLoad::begin(&self.flusher, &part.table, &part.schema)?;
-        large.push(Bytes::from(part.bytes), part.rows, part.held.memory).await?;
+        for piece in part.pieces() {
+            let (bytes, rows) = piece.read(self, &part.schema).await?;
+            let deadline = patience.soon(&self.admission);
+            let memory = self.take_memory(bytes.len() as u64, deadline).await?;
+            large.push(bytes, rows, memory).await?;
+        }
+        let began_in = part.incarnation;
+        let (bytes, rows, held) = part.into_rest();
+        large.push(bytes, rows, held.memory).await?;
         // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were
         // written.
-        Ok(PartLoad { began_in: part.incarnation, ..large.finish().await? })
+        Ok(PartLoad { began_in, ..large.finish().await? })
     }
 }
 
@@ -180,7 +190,7 @@ fn changed_parts(
     for table in unkeyed {
         let at = rows.iter().position(|part| part.table.id == table.id());
         let own = at.map(|at| rows.swap_remove(at));
-        let own = own.map(|TableRows { schema, bytes, held, .. }| OwnPart { schema, bytes, held });
+        let own = own.map(TableRows::into_own);
         let Some(UnkeyedPart { part, target, equal, counts }) = table.into_part(own)? else {
             continue;
         };

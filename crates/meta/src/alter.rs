@@ -182,8 +182,8 @@ fn check_versions(table: &Table) -> Result<()> {
     }
     bail!(
         Unknown,
-        "table '{}' was altered {VERSIONS_MAX} times, which is the limit; copy it with CREATE TABLE \
-         and INSERT .. SELECT",
+        "table '{}' was altered {VERSIONS_MAX} times, which is the limit; copy it with \
+         CREATE TABLE and INSERT .. SELECT",
         table.name
     )
 }

@@ -266,6 +266,7 @@ impl Reader {
             return Ok(table.only(Arc::clone(&given.schema), given.rows.clone()));
         }
         let Some(own) = &self.own else { return Ok(table) };
+        own.check_in_memory(id)?;
         let rows = own.overlay(id, &table.schema);
         if table.table.key_model == KeyModel::Primary {
             let hidden = HiddenKeys::new(own.hidden(id), &table.schema);

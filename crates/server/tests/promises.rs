@@ -14,6 +14,8 @@ mod horizon;
 mod idle;
 #[path = "promises/keys_added.rs"]
 mod keys_added;
+#[path = "promises/large_transactions.rs"]
+mod large_transactions;
 #[path = "promises/literals.rs"]
 mod literals;
 #[path = "promises/loads.rs"]

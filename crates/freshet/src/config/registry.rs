@@ -117,7 +117,8 @@ settings! {
         "A table with fewer bytes does not keep a log file alive: its rows go to the side file.",
         flush_bytes_min: parse::size;
     transaction_bytes_max = "",
-        "The maximum size of a transaction's rows; empty means a quarter of `write_memory`.",
+        "How many bytes of a transaction's rows are in memory; more go to a file, and changes of \
+         stored rows are refused. Empty means a quarter of `write_memory`.",
         transaction_bytes_max: parse::optional_size;
     transactions_memory = "",
         "The maximum size of the rows of all open transactions, as a size or a percentage of the \

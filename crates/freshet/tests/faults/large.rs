@@ -106,3 +106,52 @@ fn a_large_load_that_deletes_is_there_or_not() {
 fn a_large_partial_update_is_there_or_not() {
     is_there_or_not(Kind::Partial);
 }
+
+#[test]
+fn a_transaction_in_files_is_there_or_not() {
+    const ROWS: u64 = 6000;
+    let mut world = world();
+    let setup = world.setup.clone().with("transaction_bytes_max", "128KiB");
+    world.setup = setup.with("wal_load_bytes_max", "64KiB");
+    let mut server = world.setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE torture").unwrap();
+    let table = "CREATE TABLE torture.d (k BIGINT, v VARCHAR(200)) DUPLICATE KEY(k) DISTRIBUTED BY \
+                 HASH(k) BUCKETS 2";
+    client.query(table).unwrap();
+    server.stop().unwrap();
+    let row = |k: u64| format!("({k}, '{}')", "y".repeat(150));
+    let mut there = 0;
+    let of_log = (1..5).map(|passes| format!("wal-after-write=abort@{passes}"));
+    let points = ["flush-before-write=abort@0", "flush-after-write=abort@1", "", ""];
+    let points = points.into_iter().map(str::to_owned).chain(of_log);
+    for (life, point) in points.enumerate() {
+        let setup = world.setup.clone().with("failpoints", &point);
+        // A start writes to the log, too.
+        let Ok(mut server) = setup.start() else { continue };
+        let Ok(mut client) = Client::connect(server.mysql_port) else { continue };
+        let mut write = || {
+            client.query("BEGIN")?;
+            for first in (0..ROWS).step_by(500) {
+                let rows = (first..first + 500).map(row).collect::<Vec<_>>().join(",");
+                client.query(&format!("INSERT INTO torture.d VALUES {rows}"))?;
+            }
+            // One that has not come to COMMIT.
+            if life == 2 { Ok(false) } else { client.query("COMMIT").map(|_| true) }
+        };
+        let is_acknowledged = write().unwrap_or(false);
+        server.kill();
+        let mut server = world.setup.start().unwrap();
+        let mut client = Client::connect(server.mysql_port).unwrap();
+        let seen = client.number("SELECT COUNT(*) FROM torture.d").unwrap() as u64;
+        let is_whole = seen == there + ROWS || (seen == there && !is_acknowledged);
+        assert!(is_whole, "{point}: {seen} of {there}, acknowledged: {is_acknowledged}");
+        assert!(life != 2 || seen == there, "nothing is there without COMMIT");
+        there = seen;
+        server.stop().unwrap();
+    }
+    assert!(there >= 2 * ROWS, "some were committed");
+    world.end("torture.d", |client| {
+        assert_eq!(client.number("SELECT COUNT(*) FROM torture.d").unwrap() as u64, there);
+    });
+}

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use freshet_base::Result;
 use freshet_base::io::FileRef;
 use freshet_ingest::decode::columnar::FileBytes;
+use freshet_ingest::spool;
 
 use super::body::Body;
 use super::decode::Bounds;
 use super::sink::{Memory, Sink};
-use super::spooled::{create, write};
+use super::spooled::body_name;
 use crate::http::Http;
 
 /// Larger bodies go to a file.
@@ -46,12 +47,12 @@ pub(super) async fn receive(
             Some(open) => Arc::clone(open),
             None => {
                 sink.become_large().await?;
-                Arc::clone(file.insert(create(&http.engine, http.draw()).await?))
+                Arc::clone(file.insert(spool::create(&http.engine, &body_name(http.draw())).await?))
             }
         };
         let bytes = Bytes::from(std::mem::take(&mut text));
         let count = bytes.len() as u64;
-        write(&http.engine, open, bytes, written).await?;
+        spool::write(&http.engine, open, bytes, written).await?;
         written += count;
         if has_ended {
             let file = file.expect("it was just written to");

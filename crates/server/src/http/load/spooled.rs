@@ -1,58 +1,16 @@
-//! Files without a name, which go with their load, however that ends; and rows in them, which are
-//! needed more than once.
+//! Decoded rows in a file without a name, which are needed more than once.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use freshet_base::io::{FileRef, Mode};
-use freshet_base::{Error, Result, bail, task};
-use freshet_ingest::Engine;
+use freshet_base::Result;
+use freshet_base::io::FileRef;
+use freshet_ingest::{Engine, spool};
 
 use super::piece::Decoded;
 
-/// The directory of such files in the data directory.
-const DIR: &str = "spill";
-/// A body ends where less than this would be left on the disk.
-const DISK_LEFT_BYTES: u64 = 256 << 20;
-
-/// Creates a file without a name; `number` is for the name that it has at first.
-///
-/// # Errors
-/// When it cannot be created.
-pub(super) async fn create(engine: &Engine, number: u64) -> Result<FileRef> {
-    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.join(DIR));
-    let path = dir.join(format!("body-{number:016x}"));
-    let made = task::run(&**engine.pool(), move || {
-        fs.create_dir_all(&dir)?;
-        let file = fs.open(&path, Mode::CreateNew)?;
-        fs.remove_file(&path)?;
-        Ok(file)
-    });
-    made.await.map_err(|error| Error::io("create a file for the body of a load", error))
-}
-
-/// Writes bytes behind those that a file has.
-///
-/// # Errors
-/// When the disk is full.
-pub(super) async fn write(engine: &Engine, file: FileRef, bytes: Bytes, at: u64) -> Result<()> {
-    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.clone());
-    let written = task::run(&**engine.pool(), move || {
-        let left = fs.available_bytes(&dir)?;
-        if left < DISK_LEFT_BYTES + bytes.len() as u64 {
-            return Ok(Some(left));
-        }
-        file.write_all_at(&bytes, at)?;
-        Ok(None)
-    });
-    let failed = |error: std::io::Error| Error::io("write the body of a load to a file", error);
-    match written.await.map_err(failed)? {
-        None => Ok(()),
-        Some(left) => bail!(
-            DiskFull,
-            "the body of the load does not fit on the disk, which has {left} bytes left"
-        ),
-    }
+/// The name that the file of a body has at first.
+pub(super) fn body_name(number: u64) -> String {
+    format!("body-{number:016x}")
 }
 
 /// Decoded rows in a file.
@@ -82,7 +40,7 @@ impl SpooledRows {
     /// # Errors
     /// When no file can be created.
     pub(super) async fn create(engine: &Engine, number: u64) -> Result<Self> {
-        let file = create(engine, number).await?;
+        let file = spool::create(engine, &body_name(number)).await?;
         Ok(Self { file, written: 0, steps: Vec::new() })
     }
 
@@ -97,7 +55,7 @@ impl SpooledRows {
         bytes.extend(given.iter().map(|given| u8::from(*given)));
         let (file, at) = (Arc::clone(&self.file), self.written);
         self.written += bytes.len() as u64;
-        write(engine, file, bytes.into(), at).await
+        spool::write(engine, file, bytes.into(), at).await
     }
 
     /// Reads all rows, some at a time.
@@ -125,12 +83,7 @@ impl RowsReader<'_> {
         {
             let (file, at) = (Arc::clone(&self.rows.file), self.at);
             let length = step.rows_bytes + step.given;
-            let read = move || {
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, at).map(|()| bytes)
-            };
-            let read = task::run(&**engine.pool(), read).await;
-            let read = read.map_err(|error| Error::io("read the rows of a load", error))?;
+            let read = spool::read(engine, file, at, length).await?;
             let (rows, given) = read.split_at(step.rows_bytes);
             all.rows.extend_from_slice(rows);
             all.given.extend(given.iter().map(|given| *given == 1));

@@ -1,0 +1,66 @@
+//! Files without a name: they go with who has them open, however that ends.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freshet_base::io::{FileRef, Mode};
+use freshet_base::{Error, Result, bail, task};
+
+use crate::engine::Engine;
+
+/// The directory of such files in the data directory.
+const DIR: &str = "spill";
+/// Nothing is written where less than this would be left on the disk.
+const DISK_LEFT_BYTES: u64 = 256 << 20;
+
+/// Creates a file, which has a name of its own at first.
+///
+/// # Errors
+/// When it cannot be created.
+pub async fn create(engine: &Engine, name: &str) -> Result<FileRef> {
+    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.join(DIR));
+    let path = dir.join(name);
+    let made = task::run(&**engine.pool(), move || {
+        fs.create_dir_all(&dir)?;
+        let file = fs.open(&path, Mode::CreateNew)?;
+        fs.remove_file(&path)?;
+        Ok(file)
+    });
+    made.await.map_err(|error| Error::io("create a file for the rows of a load", error))
+}
+
+/// Writes bytes at a place of a file.
+///
+/// # Errors
+/// When the disk is full.
+pub async fn write(engine: &Engine, file: FileRef, bytes: Bytes, at: u64) -> Result<()> {
+    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.clone());
+    let written = task::run(&**engine.pool(), move || {
+        let left = fs.available_bytes(&dir)?;
+        if left < DISK_LEFT_BYTES + bytes.len() as u64 {
+            return Ok(Some(left));
+        }
+        file.write_all_at(&bytes, at)?;
+        Ok(None)
+    });
+    let failed = |error: std::io::Error| Error::io("write the rows of a load to a file", error);
+    match written.await.map_err(failed)? {
+        None => Ok(()),
+        Some(left) => {
+            bail!(DiskFull, "the load does not fit on the disk, which has {left} bytes left")
+        }
+    }
+}
+
+/// Reads bytes at a place of a file.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn read(engine: &Engine, file: FileRef, at: u64, length: usize) -> Result<Vec<u8>> {
+    let read = move || {
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, at).map(|()| bytes)
+    };
+    let read = task::run(&**engine.pool(), read).await;
+    read.map_err(|error| Error::io("read the rows of a load", error))
+}
