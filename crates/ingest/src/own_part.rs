@@ -132,6 +132,12 @@ impl TableRows {
         self.pieces().iter().map(of).sum::<u64>() + u64::from(self.rows)
     }
 
+    /// Those of a statement that has not ended, and perhaps of one that has failed.
+    pub fn pending_rows(&self) -> u64 {
+        let pending = self.spool.iter().flat_map(|spool| &spool.pending);
+        pending.map(|piece| u64::from(piece.rows)).sum()
+    }
+
     /// The rows in memory.
     pub fn encoded(&self) -> &[u8] {
         &self.bytes[self.gone..]

@@ -290,7 +290,8 @@ impl OwnRows {
             bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
         }
         // A record counts rows in 32 bits.
-        if rows_of(&parts) + u64::from(more.rows()) > u64::from(u32::MAX) {
+        let pending = parts.iter().map(TableRows::pending_rows).sum::<u64>();
+        if rows_of(&parts) + pending + u64::from(more.rows()) > u64::from(u32::MAX) {
             bail!(OutOfRoom, "a transaction writes at most {} rows; COMMIT more often", u32::MAX);
         }
         Ok(())

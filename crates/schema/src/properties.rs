@@ -8,7 +8,7 @@ impl Properties {
         !self.has("light_schema_change", "false")
     }
 
-    /// `pause_load`: whether the table takes no loads for now.
+    /// `pause_load`: whether ALTER TABLE .. PAUSE LOAD has paused its loads.
     pub fn is_paused(&self) -> bool {
         self.has("pause_load", "true")
     }

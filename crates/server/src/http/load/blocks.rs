@@ -4,6 +4,8 @@
 
 use std::io;
 
+use super::lz4::pass;
+
 /// The largest block.
 const BLOCK_BYTES_MAX: usize = 4 << 20;
 /// How much more a piece that could not be packed may take than it holds.
@@ -48,11 +50,7 @@ impl Blocks {
     pub fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<(usize, bool)> {
         let mut read = 0;
         loop {
-            let room = out.capacity() - out.len();
-            let passes = room.min(self.piece.len() - self.passed);
-            out.extend_from_slice(&self.piece[self.passed..self.passed + passes]);
-            self.passed += passes;
-            if self.passed < self.piece.len() {
+            if !pass(&self.piece, &mut self.passed, out) {
                 return Ok((read, false));
             }
             let taken = (self.wanted - self.gathered.len()).min(input.len() - read);

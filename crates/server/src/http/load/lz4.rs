@@ -82,11 +82,7 @@ impl Lz4Frame {
     pub fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<(usize, bool)> {
         let mut read = 0;
         loop {
-            let room = out.capacity() - out.len();
-            let passes = room.min(self.block.len() - self.passed);
-            out.extend_from_slice(&self.block[self.passed..self.passed + passes]);
-            self.passed += passes;
-            if self.passed < self.block.len() {
+            if !pass(&self.block, &mut self.passed, out) {
                 return Ok((read, false));
             }
             if self.unit == Unit::End {
@@ -211,4 +207,13 @@ fn number(bytes: &[u8]) -> u32 {
 
 fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Copies what is unpacked into the room of `out`, from `passed` on. Returns whether that was all.
+pub(super) fn pass(unpacked: &[u8], passed: &mut usize, out: &mut Vec<u8>) -> bool {
+    let room = out.capacity() - out.len();
+    let next = room.min(unpacked.len() - *passed);
+    out.extend_from_slice(&unpacked[*passed..*passed + next]);
+    *passed += next;
+    *passed == unpacked.len()
 }
