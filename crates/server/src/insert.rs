@@ -28,7 +28,7 @@ use noted::note_labelled;
 
 use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
-use crate::settings::Settings;
+use crate::settings::{Settings, StatementDeadline};
 use crate::shared::Shared;
 
 /// The resolved target of an INSERT: table, columns, and how values are converted.
@@ -540,6 +540,7 @@ async fn commit(
     let load = load.with_keys(key_rules(settings, target.on_existing));
     let loaded = if target.into.table().key_model == KeyModel::Primary {
         // It may wait for keys that others hold.
+        session.statement_deadline = StatementDeadline::of_insert(settings, &**engine.clock());
         let mut buffer = std::mem::take(&mut session.buffer);
         let loaded = bounded(session, load.commit(&mut buffer)).await;
         session.buffer = buffer;

@@ -4,6 +4,8 @@
 //! A text that the planner has planned is kept by its shape, with the columns of its result, so the
 //! answer has the same ones. What does not fit goes the ordinary road, errors included.
 
+mod change_text;
+mod scanner;
 mod text;
 
 use std::collections::HashMap;
@@ -25,7 +27,9 @@ use parking_lot::RwLock;
 
 use crate::mysql::results::{self, Encoding};
 use crate::session::Session;
-use text::{Operand, PointText};
+pub use change_text::{ChangeText, NewValue};
+pub use scanner::Operand;
+use text::PointText;
 
 /// Shapes that are kept; when there are more, all are forgotten.
 const SHAPES_MAX: usize = 4096;
@@ -155,23 +159,23 @@ impl PointPlan {
 }
 
 /// Whether a name may be that of a temporary table, which plans of all sessions do not know.
-fn hides_tables(session: &Session) -> bool {
+pub fn hides_tables(session: &Session) -> bool {
     !session.temporary.names().is_empty()
 }
 
-fn named(name: &[u8]) -> Option<&str> {
+pub fn named(name: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
 /// Whether values of the type are equal exactly where their keys are.
-fn can_be_compared(ty: ColumnType) -> bool {
+pub fn can_be_compared(ty: ColumnType) -> bool {
     let is_number = ty.is_integer()
         && !matches!(ty, ColumnType::Boolean | ColumnType::LargeInt | ColumnType::Year);
     is_number || matches!(ty, ColumnType::VarChar { .. } | ColumnType::Char { .. })
 }
 
 /// The cell of a key column that is equal to a value; `None` where the planner has to compare.
-fn cell(ty: ColumnType, operand: Operand<'_>, parameters: &[Parameter]) -> Option<Vec<u8>> {
+pub fn cell(ty: ColumnType, operand: Operand<'_>, parameters: &[Parameter]) -> Option<Vec<u8>> {
     match operand {
         Operand::Int(value) => of_int(ty, value),
         Operand::Text(text) => of_text(ty, text),

@@ -317,6 +317,12 @@ impl StatementDeadline {
         Self { limit, deadline: Deadline::after(clock, limit.time()) }
     }
 
+    /// For a statement that writes and begins now.
+    pub fn of_insert(settings: &Settings, clock: &dyn Clock) -> Self {
+        let limit = settings.insert_timeout;
+        Self { limit, deadline: Deadline::after(clock, limit.time()) }
+    }
+
     /// For a query that begins now.
     pub fn of_query(settings: &Settings, clock: &dyn Clock) -> Self {
         let limit = settings.query_timeout;

@@ -7,6 +7,7 @@ pub mod alone;
 mod assign;
 mod assigned;
 mod bin;
+pub mod by_key;
 pub mod cells;
 mod change;
 mod changed;

@@ -29,6 +29,7 @@ use crate::mysql::socket::{End, put_error, send};
 use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
 use crate::slots::ConnectionSlot;
+use crate::statement::by_key::KeyedChanges;
 use crate::statement::{self, Answered, Output, Request};
 use crate::tls::Stream;
 
@@ -48,6 +49,7 @@ pub struct Connection {
     session: Option<Box<Session>>,
     statements: Statements,
     inserts: InsertCache,
+    changes: KeyedChanges,
     multi_statements: bool,
     acks: Arc<Acks>,
     shared: Arc<Shared>,
@@ -89,6 +91,7 @@ impl Connection {
             session: Some(session),
             statements: Statements::default(),
             inserts: InsertCache::default(),
+            changes: KeyedChanges::default(),
             multi_statements,
             acks,
             shared,
@@ -163,6 +166,7 @@ impl Connection {
             session: self.session.as_mut().expect("no statement runs elsewhere"),
             statements: &mut self.statements,
             inserts: &mut self.inserts,
+            changes: &mut self.changes,
             writer: &mut self.writer,
             multi_statements: &mut self.multi_statements,
         };

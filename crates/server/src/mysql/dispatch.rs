@@ -9,6 +9,7 @@ use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeho
 use crate::mysql::socket::put_error;
 use crate::mysql::{login, results, text};
 use crate::session::{Hinted, Session};
+use crate::statement::by_key::{self, KeyedChanges};
 use crate::statement::{self, Request};
 use crate::transaction::Control;
 use crate::{insert, numbers, point, show};
@@ -34,6 +35,8 @@ pub struct Dispatcher<'a> {
     pub statements: &'a mut Statements,
     /// The targets of text INSERTs.
     pub inserts: &'a mut InsertCache,
+    /// How UPDATE and DELETE by key are carried out.
+    pub changes: &'a mut KeyedChanges,
     pub writer: &'a mut PacketWriter,
     /// Whether a text may contain several statements.
     pub multi_statements: &'a mut bool,
@@ -159,6 +162,15 @@ impl Dispatcher<'_> {
                     statement.close_cursor();
                     return Next::Answered;
                 }
+                if is_plain {
+                    let asked = (statement.sql.as_bytes(), parameters.as_slice());
+                    let done = by_key::change(session, self.changes, database, asked).await;
+                    if let Some(done) = done {
+                        statement.close_cursor();
+                        self.changed(done);
+                        return Next::Answered;
+                    }
+                }
                 let (id, statement) = self.statements.lend(id);
                 let cursor = execute.cursor;
                 Next::Run(Request::Execute { id, statement, parameters, cursor })
@@ -204,6 +216,13 @@ impl Dispatcher<'_> {
         let is_answered = numbers::answer(self.session, sql, self.writer)
             || point::answer_text(self.session, sql, self.writer).await;
         if is_answered {
+            return Next::Answered;
+        }
+        let database = self.session.database.clone();
+        let asked = (sql, &[][..]);
+        let done = by_key::change(self.session, self.changes, database.as_deref(), asked).await;
+        if let Some(done) = done {
+            self.changed(done);
             return Next::Answered;
         }
         let (mut rest, multi) = (sql, *self.multi_statements);
@@ -288,6 +307,13 @@ impl Dispatcher<'_> {
         {
             Ok(()) => {}
             Err(error) => put_error(self.writer, &error),
+        }
+    }
+
+    fn changed(&mut self, done: Result<u64>) {
+        match done {
+            Ok(affected) => self.loaded(affected, StatusFlags::NONE),
+            Err(error) => self.failed(&error),
         }
     }
 

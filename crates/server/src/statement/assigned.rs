@@ -1,20 +1,23 @@
 //! Values that a statement assigns to columns of stored rows: UPDATE .. SET and ON DUPLICATE KEY
 //! UPDATE.
 
+mod columns;
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use freshet_base::{ColumnId, Error, Result, bail};
 use freshet_ingest::LoadTarget;
-use freshet_ingest::decode::{Completion, Fault, InsertPlan, RowEncoder, Warnings};
+use freshet_ingest::decode::{Fault, RowEncoder};
 use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Literal, Scalar, Select};
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::{Column, ColumnType, DefaultValue, Rules, TableSchema};
+
+pub use columns::{AssignedColumns, NewValues, touched_beside};
 
 use super::cells::{put_cell, row_numbers};
 use super::query;
@@ -23,27 +26,9 @@ use crate::session::Session;
 
 /// Columns with the values that they get.
 pub struct Assigned {
-    target: LoadTarget,
-    /// Which columns of the table, ascending.
-    columns: Vec<usize>,
+    columns: AssignedColumns,
     /// What each of them gets; `None` for DEFAULT.
     values: Vec<Option<Scalar>>,
-    /// Those that get the time of the statement where another one changes (ON UPDATE).
-    touched: Vec<usize>,
-    /// Encodes rows of these columns alone.
-    plan: InsertPlan,
-    rules: Rules,
-    /// What the rows get, and have to satisfy afterwards.
-    completion: Completion,
-    /// Whether a generated column is set to DEFAULT: it is computed in all rows.
-    computes_all: bool,
-}
-
-/// The values that rows get, each as a row of the assigned columns alone; `None` for a row that
-/// the statement leaves as it is.
-pub struct NewValues {
-    rows: Vec<Option<Vec<u8>>>,
-    pub warnings: Warnings,
 }
 
 impl Assigned {
@@ -93,38 +78,31 @@ impl Assigned {
             last[at] = Some(value);
         }
         let computes_all = take_generated(target, &mut last)?;
-        let mut touched = Vec::new();
-        for (at, value) in last.iter_mut().enumerate() {
-            if value.is_none() && schema.columns[at].on_update_now {
-                *value = Some(None);
-                touched.push(at);
-            }
-        }
+        let touched = touched_beside(schema, |at| last[at].is_some());
+        touched.iter().for_each(|&at| last[at] = Some(None));
         let given = last.into_iter().enumerate();
-        let (columns, values): (Vec<_>, Vec<_>) =
-            given.filter_map(|(at, value)| Some((at, value?))).unzip();
-        let column = |&at: &usize| {
-            let mut column = schema.columns[at].clone();
-            if touched.contains(&at) {
-                column.default = Some(DefaultValue::CurrentTimestamp);
-            }
-            column
-        };
-        let alone = columns.iter().map(column).collect();
-        let alone = Arc::new(TableSchema::new(schema.version, alone, Vec::new()));
-        let rules = rules(session, target, ignores);
-        let now = session.shared.engine.clock().wall_micros();
-        let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
-        let losses = session.settings.losses(target.table().form);
-        let completion = session.shared.completion(target, losses)?;
-        let target = target.clone();
-        Ok(Self { target, columns, values, touched, plan, rules, completion, computes_all })
+        let (columns, values) = given.filter_map(|(at, value)| Some((at, value?))).unzip();
+        let mut columns = AssignedColumns::new(session, target, (columns, touched), ignores)?;
+        columns.computes_all = computes_all;
+        Ok(Self { columns, values })
     }
 
     /// Whether a column of the key gets a value.
     pub fn sets_key(&self) -> bool {
-        let key = &self.target.schema().sort_key;
-        self.columns.iter().any(|column| key.contains(column))
+        self.columns.sets_key()
+    }
+
+    /// Appends the row that `old` becomes, as [`AssignedColumns::apply`].
+    ///
+    /// # Errors
+    /// Those of completing it.
+    pub fn apply(
+        &self,
+        old: &[u8],
+        new: (&mut NewValues, usize),
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.columns.apply(old, new, out)
     }
 
     /// The expressions, in the order in which [`Self::compute`] takes their values.
@@ -144,10 +122,10 @@ impl Assigned {
         parameters: Vec<Parameter>,
     ) -> Result<NewValues> {
         let (given, count) = given;
-        let losses = session.settings.losses(self.target.table().form);
+        let losses = session.settings.losses(self.columns.target().table().form);
         let over = query::over(session, select, given, parameters, losses).await?;
-        note(session, &self.rules, over.warnings)?;
-        let mut new = NewValues { rows: vec![None; count], warnings: Warnings::default() };
+        note(session, self.columns.rules(), over.warnings)?;
+        let mut new = NewValues::of(count);
         for batch in &over.batches {
             self.encode(batch, &over.columns, &mut new)?;
         }
@@ -162,16 +140,11 @@ impl Assigned {
     ) -> Result<()> {
         let cells = Cells::of(batch, columns)?;
         let numbers = row_numbers(&cells)?;
-        let (mut text, mut out) = (Vec::new(), Vec::new());
+        let mut text = Vec::new();
         for (at, number) in numbers.into_iter().enumerate() {
-            let Some(slot @ None) = new.rows.get_mut(number) else { continue };
-            out.clear();
-            let encoder = RowEncoder::new(&self.plan, &self.rules, &mut out);
-            let mut encoder = encoder.counting_from(number as u64 + 1);
-            self.encode_row(&mut encoder, &cells[1..], at, &mut text)
-                .map_err(|fault| fault.error(&self.plan, number as u64 + 1))?;
-            new.warnings.append(encoder.into_warnings());
-            *slot = Some(out.clone());
+            let cells = &cells[1..];
+            self.columns
+                .encode(new, number, |encoder| self.encode_row(encoder, cells, at, &mut text))?;
         }
         Ok(())
     }
@@ -183,7 +156,6 @@ impl Assigned {
         row: usize,
         text: &mut Vec<u8>,
     ) -> Result<(), Box<Fault>> {
-        encoder.begin_row();
         let mut cells = cells.iter();
         for value in &self.values {
             match value {
@@ -194,62 +166,7 @@ impl Assigned {
                 }
             }
         }
-        encoder.end_row()
-    }
-
-    /// Appends the row that `old` becomes by these values, those of the row with this number; false
-    /// if it stays as it is.
-    ///
-    /// # Errors
-    /// 3819 when it violates a constraint; those of its generated columns.
-    pub fn apply(
-        &self,
-        old: &[u8],
-        (new, number): (&mut NewValues, usize),
-        out: &mut Vec<u8>,
-    ) -> Result<bool> {
-        let Some(values) = new.rows[number].as_deref() else { return Ok(false) };
-        let start = out.len();
-        self.write(old, values, false, out);
-        let differs = out[start..] != *old;
-        if differs && !self.touched.is_empty() {
-            out.truncate(start);
-            self.write(old, values, true, out);
-        }
-        if !differs && !self.computes_all {
-            return Ok(false);
-        }
-        let (rules, warnings) = (&self.rules, &mut new.warnings);
-        self.completion.complete(out, start, number as u64 + 1, rules, warnings)?;
-        Ok(out[start..] != *old)
-    }
-
-    /// Appends `old` with the assigned values, and with those of touched columns if it `touches`.
-    fn write(&self, old: &[u8], values: &[u8], touches: bool, out: &mut Vec<u8>) {
-        let schema = self.target.schema();
-        let (of_row, of_values) = (RowCells::new(schema), RowCells::new(self.plan.schema()));
-        let mut writer = RowWriter::new(schema.columns.len(), out);
-        writer.begin_row();
-        let mut assigned = self.columns.iter().zip(0..).peekable();
-        for at in 0..schema.columns.len() {
-            let is_left = !touches && self.touched.contains(&at);
-            let cell = match assigned.next_if(|(column, _)| **column == at) {
-                Some((_, position)) if !is_left => of_values.encoded(values, position),
-                _ => of_row.encoded(old, at),
-            };
-            match cell {
-                Some(cell) => writer.put_encoded(cell),
-                None => writer.put_null(),
-            }
-        }
-        writer.end_row();
-    }
-}
-
-impl NewValues {
-    /// Whether a row gets values.
-    pub fn has(&self, row: usize) -> bool {
-        self.rows[row].is_some()
+        Ok(())
     }
 }
 
