@@ -70,6 +70,8 @@ pub struct Metrics {
     pub queries: IntCounter,
     /// Queries answered by a key alone.
     pub point_reads: IntCounter,
+    /// UPDATE and DELETE of a row by its key, without a plan.
+    pub point_changes: IntCounter,
     /// Pieces of INSERTs that were read in several.
     pub insert_pieces: IntCounter,
     /// Query time, planning included.
@@ -209,6 +211,10 @@ impl Metrics {
             inserts: statements.with_label_values(&["insert"]),
             queries: statements.with_label_values(&["query"]),
             point_reads: counter("point_reads_total", "SELECTs answered by their key alone"),
+            point_changes: counter(
+                "point_changes_total",
+                "UPDATEs and DELETEs carried out by their key alone",
+            ),
             statements,
             query_seconds: histogram("query_seconds", "Time of queries"),
             groups: GroupMetrics::new(&all),

@@ -6,6 +6,8 @@ mod common;
 
 #[path = "promises/budget.rs"]
 mod budget;
+#[path = "promises/changes_by_key.rs"]
+mod changes_by_key;
 #[path = "promises/create_as.rs"]
 mod create_as;
 #[path = "promises/horizon.rs"]

@@ -100,9 +100,11 @@ pub async fn change(
         Err(error) if error.code() == ErrorCode::TableChanged => None,
         Err(_) if was_altered(session, &plan.into) => None,
         done => {
-            let statements = &session.shared.metrics().statements;
-            statements.with_label_values(&["change"]).inc();
-            done.transpose()
+            let done = done.transpose()?;
+            let metrics = session.shared.metrics();
+            metrics.statements.with_label_values(&["change"]).inc();
+            metrics.point_changes.inc();
+            Some(done)
         }
     }
 }

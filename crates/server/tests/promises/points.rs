@@ -11,7 +11,7 @@ fn count(server: &TestServer) -> u64 {
 }
 
 /// The packets of the answer to what was written.
-fn packets(client: &mut Client, encoding: Encoding) -> Vec<Vec<u8>> {
+pub fn packets(client: &mut Client, encoding: Encoding) -> Vec<Vec<u8>> {
     use freshet_wire::client::Outcomes;
     client.send();
     let mut outcomes = Outcomes::new(encoding, client.writer.capabilities());
@@ -27,7 +27,7 @@ fn packets(client: &mut Client, encoding: Encoding) -> Vec<Vec<u8>> {
     }
 }
 
-fn text(client: &mut Client, sql: &str) -> Vec<Vec<u8>> {
+pub fn text(client: &mut Client, sql: &str) -> Vec<Vec<u8>> {
     client.writer.command_query(sql.as_bytes());
     packets(client, Encoding::Text)
 }
