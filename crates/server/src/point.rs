@@ -1,9 +1,10 @@
-//! Point reads: `SELECT .. WHERE key = value` on the thread of the connection, without a plan and
-//! without a snapshot (keys.md K22).
+//! Point reads: `SELECT .. WHERE key = value`, or of a short range of integers, on the thread of the
+//! connection, without a plan and without a snapshot (keys.md K22).
 //!
 //! A text that the planner has planned is kept by its shape, with the columns of its result, so the
 //! answer has the same ones. What does not fit goes the ordinary road, errors included.
 
+mod answer;
 mod change_text;
 mod scanner;
 mod text;
@@ -12,14 +13,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freshet_base::{Result, TableId};
+use freshet_base::TableId;
 use freshet_meta::{Object, Privilege};
+use freshet_query::Parameter;
 use freshet_query::result::ResultColumn;
-use freshet_query::shown::displayed;
-use freshet_query::{Parameter, RecordBatch};
-use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
-use freshet_schema::{ColumnType, Layout, RowCells, RowWriter, Table, TableSchema};
+use freshet_schema::{ColumnType, Layout, Table};
 use freshet_storage::delta::Freshness;
 use freshet_storage::point;
 use freshet_wire::PacketWriter;
@@ -27,8 +26,9 @@ use parking_lot::RwLock;
 
 use crate::mysql::results::{self, Encoding};
 use crate::session::Session;
+use answer::Answer;
 pub use change_text::{ChangeText, NewValue};
-pub use scanner::Operand;
+pub use scanner::{Operand, Values};
 use text::PointText;
 
 /// Shapes that are kept; when there are more, all are forgotten.
@@ -51,14 +51,11 @@ struct PointPlan {
     database: String,
     table: Arc<Table>,
     codec: KeyCodec,
-    /// For each key column its type, and the indices of its operands.
-    keys: Vec<(ColumnType, usize, usize)>,
-    /// The columns of the result, and where they are in the table.
+    /// For each key column its type and its values.
+    keys: Vec<(ColumnType, Values)>,
+    /// The columns of the result.
     columns: Vec<ResultColumn>,
-    projection: Vec<usize>,
-    /// The columns of the table that the result has.
-    shown: TableSchema,
-    cells: RowCells,
+    answer: Answer,
 }
 
 impl PointPlan {
@@ -78,24 +75,18 @@ impl PointPlan {
             let column = &schema.columns[at];
             let is_it = |name: &[u8]| name.eq_ignore_ascii_case(column.name.as_bytes());
             let compared = text.compared.iter().find(|compared| is_it(compared.column))?;
-            can_be_compared(column.ty).then_some((column.ty, compared.from, compared.to))
+            let is_range = matches!(compared.values, Values::Between(_));
+            let fits = can_be_compared(column.ty) && (!is_range || column.ty.is_integer());
+            fits.then_some((column.ty, compared.values))
         };
         let keys = schema.sort_key.iter().map(key_of).collect::<Option<Vec<_>>>()?;
         if keys.len() != text.compared.len() {
             return None;
         }
-        let place = |column: &ResultColumn| {
-            let is_own = column.org_table == table.name && column.database == database;
-            let name = Some(&column.org_name).filter(|name| is_own && !name.is_empty())?;
-            schema.columns.iter().position(|column| column.name == *name)
-        };
-        let projection = columns.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let answer = Answer::of(text, (database, &table), columns)?;
         let codec = KeyCodec::of_sort_key(schema);
         let (database, columns) = (database.to_owned(), columns.to_vec());
-        let shown = projection.iter().map(|&at| schema.columns[at].clone()).collect();
-        let shown = TableSchema::new(schema.version, shown, Vec::new());
-        let cells = RowCells::new(schema);
-        Some(Self { database, table, codec, keys, columns, projection, shown, cells })
+        Some(Self { database, table, codec, keys, columns, answer })
     }
 
     /// Whether it is for this table as it is now.
@@ -107,9 +98,8 @@ impl PointPlan {
     /// The keys to read, in their order; `None` if a value is not surely one of its column's type.
     fn keys(&self, operands: &[Operand<'_>], parameters: &[Parameter]) -> Option<Vec<Vec<u8>>> {
         let mut rows = vec![Vec::<Vec<u8>>::new()];
-        for &(ty, from, to) in &self.keys {
-            let cells = operands[from..to].iter().map(|operand| cell(ty, *operand, parameters));
-            let cells = cells.collect::<Option<Vec<_>>>()?;
+        for &(ty, values) in &self.keys {
+            let cells = cells(ty, values, operands, parameters)?;
             if rows.len() * cells.len() > KEYS_MAX {
                 return None;
             }
@@ -137,25 +127,6 @@ impl PointPlan {
         keys.dedup();
         Some(keys)
     }
-
-    /// The rows as the columns of the result.
-    fn batch(&self, session: &Session, rows: &[Bytes]) -> Result<RecordBatch> {
-        let mut narrow = Vec::new();
-        let mut writer = RowWriter::new(self.projection.len(), &mut narrow);
-        for row in rows {
-            writer.begin_row();
-            for &at in &self.projection {
-                match self.cells.encoded(row, at) {
-                    Some(cell) => writer.put_encoded(cell),
-                    None => writer.put_null(),
-                }
-            }
-            writer.end_row();
-        }
-        let mut columns = ColumnsBuilder::new(&self.shown, rows.len());
-        columns.append(&narrow, rows.len());
-        displayed(&columns.finish(), &self.shown, session.settings.zone())
-    }
 }
 
 /// Whether a name may be that of a temporary table, which plans of all sessions do not know.
@@ -172,6 +143,37 @@ pub fn can_be_compared(ty: ColumnType) -> bool {
     let is_number = ty.is_integer()
         && !matches!(ty, ColumnType::Boolean | ColumnType::LargeInt | ColumnType::Year);
     is_number || matches!(ty, ColumnType::VarChar { .. } | ColumnType::Char { .. })
+}
+
+/// The cells of a key column that has one of these values.
+fn cells(
+    ty: ColumnType,
+    values: Values,
+    operands: &[Operand<'_>],
+    parameters: &[Parameter],
+) -> Option<Vec<Vec<u8>>> {
+    match values {
+        Values::Of(from, to) => {
+            operands[from..to].iter().map(|operand| cell(ty, *operand, parameters)).collect()
+        }
+        Values::Between(at) => {
+            let bound = |at: usize| int_of(ty, &cell(ty, operands[at], parameters)?);
+            let (first, last) = (bound(at)?, bound(at + 1)?);
+            if last - first >= KEYS_MAX as i128 {
+                return None;
+            }
+            (first..=last).map(|value| of_int(ty, value)).collect()
+        }
+    }
+}
+
+/// The integer in a cell of this type; `None` if it has none.
+pub fn int_of(ty: ColumnType, cell: &[u8]) -> Option<i128> {
+    let Layout::Fixed(bytes) = ty.layout() else { return None };
+    let is_negative = !ty.is_unsigned() && cell.last().is_some_and(|last| last & 0x80 != 0);
+    let mut wide = [if is_negative { 0xff } else { 0 }; 16];
+    wide.get_mut(..bytes)?.copy_from_slice(cell.get(..bytes)?);
+    Some(i128::from_le_bytes(wide))
 }
 
 /// The cell of a key column that is equal to a value; `None` where the planner has to compare.
@@ -294,14 +296,14 @@ async fn answer(
     let Some(keys) = plan.keys(&text.operands, parameters) else { return false };
     let began = session.shared.engine.clock().now();
     let Some(rows) = read(session, &plan, &keys).await else { return false };
-    let written = plan.batch(session, &rows).and_then(|batch| {
-        results::begin(writer, &plan.columns, session);
-        results::rows(writer, &batch, &plan.columns, encoding)
-    });
-    written.expect("columns of tables can be shown");
+    let (schema, zone) = (plan.table.schema(), session.settings.zone());
+    let Some(batch) = plan.answer.batch(schema, rows, zone) else { return false };
+    let batch = batch.expect("columns of tables can be shown");
+    results::begin(writer, &plan.columns, session);
+    results::rows(writer, &batch, &plan.columns, encoding).expect("they have their types");
     session.diagnostics.clear();
     session.info.clear();
-    (session.found_rows, session.row_count) = (rows.len() as u64, -1);
+    (session.found_rows, session.row_count) = (batch.num_rows() as u64, -1);
     results::end(writer, session, false);
     let metrics = session.shared.metrics();
     metrics.queries.inc();

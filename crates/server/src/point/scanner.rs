@@ -14,9 +14,16 @@ pub enum Operand<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compared<'a> {
     pub column: &'a [u8],
-    /// Indices of its values.
-    pub from: usize,
-    pub to: usize,
+    pub values: Values,
+}
+
+/// Which values, by their indices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Values {
+    /// Those from the first of these indices up to the second, which it does not have.
+    Of(usize, usize),
+    /// BETWEEN the one with this index AND the next.
+    Between(usize),
 }
 
 /// The most values in a text, and the longest shape.
@@ -59,17 +66,24 @@ impl<'a> Scanner<'a> {
         (self.shape.len() <= SHAPE_BYTES_MAX).then_some((self.shape, self.operands))
     }
 
-    /// `column = value AND column IN (values) ..`.
+    /// `column = value AND column IN (values) AND column BETWEEN value AND value ..`.
     pub fn conditions(&mut self) -> Option<Vec<Compared<'a>>> {
         let mut compared = Vec::new();
         loop {
             let column = self.column()?;
             let from = self.operands.len();
-            match self.take(b'=') {
-                Some(()) => _ = self.value()?,
-                None => self.list()?,
-            }
-            compared.push(Compared { column, from, to: self.operands.len() });
+            let values = if self.take(b'=').is_some() {
+                Values::Of(from, self.value()? + 1)
+            } else if self.word("between").is_some() {
+                self.value()?;
+                self.word("and")?;
+                self.value()?;
+                Values::Between(from)
+            } else {
+                self.list()?;
+                Values::Of(from, self.operands.len())
+            };
+            compared.push(Compared { column, values });
             if self.word("and").is_none() {
                 return Some(compared);
             }
@@ -120,6 +134,14 @@ impl<'a> Scanner<'a> {
         let length = rest.iter().take_while(|byte| is_of_name(**byte)).count();
         let is_it = rest[..length].eq_ignore_ascii_case(wanted.as_bytes());
         is_it.then(|| self.at += length)
+    }
+
+    /// The name of a function with its parenthesis, which stands right behind it.
+    pub fn call(&mut self, wanted: &str) -> Option<()> {
+        let from = self.at;
+        let found = self.word(wanted).filter(|()| self.sql.get(self.at) == Some(&b'('));
+        self.at = if found.is_some() { self.at + 1 } else { from };
+        found
     }
 
     /// A name, and whether it is quoted. What is not ASCII is left to the parser.

@@ -2,7 +2,8 @@
 
 use super::scanner::{Compared, Operand, Scanner};
 
-/// `SELECT columns FROM table WHERE column = value AND column IN (values) ..`.
+/// `SELECT columns FROM table WHERE column = value AND column IN (values) ..`, also DISTINCT and
+/// with ORDER BY columns, or of one aggregate.
 ///
 /// Only the planner knows whether names exist, so this is of use for a text that it has planned, or
 /// for one of the same shape.
@@ -10,10 +11,24 @@ use super::scanner::{Compared, Operand, Scanner};
 pub struct PointText<'a> {
     /// The text with `?` in place of values. Texts of one shape differ in their values only.
     pub shape: Vec<u8>,
+    pub items: Items<'a>,
     pub database: Option<&'a [u8]>,
     pub table: &'a [u8],
     pub compared: Vec<Compared<'a>>,
+    /// The columns by which rows are sorted, and which of them descending.
+    pub order: Vec<(&'a [u8], bool)>,
     pub operands: Vec<Operand<'a>>,
+}
+
+/// What a query selects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Items<'a> {
+    Columns,
+    DistinctColumns,
+    /// COUNT(*).
+    Count,
+    /// SUM of a column.
+    Sum(&'a [u8]),
 }
 
 /// Words behind SELECT that are no columns.
@@ -36,16 +51,44 @@ impl<'a> PointText<'a> {
     pub fn parse(sql: &'a [u8]) -> Option<Self> {
         let mut scanner = Scanner::new(sql);
         scanner.word("select")?;
-        items(&mut scanner)?;
+        let items = items(&mut scanner)?;
         let (database, table) = table(&mut scanner)?;
         let compared = scanner.conditions()?;
+        let order = order(&mut scanner)?;
         let (shape, operands) = scanner.finish()?;
-        Some(Self { shape, database, table, compared, operands })
+        Some(Self { shape, items, database, table, compared, order, operands })
     }
 }
 
 /// The items of the select list, and FROM.
-fn items(scanner: &mut Scanner<'_>) -> Option<()> {
+fn items<'a>(scanner: &mut Scanner<'a>) -> Option<Items<'a>> {
+    if scanner.call("count").is_some() {
+        scanner.take(b'*')?;
+        scanner.take(b')')?;
+        return aliased(scanner).map(|()| Items::Count);
+    }
+    if scanner.call("sum").is_some() {
+        let column = scanner.column()?;
+        scanner.take(b')')?;
+        return aliased(scanner).map(|()| Items::Sum(column));
+    }
+    let is_distinct = scanner.word("distinct").is_some();
+    columns(scanner)?;
+    Some(if is_distinct { Items::DistinctColumns } else { Items::Columns })
+}
+
+/// The alias of the last item, and FROM.
+fn aliased(scanner: &mut Scanner<'_>) -> Option<()> {
+    if scanner.word("from").is_none() {
+        scanner.word("as");
+        scanner.name()?;
+        scanner.word("from")?;
+    }
+    Some(())
+}
+
+/// The columns of the select list, and FROM.
+fn columns(scanner: &mut Scanner<'_>) -> Option<()> {
     let mut is_first = true;
     loop {
         if scanner.take(b'*').is_none() {
@@ -77,6 +120,26 @@ fn items(scanner: &mut Scanner<'_>) -> Option<()> {
     }
 }
 
+/// ORDER BY, if there is one.
+fn order<'a>(scanner: &mut Scanner<'a>) -> Option<Vec<(&'a [u8], bool)>> {
+    let mut order = Vec::new();
+    if scanner.word("order").is_none() {
+        return Some(order);
+    }
+    scanner.word("by")?;
+    loop {
+        let (column, _) = scanner.name()?;
+        let is_descending = scanner.word("desc").is_some();
+        if !is_descending {
+            scanner.word("asc");
+        }
+        order.push((column, is_descending));
+        if scanner.take(b',').is_none() {
+            return Some(order);
+        }
+    }
+}
+
 /// The table with its database, its alias, and WHERE.
 fn table<'a>(scanner: &mut Scanner<'a>) -> Option<(Option<&'a [u8]>, &'a [u8])> {
     let named = scanner.table()?;
@@ -90,6 +153,7 @@ fn table<'a>(scanner: &mut Scanner<'a>) -> Option<(Option<&'a [u8]>, &'a [u8])> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::scanner::Values;
     use super::*;
 
     fn shape(sql: &str) -> Option<String> {
@@ -110,9 +174,25 @@ mod tests {
         assert_eq!((text.database, text.table), (Some(&b"d"[..]), &b"t"[..]));
         let operands = [Operand::Int(-1), Operand::Text(b""), Operand::Parameter(0)];
         assert_eq!(text.operands, operands);
-        assert_eq!(text.compared[1], Compared { column: b"b", from: 1, to: 3 });
+        assert_eq!(text.compared[1], Compared { column: b"b", values: Values::Of(1, 3) });
         assert!(shape("select * from t where a=1").is_some());
         assert!(shape("select t.*, a from t where a=1").is_some());
+    }
+
+    #[test]
+    fn ranges_orders_and_aggregates_are_read() {
+        let parse = |sql: &'static str| PointText::parse(sql.as_bytes()).unwrap();
+        let text = parse("SELECT DISTINCT c FROM t WHERE id BETWEEN 3 AND ? ORDER BY c desc, d");
+        assert_eq!(text.items, Items::DistinctColumns);
+        let wanted = b"SELECT DISTINCT c FROM t WHERE id BETWEEN ? AND ? ORDER BY c desc, d";
+        assert_eq!(text.shape, wanted);
+        assert_eq!(text.order, [(&b"c"[..], true), (&b"d"[..], false)]);
+        assert_eq!(text.compared[0], Compared { column: b"id", values: Values::Between(0) });
+        assert_eq!(text.operands, [Operand::Int(3), Operand::Parameter(0)]);
+        let text = parse("select sum(k) as total from t where id between 1 and 2 and a = 3");
+        assert_eq!((text.items, text.compared.len()), (Items::Sum(b"k"), 2));
+        assert_eq!(parse("select count(*) from t where id in (1)").items, Items::Count);
+        assert_eq!(parse("select `count` from t where id in (1)").items, Items::Columns);
     }
 
     #[test]
@@ -146,8 +226,19 @@ mod tests {
             "select c from t where id in (select 1)",
             "select c from t where not id = 1",
             "select c + 1 from t where id = 1",
-            "select count(*) from t where id = 1",
-            "select distinct c from t where id = 1",
+            "select count(c) from t where id = 1",
+            "select count (*) from t where id = 1",
+            "select sum(distinct c) from t where id = 1",
+            "select sum(c), c from t where id = 1",
+            "select sum(c + 1) from t where id = 1",
+            "select distinct all c from t where id = 1",
+            "select c from t where id = 1 order by 1",
+            "select c from t where id = 1 order by c + 1",
+            "select c from t where id = 1 order by t.c",
+            "select c from t where id = 1 order by c limit 1",
+            "select c from t where id between 1",
+            "select c from t where id between 1 and 2 and",
+            "select c from t where id not between 1 and 2",
             "select sql_calc_found_rows c from t where id = 1",
             "select c from t, u where id = 1",
             "select c from t join u where id = 1",

@@ -17,7 +17,7 @@ use freshet_query::change::ChangeKind;
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
 use freshet_schema::row::RowCells;
 use freshet_schema::value::{Encoding, put_i64, put_text};
-use freshet_schema::{ColumnType, KeyModel, Layout, Literal};
+use freshet_schema::{ColumnType, KeyModel, Literal};
 use freshet_storage::resolver::KeyedRows;
 
 use super::assigned::{AssignedColumns, NewValues, touched_beside};
@@ -25,7 +25,9 @@ use super::cells::put;
 use super::change::was_altered;
 use super::changed::report;
 use crate::insert::{key_rules, told};
-use crate::point::{ChangeText, NewValue, Operand, can_be_compared, cell, hides_tables, named};
+use crate::point::{
+    ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, named,
+};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::settings::StatementDeadline;
@@ -158,8 +160,11 @@ impl Plan {
         let key_of = |&at: &usize| {
             let mut compared = text.compared.iter();
             let compared = compared.find(|compared| position(compared.column) == Some(at))?;
-            let (ty, is_one) = (schema.columns[at].ty, compared.to == compared.from + 1);
-            (is_one && can_be_compared(ty)).then_some((ty, compared.from))
+            let ty = schema.columns[at].ty;
+            match compared.values {
+                Values::Of(from, to) if to == from + 1 && can_be_compared(ty) => Some((ty, from)),
+                Values::Of(..) | Values::Between(_) => None,
+            }
         };
         let keys = schema.sort_key.iter().map(key_of).collect::<Option<Vec<_>>>()?;
         if keys.len() != text.compared.len() {
@@ -330,15 +335,6 @@ fn given(text: &ChangeText<'_>, into: &LoadTarget) -> Option<Vec<(usize, Given)>
         all.push((at, value));
     }
     Some(all)
-}
-
-/// The integer in a cell of this type.
-fn int_of(ty: ColumnType, cell: &[u8]) -> Option<i128> {
-    let Layout::Fixed(bytes) = ty.layout() else { return None };
-    let is_negative = !ty.is_unsigned() && cell.last().is_some_and(|last| last & 0x80 != 0);
-    let mut wide = [if is_negative { 0xff } else { 0 }; 16];
-    wide.get_mut(..bytes)?.copy_from_slice(cell.get(..bytes)?);
-    Some(i128::from_le_bytes(wide))
 }
 
 /// A value that a statement gives.
