@@ -211,10 +211,7 @@ impl Metrics {
             inserts: statements.with_label_values(&["insert"]),
             queries: statements.with_label_values(&["query"]),
             point_reads: counter("point_reads_total", "SELECTs answered by their key alone"),
-            point_changes: counter(
-                "point_changes_total",
-                "UPDATEs and DELETEs carried out by their key alone",
-            ),
+            point_changes: counter("point_changes_total", "UPDATEs and DELETEs by key alone"),
             statements,
             query_seconds: histogram("query_seconds", "Time of queries"),
             groups: GroupMetrics::new(&all),

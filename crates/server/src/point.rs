@@ -1,4 +1,4 @@
-//! Point reads: `SELECT .. WHERE key = value`, or of a short range of integers, on the thread of the
+//! Point reads: `SELECT .. WHERE key = value`, or a short range of integers, on the thread of the
 //! connection, without a plan and without a snapshot (keys.md K22).
 //!
 //! A text that the planner has planned is kept by its shape, with the columns of its result, so the

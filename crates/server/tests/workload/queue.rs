@@ -230,7 +230,7 @@ fn each_kind_of_statement_gives_its_slot_back() {
 
 /// The fast roads do not queue.
 #[test]
-fn point_reads_and_inserts_do_not_wait() {
+fn what_is_done_by_key_and_inserts_do_not_wait() {
     let (server, mut root) = server("'max_concurrency' = '1'");
     root.run("create table d.k (id int primary key, v int)");
     let mut client = as_user(&server, "u");
@@ -245,7 +245,8 @@ fn point_reads_and_inserts_do_not_wait() {
     waits_for(&mut root, "g", 1, 0);
     assert_eq!(client.one(text), "2");
     client.run("insert into d.k values (3, 4)");
-    assert_eq!(client.fails("update d.k set v = 5 where id = 3").errno, 1041);
+    client.run("update d.k set v = 4 where id = 3");
+    assert_eq!(client.fails("update d.k set v = 5 where v = 4").errno, 1041);
     assert_eq!(client.fails("select max(v) from d.k").errno, 1041);
     end(&mut first);
     assert_eq!(client.one("select max(v) from d.k"), "4");
