@@ -371,6 +371,8 @@ codes! {
     /// A generated column whose value depends on more than the row.
     GeneratedFunction = 3763 "HY000" 400;
     GeneratedVariable = 3765 "HY000" 400;
+    /// A default whose value depends on more than its expression, the time and chance.
+    DefaultFunction = 3770 "HY000" 400;
     /// A CHECK behind a column that names another one.
     CheckOfOtherColumn = 3813 "HY000" 400;
     /// A CHECK whose value depends on more than the row.

@@ -96,6 +96,7 @@ fn default(value: &DefaultValue, column: &Column) -> String {
         DefaultValue::Bits(digits) => column.bits_text(digits),
         DefaultValue::CurrentDate => "CURRENT_DATE".to_owned(),
         DefaultValue::CurrentTimestamp => column.now_text(),
+        DefaultValue::Expression(expression) => format!("({expression})"),
     }
 }
 

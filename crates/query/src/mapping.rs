@@ -222,6 +222,14 @@ pub fn table(fields: &TableSchema) -> Table {
     Table::new(Arc::new(BodyTable { schema: Arc::clone(fields.arrow()) }))
 }
 
+/// What values depend on beside the rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Depends {
+    /// The time and settings of the statement.
+    pub on_session: bool,
+    pub on_chance: bool,
+}
+
 /// The plan of a load that computes.
 pub struct Mapping {
     plan: Arc<dyn ExecutionPlan>,
@@ -283,10 +291,9 @@ impl QueryEngine {
         &self,
         asked: PlanRequest,
         size: PlanSize,
-    ) -> Result<Option<Mapping>> {
+    ) -> Result<(Mapping, Depends)> {
         let planned = tokio::task::unconstrained(self.planner.mapping(asked, size));
-        let (mapping, of_rows) = futures::executor::block_on(planned)?;
-        Ok(of_rows.then_some(mapping))
+        futures::executor::block_on(planned)
     }
 
     /// Runs a computation beside those of queries, on their threads.
@@ -299,11 +306,12 @@ impl QueryEngine {
 }
 
 impl Planner {
-    /// The plan, and whether its values depend on its rows alone.
-    async fn mapping(&self, asked: PlanRequest, size: PlanSize) -> Result<(Mapping, bool)> {
+    /// The plan, and what its values depend on.
+    async fn mapping(&self, asked: PlanRequest, size: PlanSize) -> Result<(Mapping, Depends)> {
         let plan = self.plan(asked, size)?;
         check_plan(&plan.logical)?;
-        let of_rows = !plan.of_session && !is_volatile(&plan.logical)?;
+        let (on_session, on_chance) = (plan.of_session, is_volatile(&plan.logical)?);
+        let depends = Depends { on_session, on_chance };
         let evaluation = self.evaluation_of(&plan, Cancellation::default());
         let mut state = self.state_of(&evaluation);
         // Rows stay in order: the last one of a key replaces those before.
@@ -311,7 +319,7 @@ impl Planner {
         let physical = physical(&state, &plan.logical).await?;
         evaluation.run();
         let task = Arc::clone(&self.task);
-        Ok((Mapping { plan: physical, task, columns: plan.columns }, of_rows))
+        Ok((Mapping { plan: physical, task, columns: plan.columns }, depends))
     }
 }
 

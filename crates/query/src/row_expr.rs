@@ -19,7 +19,7 @@ use crate::coercibility::Derived;
 use crate::convert;
 use crate::engine::{PlanRequest, QueryEngine, StatementContext, size_of};
 use crate::evaluation::Losses;
-use crate::mapping::{Mapping, of_row};
+use crate::mapping::{Depends, Mapping, of_row};
 use crate::origin::ColumnOrigin;
 use crate::parser::load_condition;
 use crate::result::Cells;
@@ -47,6 +47,7 @@ pub struct RowExpr {
     /// The number of the row, and these columns, as the expression sees them.
     seen: SchemaRef,
     mapping: Mapping,
+    depends: Depends,
 }
 
 impl QueryEngine {
@@ -60,6 +61,18 @@ impl QueryEngine {
         compiling: Compiling<'_>,
         context: impl Fn(Table) -> Arc<dyn StatementContext>,
     ) -> Result<Option<RowExpr>> {
+        let expr = self.any_expr(schema, compiling, context)?;
+        let of_row = !expr.depends.on_session && !expr.depends.on_chance;
+        Ok(of_row.then_some(expr))
+    }
+
+    /// Plans an expression.
+    fn any_expr(
+        &self,
+        schema: &TableSchema,
+        compiling: Compiling<'_>,
+        context: impl Fn(Table) -> Arc<dyn StatementContext>,
+    ) -> Result<RowExpr> {
         let Compiling { what, columns, expr, losses } = compiling;
         let mut places =
             columns.iter().filter_map(|id| schema.position_of(*id)).collect::<Vec<_>>();
@@ -79,8 +92,26 @@ impl QueryEngine {
         if size != PlanSize::Small {
             bail!(TooLarge, "{what} has too many expressions");
         }
-        let mapping = self.mapping_of_rows(asked, size)?;
-        Ok(mapping.map(|mapping| RowExpr { places, alone, seen, mapping }))
+        let (mapping, depends) = self.mapping_of_rows(asked, size)?;
+        Ok(RowExpr { places, alone, seen, mapping, depends })
+    }
+
+    /// Plans an expression that is the default of a column; `context` is the session of a query,
+    /// with the time of the statement.
+    ///
+    /// # Errors
+    /// Unknown functions; `TooLarge`.
+    pub fn default_expr(
+        &self,
+        schema: &TableSchema,
+        (column, text): (&Column, &str),
+        losses: Losses,
+        context: impl Fn(Table) -> Arc<dyn StatementContext>,
+    ) -> Result<RowExpr> {
+        let what = format!("The default of column '{}'", column.name);
+        let expr = load_condition(text)?;
+        let compiling = Compiling { what: &what, columns: &[], expr, losses };
+        self.any_expr(schema, compiling, context)
     }
 
     /// Plans the expression of a generated column of a schema; `context` is the session of a query
@@ -111,6 +142,11 @@ impl QueryEngine {
 }
 
 impl RowExpr {
+    /// Whether its value is that of one statement, as with the time.
+    pub fn is_of_statement(&self) -> bool {
+        self.depends.on_session
+    }
+
     /// Evaluates it over the row whose encoded cells `cell` gives by their places, and passes the
     /// value to `each` as a row of cells.
     ///

@@ -69,6 +69,15 @@ fn groups(aggregate: &Aggregate) -> Result<()> {
                 let name = call.func.name().to_uppercase();
                 unordered(call.params.args.iter(), schema, &name)?;
             }
+            if let Expr::AggregateFunction(call) = part
+                && call.params.distinct
+            {
+                let mut args = call.params.args.iter();
+                let map = args.find_map(|arg| arg.get_type(schema).ok().filter(has_map));
+                if let Some(ty) = map {
+                    return Err(refused("DISTINCT", &name_of(&ty)));
+                }
+            }
             Ok(TreeNodeRecursion::Continue)
         })?;
     }

@@ -96,6 +96,13 @@ impl TableSchema {
         self.checks.iter().any(|check| check.is_enforced)
     }
 
+    /// Whether it has columns whose default is an expression.
+    pub fn has_expression_defaults(&self) -> bool {
+        self.columns
+            .iter()
+            .any(|column| matches!(column.default, Some(DefaultValue::Expression(_))))
+    }
+
     /// Whether it has generated columns.
     pub fn is_generated(&self) -> bool {
         self.columns.iter().any(|column| column.generated.is_some())

@@ -38,12 +38,20 @@ pub enum DefaultValue {
     /// At the column's precision.
     CurrentTimestamp,
     CurrentDate,
+    /// An expression as SQL, without parentheses around it, which names no columns. Each row that
+    /// has no value for the column computes it.
+    Expression(String),
 }
 
 impl DefaultValue {
     /// Whether the value depends on the time of the insert.
     pub fn asks_clock(&self) -> bool {
         matches!(self, Self::CurrentTimestamp | Self::CurrentDate)
+    }
+
+    /// Whether the value is not written as it is.
+    pub fn is_computed(&self) -> bool {
+        self.asks_clock() || matches!(self, Self::Expression(_))
     }
 }
 
@@ -151,10 +159,10 @@ impl Column {
 
     /// What MySQL shows as EXTRA: `DEFAULT_GENERATED on update CURRENT_TIMESTAMP`.
     pub fn extra_text(&self) -> String {
-        let clock = self.default.as_ref().filter(|default| default.asks_clock());
+        let computed = self.default.as_ref().filter(|default| default.is_computed());
         let words = [
             self.auto_increment.map(|_| "auto_increment".to_owned()),
-            clock.map(|_| "DEFAULT_GENERATED".to_owned()),
+            computed.map(|_| "DEFAULT_GENERATED".to_owned()),
             self.generated.as_ref().map(|how| format!("{} GENERATED", how.kind())),
             self.on_update_now.then(|| format!("on update {}", self.now_text())),
         ];

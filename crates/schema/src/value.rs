@@ -124,7 +124,7 @@ fn put_sketch(column: &Column, bytes: &[u8], out: &mut Vec<u8>) -> Result<Put, B
 /// Why a column that was given no value gets none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BadDefault {
-    /// It has no default and is NOT NULL.
+    /// It has no default and is NOT NULL, or one that rows compute.
     Missing,
     /// Its default does not fit the column.
     Value(BadValue),
@@ -146,7 +146,7 @@ pub fn put_default(
         None if column.nullable => return Ok(Put::Null),
         // As in MySQL, the first value of an ENUM.
         None if matches!(column.ty, ColumnType::Enum { .. }) => labels::put_number(column, 1, out),
-        None => return Err(BadDefault::Missing),
+        None | Some(DefaultValue::Expression(_)) => return Err(BadDefault::Missing),
         Some(DefaultValue::Literal(text)) => {
             put_text(column, text.as_bytes(), Encoding::Utf8, rules, out)
         }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_ingest::LoadTarget;
-use freshet_ingest::decode::{Completion, GeneratedValues};
+use freshet_ingest::decode::{Completion, ComputedDefaults, GeneratedValues};
 use freshet_query::engine::StatementContext;
 use freshet_query::evaluation::Losses;
 use freshet_query::mapping::BODY;
 use freshet_query::row_checks::CompiledChecks;
 use freshet_query::session::{Session, SqlMode};
 use freshet_query::tables::{Table, Tables};
-use freshet_schema::{Column, RowChecks, TableSchema, Zone};
+use freshet_schema::{Column, DefaultValue, RowChecks, TableSchema, Zone};
 
-use crate::generated::GeneratedColumns;
+use crate::generated::{DefaultColumns, GeneratedColumns};
 use crate::reader::{SessionVariables, limits};
 use crate::shared::Shared;
 
@@ -84,10 +84,37 @@ impl Shared {
         GeneratedColumns::new(schema, compile)
     }
 
+    /// The defaults of a schema that are expressions, for a statement that begins now in a time
+    /// zone.
+    ///
+    /// # Errors
+    /// Those of [`freshet_query::engine::QueryEngine::default_expr`].
+    pub fn defaults(
+        &self,
+        schema: &TableSchema,
+        losses: Losses,
+        zone: Zone,
+    ) -> Result<Option<Arc<dyn ComputedDefaults>>> {
+        if !schema.has_expression_defaults() {
+            return Ok(None);
+        }
+        let now_micros = self.engine.clock().wall_micros();
+        let compile = |column: &Column| {
+            let Some(DefaultValue::Expression(text)) = &column.default else { return Ok(None) };
+            let context = |table| self.at_time(table, now_micros, zone);
+            self.query.default_expr(schema, (column, text), losses, context).map(Some)
+        };
+        Ok(Some(Arc::new(DefaultColumns::new(schema, compile)?)))
+    }
+
     /// What an expression sees that reads one row.
     fn of_row(&self, table: Table) -> Arc<dyn StatementContext> {
+        self.at_time(table, 0, Zone::UTC)
+    }
+
+    fn at_time(&self, table: Table, now_micros: i64, zone: Zone) -> Arc<dyn StatementContext> {
         let variables = SessionVariables::of_globals(&self.globals, 0);
-        Arc::new(RowContext { table, variables })
+        Arc::new(RowContext { table, variables, now_micros, zone })
     }
 }
 
@@ -95,6 +122,9 @@ impl Shared {
 struct RowContext {
     table: Table,
     variables: SessionVariables,
+    /// In microseconds since 1970 UTC.
+    now_micros: i64,
+    zone: Zone,
 }
 
 impl StatementContext for RowContext {
@@ -109,8 +139,8 @@ impl StatementContext for RowContext {
             last_insert_id: 0,
             row_count: 0,
             found_rows: 0,
-            now_micros: 0,
-            zone: Zone::UTC,
+            now_micros: self.now_micros,
+            zone: self.zone,
             zone_name: "UTC",
             mode: SqlMode::default(),
             limits: limits(self.variables.globals()),

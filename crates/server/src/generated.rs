@@ -1,12 +1,13 @@
-//! The generated columns of a table, as they are computed over encoded rows.
+//! The generated columns of a table, as they are computed over encoded rows, and defaults that are
+//! expressions.
 
 use std::fmt;
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_ingest::decode::{GeneratedValues, InsertPlan, RowEncoder, Warnings};
+use freshet_ingest::decode::{ComputedDefaults, GeneratedValues, InsertPlan, RowEncoder, Warnings};
 use freshet_query::row_expr::RowExpr;
-use freshet_schema::row::{RowCells, RowWriter};
+use freshet_schema::row::{Put, RowCells, RowWriter};
 use freshet_schema::{Column, Rules, TableSchema, Zone};
 
 use crate::statement::cells::put_cell;
@@ -14,13 +15,13 @@ use crate::statement::cells::put_cell;
 /// The generated columns of a schema version.
 pub struct GeneratedColumns {
     /// In the order in which they are computed.
-    all: Vec<GeneratedColumn>,
+    all: Vec<ComputedColumn>,
     /// Of the row.
     cells: RowCells,
     columns: usize,
 }
 
-struct GeneratedColumn {
+struct ComputedColumn {
     /// Its place in the table.
     at: usize,
     expr: RowExpr,
@@ -28,6 +29,92 @@ struct GeneratedColumn {
     plan: InsertPlan,
     /// Of such a row.
     cells: RowCells,
+}
+
+impl ComputedColumn {
+    fn new(schema: &TableSchema, at: usize, expr: RowExpr) -> Result<Self> {
+        let plain = Column { generated: None, default: None, ..schema.columns[at].clone() };
+        let alone = Arc::new(TableSchema::new(schema.version, vec![plain], Vec::new()));
+        let plan = InsertPlan::partial::<&str>(&alone, None, 0, &Rules::default())?;
+        Ok(Self { at, expr, plan, cells: RowCells::new(&alone) })
+    }
+
+    /// A row of this column alone, computed over the cells of a row.
+    fn compute<'r>(
+        &self,
+        cell: impl Fn(usize) -> Option<&'r [u8]>,
+        number: u64,
+        rules: &Rules,
+        warnings: &mut Warnings,
+    ) -> Result<Vec<u8>> {
+        let mut alone = Vec::new();
+        self.expr.evaluate(cell, |cells, at| {
+            let encoder = RowEncoder::new(&self.plan, rules, &mut alone);
+            let mut encoder = encoder.counting_from(number);
+            encoder.begin_row();
+            put_cell(&mut encoder, cells, at, &mut Vec::new())
+                .and_then(|()| encoder.end_row())
+                .map_err(|fault| fault.error(&self.plan, number))?;
+            warnings.append(encoder.into_warnings());
+            Ok(())
+        })?;
+        if alone.is_empty() {
+            bail!(Internal, "the expression of a column has no value");
+        }
+        Ok(alone)
+    }
+}
+
+/// The defaults of a schema that are expressions.
+pub struct DefaultColumns(Vec<ComputedColumn>);
+
+impl DefaultColumns {
+    /// Those of a schema; `compile` plans the default of a column, if it is an expression.
+    ///
+    /// # Errors
+    /// Those of `compile`.
+    pub fn new(
+        schema: &TableSchema,
+        compile: impl Fn(&Column) -> Result<Option<RowExpr>>,
+    ) -> Result<Self> {
+        let mut all = Vec::new();
+        for (at, column) in schema.columns.iter().enumerate() {
+            let Some(expr) = compile(column)? else { continue };
+            all.push(ComputedColumn::new(schema, at, expr)?);
+        }
+        Ok(Self(all))
+    }
+}
+
+impl fmt::Debug for DefaultColumns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|column| column.at)).finish()
+    }
+}
+
+impl ComputedDefaults for DefaultColumns {
+    fn compute(
+        &self,
+        column: usize,
+        number: u64,
+        rules: &Rules,
+        warnings: &mut Warnings,
+        out: &mut Vec<u8>,
+    ) -> Result<Put> {
+        let Some(computed) = self.0.iter().find(|computed| computed.at == column) else {
+            bail!(Internal, "the default of a column is no expression");
+        };
+        let alone = computed.compute(|_| None, number, rules, warnings)?;
+        match computed.cells.encoded(&alone, 0) {
+            Some(cell) => out.extend_from_slice(cell),
+            None => return Ok(Put::Null),
+        }
+        Ok(Put::Value)
+    }
+
+    fn is_of_statement(&self) -> bool {
+        self.0.iter().any(|computed| computed.expr.is_of_statement())
+    }
 }
 
 impl fmt::Debug for GeneratedColumns {
@@ -48,10 +135,7 @@ impl GeneratedColumns {
         let mut all = Vec::new();
         for (at, column) in schema.columns.iter().enumerate() {
             let Some(expr) = compile(column)? else { continue };
-            let plain = Column { generated: None, ..column.clone() };
-            let alone = Arc::new(TableSchema::new(schema.version, vec![plain], Vec::new()));
-            let plan = InsertPlan::partial::<&str>(&alone, None, 0, &Rules::default())?;
-            all.push(GeneratedColumn { at, expr, plan, cells: RowCells::new(&alone) });
+            all.push(ComputedColumn::new(schema, at, expr)?);
         }
         Ok(Self { all, cells: RowCells::new(schema), columns: schema.columns.len() })
     }
@@ -78,23 +162,8 @@ impl GeneratedValues for GeneratedColumns {
         let rules = Rules { zone: Zone::UTC, ..*rules };
         let mut computed = Vec::with_capacity(self.all.len());
         for column in &self.all {
-            let mut alone = Vec::new();
-            column.expr.evaluate(
-                |at| self.cell(row, &computed, at),
-                |cells, at| {
-                    let encoder = RowEncoder::new(&column.plan, &rules, &mut alone);
-                    let mut encoder = encoder.counting_from(number);
-                    encoder.begin_row();
-                    put_cell(&mut encoder, cells, at, &mut Vec::new())
-                        .and_then(|()| encoder.end_row())
-                        .map_err(|fault| fault.error(&column.plan, number))?;
-                    warnings.append(encoder.into_warnings());
-                    Ok(())
-                },
-            )?;
-            if alone.is_empty() {
-                bail!(Internal, "the expression of a generated column has no value");
-            }
+            let cell = |at| self.cell(row, &computed, at);
+            let alone = column.compute(cell, number, &rules, warnings)?;
             computed.push(alone);
         }
         let mut writer = RowWriter::new(self.columns, out);

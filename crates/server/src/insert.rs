@@ -72,9 +72,10 @@ impl Target {
         }
         let filter_ratio = settings.filter_ratio(table.form);
         let (schema, now) = (into.schema(), shared.engine.clock().wall_micros());
-        let completion = shared.completion(&into, settings.losses(table.form))?;
-        let is_partial = is_partial(settings, table, columns);
-        let (plan, partial) = if is_partial {
+        let losses = settings.losses(table.form);
+        let completion = shared.completion(&into, losses)?;
+        let defaults = shared.defaults(schema, losses, rules.zone)?;
+        let (plan, partial) = if is_partial(settings, table, columns) {
             let plan = InsertPlan::partial(schema, columns, now, &rules)?;
             let (plan, columns) = plan.completing(completion, table).of_partial_rows()?;
             (plan, Some(columns))
@@ -83,11 +84,10 @@ impl Target {
             let plan = InsertPlan::new(schema, columns, now, &rules)?;
             (plan.completing(completion, table), None)
         };
-        let plan = plan.filtering(filter_ratio.is_some());
+        let plan = plan.computing(defaults).filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
         let plan = plan.dividing(table, on_existing == OnExisting::Skip);
-        let groups = table.properties.is_light();
-        let settings = settings.version;
+        let (groups, settings) = (table.properties.is_light(), settings.version);
         Ok(Self {
             generation,
             settings,
@@ -111,7 +111,8 @@ impl Target {
 
     /// Whether the catalog and the session's settings are unchanged since it was resolved.
     pub fn is_current(&self, engine: &Engine, settings: &Settings) -> bool {
-        self.generation == engine.catalog_generation() && self.settings == settings.version
+        let known = (engine.catalog_generation(), settings.version);
+        (self.generation, self.settings) == known && !self.plan.is_of_statement()
     }
 
     /// Sets what differs from statement to statement: the current time for defaults that depend on

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use freshet_base::Result;
-use freshet_schema::{RowChecks, Rules};
+use freshet_schema::{Put, RowChecks, Rules};
 
 use super::warnings::Warnings;
 
@@ -23,6 +23,26 @@ pub trait GeneratedValues: Send + Sync + fmt::Debug {
         warnings: &mut Warnings,
         out: &mut Vec<u8>,
     ) -> Result<()>;
+}
+
+/// The defaults of a schema that are expressions, ready to be computed.
+pub trait ComputedDefaults: Send + Sync + fmt::Debug {
+    /// Appends the encoded cell of a column that has such a default; `number` is that of the row,
+    /// for messages.
+    ///
+    /// # Errors
+    /// Those of the expression; a value that the column does not take.
+    fn compute(
+        &self,
+        column: usize,
+        number: u64,
+        rules: &Rules,
+        warnings: &mut Warnings,
+        out: &mut Vec<u8>,
+    ) -> Result<Put>;
+
+    /// Whether they hold for one statement only, as with the time.
+    fn is_of_statement(&self) -> bool;
 }
 
 /// What completes the rows of a table.

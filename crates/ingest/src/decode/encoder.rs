@@ -1,5 +1,7 @@
 //! Encodes values in statement order as rows in column order.
 
+mod defaults;
+
 use freshet_base::{Error, ErrorCode, Result as EndResult, err};
 use freshet_schema::row::{Put, RowCells, RowWriter};
 use freshet_schema::value::{adjust, put_null};
@@ -7,7 +9,7 @@ use freshet_schema::{BadValue, Column, Literal, RowChecks, Rules};
 
 use super::completion::GeneratedValues;
 use super::ids::{RowId, RowIds};
-use super::plan::{Divider, Filler, InsertPlan, Undivided};
+use super::plan::{Divider, InsertPlan, Undivided};
 use super::warnings::Warnings;
 use crate::counter::UsedIds;
 
@@ -318,22 +320,6 @@ impl<'a> RowEncoder<'a> {
         Ok(())
     }
 
-    /// Writes the default of the next column.
-    #[inline]
-    fn fill(&mut self) -> Result<(), Box<Fault>> {
-        let (plan, at) = (self.plan, self.writer.column());
-        match (&plan.fillers[at], &plan.ids) {
-            (Filler::Cell(cell), _) => self.writer.put_encoded(cell),
-            (Filler::Null, _) => self.writer.put_null(),
-            (Filler::Id, Some(ids)) => {
-                self.ids.row = RowId::Place(self.writer.offset());
-                self.writer.put_encoded(ids.place());
-            }
-            (filler, _) => return Err(Box::new(no_filler(filler, at))),
-        }
-        Ok(())
-    }
-
     #[inline]
     fn put_at(
         &mut self,
@@ -391,28 +377,6 @@ impl<'a> RowEncoder<'a> {
     #[inline]
     pub fn put_null(&mut self) -> Result<(), Box<Fault>> {
         self.put(Literal::Null, |column, _, _| put_null(column))
-    }
-
-    pub fn put_default(&mut self) -> Result<(), Box<Fault>> {
-        let Some(&at) = self.plan.columns.get(self.position) else {
-            return Err(Box::new(Fault::Count { expected: self.plan.width() }));
-        };
-        if self.plan.generates(at) {
-            self.position += 1;
-            return self.leave_place(at);
-        }
-        match &self.plan.fillers[at] {
-            Filler::Cell(cell) => self.put(Literal::Null, |_, _, out| {
-                out.extend_from_slice(cell);
-                Ok(Put::Value)
-            }),
-            // Of the AUTO_INCREMENT column it stands for the next id.
-            Filler::Null | Filler::Id => self.put_null(),
-            filler => {
-                self.position += 1;
-                self.filter(Err(Box::new(no_filler(filler, at))))
-            }
-        }
     }
 
     /// Completes a row that must contain all values, or none: `VALUES ()` is a row of defaults.
@@ -549,13 +513,6 @@ impl<'a> RowEncoder<'a> {
         if !self.scattered {
             self.writer.abort_row();
         }
-    }
-}
-
-fn no_filler(filler: &Filler, column: usize) -> Fault {
-    match filler {
-        Filler::Bad(bad) => Fault::Value { column, bad: bad.clone(), value: b"DEFAULT".to_vec() },
-        _ => Fault::Missing { column },
     }
 }
 

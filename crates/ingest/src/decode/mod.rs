@@ -17,7 +17,7 @@ pub mod prepared;
 pub mod values;
 mod warnings;
 
-pub use completion::{Completion, GeneratedValues};
+pub use completion::{Completion, ComputedDefaults, GeneratedValues};
 pub use encoder::{Encoded, Fault, RowEncoder};
 pub use ids::IdRules;
 pub use plan::{InsertPlan, PartialColumns, SourcePlan};

@@ -12,7 +12,7 @@ use freshet_schema::{
     BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, Rules, Table, TableSchema,
 };
 
-use super::completion::Completion;
+use super::completion::{Completion, ComputedDefaults};
 use super::ids::{IdPlan, IdRules};
 use crate::buffer::LoadBuffer;
 use crate::counter::Counter;
@@ -29,6 +29,8 @@ pub(super) enum Filler {
     Missing,
     /// An error, since the default does not fit the column.
     Bad(BadValue),
+    /// Computed for each row by [`InsertPlan::defaults`].
+    Computed,
 }
 
 /// Maps the values of a row to columns, with defaults for the other columns.
@@ -58,6 +60,8 @@ pub struct InsertPlan {
     pub(super) skips_undivided: bool,
     /// What rows get, and have to satisfy.
     pub(super) completion: Completion,
+    /// The defaults that are expressions.
+    pub(super) defaults: Option<Arc<dyn ComputedDefaults>>,
     /// The name of the table, where columns are generated.
     pub(super) table: String,
     /// A bit for each column whose values are ids or not written at all.
@@ -192,6 +196,7 @@ impl InsertPlan {
             divider,
             skips_undivided,
             completion: Completion::default(),
+            defaults: None,
             table: String::new(),
             odd: 0,
         })
@@ -288,6 +293,17 @@ impl InsertPlan {
         }
         self.completion = completion;
         self
+    }
+
+    /// Takes the values of defaults that are expressions.
+    #[must_use]
+    pub fn computing(self, defaults: Option<Arc<dyn ComputedDefaults>>) -> Self {
+        Self { defaults, ..self }
+    }
+
+    /// Whether defaults that are expressions hold for one statement only.
+    pub fn is_of_statement(&self) -> bool {
+        self.defaults.as_ref().is_some_and(|defaults| defaults.is_of_statement())
     }
 
     /// The bit of a column; the last one is of all columns behind.
@@ -417,7 +433,7 @@ impl InsertPlan {
                     bail!(NoDefault, "Field '{}' doesn't have a default value", column.name)
                 }
                 Filler::Bad(bad) => return Err(bad.error(column, b"DEFAULT", 1)),
-                Filler::Cell(_) | Filler::Null | Filler::Id => {}
+                Filler::Cell(_) | Filler::Null | Filler::Id | Filler::Computed => {}
             }
         }
         Ok(())
@@ -481,6 +497,9 @@ fn positions<N: AsRef<str>>(schema: &TableSchema, names: &[N]) -> Result<Vec<usi
 fn filler(column: &Column, now: i64, rules: &Rules) -> Filler {
     if column.auto_increment.is_some() {
         return Filler::Id;
+    }
+    if matches!(column.default, Some(DefaultValue::Expression(_))) {
+        return Filler::Computed;
     }
     let mut cell = Vec::new();
     if column.generated.is_some() && !column.nullable {

@@ -3,7 +3,9 @@
 use freshet_base::{ColumnId, Result, bail};
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::value;
-use freshet_schema::{Collation, Column, ColumnType, DefaultValue, LengthUnit, Rules, TableForm};
+use freshet_schema::{
+    CHECK_BYTES_MAX, Collation, Column, ColumnType, DefaultValue, LengthUnit, Rules, TableForm,
+};
 
 use super::collation::of_column;
 use super::sizes::check_type;
@@ -149,6 +151,26 @@ fn is_taken(column: &Column) -> bool {
     value::put_default(column, 0, &Rules::default(), &mut Vec::new()).is_ok()
 }
 
+/// Whether a column may have an expression as its default, whatever the value is.
+fn check_expression(text: &str, column: &Column) -> Result<()> {
+    let Column { name, ty, .. } = column;
+    if ty.sketch().is_some() || ty.is_nested() {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'expressions as defaults of type {ty}': \
+             column '{name}'"
+        );
+    }
+    if text.len() > CHECK_BYTES_MAX {
+        bail!(
+            TooLong,
+            "The default of column '{name}' has {} bytes, limit {CHECK_BYTES_MAX}",
+            text.len()
+        );
+    }
+    Ok(())
+}
+
 /// Checks that the column can hold its default.
 fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
     let (fits, shown) = match value {
@@ -160,6 +182,7 @@ fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
         DefaultValue::CurrentDate => (column.ty == ColumnType::Date, "CURRENT_DATE".to_owned()),
         DefaultValue::Literal(text) => (is_taken(column), format!("'{text}'")),
         DefaultValue::Bits(digits) => (is_taken(column), format!("0x{digits}")),
+        DefaultValue::Expression(text) => return check_expression(text, column),
     };
     if !fits {
         let (name, ty) = (&column.name, column.type_text());

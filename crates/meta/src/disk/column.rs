@@ -28,7 +28,7 @@ pub struct ColumnForm {
     length_unit: u32,
     #[prost(string, optional, tag = "8")]
     before: Option<String>,
-    #[prost(oneof = "DefaultForm", tags = "9, 10, 11, 12")]
+    #[prost(oneof = "DefaultForm", tags = "9, 10, 11, 12, 48")]
     default: Option<DefaultForm>,
     #[prost(uint64, optional, tag = "13")]
     auto_increment: Option<u64>,
@@ -72,6 +72,8 @@ pub enum DefaultForm {
     CurrentTimestamp(()),
     #[prost(message, tag = "12")]
     CurrentDate(()),
+    #[prost(string, tag = "48")]
+    Expression(String),
 }
 
 /// Integers have whether they are unsigned, temporal types their fraction digits, and texts their
@@ -258,6 +260,7 @@ impl OnDisk for DefaultValue {
             Self::Bits(digits) => DefaultForm::Bits(digits.clone()),
             Self::CurrentTimestamp => DefaultForm::CurrentTimestamp(()),
             Self::CurrentDate => DefaultForm::CurrentDate(()),
+            Self::Expression(text) => DefaultForm::Expression(text.clone()),
         }
     }
 
@@ -267,6 +270,10 @@ impl OnDisk for DefaultValue {
             DefaultForm::Bits(digits) => Self::Bits(digits),
             DefaultForm::CurrentTimestamp(()) => Self::CurrentTimestamp,
             DefaultForm::CurrentDate(()) => Self::CurrentDate,
+            DefaultForm::Expression(text) => {
+                ensure(!text.is_empty(), "a default has no expression")?;
+                Self::Expression(text)
+            }
         })
     }
 }

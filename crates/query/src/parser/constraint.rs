@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use freshet_base::{Result, bail, err};
 use freshet_meta::{CheckSpec, ColumnSpec, ForeignKeySpec, GeneratedSpec, INVISIBLE_UNIQUE};
 use freshet_schema::{ColumnType, DeclaredKeyKind};
-use sqlparser::ast::{Expr, visit_expressions_mut};
+use sqlparser::ast::{Expr, visit_expressions, visit_expressions_mut};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -112,6 +112,64 @@ pub fn generated(cursor: &mut Cursor<'_>, column: &mut ColumnSpec) -> Result<boo
     }
     column.generated = Some(GeneratedSpec { text, columns, is_stored });
     Ok(true)
+}
+
+/// Functions whose values are those of a session, or that do something.
+const NO_DEFAULTS: [&str; 20] = [
+    "benchmark",
+    "charset",
+    "connection_id",
+    "current_role",
+    "current_user",
+    "database",
+    "found_rows",
+    "get_lock",
+    "is_free_lock",
+    "is_used_lock",
+    "last_insert_id",
+    "ps_current_thread_id",
+    "release_lock",
+    "row_count",
+    "schema",
+    "session_user",
+    "sleep",
+    "system_user",
+    "user",
+    "version",
+];
+
+/// Parses an expression in parentheses that is a default, and names no column.
+pub fn default(cursor: &mut Cursor<'_>) -> Result<String> {
+    let found = row_expr(cursor, "DEFAULT")?.map_err(|what| match what {
+        NotOfRow::Variable => {
+            err!(DefaultFunction, "Default value expression cannot refer user or system variables.")
+        }
+        NotOfRow::Query => err!(
+            DefaultFunction,
+            "Default value expression contains a disallowed function: a subquery"
+        ),
+    })?;
+    if let Some(name) = found.columns.first() {
+        return Err(refuse(&format!("DEFAULT (..) that reads another column, as '{name}'")));
+    }
+    let mut of_session = None;
+    let _ = visit_expressions(&load_condition(&found.text)?.0, |expr| {
+        if let Expr::Function(call) = expr {
+            let name = call.name.to_string().to_ascii_lowercase();
+            if NO_DEFAULTS.contains(&name.as_str()) {
+                of_session = Some(name);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    if let Some(name) = of_session {
+        bail!(
+            DefaultFunction,
+            "Default value expression contains a disallowed function: `{name}`."
+        );
+    }
+    Ok(found.text)
 }
 
 /// An expression over the columns of a row.

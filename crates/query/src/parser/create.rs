@@ -295,12 +295,22 @@ pub fn default(cursor: &mut Cursor<'_>) -> Result<DefaultSpec> {
     if cursor.words("NULL") {
         return Ok(DefaultSpec::Null);
     }
-    let parens = cursor.token(&Token::LParen);
-    let value = default_value(cursor)?;
-    if parens {
-        cursor.expect(&Token::RParen)?;
+    if cursor.peek().token != Token::LParen {
+        return default_value(cursor).map(DefaultSpec::Value);
     }
+    let value = match cursor.attempt(simple_in_parens) {
+        Some(value) => value,
+        None => DefaultValue::Expression(constraint::default(cursor)?),
+    };
     Ok(DefaultSpec::Value(value))
+}
+
+/// A value in parentheses that could stand without them.
+fn simple_in_parens(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
+    cursor.expect(&Token::LParen)?;
+    let value = default_value(cursor)?;
+    cursor.expect(&Token::RParen)?;
+    Ok(value)
 }
 
 fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {

@@ -240,6 +240,16 @@ impl<'a> Cursor<'a> {
         Ok(all)
     }
 
+    /// What a parser finds; none, and nothing is parsed, where it finds nothing.
+    pub fn attempt<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Option<T> {
+        let start = self.peek().span;
+        let found = parse(self).ok();
+        while found.is_none() && self.peek().span != start {
+            self.parser.prev_token();
+        }
+        found
+    }
+
     pub fn expr(&mut self) -> Result<Scalar> {
         let parsed = self.parser.parse_expr();
         parsed.map(Scalar).map_err(|error| self.refused(&error))

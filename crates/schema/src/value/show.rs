@@ -40,6 +40,7 @@ pub fn default_text(column: &Column) -> Option<String> {
         DefaultValue::Bits(digits) => Some(column.bits_text(digits)),
         DefaultValue::CurrentTimestamp => Some(column.now_text()),
         DefaultValue::CurrentDate => Some("CURRENT_DATE".to_owned()),
+        DefaultValue::Expression(text) => Some(text.clone()),
     }
 }
 

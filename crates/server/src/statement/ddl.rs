@@ -21,7 +21,7 @@ use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableN
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
-use freshet_schema::{Collation, ColumnType, TableForm};
+use freshet_schema::{Collation, ColumnType, DefaultValue, TableForm};
 
 use super::{bin, insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
@@ -451,7 +451,8 @@ async fn alter_columns(
     (table, id): (&TableName, TableId),
     changes: &[SchemaChange],
 ) -> Result<()> {
-    let changes = changes.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
+    let changes = changes.iter().map(|change| dated(session, change));
+    let changes = changes.collect::<Result<Vec<_>>>()?;
     checked::of_changes(session, id, &changes)?;
     let before = checked::known(session, id)?;
     let engine = Arc::clone(&session.shared.engine);
@@ -484,7 +485,8 @@ async fn alter_keys(
     keys: &[KeyChange],
     columns: &[SchemaChange],
 ) -> Result<()> {
-    let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
+    let columns = columns.iter().map(|change| dated(session, change));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
     let engine = Arc::clone(&session.shared.engine);
     let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);
     if !columns.is_empty() {
@@ -544,18 +546,30 @@ fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> R
 
 /// Replaces a default that depends on the clock by the current time for existing rows, which all
 /// show one constant value, as in MySQL.
-fn dated(session: &Session, change: &SchemaChange) -> SchemaChange {
+///
+/// # Errors
+/// `NotSupported` for a default that is an expression: rows may have other values for it.
+fn dated(session: &Session, change: &SchemaChange) -> Result<SchemaChange> {
     let mut change = change.clone();
     if let SchemaChange::AddColumn { column, .. } | SchemaChange::AddKeyColumn { column, .. } =
         &mut change
         && let DefaultSpec::Value(default) = &column.default
-        && default.asks_clock()
+        && default.is_computed()
     {
+        if let DefaultValue::Expression(text) = default {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'ADD COLUMN with a default that is \
+                 an expression', as ({text}) of column '{0}': add it without, give the rows their \
+                 values by UPDATE, then ALTER TABLE .. ALTER COLUMN {0} SET DEFAULT",
+                column.name
+            );
+        }
         let now = session.shared.engine.clock().wall_micros();
         let before = instant_literal(column.ty, now, session.settings.zone());
         column.default = DefaultSpec::Clock { default: default.clone(), before };
     }
-    change
+    Ok(change)
 }
 
 /// FLUSH TABLES: writes the rows of tables in memory to files.

@@ -2,7 +2,7 @@
 
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_schema::{
-    Aggregate, Check, Column, ColumnType, Generated, TableSchema, hidden_columns,
+    Aggregate, Check, Column, ColumnType, DefaultValue, Generated, TableSchema, hidden_columns,
 };
 
 use super::golden::has_bytes;
@@ -66,6 +66,15 @@ fn columns_of_nested_types() {
     let lacking = TableSchema::new(SchemaVersion(1), vec![lacking], Vec::new());
     let refusal = decode::<TableSchema>(&encode(&lacking)).unwrap_err().to_string();
     assert!(refusal.contains("a nested type lacks a part"), "{refusal}");
+}
+
+#[test]
+fn schema_with_a_default_that_is_an_expression() {
+    let ty = ColumnType::Year;
+    let default = Some(DefaultValue::Expression("1+2".to_owned()));
+    let column = Column { default, ..Column::new(ColumnId(1), "c", ty) };
+    let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
+    has_bytes(&schema, "01 0801 1214 0801 120163 2001 3001 3801 8203 03312b32 a202 00");
 }
 
 #[test]

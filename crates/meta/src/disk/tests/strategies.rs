@@ -77,6 +77,7 @@ fn column() -> impl Strategy<Value = Column> {
         text().prop_map(DefaultValue::Bits),
         Just(DefaultValue::CurrentTimestamp),
         Just(DefaultValue::CurrentDate),
+        Just(DefaultValue::Expression("UUID()".to_owned())),
     ];
     let collation =
         select(vec![Collation::Binary, Collation::Utf8mb4Bin, Collation::Utf8mb4GeneralCi]);

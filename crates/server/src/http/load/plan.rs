@@ -131,7 +131,7 @@ impl Planner<'_> {
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
         let mut plan = SourcePlan::new(schema, names.as_deref(), now, &rules)?;
         plan.plan = plan.plan.generating(self.target.counter(), IdRules::default());
-        plan.plan = self.divide(plan.plan)?;
+        plan.plan = self.divide(plan.plan, rules.zone)?;
         let deletes = self.deletes();
         if deletes == Deletes::All {
             plan.plan = plan.plan.of_keys();
@@ -372,18 +372,18 @@ impl Planner<'_> {
     }
 
     /// With the partitions that take rows.
-    fn divide(&self, plan: InsertPlan) -> Result<InsertPlan> {
+    fn divide(&self, plan: InsertPlan, zone: Zone) -> Result<InsertPlan> {
         let mut plan = plan.dividing(self.target.table(), false);
         let headers = &self.request.headers;
         if let Some(names) = headers.temporary_partitions.as_ref().or(headers.partitions.as_ref()) {
             plan.only(self.target.table(), &partition_names(names))?;
         }
-        self.completed(plan)
+        self.completed(plan, zone)
     }
 
     /// With the generated columns and the constraints of the table. Of rows that only name what is
     /// deleted, the key alone has to be known.
-    fn completed(&self, plan: InsertPlan) -> Result<InsertPlan> {
+    fn completed(&self, plan: InsertPlan, zone: Zone) -> Result<InsertPlan> {
         let schema = self.target.schema();
         let is_of_key = || schema.sort_key.iter().any(|&at| schema.columns[at].generated.is_some());
         let is_deleting = self.deletes() == Deletes::All;
@@ -400,10 +400,11 @@ impl Planner<'_> {
         }
         let losses = losses(&self.request.headers);
         let mut completion = self.http.sessions.completion(self.target, losses)?;
+        let defaults = self.http.sessions.defaults(schema, losses, zone)?;
         if is_deleting {
             completion.checks = None;
         }
-        Ok(plan.completing(completion, self.target.table()))
+        Ok(plan.computing(defaults).completing(completion, self.target.table()))
     }
 
     fn deletes(&self) -> Deletes {
@@ -438,7 +439,7 @@ impl Planner<'_> {
         }
         let into = InsertPlan::partial(self.target.schema(), Some(&targets), now, rules)?;
         let into = into.generating(self.target.counter(), IdRules::default());
-        let mut into = self.divide(into)?;
+        let mut into = self.divide(into, rules.zone)?;
         into.check_generated()?;
         if deletes == Deletes::All {
             into = into.of_keys();

@@ -66,6 +66,7 @@ impl AssignedColumns {
         let now = session.shared.engine.clock().wall_micros();
         let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
         let losses = session.settings.losses(target.table().form);
+        let plan = plan.computing(session.shared.defaults(&alone, losses, rules.zone)?);
         let completion = session.shared.completion(target, losses)?;
         let (target, computes_all) = (target.clone(), false);
         Ok(Self { target, columns, touched, plan, rules, completion, computes_all })

@@ -1,10 +1,10 @@
 //! CHECK constraints and generated columns of new tables, and of tables that have rows.
 
 use freshet_base::{Result, TableId, bail, err};
-use freshet_meta::{Planned, SchemaChange, TableSpec};
+use freshet_meta::{ColumnSpec, DefaultSpec, Planned, SchemaChange, TableSpec};
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{AlterAction, Clauses, Statement, TableName, parse};
-use freshet_schema::{Check, TableSchema};
+use freshet_schema::{Check, DefaultValue, TableSchema};
 
 use super::super::query;
 use super::unverified::Unverified;
@@ -13,7 +13,9 @@ use crate::session::Session;
 
 /// Checks that the constraints and generated columns of a new table can be evaluated.
 pub fn of_table(session: &Session, spec: &TableSpec) -> Result<()> {
-    let is_generated = spec.columns.iter().any(|column| column.generated.is_some());
+    let is_computed = |column: &ColumnSpec| is_expression(&column.default);
+    let is_generated =
+        spec.columns.iter().any(|column| column.generated.is_some() || is_computed(column));
     let behind = spec.columns.iter().any(|column| !column.checks.is_empty());
     if is_generated || behind || !spec.checks.is_empty() {
         compile(session, &Planned::check(spec)?.schema)?;
@@ -23,6 +25,7 @@ pub fn of_table(session: &Session, spec: &TableSpec) -> Result<()> {
 
 pub(super) fn compile(session: &Session, schema: &TableSchema) -> Result<()> {
     session.shared.compile_checks(schema)?;
+    session.shared.defaults(schema, Losses::default(), session.settings.zone())?;
     session.shared.compile_generated(schema, Losses::default()).map(drop)
 }
 
@@ -30,14 +33,19 @@ pub(super) fn compile(session: &Session, schema: &TableSchema) -> Result<()> {
 pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> Result<()> {
     let is_computed = |change: &SchemaChange| match change {
         SchemaChange::AddColumn { column, .. } | SchemaChange::ModifyColumn { column, .. } => {
-            column.generated.is_some()
+            column.generated.is_some() || is_expression(&column.default)
         }
+        SchemaChange::SetDefault { default, .. } => is_expression(default),
         other => is_of_checks(other),
     };
     if !changes.iter().any(is_computed) {
         return Ok(());
     }
     compile(session, &*session.shared.engine.catalog().altered(id, changes)?)
+}
+
+fn is_expression(default: &DefaultSpec) -> bool {
+    matches!(default, DefaultSpec::Value(DefaultValue::Expression(_)))
 }
 
 /// Whether the answer to an ALTER TABLE tells of rows that are there.

@@ -32,7 +32,8 @@ pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<H
     if columns.is_empty() && keys.is_empty() {
         return None;
     }
-    let columns = columns.iter().map(|change| dated(session, change)).collect::<Vec<_>>();
+    let columns = columns.iter().map(|change| dated(session, change));
+    let columns = columns.collect::<Result<Vec<_>>>().ok()?;
     let catalog = session.shared.engine.catalog();
     if catalog.has_temporary_partitions(id) {
         return None;
