@@ -253,6 +253,8 @@ codes! {
     ViewRecursion = 1462 "HY000" 400;
     /// An AUTO_INCREMENT column holds no further id.
     NoMoreIds = 1467 "HY000" 409;
+    /// ADD PARTITION PARTITIONS of a table that is divided by values.
+    PartitionNeedsValues = 1479 "HY000" 400;
     /// Partitions whose values are of the other method.
     PartitionValues = 1480 "HY000" 400;
     /// MAXVALUE where another partition follows.
@@ -270,6 +272,12 @@ codes! {
     /// DROP PARTITION of what is none.
     NoSuchPartition = 1507 "HY000" 404;
     LastPartition = 1508 "HY000" 400;
+    /// COALESCE PARTITION of partitions that have values.
+    OnlyHash = 1509 "HY000" 400;
+    /// ADD PARTITION PARTITIONS 0.
+    NoneAdded = 1514 "HY000" 400;
+    /// COALESCE PARTITION 0.
+    NoneCoalesced = 1515 "HY000" 400;
     PartitionExists = 1517 "HY000" 409;
     /// REORGANIZE PARTITION of partitions that do not follow each other.
     PartitionsApart = 1519 "HY000" 400;

@@ -96,7 +96,7 @@ pub use prepared::PreparedNote;
 pub use privilege::{Privilege, Privileges};
 pub use properties::PAUSE_LOAD;
 pub use reserve::Ids;
-pub use rewrite::NewForm;
+pub use rewrite::{Division, DivisionSpec, NewForm};
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::{PartitionText, partition_text, show_create_table};

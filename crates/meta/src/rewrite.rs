@@ -16,6 +16,10 @@ use crate::spec::{
     ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, TableSpec,
 };
 
+mod divide;
+
+pub use divide::{Division, DivisionSpec};
+
 /// A table that rows are copied to.
 pub struct NewForm {
     pub spec: TableSpec,
@@ -29,12 +33,14 @@ impl NewForm {
     /// [`Catalog::keys_with`](crate::Catalog::keys_with) know, and what they refuse stays refused.
     ///
     /// # Errors
-    /// 1054, 1060, 1061, 1068, 1072, 1091 and those of Doris.
+    /// 1054, 1060, 1061, 1068, 1072, 1091 and those of Doris; for a division 1479, 1505, 1508,
+    /// 1509, 1514 and 1515.
     pub fn of(
         table: &Table,
         spec: TableSpec,
         columns: &[SchemaChange],
         keys: &[KeyChange],
+        division: Option<&Division>,
     ) -> Result<Option<Self>> {
         if table.key_model == KeyModel::Aggregate || table.sequence.is_some() {
             return Ok(None);
@@ -42,6 +48,10 @@ impl NewForm {
         let sources = table.schema().shown().iter().map(|column| Source::Column(column.id));
         let sources = sources.collect();
         let mut edit = Edit { table, spec, sources };
+        // It names columns as they are behind the statement.
+        if let Some(division) = division {
+            edit.divide(division)?;
+        }
         // As in MySQL: keys go before columns do, and come behind them.
         for key in keys.iter().filter(|key| key.is_first()) {
             if !edit.key(key)? {

@@ -36,7 +36,7 @@ fn primary(columns: &[&str]) -> KeyChange {
 fn form(spec: &TableSpec, columns: &[SchemaChange], keys: &[KeyChange]) -> Result<NewForm> {
     let meta = meta();
     let table = made(&meta, spec);
-    Ok(NewForm::of(&table, spec.clone(), columns, keys)?.expect("it can be copied"))
+    Ok(NewForm::of(&table, spec.clone(), columns, keys, None)?.expect("it can be copied"))
 }
 
 fn refused(spec: &TableSpec, columns: &[SchemaChange], keys: &[KeyChange]) -> u16 {

@@ -1,9 +1,9 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{
-    ColumnPlace, DefaultSpec, KeyChange, PAUSE_LOAD, PartitionChange, PartitionSpec, Replacing,
-    SchemaChange,
+    ColumnPlace, DefaultSpec, Division, DivisionSpec, KeyChange, PAUSE_LOAD, PartitionChange,
+    PartitionSpec, Replacing, SchemaChange, TableSpec,
 };
-use freshet_schema::Collation;
+use freshet_schema::{Collation, TableForm};
 use sqlparser::tokenizer::Token;
 
 use super::constraint;
@@ -11,6 +11,7 @@ use super::create::{column, default, mysql_option};
 use super::cursor::{Cursor, refuse};
 use super::index;
 use super::partition;
+use super::placement::placement;
 use super::temporary;
 use super::types::default_collation;
 use crate::syntax::TableName;
@@ -70,6 +71,8 @@ pub struct Clauses {
     /// CONVERT TO CHARACTER SET, DEFAULT CHARACTER SET and COLLATE: that of columns which are
     /// added without one.
     pub collation: Option<Collation>,
+    /// PARTITION BY and the like, which stands behind all others.
+    pub division: Option<Division>,
 }
 
 /// Parses the part after ALTER TABLE.
@@ -81,6 +84,10 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if let Some(word) = cursor.one_of(&["PAUSE LOAD", "RESUME LOAD"]) {
         let paused = (word == "PAUSE LOAD").to_string();
         return Ok((table, AlterAction::Set(vec![(PAUSE_LOAD.to_owned(), paused)])));
+    }
+    if let Some(division) = count_of_partitions(cursor)? {
+        let clauses = Clauses { division: Some(division), ..Clauses::default() };
+        return Ok((table, AlterAction::Clauses(clauses)));
     }
     if let Some(change) = partition::change(cursor)? {
         return Ok((table, AlterAction::Partitions(change)));
@@ -109,9 +116,37 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
         let columns = feature(cursor)?.into_iter().collect();
         return Ok((table, AlterAction::Clauses(Clauses { columns, ..Clauses::default() })));
     }
-    let mut clauses = Clauses::default();
-    cursor.list(|cursor| change(cursor, &mut clauses))?;
+    let mut clauses = Clauses { division: division(cursor)?, ..Clauses::default() };
+    if clauses.division.is_none() {
+        cursor.list(|cursor| change(cursor, &mut clauses))?;
+        clauses.division = division(cursor)?;
+    }
     Ok((table, AlterAction::Clauses(clauses)))
+}
+
+/// Parses another number of partitions by HASH or KEY, if it comes next.
+fn count_of_partitions(cursor: &mut Cursor<'_>) -> Result<Option<Division>> {
+    if cursor.words("COALESCE PARTITION") {
+        return Ok(Some(Division::Fewer(cursor.number()?)));
+    }
+    match cursor.words("ADD PARTITION PARTITIONS") {
+        true => Ok(Some(Division::More(cursor.number()?))),
+        false => Ok(None),
+    }
+}
+
+/// Parses how the rows of a table are divided from there on, if it comes next.
+fn division(cursor: &mut Cursor<'_>) -> Result<Option<Division>> {
+    if cursor.words("REMOVE PARTITIONING") {
+        return Ok(Some(Division::Whole));
+    }
+    let mut spec = TableSpec::new(String::new(), TableForm::MySql, Vec::new());
+    if !placement(cursor, &mut spec)? {
+        return Ok(None);
+    }
+    let TableSpec { form, partition_by, placement, buckets, .. } = spec;
+    let written = DivisionSpec { form, partition_by, placement, buckets };
+    Ok(Some(Division::By(Box::new(written))))
 }
 
 /// Parses the part after ENABLE FEATURE; `None` for what each table has.

@@ -344,11 +344,7 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         let into = cursor.in_parens(partition)?;
         return Ok(Some(PartitionChange::Reorganize { from, into }));
     }
-    let refused = ["COALESCE PARTITION", "REMOVE PARTITIONING", "PARTITION BY"];
-    match cursor.one_of(&refused) {
-        Some(what) => Err(refuse(&format!("ALTER TABLE ... {what}"))),
-        None => Ok(None),
-    }
+    Ok(None)
 }
 
 /// Refuses a statement that would change rows of temporary partitions.

@@ -51,8 +51,10 @@ fn is_expression(default: &DefaultSpec) -> bool {
 /// Whether the answer to an ALTER TABLE tells of rows that are there.
 pub fn looks_at_rows(action: &AlterAction) -> bool {
     match action {
-        AlterAction::Clauses(Clauses { columns, keys, .. }) => {
-            !keys.is_empty() || columns.iter().any(|it| is_of_checks(it) || adds_generated(it))
+        AlterAction::Clauses(Clauses { columns, keys, division, .. }) => {
+            !keys.is_empty()
+                || division.is_some()
+                || columns.iter().any(|it| is_of_checks(it) || adds_generated(it))
         }
         AlterAction::Index(_) | AlterAction::EnableKeys => true,
         _ => false,

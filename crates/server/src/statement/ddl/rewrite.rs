@@ -7,7 +7,9 @@ use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
 use freshet_ingest::decode::Completion;
 use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite};
 
-use freshet_meta::{KeyChange, NewForm, Planned, SchemaChange, TableSpec, show_create_table};
+use freshet_meta::{
+    Division, KeyChange, NewForm, Planned, SchemaChange, TableSpec, show_create_table,
+};
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{Clauses, Statement, TableName, parse};
 use freshet_schema::convert::Source;
@@ -22,18 +24,29 @@ use crate::shared::Shared;
 pub struct Heavy {
     pub columns: Vec<SchemaChange>,
     pub keys: Vec<KeyChange>,
+    pub division: Option<Division>,
     /// Why they cannot be done at once.
     pub why: Error,
 }
 
 /// The clauses of a statement if they are refused as long as rows stay as they are.
 pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<Heavy> {
-    let Clauses { columns, keys, .. } = clauses;
-    if columns.is_empty() && keys.is_empty() {
+    let Clauses { columns, keys, division, .. } = clauses;
+    if columns.is_empty() && keys.is_empty() && division.is_none() {
         return None;
     }
+    // Another road says what is wrong with them.
     let columns = columns.iter().map(|change| dated(session, change));
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
+    if division.is_some() {
+        let why = err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support a change of partitions that copies rows \
+             of a table with an AGGREGATE KEY or a sequence column, or a clause beside it that no \
+             copy can do; create the table anew"
+        );
+        return Some(Heavy { columns, keys: keys.clone(), division: division.clone(), why });
+    }
     let catalog = session.shared.engine.catalog();
     if catalog.has_temporary_partitions(id) {
         return None;
@@ -50,7 +63,7 @@ pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<H
     };
     match done_at_once {
         Err(why) if why.code() == ErrorCode::NotSupported => {
-            Some(Heavy { columns, keys: keys.clone(), why })
+            Some(Heavy { columns, keys: keys.clone(), division: None, why })
         }
         _ => None,
     }
@@ -129,7 +142,8 @@ struct Copied {
 impl Rewriting for Copied {
     fn form(&self, table: &Table) -> Result<NewForm> {
         let old = spec_of(table)?;
-        let form = NewForm::of(table, old.clone(), &self.it.columns, &self.it.keys)?;
+        let Heavy { columns, keys, division, .. } = &self.it;
+        let form = NewForm::of(table, old.clone(), columns, keys, division.as_ref())?;
         let form = form.filter(|form| !turns_what_stays(table, &old, form));
         form.ok_or_else(|| Error::new(self.it.why.code(), self.it.why.message()))
     }

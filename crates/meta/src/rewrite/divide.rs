@@ -1,0 +1,150 @@
+//! ALTER TABLE that divides the rows of a table anew: PARTITION BY, REMOVE PARTITIONING, and other
+//! numbers of partitions by HASH and KEY.
+
+use freshet_base::{Result, bail, err};
+use freshet_schema::TableForm;
+
+use super::Edit;
+use crate::partition::not_divided;
+use crate::spec::{BucketsSpec, PartitionBySpec, PlacementSpec};
+
+/// How the rows of a table are divided from there on.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Division {
+    /// PARTITION BY and the clauses of PolarDB-X.
+    By(Box<DivisionSpec>),
+    /// REMOVE PARTITIONING.
+    Whole,
+    /// COALESCE PARTITION: so many less.
+    Fewer(u64),
+    /// ADD PARTITION PARTITIONS: so many more.
+    More(u64),
+}
+
+/// The clauses of a CREATE TABLE that say it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DivisionSpec {
+    /// The form of a table that could have them.
+    pub form: TableForm,
+    pub partition_by: Option<PartitionBySpec>,
+    pub placement: Option<PlacementSpec>,
+    pub buckets: BucketsSpec,
+}
+
+impl Edit<'_> {
+    /// Applies what divides the rows.
+    pub(super) fn divide(&mut self, division: &Division) -> Result<()> {
+        match division {
+            Division::By(written) => self.divide_by(written)?,
+            Division::Whole => {
+                if self.spec.partition_by.is_none() && self.spec.placement.is_none() {
+                    return Err(not_divided());
+                }
+                self.spec.partition_by = None;
+                if self.spec.placement.take().is_some() {
+                    self.spec.buckets = BucketsSpec::Unset;
+                }
+            }
+            Division::Fewer(0) => {
+                bail!(NoneCoalesced, "At least one partition must be coalesced");
+            }
+            Division::Fewer(count) => {
+                let now = self.hashed_into("COALESCE PARTITION")?;
+                if *count >= now {
+                    bail!(
+                        LastPartition,
+                        "Cannot remove all partitions, use DROP TABLE instead: table '{}' has \
+                         {now}",
+                        self.table.name
+                    );
+                }
+                self.hash_into(now - count);
+            }
+            Division::More(0) => bail!(NoneAdded, "At least one partition must be added"),
+            Division::More(count) => {
+                let now = self.hashed_into("ADD PARTITION PARTITIONS")?;
+                self.hash_into(now.saturating_add(*count));
+            }
+        }
+        Ok(())
+    }
+
+    fn divide_by(&mut self, written: &DivisionSpec) -> Result<()> {
+        let is_olap = self.spec.form == TableForm::Olap;
+        if !is_olap && written.form == TableForm::Olap {
+            bail!(
+                NotSupported,
+                "Table '{}' is in the form of MySQL, and [..) ranges, FROM .. TO .. and AUTO \
+                 PARTITION BY are for tables in the form of Doris; write VALUES LESS THAN",
+                self.table.name
+            );
+        }
+        if is_olap && written.placement.is_some() {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support a change of how the rows of table \
+                 '{}', which is in the form of Doris, are distributed: PARTITION BY is by RANGE or \
+                 LIST there, and the rows of each partition stay distributed as they are",
+                self.table.name
+            );
+        }
+        self.spec.partition_by.clone_from(&written.partition_by);
+        if !is_olap {
+            self.spec.placement.clone_from(&written.placement);
+            self.spec.distribution = None;
+            self.spec.buckets = written.buckets;
+        }
+        Ok(())
+    }
+
+    /// The number of partitions of a table that is divided by HASH or KEY.
+    fn hashed_into(&self, what: &str) -> Result<u64> {
+        if self.spec.partition_by.is_some() {
+            return Err(match what {
+                "COALESCE PARTITION" => err!(
+                    OnlyHash,
+                    "COALESCE PARTITION can only be used on HASH/KEY partitions: those of table \
+                     '{}' are by RANGE or LIST, write DROP or REORGANIZE PARTITION",
+                    self.table.name
+                ),
+                _ => err!(
+                    PartitionNeedsValues,
+                    "Syntax error: RANGE and LIST PARTITIONING requires definition of VALUES for \
+                     each partition: write ADD PARTITION (PARTITION p VALUES ..)"
+                ),
+            });
+        }
+        match &self.spec.placement {
+            Some(placement) if words(&placement.text).starts_with("PARTITION BY ") => {
+                Ok(u64::from(self.table.buckets()))
+            }
+            Some(placement) => bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support '{what}' of a table with '{}'; say \
+                 with ALTER TABLE .. PARTITION BY how its rows are divided",
+                placement.text
+            ),
+            None => Err(not_divided()),
+        }
+    }
+
+    /// Changes the number in the clause PARTITION BY HASH or KEY.
+    fn hash_into(&mut self, count: u64) {
+        let placement = self.spec.placement.as_mut().expect("it is divided by a clause");
+        let text = placement.text.trim_end_matches(|last: char| last.is_ascii_digit());
+        let text = text.trim_end();
+        let by = match text.len().checked_sub("PARTITIONS".len()).and_then(|at| text.get(at..)) {
+            Some(last) if last.eq_ignore_ascii_case("PARTITIONS") => {
+                text[..text.len() - last.len()].trim_end()
+            }
+            _ => placement.text.trim_end(),
+        };
+        placement.text = format!("{by} PARTITIONS {count}");
+        self.spec.buckets = BucketsSpec::Count(count);
+    }
+}
+
+/// A clause with one space between words, in capital letters.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_uppercase()
+}
