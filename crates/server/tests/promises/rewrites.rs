@@ -53,6 +53,14 @@ fn writers_do_not_notice_that_rows_are_copied() {
         one.run("alter table t modify v varchar(20)");
         one.run("alter table u modify n varchar(20), add column x int not null default 5 first");
         one.run("alter table u drop column x");
+        one.run("alter table t partition by hash(id) partitions 3");
+        one.run(
+            "alter table u partition by list (w) (partition a values in (0, 1), partition b \
+             values in (2))",
+        );
+        one.run("alter table t add partition partitions 2");
+        one.run("alter table t remove partitioning");
+        one.run("alter table u remove partitioning");
     }
     is_over.store(true, Ordering::Release);
     let rows = writers.into_iter().map(|writer| writer.join().unwrap()).sum::<i32>();
@@ -211,4 +219,32 @@ fn it_waits_for_a_load_that_is_prepared() {
     assert!(committed.contains("commit successfully"), "{committed}");
     altering.join().unwrap().unwrap();
     assert_eq!(one.one("select sum(v) from t"), "60");
+}
+
+#[test]
+fn a_row_that_no_new_partition_takes_ends_a_division_and_the_table_stays() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    let mut two = server.database("d");
+    one.run("create table t (id int primary key, v int)");
+    one.run("insert into t values (1, 1), (2, 2)");
+    two.run("begin");
+    two.run("insert into t values (3, 3)");
+    let by_range = "alter table t partition by range (id) (partition p values less than (3))";
+    let mut three = server.database("d");
+    let dividing = thread::spawn(move || tried(&mut three, by_range));
+    let began = Instant::now();
+    while one.texts("show alter table column").last().is_none_or(|row| row[9] != "WAITING_TXN") {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(10));
+    }
+    // A row that comes while it waits is one of the table, and fits no partition.
+    two.run("commit");
+    assert_eq!(dividing.join().unwrap().unwrap_err().errno, 1526);
+    assert_eq!(one.one("select count(*) from t"), "3");
+    one.run("insert into t values (9, 9)");
+    one.run("delete from t where id > 2");
+    one.run(by_range);
+    assert_eq!(one.one("select count(*) from t partition (p)"), "2");
+    assert_eq!(one.fails("insert into t values (9, 9)").errno, 1526);
 }
