@@ -20,6 +20,7 @@ mod demo;
 mod device;
 mod encode;
 mod engine;
+mod keyed;
 mod machine;
 mod measure;
 mod null_server;
@@ -32,7 +33,6 @@ mod report;
 mod result;
 mod rounds;
 mod rows;
-mod select;
 mod session;
 mod sessions;
 mod socket;
@@ -63,11 +63,17 @@ struct Cli {
 enum Command {
     /// Run workloads on targets in interleaved rounds.
     Run(RunArgs),
-    /// Read rows by their primary key, as text and prepared.
-    Select {
+    /// Read, change and remove rows by their primary key, as text and prepared; empty tables.
+    Keyed {
         /// A server; several are measured alternately, and compared with the first.
         #[arg(long, required = true)]
         target: Vec<Target>,
+        /// What is done.
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "select")]
+        works: Vec<keyed::Work>,
+        /// The time of TRUNCATE, DROP and DELETE of tables with so many rows.
+        #[arg(long, value_delimiter = ',')]
+        emptied: Vec<u64>,
         /// Rows of the table, which is loaded where it is missing.
         #[arg(long, default_value_t = 2_000_000)]
         rows: u64,
@@ -253,8 +259,10 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => measure::run(&plan(args)?),
-        Command::Select {
+        Command::Keyed {
             target,
+            works,
+            emptied,
             rows,
             connections,
             rounds,
@@ -262,8 +270,10 @@ fn run(command: Command) -> Result<(), String> {
             warmup,
             seconds,
             threads,
-        } => select::run(&select::Plan {
+        } => keyed::run(&keyed::Plan {
             targets: target,
+            works,
+            emptied,
             rows,
             connections,
             rounds,

@@ -1,6 +1,10 @@
 //! Arrow columns to encoded rows: the inverse of [`ColumnsBuilder`](crate::ColumnsBuilder).
 
-use arrow::array::{Array, AsArray, BinaryViewArray, RecordBatch, StringViewArray};
+use std::ops::Range;
+
+use arrow::array::{
+    Array, AsArray, BinaryViewArray, RecordBatch, StringViewArray, downcast_primitive_array,
+};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 
@@ -12,6 +16,19 @@ use crate::{Column, Layout, TableSchema};
 /// # Panics
 /// When a column does not have its type, or has a NULL although it is NOT NULL.
 pub fn encode(batch: &RecordBatch, schema: &TableSchema, out: &mut Vec<u8>) {
+    encode_rows(batch, 0..batch.num_rows(), schema, out);
+}
+
+/// As [`encode`], of some rows of the batch.
+///
+/// # Panics
+/// As there.
+pub fn encode_rows(
+    batch: &RecordBatch,
+    rows: Range<usize>,
+    schema: &TableSchema,
+    out: &mut Vec<u8>,
+) {
     assert_eq!(batch.num_columns(), schema.columns.len(), "the batch has the schema's columns");
     let columns: Vec<_> = schema
         .columns
@@ -20,7 +37,7 @@ pub fn encode(batch: &RecordBatch, schema: &TableSchema, out: &mut Vec<u8>) {
         .map(|(column, array)| Source::new(column, array.as_ref()))
         .collect();
     let mut writer = RowWriter::new(columns.len(), out);
-    for row in 0..batch.num_rows() {
+    for row in rows {
         writer.begin_row();
         for column in &columns {
             column.put(row, &mut writer);
@@ -56,10 +73,7 @@ impl<'a> Source<'a> {
             (Layout::Bytes, _) => Values::Bytes(array.as_binary_view()),
             (Layout::Fixed(width), data_type) => {
                 let stride = data_type.primitive_width().expect("a fixed cell is a primitive");
-                let data = array.to_data();
-                let from = data.offset() * stride;
-                let bytes = data.buffers()[0].slice_with_length(from, data.len() * stride);
-                Values::Fixed { bytes, stride, width }
+                Values::Fixed { bytes: bytes_of(array), stride, width }
             }
         };
         Self { nulls: array.nulls().filter(|nulls| nulls.null_count() > 0), values }
@@ -85,6 +99,14 @@ impl<'a> Source<'a> {
             Values::Text(values) => writer.put_value(values.value(row).as_bytes()),
             Values::Bytes(values) => writer.put_value(values.value(row)),
         }
+    }
+}
+
+/// The values of an array of primitives.
+fn bytes_of(array: &dyn Array) -> Buffer {
+    downcast_primitive_array! {
+        array => array.values().inner().clone(),
+        other => unreachable!("{other} has no values of one width"),
     }
 }
 

@@ -43,7 +43,7 @@ pub use aggregate::Aggregate;
 pub use check::{CHECK_BYTES_MAX, CHECKS_MAX, Check, RowChecks};
 pub use collation::Collation;
 pub use columns::ColumnsBuilder;
-pub use encode::encode;
+pub use encode::{encode, encode_rows};
 pub use fields::FieldFormat;
 pub use generated::Generated;
 pub use partition::{

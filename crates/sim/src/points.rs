@@ -19,7 +19,8 @@ impl Client {
             codec.put_cells([Some(cell.as_slice())].into_iter(), &mut bytes);
             bytes
         });
-        let keys = keys.collect::<Vec<_>>();
+        let mut keys = keys.collect::<Vec<_>>();
+        keys.sort();
         let keys = keys.iter().map(Vec::as_slice).collect::<Vec<_>>();
         let from = engine.horizon().get();
         let read = match point::read(engine.views(), id, schema, &keys, from).await {
@@ -32,7 +33,10 @@ impl Client {
             Err(error) => return self.model.lock().check_failed(id, &error),
         };
         assert!(read.at >= from, "a read by key went back in time");
-        let rows = read.rows.iter().map(|row| rows::decode(row, schema)).collect::<Vec<_>>();
+        let rows = read.rows.iter().map(|row| rows::decode(row, schema));
+        let mut rows = rows.collect::<Vec<_>>();
+        // A key may be a text, whose order is another than that of the model.
+        rows.sort_by_key(|row| row.id);
         // Nobody is told before.
         engine.horizon().wait(read.at).await;
         self.model.lock().check_points(id, schema, rows, read.at);

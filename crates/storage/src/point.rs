@@ -42,7 +42,7 @@ enum Found {
     Unfit,
 }
 
-/// The rows with these keys, each of which is asked for once, at `horizon` or behind it. Nothing
+/// The rows with these keys, which are sorted and each asked for once, at `horizon` or behind it. Nothing
 /// blocks the thread. `None` where a snapshot is needed: the table is not keyed, has
 /// changed its columns, stores no rows, or does not know all its marks yet.
 ///
@@ -55,6 +55,7 @@ pub async fn read(
     keys: &[&[u8]],
     horizon: Lsn,
 ) -> Result<Option<PointRows>> {
+    assert!(keys.is_sorted(), "keys are read in their order");
     let mut at = horizon;
     for _ in 0..ATTEMPTS {
         match attempt(views, table, schema, keys, at).await? {
@@ -96,72 +97,94 @@ async fn attempt(
         true => view.delta.loads(&view.head, view.flushed, at),
         false => Vec::new(),
     };
-    let mut rows = Vec::with_capacity(keys.len());
-    for (key, version) in keys.iter().zip(versions) {
+    let mut rows = vec![None; keys.len()];
+    let mut left = Vec::new();
+    for (number, version) in versions.into_iter().enumerate() {
         if let Some(Version { row, is_removal }) = version
             && let Some((lsn, row)) = view.delta.row_from(&before.head, row, schema)?
         {
             if lsn > at {
                 return Ok(Found::Later(lsn));
             }
-            rows.extend((!is_removal).then(|| Bytes::from(row)));
+            rows[number] = (!is_removal).then(|| Bytes::from(row));
             continue;
         }
-        match in_files(&view, &loads, key, at).await? {
-            InFiles::Row(segment, row) if segment.schema().version == schema.version => {
-                rows.push(row);
-            }
-            InFiles::Row(segment, row) => {
-                rows.push(Bytes::from(adapted(&row, segment.schema(), schema)));
-            }
-            InFiles::None => {}
-            InFiles::NotStored => return Ok(Found::Unfit),
-        }
+        left.push(number);
     }
-    Ok(Found::Rows(rows))
-}
-
-/// What the files of a view have of a key.
-enum InFiles {
-    Row(Arc<Segment>, Bytes),
-    None,
-    /// The row is there as columns only.
-    NotStored,
-}
-
-/// The row with a key that is alive at `at`: the newest segment that has the key decides (K16).
-async fn in_files(view: &TableView, loads: &[Arc<Rowset>], key: &[u8], at: Lsn) -> Result<InFiles> {
-    let tablets = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().rev());
-    for rowset in loads.iter().rev().chain(tablets) {
-        let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
-        for (segment, marks) in rowset.segments().iter().zip(marks).rev() {
-            if let Some(found) = in_segment(view, segment, marks, key, at).await? {
-                return Ok(found);
-            }
-        }
+    let search = Search { view: &view, schema, keys, at };
+    match search.in_files(&loads, left, &mut rows).await? {
+        true => Ok(Found::Rows(rows.into_iter().flatten().collect())),
+        false => Ok(Found::Unfit),
     }
-    Ok(InFiles::None)
 }
 
-/// `None` if the segment does not have the key.
-async fn in_segment(
-    view: &TableView,
-    segment: &Arc<Segment>,
-    marks: &SegmentMarks,
-    key: &[u8],
+/// The search for keys in the files of a view, as they are at `at`.
+struct Search<'a> {
+    view: &'a TableView,
+    schema: &'a TableSchema,
+    /// All keys, sorted.
+    keys: &'a [&'a [u8]],
     at: Lsn,
-) -> Result<Option<InFiles>> {
-    let resolver = view.resolver.as_ref().expect("a keyed table has a resolver");
-    let keys = segment.look_ups(resolver.filters(), WaitMode::Awaiting).await?;
-    let found = keys.look_up(&[key], WaitMode::Awaiting).await?.pop();
-    let Some(found) = found else { return Ok(None) };
-    let last = found.rows.end - 1;
-    let alive = found.rows.rev().find(|&row| !marks.is_dead_at(row, at));
-    Ok(Some(match (alive, found.stored) {
-        (None, _) => InFiles::None,
-        (Some(row), Some(stored)) if row == last => {
-            InFiles::Row(Arc::clone(segment), keys.stored_row(stored, WaitMode::Awaiting).await?)
+}
+
+impl Search<'_> {
+    /// Finds the rows with the keys of these numbers: of each the newest segment that has it
+    /// decides (K16). False where one is there as columns only.
+    async fn in_files(
+        &self,
+        loads: &[Arc<Rowset>],
+        mut left: Vec<usize>,
+        rows: &mut [Option<Bytes>],
+    ) -> Result<bool> {
+        let tablets = self.view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().rev());
+        for rowset in loads.iter().rev().chain(tablets) {
+            let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
+            for segment in rowset.segments().iter().zip(marks).rev() {
+                if left.is_empty() {
+                    return Ok(true);
+                }
+                if !self.in_segment(segment, &mut left, rows).await? {
+                    return Ok(false);
+                }
+            }
         }
-        (Some(_), _) => InFiles::NotStored,
-    }))
+        Ok(true)
+    }
+
+    /// Takes the keys that a segment has out of those that are `left`.
+    async fn in_segment(
+        &self,
+        (segment, marks): (&Arc<Segment>, &Arc<SegmentMarks>),
+        left: &mut Vec<usize>,
+        rows: &mut [Option<Bytes>],
+    ) -> Result<bool> {
+        let resolver = self.view.resolver.as_ref().expect("a keyed table has a resolver");
+        let part = segment.look_ups(resolver.filters(), WaitMode::Awaiting).await?;
+        let wanted = left.iter().map(|number| self.keys[*number]).collect::<Vec<_>>();
+        let found = part.look_up(&wanted, WaitMode::Awaiting).await?;
+        let (mut numbers, mut places) = (Vec::new(), Vec::new());
+        for found in &found {
+            let last = found.rows.end - 1;
+            let alive = found.rows.clone().rev().find(|&row| !marks.is_dead_at(row, self.at));
+            match (alive, found.stored) {
+                (None, _) => {}
+                (Some(row), Some(stored)) if row == last => {
+                    numbers.push(left[found.at]);
+                    places.push(stored);
+                }
+                (Some(_), _) => return Ok(false),
+            }
+        }
+        let stored = part.stored_rows(&places, WaitMode::Awaiting).await?;
+        for (number, row) in numbers.into_iter().zip(stored) {
+            rows[number] = Some(match segment.schema().version == self.schema.version {
+                true => row,
+                false => Bytes::from(adapted(&row, segment.schema(), self.schema)),
+            });
+        }
+        let mut gone = found.iter().map(|found| found.at).peekable();
+        let mut at = 0..;
+        left.retain(|_| gone.next_if_eq(&at.next().expect("it has no end")).is_none());
+        Ok(true)
+    }
 }

@@ -94,12 +94,7 @@ impl Found {
             return Ok(adapted(&row, &from, schema));
         }
         let at = (number - chunk.first_row) as usize;
-        let mut batches = Vec::new();
-        chunk.columns().select(std::slice::from_ref(&(at..at + 1)), &mut batches)?;
-        let (from, batch) = batches.pop().expect("a chunk has its rows");
-        let mut row = Vec::new();
-        encode(&history::adapt(&batch, &from, schema), schema, &mut row);
-        Ok(row)
+        Ok(chunk.columns().encoded_row(at, schema))
     }
 }
 

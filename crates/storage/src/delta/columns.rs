@@ -8,6 +8,8 @@ use arrow::compute::filter_record_batch;
 use freshet_base::task::yield_core;
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::history::adapt;
+use freshet_schema::{encode, encode_rows};
 
 use super::encoded::{EncodedRows, Entry, Place};
 use crate::error::Result;
@@ -67,6 +69,19 @@ impl Columns {
         }
         assert_eq!(arena_at, encoded.arena.len(), "all bytes of a chunk become columns");
         Self { runs }
+    }
+
+    /// A row of the chunk, encoded with the columns of `schema`.
+    pub fn encoded_row(&self, at: usize, schema: &TableSchema) -> Vec<u8> {
+        let run =
+            self.runs.iter().find(|run| run.rows.contains(&at)).expect("a chunk has its rows");
+        let (in_run, mut row) = (at - run.rows.start, Vec::new());
+        if run.schema.version == schema.version {
+            encode_rows(&run.batch, in_run..in_run + 1, schema, &mut row);
+        } else {
+            encode(&adapt(&run.batch.slice(in_run, 1), &run.schema, schema), schema, &mut row);
+        }
+        row
     }
 
     /// Memory of the columns.

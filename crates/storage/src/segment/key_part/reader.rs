@@ -19,6 +19,8 @@ use crate::segment::store::{KeptFile, SegmentAccess};
 
 /// Those in front of a stored row.
 const CHECKSUM_BYTES: usize = 4;
+/// The most that one read of stored rows takes.
+const SPAN_BYTES: u64 = 256 << 10;
 /// Blocks or pages that are read at once.
 pub(super) const READS_MAX: usize = 64;
 
@@ -391,12 +393,53 @@ impl KeyPart {
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
     pub async fn stored_row(&self, at: StoredRow, wait_mode: WaitMode) -> Result<Bytes> {
-        let damaged = |what: &str| Error::corruption(&self.path, at.start, what);
+        Ok(self.stored_rows(&[at], wait_mode).await?.swap_remove(0))
+    }
+
+    /// The encoded rows at places that a look-up has found. Those that follow each other are read
+    /// at once.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn stored_rows(
+        &self,
+        places: &[StoredRow],
+        wait_mode: WaitMode,
+    ) -> Result<Vec<Bytes>> {
+        let mut spans = Vec::<Range<u64>>::new();
+        let mut span_of = Vec::with_capacity(places.len());
+        for place in places {
+            let range = self.stored_range(*place)?;
+            match spans.last_mut() {
+                Some(span) if range.start >= span.end && range.end - span.start <= SPAN_BYTES => {
+                    span.end = range.end;
+                }
+                _ => spans.push(range.clone()),
+            }
+            span_of.push(spans.len() - 1);
+        }
+        let starts = spans.iter().map(|span| span.start).collect::<Vec<_>>();
+        let at = starts.first().copied().unwrap_or_default();
+        let read = self.read_file(spans, wait_mode).await;
+        let read = read.map_err(|error| self.unread(at, error))?;
+        let rows = places.iter().zip(span_of).map(|(place, span)| {
+            let from = (place.start - starts[span]) as usize;
+            self.checked(*place, read[span].slice(from..from + place.bytes as usize))
+        });
+        rows.collect()
+    }
+
+    /// Where a stored row is in the file.
+    fn stored_range(&self, at: StoredRow) -> Result<Range<u64>> {
         let end = at.start.checked_add(at.bytes.into());
         let end = end.filter(|end| *end <= self.meta.start);
-        let end = end.ok_or_else(|| damaged("a stored row is not in front of the keys"))?;
-        let read = self.read_file(std::iter::once(at.start..end).collect(), wait_mode).await;
-        let mut bytes = read.map_err(|error| self.unread(at.start, error))?.swap_remove(0);
+        let what = "a stored row is not in front of the keys";
+        Ok(at.start..end.ok_or_else(|| Error::corruption(&self.path, at.start, what))?)
+    }
+
+    /// A stored row without its checksum.
+    fn checked(&self, at: StoredRow, mut bytes: Bytes) -> Result<Bytes> {
+        let damaged = |what: &str| Error::corruption(&self.path, at.start, what);
         if bytes.len() <= CHECKSUM_BYTES {
             return Err(damaged("a stored row is too short"));
         }

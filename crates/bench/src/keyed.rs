@@ -1,9 +1,12 @@
-//! Point reads: SELECT of a row by its primary key, as text and prepared, over many connections.
+//! Rows by their primary key: read, changed, removed and replaced, one, a short range and in
+//! batches, as text and prepared, over many connections; and how long it takes to empty a table.
+
+mod emptied;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_wire::Param;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -12,7 +15,9 @@ use crate::engine::{self, Connection, Options, Span};
 use crate::reply::Replies;
 use crate::rounds::{self, Round};
 use crate::session::MysqlSession;
+use crate::table::Dialect;
 use crate::target::Target;
+pub use work::Work;
 
 /// Different keys that are asked for.
 const KEYS: usize = 1 << 16;
@@ -23,6 +28,9 @@ const TABLE: &str = "sbtest_points";
 /// What to measure.
 pub struct Plan {
     pub targets: Vec<Target>,
+    pub works: Vec<Work>,
+    /// Whether also the time of TRUNCATE, DROP and DELETE of tables with these rows.
+    pub emptied: Vec<u64>,
     pub rows: u64,
     pub connections: Vec<usize>,
     pub rounds: usize,
@@ -39,53 +47,66 @@ pub struct Plan {
 /// What a server refuses.
 pub fn run(plan: &Plan) -> Result<(), String> {
     for target in &plan.targets {
-        load(target, plan.rows)?;
+        if !plan.works.is_empty() {
+            load(target, TABLE, plan.rows)?;
+        }
         truncate(target, plan.truncates)?;
     }
     println!("{}", rounds::HEADER);
-    for prepared in [false, true] {
-        for &connections in &plan.connections {
-            point(plan, connections, prepared)?;
+    for work in &plan.works {
+        for &prepared in work.modes() {
+            for &connections in &plan.connections {
+                point(plan, *work, connections, prepared)?;
+            }
         }
+    }
+    for &rows in &plan.emptied {
+        emptied::measure(&plan.targets, rows, plan.rounds)?;
     }
     Ok(())
 }
 
 /// Measures a point, and prints it.
-fn point(plan: &Plan, connections: usize, prepared: bool) -> Result<(), String> {
+fn point(plan: &Plan, work: Work, connections: usize, prepared: bool) -> Result<(), String> {
     let mode = if prepared { "prepared" } else { "text" };
-    let name = format!("select {mode} x {connections}");
+    let name = format!("{} {mode} x {connections}", work.name());
     rounds::measure(&name, &plan.targets, plan.rounds, |target, number| {
-        round(plan, target, connections, prepared, number as u64)
+        round(plan, (target, work), connections, prepared, number as u64)
     })
 }
 
 fn round(
     plan: &Plan,
-    target: &Target,
+    (target, work): (&Target, Work),
     connections: usize,
     prepared: bool,
     seed: u64,
 ) -> Result<Round, String> {
     let mut chance = StdRng::seed_from_u64(seed);
-    let keys = (0..KEYS).map(|_| chance.random_range(1..=plan.rows)).collect::<Vec<_>>();
+    let keys = (0..KEYS / work.rows() as usize).map(|_| chance.random_range(1..=plan.rows));
+    let keys = keys.collect::<Vec<_>>();
     let mut requests = None::<(u32, Arc<Vec<Request>>)>;
     let mut open = Vec::new();
     for _ in 0..connections {
         let mut session = MysqlSession::open(target)?;
         let id = match prepared {
-            true => session.prepare(&format!("SELECT c FROM {TABLE} WHERE id = ?"))?,
+            true => session.prepare(&work.prepared())?,
             false => 0,
         };
-        let (first, requests) =
-            requests.get_or_insert_with(|| (id, Arc::new(encoded(&mut session, &keys, id))));
+        let is_own = target.dialect == Dialect::Freshet;
+        let mut encode = |keys: &[u64]| work.encode(&mut session, (keys, plan.rows), (id, is_own));
+        let (first, requests) = requests.get_or_insert_with(|| (id, Arc::new(encode(&keys))));
         // Some servers number the statements of all connections together.
         let own = match *first == id {
             true => Arc::clone(requests),
-            false => Arc::new(encoded(&mut session, &keys[..KEYS / 64], id)),
+            false => Arc::new(encode(&keys[..keys.len() / 64])),
         };
         let (stream, capabilities) = session.into_parts();
-        open.push(Connection::new(stream, Replies::rows(capabilities), own)?);
+        let replies = match work.reads() {
+            true => Replies::rows(capabilities),
+            false => Replies::mysql(capabilities),
+        };
+        open.push(Connection::new(stream, replies, own)?);
     }
     let span = Span::Time { warmup: plan.warmup, measured: plan.measured };
     let options = Options { span, pace: None, threads: plan.threads, server_pid: target.pid };
@@ -95,59 +116,42 @@ fn round(
         return Err(format!("{}: {error}", target.name));
     }
     let answered = tally.latency_nanos.len();
-    if tally.rows != answered {
+    if work == Work::Select && tally.rows != answered {
         return Err(format!("{}: {} rows in {answered} answers", target.name, tally.rows));
     }
     let at = |quantile| tally.latency_nanos.value_at_quantile(quantile) as f64 / 1e6;
     Ok(Round {
-        per_second: answered as f64 / measured.window.as_secs_f64(),
+        per_second: (answered * work.rows()) as f64 / measured.window.as_secs_f64(),
         p50_ms: at(0.5),
         p99_ms: at(0.99),
     })
 }
 
-fn encoded(session: &mut MysqlSession, keys: &[u64], id: u32) -> Vec<Request> {
-    let writer = session.writer();
-    let request = |key: &u64| {
-        writer.clear();
-        match id {
-            0 => {
-                let sql = format!("SELECT c FROM {TABLE} WHERE id = {key}");
-                writer.command_query(sql.as_bytes());
-            }
-            id => writer.command_execute(id, &[Param::Int(key.cast_signed())], true),
-        }
-        Request::fixed(writer.take_bytes(), 1)
-    };
-    keys.iter().map(request).collect()
-}
-
-/// Creates and fills the table, unless it has all rows.
-fn load(target: &Target, rows: u64) -> Result<(), String> {
+/// Creates and fills a table like that of sysbench, unless it has all rows. Freshet's own form has
+/// a UNIQUE KEY, of which the last row counts.
+fn load(target: &Target, table: &str, rows: u64) -> Result<(), String> {
     let mut session = MysqlSession::open(target)?;
-    session.query(&format!(
-        "CREATE TABLE IF NOT EXISTS {TABLE} (id INT NOT NULL PRIMARY KEY, k INT NOT NULL, \
-         c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)"
-    ))?;
-    let count = session.query(&format!("SELECT COUNT(*) FROM {TABLE}"))?;
+    let columns = "c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL";
+    let create = match target.dialect {
+        Dialect::Freshet => format!(
+            "(id INT NOT NULL, k INT NOT NULL, {columns}) UNIQUE KEY(id) \
+             DISTRIBUTED BY HASH(id) BUCKETS 1"
+        ),
+        _ => format!("(id INT NOT NULL PRIMARY KEY, k INT NOT NULL, {columns}, KEY k_1 (k))"),
+    };
+    session.query(&format!("CREATE TABLE IF NOT EXISTS {table} {create}"))?;
+    let count = session.query(&format!("SELECT COUNT(*) FROM {table}"))?;
     if count == [[rows.to_string()]] {
         return Ok(());
     }
-    session.query(&format!("TRUNCATE TABLE {TABLE}"))?;
+    session.query(&format!("TRUNCATE TABLE {table}"))?;
     let mut chance = StdRng::seed_from_u64(1);
     for first in (1..=rows).step_by(BATCH_ROWS as usize) {
-        let values = (first..(first + BATCH_ROWS).min(rows + 1)).map(|id| {
-            let k = chance.random_range(1..=rows);
-            let mut digits = |groups: usize| {
-                let group = |_| format!("{:011}", chance.random_range(0..100_000_000_000u64));
-                (0..groups).map(group).collect::<Vec<_>>().join("-")
-            };
-            format!("({id},{k},'{}','{}')", digits(10), digits(5))
-        });
-        let values = values.collect::<Vec<_>>().join(",");
-        session.query(&format!("INSERT INTO {TABLE} VALUES {values}"))?;
+        let ids = first..(first + BATCH_ROWS).min(rows + 1);
+        let values = work::values(ids, &mut chance, rows);
+        session.query(&format!("INSERT INTO {table} VALUES {values}"))?;
     }
-    println!("{}: {rows} rows loaded", target.name);
+    println!("{}: {rows} rows loaded into {table}", target.name);
     Ok(())
 }
 
