@@ -11,6 +11,8 @@
 #   sweeps      columns, row width, buckets, tables, connections, of Freshet alone
 #   beside      W2 with two analytic queries in a loop
 #   sessions    connections that come and go, idle ones, information_schema, with and without TLS
+#   keys        sbtest1 with its keys: INSERT by batch and connections, reads, UPDATE, DELETE and
+#               upserts by key, TRUNCATE, DROP and DELETE of KEYS_ROWS (2,000,000) rows
 #   long        W2 for BENCH_LONG_SECONDS (600)
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -136,6 +138,27 @@ part_sessions() {
     "$program" sessions --target "$ours" --idle 2000,10000 --rounds 1
     run W1,W3 -- freshet tls
     "$program" compare "$BENCH_RESULTS" --to freshet-tls --least 0
+}
+
+# With the scheme of MySQL tables have the keys that they have there.
+part_keys() {
+    begin_ours
+    start null null
+    start mariadb mariadb
+    local ours=${TARGETS[freshet]} rows=${KEYS_ROWS:-2000000}
+    ours=${ours/#freshet:/mysql:}
+    TARGETS[keys]=${ours/name=freshet/name=freshet-keys}
+    run W4 -- keys null mariadb
+    local both=(--target "${TARGETS[keys]}" --target "${TARGETS[mariadb]}")
+    local timed=(--rounds "$ROUNDS" --seconds "$SECONDS_MEASURED" --rows "$rows")
+    local program=$CARGO_TARGET_DIR/release/freshet-bench
+    "$program" keyed "${both[@]}" "${timed[@]}" --connections 100,400 --truncates 1000
+    "$program" keyed "${both[@]}" "${timed[@]}" --connections 16 \
+        --works range,sum,ordered,distinct
+    "$program" keyed "${both[@]}" "${timed[@]}" --connections 100 \
+        --works update-index,update,delete
+    "$program" keyed "${both[@]}" "${timed[@]}" --connections 4 --works upsert
+    "$program" keyed "${both[@]}" --rounds "$ROUNDS" --emptied "$rows"
 }
 
 part_long() {

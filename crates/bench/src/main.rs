@@ -68,8 +68,8 @@ enum Command {
         /// A server; several are measured alternately, and compared with the first.
         #[arg(long, required = true)]
         target: Vec<Target>,
-        /// What is done.
-        #[arg(long, value_enum, value_delimiter = ',', default_value = "select")]
+        /// What is done; without it and `--emptied`, rows are selected.
+        #[arg(long, value_enum, value_delimiter = ',')]
         works: Vec<keyed::Work>,
         /// The time of TRUNCATE, DROP and DELETE of tables with so many rows.
         #[arg(long, value_delimiter = ',')]
@@ -271,8 +271,11 @@ fn run(command: Command) -> Result<(), String> {
             seconds,
             threads,
         } => keyed::run(&keyed::Plan {
+            works: match works.is_empty() && emptied.is_empty() {
+                true => vec![keyed::Work::Select],
+                false => works,
+            },
             targets: target,
-            works,
             emptied,
             rows,
             connections,
