@@ -111,13 +111,22 @@ pub trait Fs: Send + Sync + 'static {
     /// Replaces a file atomically (temporary file, sync, rename): after a crash it has either the
     /// old content or the new.
     fn write_atomic(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.write_parts_atomic(path, &[bytes])
+    }
+
+    /// Like [`Self::write_atomic`], of bytes that stand in several places.
+    fn write_parts_atomic(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let temporary = path.with_extension("tmp");
         if self.exists(&temporary) {
             self.remove_file(&temporary)?;
         }
         let file = self.open(&temporary, Mode::CreateNew)?;
-        file.write_all_at(bytes, 0)?;
+        let mut at = 0;
+        for part in parts {
+            file.write_all_at(part, at)?;
+            at += part.len() as u64;
+        }
         file.sync()?;
         self.rename(&temporary, path)?;
         self.sync_dir(parent)

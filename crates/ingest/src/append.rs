@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{Lane, Pool};
 use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion};
-use freshet_base::{TxnId, Version, bail, err};
-use freshet_meta::{Claim, LABEL_CHARS_MAX, RowsetMeta, disk};
+use freshet_base::{TxnId, Version, err};
+use freshet_meta::{Claim, LABEL_CHARS_MAX, RowsetMeta};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::Rowset;
 use freshet_storage::delta::{self, Chunk};
@@ -19,19 +18,24 @@ use freshet_storage::flush::Files;
 use freshet_storage::fold::{self, Body, Event};
 use freshet_wal as wal;
 
-use crate::admit::{Admission, Admitted, HeldMemory};
+use self::parts::{check_parts, encode_parts};
+use crate::admit::{Admission, Admitted};
 use crate::buffer::LoadBuffer;
 use crate::counter::{EnteredIds, UsedIds};
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined, OpenGroup};
 use crate::history::History;
 use crate::metadata::Settler;
-use crate::overtaken::{self, LookedUp, check_columns, check_cut, check_generated, check_last};
+use crate::overtaken::{LookedUp, check_columns, check_cut, check_generated};
+use crate::overtaken::{check_incarnation, check_last};
 use crate::partitions::Layout;
 use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::store::Store;
-use crate::sweep::InFlight;
+
+mod parts;
+
+pub use self::parts::{PartBody, PartLoad};
 
 /// Payloads of at least this size are shared by log and delta instead of copied under the lock.
 const SHARED_BYTES_MIN: usize = 64 << 10;
@@ -76,6 +80,24 @@ pub struct SmallLoad<'a> {
     pub label: Option<Claim>,
     /// In tables with a primary key.
     pub looked_up: Option<LookedUp>,
+    /// Of a load that was prepared; it has no other label then.
+    pub prepared: Option<PreparedLoad<'a>>,
+}
+
+/// What is known of a load before its record.
+pub struct PreparedLoad<'a> {
+    pub signature: &'a mut Signature,
+    /// The incarnation of the table for which its rows were written.
+    pub incarnation: Incarnation,
+}
+
+impl SmallLoad<'_> {
+    fn label(&mut self) -> &mut Option<Claim> {
+        match &mut self.prepared {
+            Some(prepared) => &mut prepared.signature.label,
+            None => &mut self.label,
+        }
+    }
 }
 
 /// What the record of a load of several parts says of the load as a whole.
@@ -91,36 +113,6 @@ impl From<Option<Claim>> for Signature {
     fn from(label: Option<Claim>) -> Self {
         Self { label, txn: None }
     }
-}
-
-/// The rows of one table in a load.
-pub enum PartBody {
-    /// Encoded rows.
-    Rows { bytes: Bytes, permit: Permit },
-    /// Rowsets in synced files; they get the record's LSN.
-    Rowsets {
-        metas: Vec<RowsetMeta>,
-        /// Prevents the sweep from deleting the files before the record refers to them.
-        in_flight: InFlight,
-    },
-}
-
-/// The part of one table in a load of several tables, or in a large load.
-pub struct PartLoad {
-    pub table: Arc<TableState>,
-    /// The schema of the rows.
-    pub schema: Arc<TableSchema>,
-    /// The incarnation when the files were written, or when the transaction first wrote to the
-    /// table.
-    pub began_in: Incarnation,
-    pub rows: u32,
-    /// How many of the rows, the first ones, only remove their key.
-    pub removals: u32,
-    pub body: PartBody,
-    /// In tables with a primary key, unless its rows are in files.
-    pub looked_up: Option<LookedUp>,
-    /// In the AUTO_INCREMENT column.
-    pub ids: Option<UsedIds>,
 }
 
 impl Appender {
@@ -156,7 +148,7 @@ impl Appender {
         let layout = load.table.check_rows(schema_version, rows_bytes, removals)?;
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         PartHead { table, rowsets: false, schema_version, rows, removals, len }.write(head);
-        if let Some(label) = &mut load.label {
+        if let Some(label) = load.label() {
             write_label(label, &mut buffer.payload);
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
@@ -174,7 +166,7 @@ impl Appender {
 
     fn append_load(
         &self,
-        load: SmallLoad<'_>,
+        mut load: SmallLoad<'_>,
         (rows, removals, layout): (u32, u32, Option<Arc<Layout>>),
         payload: wal::Payload<'_>,
         encoded: delta::Payload<'_>,
@@ -182,7 +174,8 @@ impl Appender {
     ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
         let bytes = encoded.bytes().len();
-        let txn = self.store.meta().ids().txn()?;
+        let known = load.prepared.as_ref().and_then(|prepared| prepared.signature.txn);
+        let txn = known.map_or_else(|| self.store.meta().ids().txn(), Ok)?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let kind = Kind::Load as u8;
         let (lsn, outcome) =
@@ -196,16 +189,18 @@ impl Appender {
                 let version = load.schema_version;
                 check_columns(load.table, load.looked_up, (version, group.log().schema_version()))?;
                 check_last(load.table, load.looked_up)?;
-                check_generated(load.table, group.log(), version, false)?;
+                check_generated(load.table, group.log(), version, load.prepared.is_some())?;
+                if let Some(prepared) = &load.prepared {
+                    check_incarnation(load.table, group.log(), prepared.incarnation)?;
+                }
                 let schema = || group.log().schema(load.schema_version);
                 load.table.check_rows_again(layout.as_ref(), schema, encoded.bytes(), removals)?;
                 let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
                 stamp.extend_from_slice(&1u16.to_le_bytes());
-                let SmallLoad { schema_version, .. } = load;
-                let payload = encoded;
+                let (schema_version, payload) = (load.schema_version, encoded);
                 let body = Body::Rows { schema_version, rows, removals, payload, permit };
                 let full = enter_part(&mut group, lsn, &joined, body, stamp);
-                if let Some(label) = load.label {
+                if let Some(label) = load.label().take() {
                     label.appended(joined.txn, lsn, time);
                 }
                 Ok::<_, Error>((joined, full, load.table.delta.truncated()))
@@ -474,127 +469,4 @@ fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
     let wall_micros = claim.dated();
     let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
     record::write_label(payload, &record::Label { db, kind, wall_micros, text });
-}
-
-impl PartLoad {
-    /// What a transaction changes of stored rows in one table: what is in `buffer`, with its
-    /// memory. `looked_from` is the end of the log when it first looked at such a row.
-    pub(crate) fn of_changes(
-        table: &Arc<TableState>,
-        schema: &Arc<TableSchema>,
-        mut buffer: LoadBuffer,
-        held: HeldMemory,
-        looked_from: Option<Lsn>,
-    ) -> Self {
-        let (rows, removals) = (buffer.rows(), buffer.removals());
-        let mut permit = held.memory;
-        permit.resize_over(permit.bytes().max(buffer.payload_bytes() as u64));
-        let bytes = buffer.take_payload().slice(PART_HEAD_BYTES..);
-        Self {
-            table: Arc::clone(table),
-            schema: Arc::clone(schema),
-            began_in: table.incarnation(),
-            rows,
-            removals,
-            body: PartBody::Rows { bytes, permit },
-            looked_up: looked_from.map(|end| LookedUp { end, is_derived: true, is_last: false }),
-            ids: None,
-        }
-    }
-
-    /// Upper bound of its bytes in the record, stamp included.
-    pub(crate) fn record_bytes(&self) -> usize {
-        const STAMP_BYTES: usize = 64;
-        let body = match &self.body {
-            PartBody::Rows { bytes, .. } => bytes.len(),
-            PartBody::Rowsets { metas, .. } => disk::encoded_len(metas),
-        };
-        PART_HEAD_BYTES + STAMP_BYTES + body
-    }
-
-    /// Checks its rows against partitions; those in files stand in theirs.
-    fn check(&self) -> Result<Option<Arc<Layout>>> {
-        let PartBody::Rows { bytes, .. } = &self.body else { return Ok(None) };
-        self.table.check_rows(self.schema.version, bytes, self.removals)
-    }
-
-    fn size(&self) -> JoinSize {
-        let bytes = match &self.body {
-            PartBody::Rows { bytes, .. } => bytes.len() as u64,
-            PartBody::Rowsets { metas, .. } => metas.iter().map(RowsetMeta::bytes).sum(),
-        };
-        JoinSize { rows: u64::from(self.rows), bytes }
-    }
-}
-
-fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
-    let mut payload = Vec::new();
-    for part in parts {
-        let at = payload.len();
-        payload.resize(at + PART_HEAD_BYTES, 0);
-        let rowsets = match &part.body {
-            PartBody::Rows { bytes, .. } => {
-                payload.extend_from_slice(bytes);
-                false
-            }
-            PartBody::Rowsets { metas, .. } => {
-                let rows = metas.iter().map(|meta| meta.rows).sum::<u64>();
-                assert_eq!(rows, u64::from(part.rows), "a record counts the rows of its files");
-                payload.extend_from_slice(&disk::encode(metas));
-                true
-            }
-        };
-        let len = u32::try_from(payload.len() - at - PART_HEAD_BYTES)
-            .expect("a record is far below 4 GiB");
-        let head = &mut payload[at..at + PART_HEAD_BYTES];
-        let (table, schema_version) = (part.table.id, part.schema.version);
-        let PartLoad { rows, removals, .. } = *part;
-        PartHead { table, rowsets, schema_version, rows, removals, len }.write(head);
-    }
-    payload
-}
-
-fn exchanged(table: &TableState) -> Error {
-    err!(
-        SnapshotTooOld,
-        "the rows of table '{}' were exchanged for those of a partition while the load ran; \
-         nothing was loaded, send it again",
-        table.name()
-    )
-}
-
-/// Checks all tables before modifying any: a record is appended entirely or not at all.
-fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -> Result<()> {
-    for (part, layout) in parts.iter().zip(layouts) {
-        let group = part.table.lock();
-        let log = group.log();
-        if group.is_gone() {
-            return Err(part.table.gone());
-        }
-        let versions = (part.schema.version, log.schema_version());
-        overtaken::check(&part.table, part.looked_up, versions)?;
-        let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
-        check_generated(&part.table, log, part.schema.version, is_in_files)?;
-        match (&part.body, part.table.layout()) {
-            (PartBody::Rowsets { metas, .. }, Some(now)) => {
-                now.check_files(&part.table.name(), metas)?
-            }
-            (PartBody::Rows { bytes, .. }, Some(_)) => {
-                let schema = || Some(Arc::clone(&part.schema));
-                part.table.check_rows_again(layout.as_ref(), schema, bytes, part.removals)?;
-            }
-            (PartBody::Rowsets { metas, .. }, None) if !part.table.has_tablets_of(metas) => {
-                return Err(exchanged(&part.table));
-            }
-            (_, None) => {}
-        }
-        if is_in_files && part.began_in != log.incarnation() {
-            bail!(
-                SnapshotTooOld,
-                "table '{}' was truncated while the load ran; nothing was loaded, send it again",
-                part.table.name()
-            );
-        }
-    }
-    Ok(())
 }

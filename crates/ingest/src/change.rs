@@ -326,6 +326,7 @@ impl<'a> Change<'a> {
             mode: GroupCommitMode::Off,
             label,
             looked_up,
+            prepared: None,
         }
     }
 

@@ -64,6 +64,7 @@ mod marks;
 mod meeting;
 mod metadata;
 pub mod names;
+mod note;
 mod open;
 mod overtaken;
 mod own_part;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, bail};
-use freshet_meta::Claim;
+use freshet_base::{Incarnation, Result, bail};
+use freshet_meta::{Claim, RowsetMeta};
 use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PartLoad, SmallLoad};
+use crate::append::{Appended, PartBody, PartLoad, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::change::Change;
 use crate::counter::UsedIds;
@@ -27,6 +27,7 @@ use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::own_rows::OwnRows;
 use crate::removals::put_signed;
+use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
@@ -44,6 +45,22 @@ pub enum Destination<'a> {
     Label(Claim, GroupCommitMode),
     /// An open transaction.
     Transaction(&'a OwnRows),
+}
+
+/// A load that has ended without a record.
+pub(crate) struct Staged {
+    /// The incarnation of the table for which its rows were written.
+    pub incarnation: Incarnation,
+    pub rows: u32,
+    pub ids: Option<UsedIds>,
+    pub body: StagedBody,
+}
+
+pub(crate) enum StagedBody {
+    /// In synced files, which the sweep leaves alone.
+    Files { metas: Vec<RowsetMeta>, in_flight: InFlight },
+    /// Encoded, with their memory.
+    Rows { rows: Vec<Bytes>, memory: Vec<Permit> },
 }
 
 /// A load in progress.
@@ -226,7 +243,8 @@ impl Load<'_> {
         engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
         let bytes = buffer.payload_bytes();
         let (table, schema_version) = (&target.state, target.schema().version);
-        let load = SmallLoad { table, schema_version, mode, label, looked_up: None };
+        let prepared = None;
+        let load = SmallLoad { table, schema_version, mode, label, looked_up: None, prepared };
         // Without rows there is nothing to look for, and a label to be kept.
         if target.table().key_model == KeyModel::Primary && buffer.rows() > 0 {
             let keyed = KeyedLoad { engine, target, rules: key_rules, patience, computed: None };
@@ -327,16 +345,54 @@ impl Load<'_> {
         appended.map(|(appended, _)| appended)
     }
 
-    /// Writes all rows, including those in `buffer`, to synced files; nothing is appended.
+    /// Ends a load without a record: its rows are in synced files, or, where they are few enough
+    /// for a record and nobody looks for their keys, as they were given.
     ///
     /// # Errors
     /// Those of [`Self::push`].
-    pub(crate) async fn staged(mut self, buffer: &mut LoadBuffer) -> Result<PartLoad> {
+    pub(crate) async fn staged(mut self, buffer: &mut LoadBuffer) -> Result<Staged> {
         self.check_pass()?;
+        if self.fits_record(buffer) && self.target.table().key_model != KeyModel::Primary {
+            return self.staged_rows(buffer).await;
+        }
         self.go_to_files().await?;
         self.take(buffer).await?;
         let files = self.files.expect("they have just gone there");
-        Ok(PartLoad { ids: self.ids, ..files.finish().await? })
+        let PartLoad { began_in, rows, body, .. } = files.finish().await?;
+        let PartBody::Rowsets { metas, in_flight } = body else {
+            bail!(Internal, "the rows of a large load are in files");
+        };
+        let body = StagedBody::Files { metas, in_flight };
+        Ok(Staged { incarnation: began_in, rows, ids: self.ids, body })
+    }
+
+    async fn staged_rows(mut self, buffer: &mut LoadBuffer) -> Result<Staged> {
+        let (engine, target) = (self.engine, self.target);
+        engine.store.disk.may_grow()?;
+        engine.appender.check_flushable(&target.state)?;
+        self.take(buffer).await?;
+        assert!(self.files.is_none(), "rows that fit in a record go to no files");
+        let schema_version = target.schema().version;
+        let mut count = 0u32;
+        for (rows, of_piece, _) in &self.pieces {
+            engine.ddl.make_partitions(target, rows, 0).await?;
+            target.state.check_rows(schema_version, rows, 0)?;
+            count = count.checked_add(*of_piece).ok_or_else(too_many_rows)?;
+        }
+        let group = target.state.lock();
+        if group.is_gone() {
+            return Err(target.state.gone());
+        }
+        let incarnation = group.log().incarnation();
+        drop(group);
+        let pieces = self.pieces.into_iter().map(|(rows, _, memory)| (rows, memory));
+        let (rows, memory) = pieces.unzip();
+        Ok(Staged {
+            incarnation,
+            rows: count,
+            ids: self.ids,
+            body: StagedBody::Rows { rows, memory },
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Refusals under the append lock: what a statement has looked at is not so any more (keys.md K8).
 
-use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, err};
+use freshet_base::{Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, bail, err};
 use freshet_storage::fold::TableLog;
 
 use crate::state::TableState;
@@ -55,10 +55,10 @@ pub(crate) fn check_generated(
     table: &TableState,
     log: &TableLog,
     of_rows: SchemaVersion,
-    is_in_files: bool,
+    is_staged: bool,
 ) -> Result<()> {
     // A prepared load that cannot be committed any more is told so by its code.
-    let code = if is_in_files { ErrorCode::SnapshotTooOld } else { ErrorCode::Deadlock };
+    let code = if is_staged { ErrorCode::SnapshotTooOld } else { ErrorCode::Deadlock };
     if of_rows == log.schema_version() {
         return Ok(());
     }
@@ -73,6 +73,22 @@ pub(crate) fn check_generated(
         )),
         _ => Ok(()),
     }
+}
+
+/// Refuses rows that were written for the table before a TRUNCATE.
+pub(crate) fn check_incarnation(
+    table: &TableState,
+    log: &TableLog,
+    of_rows: Incarnation,
+) -> Result<()> {
+    if of_rows != log.incarnation() {
+        bail!(
+            SnapshotTooOld,
+            "table '{}' was truncated while the load ran; nothing was loaded, send it again",
+            table.name()
+        );
+    }
+    Ok(())
 }
 
 /// Checks rows of a transaction, and of a load in files. Whole rows of the latter which were

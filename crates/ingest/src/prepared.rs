@@ -4,20 +4,22 @@
 //! A note on disk has what the record of the load will have, so a prepared load holds back no log
 //! and outlives a restart. Its place in the order is that of its record, which is appended by the
 //! commit. The note goes once that is durable; a note that a crash has left behind is told by its
-//! label, which stands in the record.
+//! label, which stands in the record. Rows that are few enough for a record stand behind the note,
+//! in the same file (RFC 0045).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use freshet_base::task::Lane;
 use freshet_base::{DbId, Error, Result, TableId, TxnId, bail, err};
-use freshet_meta::{Claim, LabelKind, LabelState, PreparedNote, disk};
+use freshet_meta::{Claim, LabelKind, LabelState, NotedRows, PreparedNote};
 use parking_lot::Mutex;
 
 use crate::layout::prepared_dir;
-use crate::stopped::damaged;
+use crate::note::{self, NOTE, NOTE_WITH_ROWS};
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
 
@@ -25,8 +27,6 @@ use crate::sweep::{InFlight, Sweeper};
 const ABORTED_MAX: usize = 10_000;
 /// When an abort that failed is tried again.
 const RETRY_MICROS: i64 = 1_000_000;
-/// The extension of notes.
-const EXTENSION: &str = "note";
 
 /// A prepared load, as a client names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,21 +107,14 @@ impl PreparedLoads {
         let fs = self.store.fs();
         let listed = fs.list(&self.dir).map_err(|error| Error::io("list prepared loads", error))?;
         for entry in listed {
-            if entry.path.extension().is_none_or(|extension| extension != EXTENSION) {
+            let is_note = |extension| extension == NOTE || extension == NOTE_WITH_ROWS;
+            if !entry.path.extension().is_some_and(is_note) {
                 // A note that was not written to its end: its load was not told to be prepared.
                 let removed = fs.remove_file(&entry.path);
                 removed.map_err(|error| Error::io("remove what is left of a note", error))?;
                 continue;
             }
-            let bytes = fs.read(&entry.path).map_err(|error| Error::io("read a note", error))?;
-            let note = read(&bytes).map_err(|why| {
-                damaged(err!(
-                    Corruption,
-                    "the note of a prepared load in {} is damaged: {why}; without the file its \
-                     load is aborted",
-                    entry.path.display()
-                ))
-            })?;
+            let note = note::read(fs, &entry.path)?;
             match self.reclaim(&note) {
                 Ok(claim) => self.insert(note, claim),
                 Err(why) => {
@@ -170,15 +163,21 @@ impl PreparedLoads {
         assert!(before.is_none(), "the id of a transaction is given once");
     }
 
-    fn path(&self, txn: TxnId) -> PathBuf {
-        self.dir.join(format!("{txn}.{EXTENSION}"))
+    fn path(&self, txn: TxnId, extension: &str) -> PathBuf {
+        self.dir.join(format!("{txn}.{extension}"))
     }
 
-    /// Writes the note of a load, and enters the load; all or nothing of that remains.
-    pub fn write(&self, prepared: Prepared) -> Result<()> {
+    /// Writes the note of a load with the rows behind it, and enters the load; all or nothing of
+    /// that remains.
+    pub fn write(&self, mut prepared: Prepared, rows: Option<&[Bytes]>) -> Result<()> {
         let (fs, txn) = (self.store.fs(), prepared.note.txn);
-        let written = fs.write_atomic(&self.path(txn), &written(&prepared.note));
-        let Err(error) = written else {
+        prepared.note.noted = rows.map(note::noted);
+        let extension = if rows.is_some() { NOTE_WITH_ROWS } else { NOTE };
+        let head = note::written(&prepared.note);
+        let rows = rows.into_iter().flatten().map(|rows| &rows[..]);
+        let parts = std::iter::once(&head[..]).chain(rows);
+        let parts = parts.collect::<Vec<_>>();
+        let Err(error) = fs.write_parts_atomic(&self.path(txn, extension), &parts) else {
             if let Some(claim) = &prepared.claim {
                 claim.prepared(txn);
             }
@@ -193,12 +192,16 @@ impl PreparedLoads {
         Err(Error::io("write the note of a prepared load", error))
     }
 
+    /// Reads the rows behind a note, behind space for the head of a part.
+    pub fn read_rows(&self, txn: TxnId, noted: NotedRows) -> Result<Vec<u8>> {
+        note::read_rows(self.store.fs(), &self.path(txn, NOTE_WITH_ROWS), noted)
+    }
+
     /// Removes a note durably; none may be there.
     pub fn remove_note(&self, txn: TxnId) -> Result<()> {
         let fs = self.store.fs();
-        let path = self.path(txn);
-        for file in [path.with_extension("tmp"), path] {
-            match fs.remove_file(&file) {
+        for extension in ["tmp", NOTE, NOTE_WITH_ROWS] {
+            match fs.remove_file(&self.path(txn, extension)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::io("remove the note of a prepared load", error));
                 }
@@ -339,20 +342,4 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.0.ending.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-/// A note behind its checksum.
-fn written(note: &PreparedNote) -> Vec<u8> {
-    let bytes = disk::encode(note);
-    [&crc_fast::crc32_iscsi(&bytes).to_le_bytes()[..], &bytes].concat()
-}
-
-fn read(bytes: &[u8]) -> Result<PreparedNote, String> {
-    let Some((checksum, bytes)) = bytes.split_first_chunk::<4>() else {
-        return Err("it is too short".to_owned());
-    };
-    if crc_fast::crc32_iscsi(bytes) != u32::from_le_bytes(*checksum) {
-        return Err("its checksum differs".to_owned());
-    }
-    disk::decode(bytes).map_err(|error| error.to_string())
 }

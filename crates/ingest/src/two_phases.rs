@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task;
-use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, bail, err};
-use freshet_meta::{Claim, LabelKind, PreparedNote};
-use freshet_schema::KeyModel;
+use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, err};
+use freshet_meta::{Claim, LabelKind, NotedRows, PreparedNote};
+use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PartBody, PartLoad, Signature};
+use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
-use crate::load::Load;
+use crate::load::{Load, StagedBody};
 use crate::names;
 use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable};
+use crate::record::PART_HEAD_BYTES;
 use crate::target::LoadTarget;
 
 impl Engine {
@@ -36,13 +37,16 @@ impl Engine {
         let target = load.target().clone();
         // Until its note keeps the table (RFC 0039).
         let _pass = load.pass();
-        let part = load.staged(buffer).await?;
+        let staged = load.staged(buffer).await?;
         // Ids in its rows are never given again, whatever happens before its commit.
-        let entered = self.appender.enter_ids(&part.table, part.ids)?;
+        let entered = self.appender.enter_ids(&target.state, staged.ids)?;
         let reserved = entered.map_or(Lsn::ZERO, |ids| ids.reserved);
         self.horizon().wait(reserved).await;
-        let PartBody::Rowsets { metas, in_flight } = part.body else {
-            bail!(Internal, "the rows of a prepared load are in files");
+        let (rowsets, in_flight, rows) = match staged.body {
+            StagedBody::Files { metas, in_flight } => (metas, in_flight, None),
+            StagedBody::Rows { rows, memory } => {
+                (Vec::new(), self.upkeep.sweeper.in_flight(), Some((rows, memory)))
+            }
         };
         let txn = self.store.meta().ids().txn()?;
         let labels = self.meta().labels();
@@ -59,11 +63,12 @@ impl Engine {
             db: claim.db(),
             label: claim.label().to_owned(),
             table: target.id(),
-            incarnation: part.began_in,
-            schema_version: part.schema.version,
-            rows: part.rows,
-            rowsets: metas,
-            highest_id: part.ids.map(|ids| ids.highest()),
+            incarnation: staged.incarnation,
+            schema_version: target.schema().version,
+            rows: staged.rows,
+            rowsets,
+            noted: None,
+            highest_id: staged.ids.map(|ids| ids.highest()),
             expires_micros: labels.clock().now_micros().saturating_add(keep_micros),
         };
         let label = note.label.clone();
@@ -71,8 +76,8 @@ impl Engine {
         let (loads, ending) = (Arc::clone(&self.prepared), self.prepared.end_begins());
         // Runs to its end, whoever waits for it.
         let write = move || {
-            let written = loads.write(prepared);
-            drop(ending);
+            let written = loads.write(prepared, rows.as_ref().map(|(rows, _)| &rows[..]));
+            drop((ending, rows));
             written
         };
         task::run(&**self.pool(), write).await?;
@@ -149,6 +154,9 @@ impl Engine {
         let target = LoadTarget::new(state, Arc::clone(table));
         let schema = table.history.at(note.schema_version).ok_or_else(dropped)?;
         self.appender.check_flushable(&target.state)?;
+        if let Some(noted) = note.noted {
+            return self.append_noted(prepared, &target, noted).await;
+        }
         let part = PartLoad {
             table: Arc::clone(&target.state),
             schema: Arc::clone(schema),
@@ -178,6 +186,35 @@ impl Engine {
         appended.map(|Appended { lsn, .. }| lsn)
     }
 
+    /// Appends the record of a load whose rows stand behind its note.
+    async fn append_noted(
+        &self,
+        prepared: &mut Prepared,
+        target: &LoadTarget,
+        noted: NotedRows,
+    ) -> Result<Lsn> {
+        let PreparedNote { txn, rows, schema_version, incarnation, highest_id, .. } = prepared.note;
+        let patience = WaitLimit::For(self.config().load_patience);
+        let bytes = usize::try_from(noted.bytes).expect("a record is far below 4 GiB");
+        let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, None, patience).await?;
+        let loads = Arc::clone(&self.prepared);
+        let payload = task::run(&**self.pool(), move || loads.read_rows(txn, noted)).await?;
+        let mut buffer = LoadBuffer::of_payload(payload, rows);
+        buffer.use_ids(highest_id.map(UsedIds::up_to));
+        let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
+        let load = SmallLoad {
+            table: &target.state,
+            schema_version,
+            mode: GroupCommitMode::Off,
+            label: None,
+            looked_up: None,
+            prepared: Some(PreparedLoad { signature: &mut signature, incarnation }),
+        };
+        let appended = self.appender.append_rows(load, &mut buffer, admitted);
+        prepared.claim = signature.label;
+        appended.map(|(Appended { lsn, .. }, _)| lsn)
+    }
+
     async fn append_part(
         &self,
         part: PartLoad,
@@ -194,6 +231,9 @@ impl Engine {
 fn is_final(error: &Error) -> bool {
     matches!(
         error.code(),
-        ErrorCode::NoSuchTable | ErrorCode::SnapshotTooOld | ErrorCode::TableChanged
+        ErrorCode::NoSuchTable
+            | ErrorCode::SnapshotTooOld
+            | ErrorCode::TableChanged
+            | ErrorCode::NoPartition
     )
 }

@@ -95,6 +95,7 @@ pub(crate) async fn change_rows(
             mode: GroupCommitMode::Off,
             label: None,
             looked_up: Some(LookedUp { end, is_derived: true, is_last: false }),
+            prepared: None,
         };
         return match engine.appender.append_rows(load, &mut buffer, admitted) {
             Ok((Appended { lsn, txn }, _)) => {

@@ -12,15 +12,25 @@ pub struct PreparedNote {
     pub db: DbId,
     pub label: String,
     pub table: TableId,
-    /// The incarnation of the table for which its files were written.
+    /// The incarnation of the table for which its rows were written.
     pub incarnation: Incarnation,
     /// The schema version of its rows.
     pub schema_version: SchemaVersion,
     pub rows: u32,
     /// The synced files. Their LSNs are given by the commit.
     pub rowsets: Vec<RowsetMeta>,
+    /// Its encoded rows, where they stand behind the note and not in files.
+    pub noted: Option<NotedRows>,
     /// The highest id in its rows, of an AUTO_INCREMENT column.
     pub highest_id: Option<u64>,
     /// When it is aborted, by the clock of labels.
     pub expires_micros: i64,
+}
+
+/// Encoded rows behind a note.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotedRows {
+    pub bytes: u64,
+    /// CRC-32C.
+    pub checksum: u32,
 }

@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::rowset::RowsetForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms};
-use crate::prepared::PreparedNote;
+use crate::prepared::{NotedRows, PreparedNote};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PreparedForm {
@@ -29,6 +29,16 @@ pub struct PreparedForm {
     highest_id: Option<u64>,
     #[prost(int64, tag = "10")]
     expires_micros: i64,
+    #[prost(message, optional, tag = "11")]
+    noted: Option<NotedForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct NotedForm {
+    #[prost(uint64, tag = "1")]
+    bytes: u64,
+    #[prost(uint32, tag = "2")]
+    checksum: u32,
 }
 
 impl OnDisk for PreparedNote {
@@ -46,13 +56,15 @@ impl OnDisk for PreparedNote {
             rowsets: forms(&self.rowsets),
             highest_id: self.highest_id,
             expires_micros: self.expires_micros,
+            noted: self.noted.map(|NotedRows { bytes, checksum }| NotedForm { bytes, checksum }),
         }
     }
 
     fn from_form(form: PreparedForm) -> Result<Self, Unreadable> {
         let rowsets = from_forms::<crate::RowsetMeta>(form.rowsets)?;
-        let rows = rowsets.iter().try_fold(0u64, |sum, rowset| sum.checked_add(rowset.rows));
-        ensure(rows == Some(form.rows.into()), "its rows are not those of its files")?;
+        let in_files = rowsets.iter().try_fold(0u64, |sum, rowset| sum.checked_add(rowset.rows));
+        let expected = if form.noted.is_some() { 0 } else { form.rows.into() };
+        ensure(in_files == Some(expected), "its rows are not those of its files")?;
         Ok(Self {
             txn: TxnId(form.txn),
             db: DbId(form.db),
@@ -64,6 +76,7 @@ impl OnDisk for PreparedNote {
             rowsets,
             highest_id: form.highest_id,
             expires_micros: form.expires_micros,
+            noted: form.noted.map(|NotedForm { bytes, checksum }| NotedRows { bytes, checksum }),
         })
     }
 }

@@ -105,14 +105,18 @@ fn what_names_no_prepared_load_is_told_so() {
 
 #[test]
 fn prepared_loads_outlive_a_restart() {
-    let site = Site::new();
+    let site = Site::with_small_records();
     let rows = (0..200_000).map(|row| format!("{row},1,large\n")).collect::<String>();
     let large = prepare(&site, &["label: large"], &rows);
     let small = prepare(&site, &["columns: a, t, b = t + 1"], "-1,5\n");
     let empty = prepare(&site, &["label: empty"], "");
     let gone = prepare(&site, &["label: gone"], "-2,5,x\n");
     site.load(&[], "-3,3,c\n");
-    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    // What is too large for a record has files; other rows stand behind their notes.
+    let notes = site.dir.path().join("store/prepared");
+    assert!(notes.join(format!("{large}.note")).exists());
+    assert!(notes.join(format!("{small}.load")).exists());
+    let site = Site::small_records_in(site.stop());
     assert_eq!(site.rows(), ["-3,3,c"]);
     assert_eq!(state(&site, "large"), "PRECOMMITTED");
     let commit = |txn: i64| {
@@ -139,7 +143,7 @@ fn prepared_loads_outlive_a_restart() {
 fn a_note_behind_a_commit_commits_nothing_again() {
     let site = Site::new();
     let txn = prepare(&site, &["label: one"], "1,10,x\n");
-    let note = site.dir.path().join(format!("store/prepared/{txn}.note"));
+    let note = site.dir.path().join(format!("store/prepared/{txn}.load"));
     let bytes = std::fs::read(&note).unwrap();
     assert_eq!(end(&site, &["label: one", "txn_operation: commit"]).0, "Success");
     let dir = site.stop();
@@ -150,6 +154,26 @@ fn a_note_behind_a_commit_commits_nothing_again() {
     let visible = format!("transaction [{txn}] is already visible, not pre-committed.");
     assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), refused(&visible));
     assert_eq!(site.rows(), ["1,10,x"]);
+    site.stop();
+}
+
+#[test]
+fn rows_that_changed_on_the_disk_are_not_committed() {
+    let site = Site::new();
+    let txn = prepare(&site, &["label: one"], "1,10,x\n2,20,y\n");
+    let file = site.dir.path().join(format!("store/prepared/{txn}.load"));
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let (status, message) = end(&site, &["label: one", "txn_operation: commit"]);
+    assert!(status == "Fail" && message.contains("damaged; abort it"), "{message}");
+    assert!(site.rows().is_empty());
+    assert_eq!(state(&site, "one"), "PRECOMMITTED");
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]).0, "Success");
+    assert!(!file.exists());
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y"]);
     site.stop();
 }
 

@@ -221,6 +221,57 @@ fn it_waits_for_a_load_that_is_prepared() {
     assert_eq!(one.one("select sum(v) from t"), "60");
 }
 
+/// Prepares a load of `d.t`; the header that names it.
+fn prepared(server: &TestServer, body: &str) -> String {
+    let headers = ["two_phase_commit: true", "column_separator: ,"];
+    let reply = put(server, "/api/d/t/_stream_load", &headers, body);
+    let txn = reply.split("\"TxnId\":").nth(1).unwrap_or_else(|| panic!("{reply}"));
+    let digits = txn.trim_start().chars().take_while(char::is_ascii_digit);
+    format!("txn_id: {}", digits.collect::<String>())
+}
+
+fn committed(server: &TestServer, id: &str) -> String {
+    put(server, "/api/d/_stream_load_2pc", &["txn_operation: commit", id], "")
+}
+
+#[test]
+fn what_is_prepared_before_other_columns_and_partitions_is_committed_behind_them() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run(
+        "create table t (id int, v varchar(20)) duplicate key (id) partition by range (id) \
+         (partition p values less than (10), partition q values less than (20)) \
+         distributed by hash (id) buckets 2",
+    );
+    let first = prepared(&server, "1,a\n15,b\n");
+    let lost = prepared(&server, "16,c\n");
+    one.run("alter table t add column w int default '7'");
+    one.run("insert into t values (2, 'd', 8)");
+    let told = committed(&server, &first);
+    assert!(told.contains("commit successfully"), "{told}");
+    let rows = one.texts("select id, v, w from t order by id");
+    assert_eq!(rows, [["1", "a", "7"], ["2", "d", "8"], ["15", "b", "7"]]);
+    one.run("alter table t drop partition q");
+    let told = committed(&server, &lost);
+    assert!(told.contains("is aborted") && told.contains("no partition"), "{told}");
+    assert!(committed(&server, &lost).contains("already aborted"));
+    assert_eq!(one.one("select count(*) from t"), "2");
+}
+
+#[test]
+fn the_place_of_a_prepared_load_among_rows_of_its_key_is_its_commit() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run("create table t (id int, v varchar(20)) unique key (id)");
+    let early = prepared(&server, "1,early\n");
+    let late = prepared(&server, "1,late\n1,last\n");
+    one.run("insert into t values (1, 'between')");
+    assert!(committed(&server, &late).contains("commit successfully"));
+    assert_eq!(one.one("select v from t"), "last");
+    assert!(committed(&server, &early).contains("commit successfully"));
+    assert_eq!(one.texts("select id, v from t"), [["1", "early"]]);
+}
+
 #[test]
 fn a_row_that_no_new_partition_takes_ends_a_division_and_the_table_stays() {
     let server = TestServer::start();

@@ -22,8 +22,8 @@ use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
     GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
     LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks,
-    PreparedNote, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta,
-    TermRecord, TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
+    Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode,
+    TlsRequirement, Truncate, User, UserOption, UserOptions, View,
 };
 
 pub(super) fn has_bytes<T>(value: &T, hex: &str)
@@ -216,7 +216,7 @@ fn a_sequence() {
     has_bytes(&event, "01 220f 0807 3a0b 0a09 0802 12016b 1a020102");
 }
 
-fn sample_rowset() -> RowsetMeta {
+pub(super) fn sample_rowset() -> RowsetMeta {
     let segment = |id, rows| SegmentMeta {
         id: SegmentId(id),
         file: format!("20_{id}.parquet"),
@@ -572,28 +572,4 @@ fn database_and_label() {
         expires_micros: -1,
     };
     has_bytes(&label, "01080312016c18042005288080f9c0c1c4820330ffffffffffffffffff01");
-}
-
-#[test]
-fn notes_of_prepared_loads() {
-    let rowset = sample_rowset();
-    let note = PreparedNote {
-        txn: TxnId(7),
-        db: DbId(2),
-        label: "l".to_owned(),
-        table: TableId(3),
-        incarnation: Incarnation(4),
-        schema_version: SchemaVersion(5),
-        rows: u32::try_from(rowset.rows).unwrap(),
-        rowsets: vec![rowset],
-        highest_id: Some(9),
-        expires_micros: 10,
-    };
-    has_bytes(
-        &note,
-        "01080710021a016c200328043005380742660814100a186520c80128023226120c32305f302e7061 \
-         7271756574180320882728a01f35040302013a0911000000000000008032310801120c32305f312e \
-         70617271756574180420882728a01f35040302013a12090100000000000000110000000000000080 \
-         4809500a",
-    );
 }

@@ -22,8 +22,8 @@ use proptest::sample::select;
 use crate::{
     AcceptedHole, Account, Database, DatabaseMode, Definition, Flushed, IdEnds, IdKind,
     KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
-    MarkFileMeta, MetaEvent, NewMarks, PreparedNote, Publish, Replacement, RowsetMeta, SegmentMeta,
-    TermRecord, TextMode, Truncate, View,
+    MarkFileMeta, MetaEvent, NewMarks, NotedRows, PreparedNote, Publish, Replacement, RowsetMeta,
+    SegmentMeta, TermRecord, TextMode, Truncate, View,
 };
 
 pub(super) fn text() -> impl Strategy<Value = String> {
@@ -528,10 +528,14 @@ pub(super) fn label() -> impl Strategy<Value = LabelRecord> {
 }
 
 pub(super) fn prepared() -> impl Strategy<Value = PreparedNote> {
-    let ids = any::<([u64; 3], [u32; 2])>();
+    let ids = any::<([u64; 3], [u32; 2], Option<(u64, u32)>)>();
     let all = (ids, any::<String>(), vec(rowset(), 0..3), any::<Option<u64>>(), any::<i64>());
     all.prop_map(|(ids, label, mut rowsets, highest_id, expires_micros)| {
-        let ([txn, db, table], [incarnation, schema_version]) = ids;
+        let ([txn, db, table], [incarnation, schema_version], noted) = ids;
+        let noted = noted.map(|(bytes, checksum)| NotedRows { bytes, checksum });
+        if noted.is_some() {
+            rowsets.clear();
+        }
         for rowset in &mut rowsets {
             rowset.segments.iter_mut().for_each(|segment| segment.rows %= 1000);
             rowset.rows = rowset.segments.iter().map(|segment| segment.rows).sum();
@@ -545,6 +549,7 @@ pub(super) fn prepared() -> impl Strategy<Value = PreparedNote> {
             schema_version: SchemaVersion(schema_version),
             rows: rowsets.iter().map(|rowset| rowset.rows as u32).sum(),
             rowsets,
+            noted,
             highest_id,
             expires_micros,
         }

@@ -1,0 +1,169 @@
+//! The files of prepared loads (RFC 0014, RFC 0045): a note behind its checksum. Where the rows of
+//! the load stand behind the note, its length stands between them.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use freshet_base::io::{Fs, Mode};
+use freshet_base::{Error, Result, bail, err};
+use freshet_meta::{NotedRows, PreparedNote, disk};
+
+use crate::record::PART_HEAD_BYTES;
+use crate::stopped::damaged;
+
+/// The extension of a note alone.
+pub(crate) const NOTE: &str = "note";
+/// The extension of a note with rows behind it.
+pub(crate) const NOTE_WITH_ROWS: &str = "load";
+
+/// The checksum and the length before a note with rows.
+const HEAD_BYTES: usize = 8;
+
+/// What a note says of rows behind it.
+pub(crate) fn noted(rows: &[Bytes]) -> NotedRows {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    rows.iter().for_each(|rows| digest.update(rows));
+    let checksum = u32::try_from(digest.finalize()).expect("the checksum has 32 bits");
+    NotedRows { bytes: rows.iter().map(|rows| rows.len() as u64).sum(), checksum }
+}
+
+/// The file of a note up to its rows, if it has any.
+pub(crate) fn written(note: &PreparedNote) -> Vec<u8> {
+    let bytes = disk::encode(note);
+    let checksum = crc_fast::crc32_iscsi(&bytes).to_le_bytes();
+    if note.noted.is_none() {
+        return [&checksum[..], &bytes].concat();
+    }
+    let length = u32::try_from(bytes.len()).expect("a note is short").to_le_bytes();
+    [&checksum[..], &length, &bytes].concat()
+}
+
+/// Reads a note, without its rows.
+///
+/// # Errors
+/// When it is damaged; the file is named.
+pub(crate) fn read(fs: &dyn Fs, path: &Path) -> Result<PreparedNote> {
+    let failed = |error| Error::io("read a note", error);
+    let has_rows = path.extension().is_some_and(|extension| extension == NOTE_WITH_ROWS);
+    let note = match has_rows {
+        true => read_before_rows(fs, path)?,
+        false => {
+            let bytes = fs.read(path).map_err(failed)?;
+            bytes
+                .split_first_chunk::<4>()
+                .ok_or_else(too_short)
+                .and_then(|(checksum, bytes)| decode(u32::from_le_bytes(*checksum), bytes))
+        }
+    };
+    note.map_err(|why| {
+        damaged(err!(
+            Corruption,
+            "the note of a prepared load in {} is damaged: {why}; without the file its load is \
+             aborted",
+            path.display()
+        ))
+    })
+}
+
+fn read_before_rows(fs: &dyn Fs, path: &Path) -> Result<Result<PreparedNote, String>> {
+    let failed = |error| Error::io("read a note", error);
+    let file = fs.open(path, Mode::Read).map_err(failed)?;
+    let len = file.len_bytes().map_err(failed)?;
+    let mut head = [0; HEAD_BYTES];
+    if len < HEAD_BYTES as u64 {
+        return Ok(Err(too_short()));
+    }
+    file.read_exact_at(&mut head, 0).map_err(failed)?;
+    let checksum = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
+    let note_len = u32::from_le_bytes(head[4..].try_into().expect("four bytes"));
+    if u64::from(note_len) > len - HEAD_BYTES as u64 {
+        return Ok(Err(too_short()));
+    }
+    let mut bytes = vec![0; note_len as usize];
+    file.read_exact_at(&mut bytes, HEAD_BYTES as u64).map_err(failed)?;
+    let behind = len - HEAD_BYTES as u64 - u64::from(note_len);
+    Ok(decode(checksum, &bytes).and_then(|note| match note.noted {
+        Some(noted) if noted.bytes == behind => Ok(note),
+        _ => Err(format!("it does not say that {behind} bytes of rows follow")),
+    }))
+}
+
+fn too_short() -> String {
+    "it is too short".to_owned()
+}
+
+fn decode(checksum: u32, bytes: &[u8]) -> Result<PreparedNote, String> {
+    if crc_fast::crc32_iscsi(bytes) != checksum {
+        return Err("its checksum differs".to_owned());
+    }
+    disk::decode(bytes).map_err(|error| error.to_string())
+}
+
+/// Reads the rows behind a note, behind space for the head of a part.
+///
+/// # Errors
+/// When the file cannot be read, or has other bytes than were written.
+pub(crate) fn read_rows(fs: &dyn Fs, path: &Path, noted: NotedRows) -> Result<Vec<u8>> {
+    let failed = |error| Error::io("read the rows of a prepared load", error);
+    let file = fs.open(path, Mode::Read).map_err(failed)?;
+    let len = file.len_bytes().map_err(failed)?;
+    let bytes = usize::try_from(noted.bytes).expect("a record is far below 4 GiB");
+    let mut payload = vec![0; PART_HEAD_BYTES + bytes];
+    let rows = &mut payload[PART_HEAD_BYTES..];
+    let is_whole = len >= noted.bytes;
+    if is_whole {
+        file.read_exact_at(rows, len - noted.bytes).map_err(failed)?;
+    }
+    if !is_whole || crc_fast::crc32_iscsi(rows) != noted.checksum {
+        bail!(
+            Corruption,
+            "the rows of a prepared load in {} are damaged; abort it and load them again",
+            path.display()
+        );
+    }
+    Ok(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use freshet_base::io::RealFs;
+    use freshet_base::{DbId, Incarnation, SchemaVersion, TableId, TxnId};
+
+    use super::*;
+
+    #[test]
+    fn every_changed_byte_of_a_note_with_rows_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("7.load");
+        let rows = [Bytes::from_static(b"some "), Bytes::from_static(b"rows")];
+        let noted = noted(&rows);
+        let note = PreparedNote {
+            txn: TxnId(7),
+            db: DbId(1),
+            label: "l".to_owned(),
+            table: TableId(2),
+            incarnation: Incarnation(0),
+            schema_version: SchemaVersion(1),
+            rows: 2,
+            rowsets: Vec::new(),
+            noted: Some(noted),
+            highest_id: None,
+            expires_micros: 5,
+        };
+        let whole = [&written(&note)[..], b"some rows"].concat();
+        let take = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let read = read(&RealFs, &path)?;
+            read_rows(&RealFs, &path, read.noted.unwrap()).map(|rows| (read, rows))
+        };
+        let (read, payload) = take(&whole).unwrap();
+        assert_eq!(read, note);
+        assert_eq!(&payload[PART_HEAD_BYTES..], b"some rows");
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            assert!(take(&changed).is_err(), "byte {at}");
+            assert!(take(&whole[..at]).is_err(), "cut at {at}");
+        }
+    }
+}

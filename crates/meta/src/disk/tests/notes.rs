@@ -1,0 +1,34 @@
+//! The bytes of notes of prepared loads.
+
+use freshet_base::{DbId, Incarnation, SchemaVersion, TableId, TxnId};
+
+use super::golden::{has_bytes, sample_rowset};
+use crate::{NotedRows, PreparedNote};
+
+#[test]
+fn notes_of_prepared_loads() {
+    let rowset = sample_rowset();
+    let note = PreparedNote {
+        txn: TxnId(7),
+        db: DbId(2),
+        label: "l".to_owned(),
+        table: TableId(3),
+        incarnation: Incarnation(4),
+        schema_version: SchemaVersion(5),
+        rows: u32::try_from(rowset.rows).unwrap(),
+        rowsets: vec![rowset],
+        noted: None,
+        highest_id: Some(9),
+        expires_micros: 10,
+    };
+    has_bytes(
+        &note,
+        "01080710021a016c200328043005380742660814100a186520c80128023226120c32305f302e7061 \
+         7271756574180320882728a01f35040302013a0911000000000000008032310801120c32305f312e \
+         70617271756574180420882728a01f35040302013a12090100000000000000110000000000000080 \
+         4809500a",
+    );
+    let noted = Some(NotedRows { bytes: 300, checksum: 5 });
+    let note = PreparedNote { rowsets: Vec::new(), noted, ..note };
+    has_bytes(&note, "01080710021a016c20032804300538074809500a5a0508ac021005");
+}
