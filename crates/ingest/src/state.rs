@@ -166,7 +166,7 @@ impl TableState {
         let mut indexed = Table::clone(table);
         indexed.declared_keys.extend(added.iter().map(|columns| {
             let (kind, name) = (DeclaredKeyKind::Index, String::new());
-            DeclaredKey { kind, name, columns: columns.clone() }
+            DeclaredKey { kind, name, columns: columns.clone(), global: None }
         }));
         Arc::new(indexed)
     }

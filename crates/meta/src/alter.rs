@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, Result, TableId, bail, err};
 use freshet_schema::{
-    Aggregate, COLUMNS_MAX, Collation, Column, DefaultValue, Distribution, KeyModel, Table,
-    TableSchema,
+    Aggregate, COLUMNS_MAX, Collation, Column, DeclaredKey, DefaultValue, Distribution, KeyModel,
+    Table, TableSchema,
 };
 
 use crate::catalog::Catalog;
@@ -360,6 +360,13 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     if let Some(key) = table.declared_keys.iter().find(|key| key.columns.contains(&id)) {
         bail!(NotSupported, "Can not drop column '{name}': it is part of key '{}'", key.name);
     }
+    if let Some(key) = table.declared_keys.iter().find(|key| key.is_covering(id)) {
+        bail!(
+            NotSupported,
+            "Can not drop column '{name}': index '{}' is COVERING it; drop the index first",
+            key.name
+        );
+    }
     columns.remove(at);
     Ok(())
 }
@@ -377,14 +384,15 @@ fn check_undivided(table: &Table, column: ColumnId, name: &str) -> Result<()> {
 
 /// Refuses to drop or rename a column that a clause names which is shown as it was written.
 fn check_placement(table: &Table, column: ColumnId, name: &str) -> Result<()> {
-    match &table.placement {
-        Some(placement) if placement.columns.contains(&column) => bail!(
+    let of_keys = table.declared_keys.iter().filter_map(DeclaredKey::placement);
+    if table.placement.iter().chain(of_keys).any(|clause| clause.columns.contains(&column)) {
+        bail!(
             PartitionColumn,
             "Column '{name}' has a partitioning function dependency and cannot be dropped or \
              renamed."
-        ),
-        _ => Ok(()),
+        );
     }
+    Ok(())
 }
 
 /// The position of a column that is to be changed.

@@ -10,7 +10,8 @@ use freshet_schema::{Column, DeclaredKey, DeclaredKeyKind, KeyModel, Table, Tabl
 use crate::alter::{SchemaChange, changed};
 use crate::catalog::Catalog;
 use crate::create::{
-    add_foreign, check_unique, check_unique_count, declared_key, key_warning, looked_up, rank,
+    add_foreign, check_table, check_unique, check_unique_count, check_unique_global, declared_key,
+    key_warning, looked_up, rank,
 };
 use crate::names;
 use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
@@ -137,6 +138,7 @@ fn add(
     }
     let mut key = declared_key(written, table.schema().shown(), keys)?;
     let mut warning = None;
+    check_table(&key, table.placement.as_ref())?;
     match key.kind {
         DeclaredKeyKind::Primary => {
             bail!(NotSupported, "Can not add a PRIMARY KEY to rows that lie by no key")
@@ -144,6 +146,7 @@ fn add(
         DeclaredKeyKind::Unique => {
             check_divided(table, &key)?;
             if let Some(why) = unenforceable(table, &key)? {
+                check_unique_global(&key, Some(&why))?;
                 key.kind = DeclaredKeyKind::UniqueHint;
                 warning = Some(why);
             }

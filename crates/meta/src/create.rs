@@ -11,17 +11,19 @@ use freshet_schema::{
 use crate::dynamic::Dynamic;
 use crate::spec::{
     BucketsSpec, DeclaredKeySpec, DistributionSpec, ForeignKeySpec, KeyModelSpec, KeySpec,
-    PlacementSpec, TableSpec,
+    TableSpec,
 };
 use crate::{checks, generated, names, properties};
 
 mod aggregate;
 mod collation;
 mod column;
+mod global;
 mod known;
 pub(crate) mod labels;
 mod nested;
 mod partition;
+mod placement;
 pub(crate) mod sequenced;
 mod sizes;
 mod steps;
@@ -29,11 +31,13 @@ mod unique;
 
 pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
 pub(crate) use column::{column, new_default};
+pub(crate) use global::{check_table, check_unique_global};
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text};
 pub(crate) use steps::one_by_one;
 
 use aggregate::{check_aggregates, check_no_sketch};
+use placement::{placed_by, placement};
 use sizes::{key_bytes, key_bytes_max};
 
 /// Maximum number of columns in a default sort key.
@@ -48,9 +52,6 @@ pub(crate) const COMMENT_CHARS_MAX: usize = 2048;
 
 /// Each has its own look-up for every row, and its own part of every file.
 const UNIQUE_KEYS_MAX: usize = 16;
-
-/// Maximum length of a clause of PolarDB-X, in bytes.
-const PLACEMENT_BYTES_MAX: usize = 4096;
 
 /// A valid table definition without ids.
 #[derive(Clone, PartialEq, Debug)]
@@ -105,6 +106,9 @@ impl Planned {
         let sequence = sequenced::of_table(spec, key_model, &mut columns)?;
         let placement = spec.placement.as_ref().map(|written| placement(written, &columns));
         let placement = placement.transpose()?;
+        for key in &declared_keys {
+            check_table(key, placement.as_ref())?;
+        }
         let by_clause = match &placement {
             Some(placement) => placed_by(placement, &columns, key_model, &sort_key, &mut warnings),
             None => None,
@@ -238,6 +242,7 @@ fn check_unique_keys(
         match key_model {
             KeyModel::Primary => _ = looked_up(key, columns, form)?,
             KeyModel::Duplicate | KeyModel::Unique | KeyModel::Aggregate => {
+                check_unique_global(key, Some("the table has no PRIMARY KEY"))?;
                 key.kind = DeclaredKeyKind::UniqueHint;
             }
         }
@@ -433,7 +438,8 @@ pub(crate) fn declared_key(
         Some(name) => name.clone(),
         None => free_name(first, taken),
     };
-    Ok(DeclaredKey { kind: written.kind, name, columns: ids })
+    let global = global::of_key(written, &ids, columns)?;
+    Ok(DeclaredKey { kind: written.kind, name, columns: ids, global })
 }
 
 /// The name that MySQL gives an unnamed key: that of its first column, with a number if it is
@@ -468,6 +474,7 @@ pub(crate) fn add_foreign(
         kind: DeclaredKeyKind::Index,
         name: name.clone(),
         columns: named.clone(),
+        global: None,
     };
     let free = DeclaredKeySpec { name: None, ..index.clone() };
     let taken = |name: &String| keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
@@ -484,43 +491,6 @@ pub(crate) fn add_foreign(
         "{shown} is not enforced and not kept: rows may name rows of '{references}' that are not \
          there, and what its ON DELETE and ON UPDATE say is not done"
     ))
-}
-
-/// The columns of a clause of PolarDB-X.
-fn placement(written: &PlacementSpec, columns: &[Column]) -> Result<Placement> {
-    if written.text.len() > PLACEMENT_BYTES_MAX {
-        bail!(TooLong, "A clause that says where rows are has at most {PLACEMENT_BYTES_MAX} bytes");
-    }
-    let id = |name: &String| {
-        let at = position(columns, name);
-        at.map(|at| columns[at].id).ok_or_else(|| {
-            err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table: {}", written.text)
-        })
-    };
-    let ids = written.columns.iter().map(id).collect::<Result<_>>()?;
-    Ok(Placement { text: written.text.clone(), columns: ids })
-}
-
-/// What a clause of PolarDB-X means here. Where rows of one key could be in several tablets by it,
-/// they are divided by the key.
-fn placed_by(
-    placement: &Placement,
-    columns: &[Column],
-    key_model: KeyModel,
-    sort_key: &[usize],
-    warnings: &mut Vec<String>,
-) -> Option<DistributionSpec> {
-    let named = columns.iter().filter(|column| placement.columns.contains(&column.id));
-    let named = named.map(|column| column.name.clone()).collect::<Vec<_>>();
-    let is_key = |id: &ColumnId| sort_key.iter().any(|&at| columns[at].id == *id);
-    if key_model != KeyModel::Duplicate && !placement.columns.iter().all(is_key) {
-        warnings.push(format!(
-            "rows are divided by the primary key, and not by ({}), which is not all of it",
-            named.join(", ")
-        ));
-        return None;
-    }
-    (!named.is_empty()).then_some(DistributionSpec::Hash(named))
 }
 
 fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Result<Distribution> {

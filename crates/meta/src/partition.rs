@@ -19,8 +19,8 @@ use crate::spec::PartitionSpec;
 mod exchange;
 mod reorganize;
 
-pub(crate) use exchange::not_divided;
 pub use exchange::{Exchanged, Replacing};
+pub(crate) use exchange::{check_unique_in_partition, not_divided};
 
 /// The maximum length of a name that follows from values.
 const AUTO_NAME_CHARS_MAX: usize = 60;

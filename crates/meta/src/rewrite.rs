@@ -272,6 +272,7 @@ impl Edit<'_> {
                 self.table.name
             );
         }
+        self.check_not_covered(name)?;
         for key in &mut self.spec.declared_keys {
             key.columns.retain(|known| !is(known, name));
         }
@@ -294,10 +295,14 @@ impl Edit<'_> {
         if self.spec.placement.is_some() {
             self.check_undivided(from, "renamed")?;
         }
+        self.check_unplaced(from, "renamed")?;
         self.check_sequence(at)?;
         to.clone_into(&mut self.spec.columns[at].name);
         let spec = &mut self.spec;
-        let keys = spec.declared_keys.iter_mut().map(|key| &mut key.columns);
+        let keys = spec.declared_keys.iter_mut().flat_map(|key| {
+            let covering = key.global.as_mut().map(|global| &mut global.covering);
+            std::iter::once(&mut key.columns).chain(covering)
+        });
         let lists = keys.chain(spec.key.iter_mut().map(|key| &mut key.columns));
         let lists = lists.chain(spec.partition_by.iter_mut().map(|by| &mut by.columns));
         let hashed = spec.distribution.iter_mut().filter_map(|by| match by {
@@ -369,7 +374,7 @@ impl Edit<'_> {
     fn mark_key(&mut self, name: &str) -> Result<()> {
         if self.spec.form == TableForm::MySql && self.spec.key.is_none() {
             let (kind, columns) = (DeclaredKeyKind::Primary, vec![name.to_owned()]);
-            return self.add_key(&DeclaredKeySpec { kind, name: None, columns });
+            return self.add_key(&DeclaredKeySpec { kind, name: None, columns, global: None });
         }
         let key = self.spec.key.as_mut().expect("a table in the form of Doris has a key");
         if !key.columns.iter().any(|known| is(known, name)) {
@@ -456,6 +461,7 @@ impl Edit<'_> {
 
     /// Refuses what takes away a column by which rows are divided.
     fn check_undivided(&self, name: &str, what: &str) -> Result<()> {
+        self.check_unplaced(name, what)?;
         let by = self.spec.partition_by.iter().flat_map(|by| &by.columns);
         let placed = self.spec.placement.iter().flat_map(|placement| &placement.columns);
         if by.chain(placed).any(|known| is(known, name)) {
@@ -467,6 +473,33 @@ impl Edit<'_> {
         let Some(DistributionSpec::Hash(hashed)) = &self.spec.distribution else { return Ok(()) };
         if what == "dropped" && hashed.iter().any(|known| is(known, name)) {
             bail!(NotSupported, "Can not modify distribution column '{name}'");
+        }
+        Ok(())
+    }
+
+    /// Refuses what takes away a column that the clause of a global index names.
+    fn check_unplaced(&self, name: &str, what: &str) -> Result<()> {
+        let global = self.spec.declared_keys.iter().filter_map(|key| key.global.as_ref());
+        let mut placed = global.filter_map(|global| global.placement.as_ref());
+        if placed.any(|clause| clause.columns.iter().any(|known| is(known, name))) {
+            bail!(
+                PartitionColumn,
+                "Column '{name}' has a partitioning function dependency and cannot be {what}."
+            );
+        }
+        Ok(())
+    }
+
+    fn check_not_covered(&self, name: &str) -> Result<()> {
+        for key in &self.spec.declared_keys {
+            let covering = key.global.iter().flat_map(|global| &global.covering);
+            if covering.into_iter().any(|known| is(known, name)) {
+                bail!(
+                    NotSupported,
+                    "Can not drop column '{name}': index '{}' is COVERING it; drop the index first",
+                    key.name.as_deref().unwrap_or_default()
+                );
+            }
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use freshet_base::ColumnId;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
-    Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, KeyModel,
-    NOT_ENFORCED, Properties, Table, TableForm, TableSchema,
+    Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
+    GlobalIndex, KeyModel, NOT_ENFORCED, Properties, Table, TableForm, TableSchema,
 };
 
 use crate::properties;
@@ -102,11 +103,17 @@ fn default(value: &DefaultValue, column: &Column) -> String {
 
 fn declared_key(key: &DeclaredKey, table: &Table) -> String {
     let schema = table.schema();
-    let names = key.columns.iter().map(|&id| {
-        let at = schema.position_of(id).expect("columns of a key are never dropped");
-        quoted(&schema.columns[at].name)
-    });
-    let names = names.collect::<Vec<_>>().join(",");
+    let names = |ids: &[ColumnId]| {
+        let names = ids.iter().map(|&id| {
+            let at = schema.position_of(id).expect("columns of a key are never dropped");
+            quoted(&schema.columns[at].name)
+        });
+        names.collect::<Vec<_>>().join(",")
+    };
+    if let Some(global) = &key.global {
+        return global_index(key, global, names);
+    }
+    let names = names(&key.columns);
     match key.kind {
         DeclaredKeyKind::Primary if table.key_model == KeyModel::Primary => {
             format!("PRIMARY KEY ({names})")
@@ -121,6 +128,26 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
             format!("KEY {} ({names}) /*!80000 INVISIBLE */", quoted(&key.name))
         }
     }
+}
+
+fn global_index(
+    key: &DeclaredKey,
+    global: &GlobalIndex,
+    names: impl Fn(&[ColumnId]) -> String,
+) -> String {
+    let unique = if key.kind.is_unique() { "UNIQUE " } else { "" };
+    let scope = if global.clustered { "CLUSTERED" } else { "GLOBAL" };
+    let mut line = format!("{unique}{scope} INDEX {} ({})", quoted(&key.name), names(&key.columns));
+    if !global.covering.is_empty() {
+        line += &format!(" COVERING ({})", names(&global.covering));
+    }
+    if let Some(clause) = &global.placement {
+        line += &format!(" {}", clause.text);
+    }
+    if key.kind == DeclaredKeyKind::InvisibleIndex {
+        line += " /*!80000 INVISIBLE */";
+    }
+    line
 }
 
 fn check(check: &Check) -> String {

@@ -112,6 +112,21 @@ pub struct DeclaredKeySpec {
     /// Its name, if given.
     pub name: Option<String>,
     pub columns: Vec<String>,
+    /// Of a GLOBAL or CLUSTERED INDEX.
+    pub global: Option<GlobalIndexSpec>,
+}
+
+/// What a GLOBAL INDEX of PolarDB-X has beside its columns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GlobalIndexSpec {
+    /// CLUSTERED: it covers all columns.
+    pub clustered: bool,
+    /// The columns of COVERING.
+    pub covering: Vec<String>,
+    /// Its PARTITION BY or DBPARTITION BY.
+    pub placement: Option<PlacementSpec>,
+    /// The number that the clause says.
+    pub buckets: BucketsSpec,
 }
 
 /// A CHECK constraint.

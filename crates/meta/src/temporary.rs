@@ -9,7 +9,7 @@ use freshet_schema::{PartitionBy, SchemaHistory, Table, TableForm, TableSchema};
 use crate::catalog::Catalog;
 use crate::create::NewPartition;
 use crate::meta::Meta;
-use crate::partition::not_divided;
+use crate::partition::{check_unique_in_partition, not_divided};
 
 impl Catalog {
     /// The table that has the temporary partitions of another one, if there is one.
@@ -72,6 +72,7 @@ impl Meta {
                  the form of MySQL; EXCHANGE PARTITION takes the rows of another table"
             );
         }
+        check_unique_in_partition(table, "TEMPORARY PARTITION")?;
         Self::check_table_count(&catalog)?;
         let by = PartitionBy { auto: None, ..by.clone() };
         let nothing = NewPartition { name: String::new(), values: Some(by.nothing()) };

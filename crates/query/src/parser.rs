@@ -14,6 +14,7 @@ mod depth;
 mod diagnostics;
 mod dialect;
 mod explain;
+mod global;
 mod hints;
 mod index;
 mod infile;

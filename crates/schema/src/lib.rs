@@ -20,6 +20,7 @@ pub mod convert;
 pub mod encode;
 pub mod fields;
 mod generated;
+pub mod global;
 pub mod hash;
 pub mod history;
 pub mod key;
@@ -46,6 +47,7 @@ pub use columns::ColumnsBuilder;
 pub use encode::{encode, encode_rows};
 pub use fields::FieldFormat;
 pub use generated::Generated;
+pub use global::GlobalIndex;
 pub use partition::{
     AutoPartition, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
     PartitionMethod, PartitionValues, Router, TABLETS_MAX, TimeUnit, Unrouted,

@@ -9,6 +9,7 @@ use crate::aggregate::Aggregate;
 use crate::check::Check;
 use crate::collation::Collation;
 use crate::generated::Generated;
+use crate::global::GlobalIndex;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::policy::RowPolicy;
 use crate::sequence::Sequence;
@@ -272,6 +273,8 @@ pub struct DeclaredKey {
     /// `PRIMARY` for the primary key.
     pub name: String,
     pub columns: Vec<ColumnId>,
+    /// Of a GLOBAL or CLUSTERED INDEX.
+    pub global: Option<GlobalIndex>,
 }
 
 impl DeclaredKey {
@@ -551,11 +554,6 @@ impl Table {
             | DeclaredKeyKind::Index
             | DeclaredKeyKind::InvisibleIndex => false,
         }
-    }
-
-    /// What SHOW INDEX says of a key.
-    pub fn key_comment(&self, key: &DeclaredKey) -> &'static str {
-        if key.kind.is_unique() && !self.enforces(key) { NOT_ENFORCED } else { "" }
     }
 
     /// What MySQL shows as the key of a column: `PRI`, `UNI` or `MUL`.

@@ -30,7 +30,8 @@ impl Table {
         let schema = self.schema();
         let sorted = schema.sort_key.iter().map(|&at| schema.columns[at].id);
         let is_unique = matches!(key.kind, DeclaredKeyKind::Primary | DeclaredKeyKind::Unique);
-        is_unique && sorted.eq(key.columns.iter().copied())
+        // Rows of one key are in one partition, which a global index does not say.
+        is_unique && key.global.is_none() && sorted.eq(key.columns.iter().copied())
     }
 
     /// Whether it is the key by which rows are named.

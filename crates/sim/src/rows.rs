@@ -177,8 +177,12 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         true => KeyModelSpec::Unique,
         false => KeyModelSpec::Duplicate,
     };
-    let key =
-        |kind, column: &str| DeclaredKeySpec { kind, name: None, columns: vec![column.to_owned()] };
+    let key = |kind, column: &str| DeclaredKeySpec {
+        kind,
+        name: None,
+        columns: vec![column.to_owned()],
+        global: None,
+    };
     let index = key(DeclaredKeyKind::Index, "amount");
     if name.starts_with('p') {
         let columns = match name {

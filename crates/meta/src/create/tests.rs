@@ -17,7 +17,7 @@ fn duplicate_key(columns: &[&str]) -> Option<KeySpec> {
 
 fn declared(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> DeclaredKeySpec {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    DeclaredKeySpec { kind, name: name.map(str::to_owned), columns }
+    DeclaredKeySpec { kind, name: name.map(str::to_owned), columns, global: None }
 }
 
 #[test]

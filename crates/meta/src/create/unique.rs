@@ -21,7 +21,8 @@ pub(super) fn names_rows(
         return Ok(None);
     }
     const NOT_NULL: u8 = 1;
-    let unique = declared.iter().filter(|key| rank(key, columns) == NOT_NULL);
+    let unique = declared.iter().filter(|key| key.global.is_none());
+    let unique = unique.filter(|key| rank(key, columns) == NOT_NULL);
     for key in unique {
         let places = match looked_up(key, columns, spec.form) {
             Ok(places) => places,

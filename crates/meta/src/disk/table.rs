@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
-    Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution,
+    Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution, GlobalIndex,
     GroupCommitMode, KeyModel, PartitionBy, Placement, Properties, SchemaHistory, Sequence, Table,
     TableForm as Dialect, TableSchema,
 };
@@ -110,6 +110,18 @@ pub struct DeclaredKeyForm {
     name: String,
     #[prost(uint32, repeated, tag = "3")]
     columns: Vec<u32>,
+    #[prost(message, optional, tag = "4")]
+    global: Option<GlobalIndexForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct GlobalIndexForm {
+    #[prost(bool, tag = "1")]
+    clustered: bool,
+    #[prost(uint32, repeated, tag = "2")]
+    covering: Vec<u32>,
+    #[prost(message, optional, tag = "3")]
+    placement: Option<PlacementForm>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -266,7 +278,10 @@ fn check(table: &Table) -> Result<(), Unreadable> {
             Distribution::Hash(columns) => columns.as_slice(),
             Distribution::Random => &[],
         });
-    let placed = table.placement.iter().flat_map(|placement| &placement.columns);
+    let of_keys = table.declared_keys.iter().filter_map(DeclaredKey::placement);
+    let placed = table.placement.iter().chain(of_keys).flat_map(|placement| &placement.columns);
+    let covering = table.declared_keys.iter().filter_map(|key| key.global.as_ref());
+    let placed = placed.chain(covering.flat_map(|global| &global.covering));
     let divides = table.partition_by.iter().flat_map(|by| &by.columns);
     let mut named = named.chain(placed).chain(divides);
     let has_column = |&column: &ColumnId| schema.position_of(column).is_some();
@@ -336,12 +351,34 @@ impl OnDisk for DeclaredKey {
 
     fn form(&self) -> DeclaredKeyForm {
         let columns = self.columns.iter().map(|column| column.get()).collect();
-        DeclaredKeyForm { kind: self.kind.form(), name: self.name.clone(), columns }
+        let global = self.global.as_ref().map(GlobalIndex::form);
+        DeclaredKeyForm { kind: self.kind.form(), name: self.name.clone(), columns, global }
     }
 
     fn from_form(form: DeclaredKeyForm) -> Result<Self, Unreadable> {
         let columns = form.columns.into_iter().map(ColumnId).collect();
-        Ok(Self { kind: DeclaredKeyKind::from_form(form.kind)?, name: form.name, columns })
+        let global = form.global.map(GlobalIndex::from_form).transpose()?;
+        Ok(Self { kind: DeclaredKeyKind::from_form(form.kind)?, name: form.name, columns, global })
+    }
+}
+
+impl OnDisk for GlobalIndex {
+    type Form = GlobalIndexForm;
+
+    fn form(&self) -> GlobalIndexForm {
+        GlobalIndexForm {
+            clustered: self.clustered,
+            covering: self.covering.iter().map(|column| column.get()).collect(),
+            placement: self.placement.as_ref().map(Placement::form),
+        }
+    }
+
+    fn from_form(form: GlobalIndexForm) -> Result<Self, Unreadable> {
+        Ok(Self {
+            clustered: form.clustered,
+            covering: form.covering.into_iter().map(ColumnId).collect(),
+            placement: form.placement.map(Placement::from_form).transpose()?,
+        })
     }
 }
 

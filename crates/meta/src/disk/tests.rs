@@ -2,6 +2,7 @@ mod accounts;
 mod collation;
 mod columns;
 mod golden;
+mod keys;
 mod notes;
 mod strategies;
 mod workload;

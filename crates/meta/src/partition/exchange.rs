@@ -42,6 +42,7 @@ impl Meta {
         let catalog = self.catalog();
         let table = catalog.require(id)?;
         let Some(by) = &table.partition_by else { return Err(not_divided()) };
+        check_unique_in_partition(table, "REPLACE PARTITION")?;
         let unknown = |name: &String| unknown_partition(table, name);
         let Some(temporary) = catalog.temporary_partitions(id) else {
             return Err(replacing.by.first().map_or_else(not_divided, unknown));
@@ -91,6 +92,7 @@ impl Meta {
             );
         }
         let at = table.partition_at(name).ok_or_else(|| unknown_partition(table, name))?;
+        check_unique_in_partition(table, "EXCHANGE PARTITION")?;
         check_alike(table, other)?;
         let old = table.partitions[at].clone();
         let mut partitions = table.partitions.clone();
@@ -128,6 +130,23 @@ impl Meta {
 
 pub(crate) fn not_divided() -> Error {
     err!(NotPartitioned, "Partition management on a not partitioned table is not possible")
+}
+
+/// Refuses rows that come as a partition, where a value of them may be in another partition.
+///
+/// # Errors
+/// 1235.
+pub(crate) fn check_unique_in_partition(table: &Table, what: &str) -> Result<()> {
+    match table.unique_across_partitions() {
+        Some(key) => bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support '{what}' of a table whose UNIQUE GLOBAL \
+             INDEX '{}' lacks a column of PARTITION BY: rows of other partitions may have its \
+             values; INSERT .. SELECT the rows, or drop the index first",
+            key.name
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The indices of partitions.

@@ -30,7 +30,12 @@ fn modified(from: &str, column: ColumnSpec) -> SchemaChange {
 
 fn primary(columns: &[&str]) -> KeyChange {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    KeyChange::Add(DeclaredKeySpec { kind: DeclaredKeyKind::Primary, name: None, columns })
+    KeyChange::Add(DeclaredKeySpec {
+        kind: DeclaredKeyKind::Primary,
+        name: None,
+        columns,
+        global: None,
+    })
 }
 
 fn form(spec: &TableSpec, columns: &[SchemaChange], keys: &[KeyChange]) -> Result<NewForm> {

@@ -2,8 +2,8 @@
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
-    TableSpec,
+    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, GlobalIndexSpec,
+    KeyModelSpec, KeySpec, TableSpec,
 };
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::{
@@ -13,6 +13,7 @@ use sqlparser::tokenizer::Token;
 
 use super::constraint;
 use super::cursor::{Cursor, refuse};
+use super::global;
 use super::placement::placement;
 use super::sequence;
 use super::types::{WrittenType, charset, collate, column_type, default_collation};
@@ -106,6 +107,9 @@ pub fn element(
         "UNIQUE" if key || cursor.peek_word(1).is_some() && !is_type(&second) => {
             declared(cursor, spec, DeclaredKeyKind::Unique)
         }
+        "GLOBAL" | "CLUSTERED" | "LOCAL" if second == "KEY" || second == "INDEX" => {
+            declared(cursor, spec, DeclaredKeyKind::Index)
+        }
         "KEY" | "INDEX" if parens || !is_type(&second) => {
             declared(cursor, spec, DeclaredKeyKind::Index)
         }
@@ -154,7 +158,14 @@ fn is_type(word: &str) -> bool {
 
 /// Parses PRIMARY KEY, UNIQUE KEY or KEY in the column list.
 fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind) -> Result<()> {
-    cursor.name()?;
+    let mut scope = global::scope(cursor);
+    if scope.is_none() {
+        cursor.name()?;
+        if kind == DeclaredKeyKind::Unique {
+            scope = global::scope(cursor);
+        }
+    }
+    let mut global = scope.and_then(global::index);
     let _ = cursor.words("KEY") || cursor.words("INDEX");
     let mut name = None;
     if !matches!(cursor.peek().token, Token::LParen)
@@ -165,32 +176,39 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
     if cursor.words("USING") {
         cursor.name()?;
     }
-    let mut kind = kind;
-    let columns = cursor.in_parens(|cursor| {
-        let (column, has_length) = constraint::sized_key_part(cursor)?;
-        if has_length && kind == DeclaredKeyKind::Unique {
-            kind = DeclaredKeyKind::UniqueHint;
-        }
-        Ok(column)
-    })?;
+    let (kind, columns) = global::key_columns(cursor, kind, global.as_ref())?;
+    let kind = key_options(cursor, kind, &mut global)?;
+    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns, global });
+    Ok(())
+}
+
+/// Parses what may stand behind the columns of a key, which has a kind, and is global or not.
+pub fn key_options(
+    cursor: &mut Cursor<'_>,
+    mut kind: DeclaredKeyKind,
+    global: &mut Option<GlobalIndexSpec>,
+) -> Result<DeclaredKeyKind> {
     loop {
         if cursor.words("USING") {
             cursor.name()?;
         } else if cursor.words("COMMENT") {
             // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again.
-            if cursor.text()? == NOT_ENFORCED && kind == DeclaredKeyKind::Unique {
+            let is_hint = cursor.text()? == NOT_ENFORCED && global.is_none();
+            if is_hint && kind == DeclaredKeyKind::Unique {
                 kind = DeclaredKeyKind::UniqueHint;
             }
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
         } else if let Some(visible) = constraint::visibility(cursor) {
             kind = constraint::shown(kind, visible)?;
-        } else {
-            break;
+        } else if !global::option(cursor, global)? {
+            return Ok(kind);
         }
     }
-    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns });
-    Ok(())
+}
+
+fn key_of_column(kind: DeclaredKeyKind, column: &str) -> DeclaredKeySpec {
+    DeclaredKeySpec { kind, name: None, columns: vec![column.to_owned()], global: None }
 }
 
 /// Parses a column; keys that it declares are added to `declared`, and its name to `keys` if it is
@@ -206,7 +224,7 @@ pub fn column(
     let new = ColumnSpec::new(name, ty);
     let mut column = ColumnSpec { non_negative, labels, elements, collation, of_charset, ..new };
     loop {
-        let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
+        let key = |kind| key_of_column(kind, &column.name);
         if cursor.words("NOT NULL") {
             column.nullable = false;
         } else if cursor.words("NULL") {
@@ -486,6 +504,7 @@ fn finish(spec: &mut TableSpec, keys: Vec<String>) {
             kind: DeclaredKeyKind::Primary,
             name: None,
             columns: keys,
+            global: None,
         }),
     }
 }

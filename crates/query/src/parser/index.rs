@@ -5,9 +5,10 @@ use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec};
 use freshet_schema::{DeclaredKeyKind, TableForm};
 use sqlparser::tokenizer::Token;
 
-use super::constraint::{shown, sized_key_part, visibility};
-use super::create::element;
+use super::constraint::visibility;
+use super::create::{element, key_options};
 use super::cursor::{Cursor, refuse};
+use super::global;
 use crate::syntax::TableName;
 
 /// Parses CREATE [UNIQUE] INDEX behind CREATE; `None` if it is another statement.
@@ -15,32 +16,36 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     if let Some(what) = cursor.one_of(&["FULLTEXT INDEX", "SPATIAL INDEX"]) {
         return Err(refuse(&format!("CREATE {what}")));
     }
-    let mut kind = match cursor.one_of(&["UNIQUE INDEX", "INDEX"]) {
-        None => return Ok(None),
-        Some("INDEX") => DeclaredKeyKind::Index,
-        Some(_) => DeclaredKeyKind::Unique,
+    let words = [
+        "UNIQUE INDEX",
+        "UNIQUE GLOBAL INDEX",
+        "UNIQUE CLUSTERED INDEX",
+        "UNIQUE LOCAL INDEX",
+        "INDEX",
+        "GLOBAL INDEX",
+        "CLUSTERED INDEX",
+        "LOCAL INDEX",
+    ];
+    let Some(words) = cursor.one_of(&words) else { return Ok(None) };
+    let kind = match words.starts_with("UNIQUE") {
+        true => DeclaredKeyKind::Unique,
+        false => DeclaredKeyKind::Index,
     };
+    let is_scope = |word: &&str| ["GLOBAL", "CLUSTERED"].contains(word);
+    let mut global = words.split(' ').find(is_scope).and_then(global::index);
     let name = Some(cursor.name()?);
     using(cursor)?;
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
-    let parts = cursor.in_parens(sized_key_part)?;
-    if kind == DeclaredKeyKind::Unique && parts.iter().any(|(_, has_length)| *has_length) {
-        kind = DeclaredKeyKind::UniqueHint;
-    }
-    let columns = parts.into_iter().map(|(column, _)| column).collect();
+    let (mut kind, columns) = global::key_columns(cursor, kind, global.as_ref())?;
     loop {
-        if cursor.words("COMMENT") {
-            cursor.text()?;
-        } else if let Some(visible) = visibility(cursor) {
-            kind = shown(kind, visible)?;
-        } else if cursor.words("PROPERTIES") {
-            cursor.properties()?;
-        } else if !using(cursor)? && !how(cursor)? {
+        kind = key_options(cursor, kind, &mut global)?;
+        if !how(cursor)? {
             break;
         }
     }
-    Ok(Some((table, KeyChange::Add(DeclaredKeySpec { kind, name, columns }))))
+    let key = DeclaredKeySpec { kind, name, columns, global };
+    Ok(Some((table, KeyChange::Add(key))))
 }
 
 /// Parses the part behind DROP INDEX.
@@ -74,7 +79,19 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
         let visible = visibility(cursor).ok_or_else(|| cursor.error())?;
         return Ok(Some(vec![KeyChange::Show { name, visible }]));
     }
-    let keys = ["INDEX", "KEY", "UNIQUE", "PRIMARY KEY", "FOREIGN KEY"];
+    let keys = [
+        "INDEX",
+        "KEY",
+        "UNIQUE",
+        "PRIMARY KEY",
+        "FOREIGN KEY",
+        "GLOBAL INDEX",
+        "GLOBAL KEY",
+        "CLUSTERED INDEX",
+        "CLUSTERED KEY",
+        "LOCAL INDEX",
+        "LOCAL KEY",
+    ];
     let is_key = |words: &&str| {
         let mut words = words.split(' ').enumerate();
         words.all(|(at, word)| cursor.peek_word(at + 1).as_deref() == Some(word))

@@ -342,9 +342,9 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     Cell::Null,
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
-                    "BTREE".into(),
+                    key.index_type().into(),
+                    key.part_comment().into(),
                     table.key_comment(key).into(),
-                    "".into(),
                     (if key.kind == DeclaredKeyKind::InvisibleIndex { "NO" } else { "YES" }).into(),
                     Cell::Null,
                 ]);

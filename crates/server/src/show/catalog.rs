@@ -398,7 +398,11 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
     let schema = table.schema();
     for key in &table.declared_keys {
         let unique = key.kind.is_unique();
-        for (sequence, id) in key.columns.iter().enumerate() {
+        // As in PolarDB-X, which has a row for each column that a global index covers.
+        let covered = table.covered_by(key);
+        let parts = key.columns.iter().map(|id| (id, key.part_comment()));
+        let parts = parts.chain(covered.iter().map(|id| (id, "COVERING")));
+        for (sequence, (id, part)) in parts.enumerate() {
             let Some(at) = schema.position_of(*id) else { continue };
             let column = &schema.columns[at];
             listing.push([
@@ -412,8 +416,8 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 None,
                 None,
                 some(if column.nullable { "YES" } else { "" }),
-                some("BTREE"),
-                some(""),
+                some(key.index_type()),
+                some(part),
                 some(table.key_comment(key)),
                 some(if key.kind == DeclaredKeyKind::InvisibleIndex { "NO" } else { "YES" }),
                 None,

@@ -16,6 +16,7 @@ fn create(site: &Site) {
         kind: DeclaredKeyKind::Primary,
         name: None,
         columns: vec!["a".to_owned()],
+        global: None,
     };
     let check = CheckSpec {
         name: Some("rises".to_owned()),

@@ -18,8 +18,12 @@ fn create(site: &Site) {
         ColumnSpec::new("b", int),
         ColumnSpec::new("c", ColumnType::VarChar { len: 9 }),
     ];
-    let key =
-        |kind, column: &str| DeclaredKeySpec { kind, name: None, columns: vec![column.to_owned()] };
+    let key = |kind, column: &str| DeclaredKeySpec {
+        kind,
+        name: None,
+        columns: vec![column.to_owned()],
+        global: None,
+    };
     let spec = TableSpec {
         declared_keys: vec![key(DeclaredKeyKind::Primary, "a"), key(DeclaredKeyKind::Unique, "b")],
         ..TableSpec::new("q", TableForm::MySql, columns)

@@ -259,3 +259,74 @@ fn statements_do_what_a_plain_model_does() {
         assert_eq!(rows, expected.collect::<Vec<_>>(), "step {step}");
     }
 }
+
+/// `t`, divided by a column that its unique key has not.
+const DIVIDED: &str = "create table t (id int, d int, u int, primary key (id, d), \
+                       unique global index g (u) partition by hash(u) partitions 4) \
+                       partition by range (d) (partition p0 values less than (1), \
+                       partition p1 values less than maxvalue)";
+
+#[test]
+fn a_global_value_is_of_one_partition() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    let mut two = server.database("d");
+    one.run(DIVIDED);
+    two.run("set innodb_lock_wait_timeout = 1");
+    one.run("begin");
+    one.run("insert into t values (1, 0, 7)");
+    assert_eq!(two.fails("insert into t values (2, 1, 7)").errno, 1205);
+    two.run("set innodb_lock_wait_timeout = 20");
+    let waiting = thread::spawn(move || (two.fails("insert into t values (2, 1, 7)").errno, two));
+    thread::sleep(WHILE);
+    one.run("commit");
+    let (refused, mut two) = waiting.join().unwrap();
+    assert_eq!(refused, 1062);
+    one.run("flush tables t");
+    // Neither partition gives it back before its row goes.
+    one.run("begin");
+    one.run("update t set d = 1 where id = 1");
+    let waiting = thread::spawn(move || (two.fails("insert into t values (2, 0, 7)").errno, two));
+    thread::sleep(WHILE);
+    one.run("commit");
+    let (refused, mut two) = waiting.join().unwrap();
+    assert_eq!(refused, 1062);
+    assert_eq!(two.texts("select id, d, u from t"), [["1", "1", "7"]]);
+}
+
+#[test]
+fn sessions_race_for_global_values_and_a_restart_keeps_them() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DIVIDED);
+    const VALUES: u32 = 40;
+    let sessions = (0..4).map(|session| {
+        let mut client = server.database("d");
+        thread::spawn(move || {
+            let mut won = 0;
+            for u in 0..VALUES {
+                let (id, d) = (u * 10 + session, session % 2);
+                match client.query(&format!("insert into t values ({id}, {d}, {u})")) {
+                    Outcome::Ok { .. } => won += 1,
+                    other => assert_eq!(failure(other).unwrap().errno, 1062),
+                }
+            }
+            won
+        })
+    });
+    let sessions = sessions.collect::<Vec<_>>();
+    let won = sessions.into_iter().map(|session| session.join().unwrap()).sum::<u32>();
+    assert_eq!(won, VALUES, "each value is taken once");
+    assert_eq!(client.one("select count(distinct u) from t"), VALUES.to_string());
+    let shown = client.texts("show create table t");
+    let server = server.restart();
+    let mut client = server.database("d");
+    assert_eq!(client.texts("show create table t"), shown);
+    assert_eq!(client.fails("insert into t values (999, 0, 3)").errno, 1062);
+    assert_eq!(client.fails("insert into t values (999, 1, 3)").errno, 1062);
+    client.run("flush tables t");
+    let server = server.restart();
+    let mut client = server.database("d");
+    assert_eq!(client.fails("insert into t values (999, 0, 3)").errno, 1062);
+    assert_eq!(client.one("select count(*) from t where u = 3"), "1");
+}

@@ -138,6 +138,7 @@ pub(super) fn sample_table() -> Table {
             kind: DeclaredKeyKind::UniqueHint,
             name: "k".to_owned(),
             columns: vec![ColumnId(1), ColumnId(2)],
+            global: None,
         }],
         history: SchemaHistory::of(vec![Arc::new(first), Arc::new(second)]).unwrap(),
         next_column: ColumnId(3),

@@ -9,9 +9,9 @@ use freshet_base::{
 };
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
-    Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy, PartitionMethod,
-    PartitionValues, Placement, PolicyHolder, Properties, RowPolicy, SchemaHistory, Sequence,
-    SequenceKind, Table, TableForm, TableSchema,
+    Distribution, GlobalIndex, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy,
+    PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties, RowPolicy,
+    SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
 use proptest::collection::vec;
@@ -161,7 +161,7 @@ fn partition() -> impl Strategy<Value = Partition> {
 /// The partitions of one table: alike in buckets, incarnation and what divides them.
 fn divided_partitions() -> impl Strategy<Value = Vec<Partition>> {
     let key = || vec(vec(any::<u8>(), 0..4), 0..3);
-    let range = (proptest::option::of(key()), key())
+    let range = (option::of(key()), key())
         .prop_map(|(lower, upper)| PartitionValues::Range { lower, upper });
     let list = vec(key(), 0..3).prop_map(PartitionValues::List);
     let one = || (any::<u64>(), text());
@@ -185,8 +185,15 @@ fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Dist
         DeclaredKeyKind::InvisibleIndex,
     ];
     let named = vec(select(columns), 0..3);
-    let key = (select(kinds.to_vec()), text(), named.clone())
-        .prop_map(|(kind, name, columns)| DeclaredKey { kind, name, columns });
+    let clause = (text(), named.clone()).prop_map(|(text, columns)| {
+        // An empty clause is none.
+        Placement { text: format!("p{text}"), columns }
+    });
+    let global = (any::<bool>(), named.clone(), option::of(clause)).prop_map(
+        |(clustered, covering, placement)| GlobalIndex { clustered, covering, placement },
+    );
+    let key = (select(kinds.to_vec()), text(), named.clone(), option::of(global))
+        .prop_map(|(kind, name, columns, global)| DeclaredKey { kind, name, columns, global });
     let hash = named.prop_map(Distribution::Hash);
     (vec(key, 0..3), prop_oneof![hash, Just(Distribution::Random)])
 }

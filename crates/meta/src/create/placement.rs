@@ -1,0 +1,47 @@
+//! The clauses of PolarDB-X that say where rows are.
+
+use freshet_base::{ColumnId, Result, bail, err};
+use freshet_schema::{Column, KeyModel, Placement};
+
+use super::position;
+use crate::spec::{DistributionSpec, PlacementSpec};
+
+/// Maximum length of a clause of PolarDB-X, in bytes.
+const PLACEMENT_BYTES_MAX: usize = 4096;
+
+/// The columns of a clause of PolarDB-X.
+pub(super) fn placement(written: &PlacementSpec, columns: &[Column]) -> Result<Placement> {
+    if written.text.len() > PLACEMENT_BYTES_MAX {
+        bail!(TooLong, "A clause that says where rows are has at most {PLACEMENT_BYTES_MAX} bytes");
+    }
+    let id = |name: &String| {
+        let at = position(columns, name);
+        at.map(|at| columns[at].id).ok_or_else(|| {
+            err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table: {}", written.text)
+        })
+    };
+    let ids = written.columns.iter().map(id).collect::<Result<_>>()?;
+    Ok(Placement { text: written.text.clone(), columns: ids })
+}
+
+/// What a clause of PolarDB-X means here. Where rows of one key could be in several tablets by it,
+/// they are divided by the key.
+pub(super) fn placed_by(
+    placement: &Placement,
+    columns: &[Column],
+    key_model: KeyModel,
+    sort_key: &[usize],
+    warnings: &mut Vec<String>,
+) -> Option<DistributionSpec> {
+    let named = columns.iter().filter(|column| placement.columns.contains(&column.id));
+    let named = named.map(|column| column.name.clone()).collect::<Vec<_>>();
+    let is_key = |id: &ColumnId| sort_key.iter().any(|&at| columns[at].id == *id);
+    if key_model != KeyModel::Duplicate && !placement.columns.iter().all(is_key) {
+        warnings.push(format!(
+            "rows are divided by the primary key, and not by ({}), which is not all of it",
+            named.join(", ")
+        ));
+        return None;
+    }
+    (!named.is_empty()).then_some(DistributionSpec::Hash(named))
+}

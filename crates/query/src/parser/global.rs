@@ -1,0 +1,93 @@
+//! GLOBAL, CLUSTERED and LOCAL INDEX of PolarDB-X.
+
+use freshet_base::{Result, bail};
+use freshet_meta::{BucketsSpec, GlobalIndexSpec, TableSpec};
+use freshet_schema::{DeclaredKeyKind, TableForm};
+use sqlparser::tokenizer::Token;
+
+use super::constraint::sized_key_part;
+use super::cursor::{Cursor, refuse};
+use super::placement::placement;
+
+/// Parses the word that says where an index is, if one comes next that is not its name.
+pub fn scope(cursor: &mut Cursor<'_>) -> Option<&'static str> {
+    let is_name = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::LParen)
+        || cursor.peek_word(1).as_deref() == Some("USING");
+    if is_name { None } else { cursor.one_of(&["GLOBAL", "CLUSTERED", "LOCAL"]) }
+}
+
+/// An index behind this word, as far as the word tells; `None` for one like all others.
+pub fn index(scope: &str) -> Option<GlobalIndexSpec> {
+    (scope != "LOCAL").then(|| GlobalIndexSpec {
+        clustered: scope == "CLUSTERED",
+        covering: Vec::new(),
+        placement: None,
+        buckets: BucketsSpec::Unset,
+    })
+}
+
+/// Parses the columns of a key in parentheses, and says of which kind it is by them: one of the
+/// first characters of a column is not enforced.
+///
+/// # Errors
+/// 1235 for such a key that is global.
+pub fn key_columns(
+    cursor: &mut Cursor<'_>,
+    mut kind: DeclaredKeyKind,
+    global: Option<&GlobalIndexSpec>,
+) -> Result<(DeclaredKeyKind, Vec<String>)> {
+    let columns = cursor.in_parens(|cursor| {
+        let (column, has_length) = sized_key_part(cursor)?;
+        if has_length && kind.is_unique() && global.is_some() {
+            bail!(
+                NotSupported,
+                "A UNIQUE GLOBAL INDEX has no prefix of a column: leave the length of '{column}' \
+                 out"
+            );
+        }
+        if has_length && kind == DeclaredKeyKind::Unique {
+            kind = DeclaredKeyKind::UniqueHint;
+        }
+        Ok(column)
+    })?;
+    Ok((kind, columns))
+}
+
+/// Parses COVERING, or the clause that says where entries of an index are, if one comes next;
+/// whether one did.
+///
+/// # Errors
+/// 1235 for an index that is not global, and for RANGE and LIST.
+pub fn option(cursor: &mut Cursor<'_>, global: &mut Option<GlobalIndexSpec>) -> Result<bool> {
+    const CLAUSES: [&str; 6] =
+        ["PARTITION", "DBPARTITION", "TBPARTITION", "SUBPARTITION", "AUTO", "SINGLE"];
+    let word = cursor.peek_word(0).unwrap_or_default();
+    let is_covering = word == "COVERING";
+    if !is_covering && !CLAUSES.contains(&word.as_str()) {
+        return Ok(false);
+    }
+    let Some(global) = global else {
+        return Err(refuse(&format!("{word} of an INDEX that is not GLOBAL")));
+    };
+    if is_covering {
+        cursor.words("COVERING");
+        if !global.covering.is_empty() {
+            bail!(Syntax, "An index has one list of columns COVERING");
+        }
+        global.covering = cursor.in_parens(Cursor::name)?;
+        return Ok(true);
+    }
+    if global.placement.is_some() {
+        bail!(Syntax, "An index has one clause that says where its entries are");
+    }
+    let mut parsed = TableSpec::new("", TableForm::MySql, Vec::new());
+    if !placement(cursor, &mut parsed)? {
+        return Err(cursor.error());
+    }
+    if parsed.partition_by.is_some() || word == "SINGLE" || word == "AUTO" {
+        return Err(refuse("a clause of a GLOBAL INDEX that is not PARTITION BY HASH or KEY"));
+    }
+    global.placement = parsed.placement;
+    global.buckets = parsed.buckets;
+    Ok(true)
+}
