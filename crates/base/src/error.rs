@@ -253,8 +253,6 @@ codes! {
     ViewRecursion = 1462 "HY000" 400;
     /// An AUTO_INCREMENT column holds no further id.
     NoMoreIds = 1467 "HY000" 409;
-    /// ADD PARTITION PARTITIONS of a table that is divided by values.
-    PartitionNeedsValues = 1479 "HY000" 400;
     /// Partitions whose values are of the other method.
     PartitionValues = 1480 "HY000" 400;
     /// MAXVALUE where another partition follows.

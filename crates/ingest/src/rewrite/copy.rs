@@ -100,6 +100,7 @@ impl<'a> Copying<'a> {
         let converter = RowConverter::new(columns, &sources, now, rules)?;
         let completion = job.how.completion(&target)?;
         let (from, to) = (Arc::clone(&schema), Arc::clone(target.schema()));
+        job.progress.rows.store(0, Ordering::Relaxed);
         let conversion = Conversion { converter, completion, rules, from, to, rows: 0 };
         Ok(Self {
             job,

@@ -2,7 +2,7 @@
 //! numbers of partitions by HASH and KEY.
 
 use freshet_base::{Result, bail, err};
-use freshet_schema::TableForm;
+use freshet_schema::{BUCKETS_MAX, TableForm};
 
 use super::Edit;
 use crate::partition::not_divided;
@@ -63,7 +63,16 @@ impl Edit<'_> {
             Division::More(0) => bail!(NoneAdded, "At least one partition must be added"),
             Division::More(count) => {
                 let now = self.hashed_into("ADD PARTITION PARTITIONS")?;
-                self.hash_into(now.saturating_add(*count));
+                let sum = now.saturating_add(*count);
+                if sum > u64::from(BUCKETS_MAX) {
+                    bail!(
+                        TooManyPartitions,
+                        "Too many partitions (including subpartitions) were defined: {sum} of \
+                         table '{}', limit {BUCKETS_MAX}",
+                        self.table.name
+                    );
+                }
+                self.hash_into(sum);
             }
         }
         Ok(())
@@ -108,9 +117,9 @@ impl Edit<'_> {
                     self.table.name
                 ),
                 _ => err!(
-                    PartitionNeedsValues,
-                    "Syntax error: RANGE and LIST PARTITIONING requires definition of VALUES for \
-                     each partition: write ADD PARTITION (PARTITION p VALUES ..)"
+                    PartitionsMissing,
+                    "For RANGE and LIST partitions each partition must be defined: write ADD \
+                     PARTITION (PARTITION p VALUES ..)"
                 ),
             });
         }

@@ -390,7 +390,10 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         session.check_sees_all(engine.catalog().require(id)?)?;
     }
     match action {
-        AlterAction::Clauses(clauses) => alter_clauses(session, (table, id), clauses).await?,
+        AlterAction::Clauses(clauses) => {
+            let affected = alter_clauses(session, (table, id), clauses).await?;
+            return Ok(Reply::Done { affected });
+        }
         AlterAction::Set(pairs) => {
             let pairs = pairs.clone();
             let set = async move { engine.ddl().set_properties(id, pairs).await };
@@ -415,14 +418,17 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     Ok(Reply::done())
 }
 
-/// Columns and keys first: what they may refuse has changed nothing then.
+/// Columns and keys first: what they may refuse has changed nothing then. Returns how many rows a
+/// division copied.
 async fn alter_clauses(
     session: &mut Session,
     (table, mut id): (&TableName, TableId),
     clauses: &Clauses,
-) -> Result<()> {
+) -> Result<u64> {
+    let mut affected = 0;
     if let Some(heavy) = rewrite::of_clauses(session, id, clauses) {
-        rewrite::run(session, table, id, heavy).await?;
+        let copied = rewrite::run(session, table, id, heavy).await?;
+        affected = if clauses.division.is_some() { copied } else { 0 };
         // Another table has the name.
         let database = session.database_of(table.database.as_deref())?;
         id = session.definition(database, &table.table)?.id;
@@ -443,7 +449,7 @@ async fn alter_clauses(
         let engine = Arc::clone(&session.shared.engine);
         shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
     }
-    Ok(())
+    Ok(affected)
 }
 
 async fn alter_columns(

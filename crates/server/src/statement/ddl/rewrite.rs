@@ -69,12 +69,12 @@ pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<H
     }
 }
 
-/// Does what cannot be done at once.
+/// Does what cannot be done at once, and returns how many rows were copied.
 ///
 /// # Errors
 /// `why` where it cannot be done at all; the first row that does not fit, 1062, 1317 when it was
 /// cancelled. Nothing has changed then.
-pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heavy) -> Result<()> {
+pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heavy) -> Result<u64> {
     let engine = Arc::clone(&session.shared.engine);
     let catalog = engine.catalog();
     let before = Arc::clone(catalog.require(id)?);
@@ -104,14 +104,14 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
         began_micros: now,
         end: JobEnd::Runs(Arc::clone(&progress)),
     });
-    let (own, cancel) = (Arc::clone(&engine), Arc::clone(&progress));
+    let (own, watched) = (Arc::clone(&engine), Arc::clone(&progress));
     let work = async move { rewrite(&own, id, &*copied, &progress).await };
     let mut running = session.shared.statements.spawn(work);
     let done = tokio::select! {
         biased;
         done = &mut running => done,
         () = session.process.interrupted() => {
-            cancel.cancel();
+            watched.cancel();
             running.await
         }
     };
@@ -128,7 +128,7 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
     };
     session.shared.alter_jobs.end(job, version, end);
     warn(session, done?);
-    Ok(())
+    Ok(watched.rows().0)
 }
 
 struct Copied {
