@@ -123,9 +123,16 @@ impl<'a> Cursor<'a> {
 
     /// Whether this word stands anywhere ahead.
     pub fn word_follows(&self, word: &str) -> bool {
-        let ahead =
-            (0..).take_while(|at| !matches!(self.parser.peek_nth_token_ref(*at).token, Token::EOF));
-        ahead.into_iter().any(|at| self.peek_word(at).is_some_and(|found| found == word))
+        // Blanks are among these: each look past them would begin at the first, which took minutes
+        // for a hundred thousand parentheses.
+        let ahead = (0..).map(|at| self.parser.peek_nth_token_no_skip(at).token);
+        let mut ahead = ahead.take_while(|token| !matches!(token, Token::EOF));
+        ahead.any(|token| match token {
+            Token::Word(found) => {
+                found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
+            }
+            _ => false,
+        })
     }
 
     /// Consumes these words if they come next; returns whether they did.

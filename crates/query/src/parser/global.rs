@@ -57,7 +57,7 @@ pub fn key_columns(
 /// whether one did.
 ///
 /// # Errors
-/// 1235 for an index that is not global, and for RANGE and LIST.
+/// 1235 for COVERING of an index that is not global, and for RANGE and LIST.
 pub fn option(cursor: &mut Cursor<'_>, global: &mut Option<GlobalIndexSpec>) -> Result<bool> {
     const CLAUSES: [&str; 6] =
         ["PARTITION", "DBPARTITION", "TBPARTITION", "SUBPARTITION", "AUTO", "SINGLE"];
@@ -67,7 +67,12 @@ pub fn option(cursor: &mut Cursor<'_>, global: &mut Option<GlobalIndexSpec>) -> 
         return Ok(false);
     }
     let Some(global) = global else {
-        return Err(refuse(&format!("{word} of an INDEX that is not GLOBAL")));
+        // Behind an index of the table it is a clause of the table, as in MySQL.
+        return if is_covering {
+            Err(refuse("COVERING of an INDEX that is not GLOBAL"))
+        } else {
+            Ok(false)
+        };
     };
     if is_covering {
         cursor.words("COVERING");
