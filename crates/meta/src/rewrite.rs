@@ -33,8 +33,8 @@ impl NewForm {
     /// [`Catalog::keys_with`](crate::Catalog::keys_with) know, and what they refuse stays refused.
     ///
     /// # Errors
-    /// 1054, 1060, 1061, 1068, 1072, 1091 and those of Doris; for a division 1492, 1499, 1505, 1508,
-    /// 1509, 1514 and 1515.
+    /// 1054, 1060, 1061, 1068, 1072, 1091 and those of Doris; for a division 1492, 1499, 1505,
+    /// 1508, 1509, 1514 and 1515.
     pub fn of(
         table: &Table,
         spec: TableSpec,

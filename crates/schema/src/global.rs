@@ -1,5 +1,5 @@
-//! Global indexes of PolarDB-X. On one node such an index is one of the table, and finds rows of all
-//! partitions and tablets; what was written of it is kept and shown (RFC 0044).
+//! Global indexes of PolarDB-X. On one node such an index is one of the table, and finds rows of
+//! all partitions and tablets; what was written of it is kept and shown (RFC 0044).
 
 use freshet_base::ColumnId;
 

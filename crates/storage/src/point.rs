@@ -42,8 +42,8 @@ enum Found {
     Unfit,
 }
 
-/// The rows with these keys, which are sorted and each asked for once, at `horizon` or behind it. Nothing
-/// blocks the thread. `None` where a snapshot is needed: the table is not keyed, has
+/// The rows with these keys, which are sorted and each asked for once, at `horizon` or behind it.
+/// Nothing blocks the thread. `None` where a snapshot is needed: the table is not keyed, has
 /// changed its columns, stores no rows, or does not know all its marks yet.
 ///
 /// # Errors

@@ -72,8 +72,8 @@ pub(super) fn divided(
     Ok((Some(by), all))
 }
 
-/// As in MySQL, each unique key says which partition a row is in. One of a global index is looked up
-/// in all of them.
+/// As in MySQL, each unique key says which partition a row is in. One of a global index is looked
+/// up in all of them.
 ///
 /// # Errors
 /// 1503.

@@ -2,7 +2,7 @@ use freshet_base::ColumnId;
 use freshet_schema::{Aggregate, DefaultValue, LengthUnit};
 
 use super::*;
-use crate::spec::{ColumnSpec, DefaultSpec};
+use crate::spec::{ColumnSpec, DefaultSpec, PlacementSpec};
 use crate::test::{INT, spec};
 
 fn refused(spec: &TableSpec) -> (u16, String) {

@@ -1,8 +1,8 @@
 mod accounts;
 mod collation;
 mod columns;
+mod global_keys;
 mod golden;
-mod keys;
 mod notes;
 mod strategies;
 mod workload;
