@@ -152,7 +152,7 @@ mod tests {
         };
         let whole = [&written(&note)[..], b"some rows"].concat();
         let take = |bytes: &[u8]| {
-            std::fs::write(&path, bytes).unwrap();
+            RealFs.write_atomic(&path, bytes).unwrap();
             let read = read(&RealFs, &path)?;
             read_rows(&RealFs, &path, read.noted.unwrap()).map(|rows| (read, rows))
         };

@@ -23,7 +23,7 @@ const SORTED_BYTES_MAX: usize = 240;
 
 /// The result of a query.
 pub enum Answer {
-    Rows(Projection),
+    Rows(Box<Projection>),
     Count,
     /// The sum of this column, which is of integers.
     Sum(usize),
@@ -59,7 +59,7 @@ impl Answer {
                 (is_plain && text.order.is_empty()).then_some(Self::Sum(at))
             }
             Items::Columns | Items::DistinctColumns => {
-                Projection::of(text, (database, table), columns).map(Self::Rows)
+                Projection::of(text, (database, table), columns).map(Box::new).map(Self::Rows)
             }
         }
     }

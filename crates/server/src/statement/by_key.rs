@@ -206,7 +206,8 @@ impl Plan {
         Some(key)
     }
 
-    /// Changes the row with a key; `None` if the ordinary road has to compute its values.
+    /// Changes the row with a key; `None` if the ordinary road has to wait for it, or to compute its
+    /// values.
     async fn run(
         &self,
         session: &mut Session,
@@ -219,6 +220,10 @@ impl Plan {
         let rules = key_rules(settings, OnExisting::Replace);
         let keys = KeyedRows::of_keys(std::iter::once(key.as_slice()));
         let mut changing = engine.change(&self.into, own, rules, patience);
+        // Who waits for others is shown, can be killed, and leaves with its client.
+        if changing.lock_free(&keys, 1)?.is_empty() {
+            return Ok(None);
+        }
         let old = bounded(session, changing.lock(&keys)).await?.swap_remove(0);
         let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
         let matched = u64::from(old.is_some());

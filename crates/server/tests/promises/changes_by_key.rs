@@ -213,7 +213,9 @@ fn changes_by_key_wait_for_locks_and_are_part_of_transactions() {
     assert_eq!(one.one("select n from t where id = 1"), "11");
     assert_eq!(two.one("select n from t where id = 1"), "10");
     two.run("set innodb_lock_wait_timeout = 1");
+    let by_key = count(&server);
     assert_eq!(two.fails("update t set n = 5 where id = 1").errno, 1205);
+    assert_eq!(count(&server), by_key);
     one.run("update t set n = n + 1 where id = 1");
     one.run("delete from t where id = 2");
     assert_eq!(one.run("update t set n = 5 where id = 2").0, 0);
@@ -253,7 +255,8 @@ fn many_sessions_count_one_row_up() {
     });
     let sessions = sessions.collect::<Vec<_>>();
     sessions.into_iter().for_each(|session| session.join().unwrap());
-    assert_eq!(count(&server), 400);
+    // Those that met another one went the ordinary road.
+    assert!(count(&server) > 0);
     let server = server.restart();
     assert_eq!(server.database("d").one("select n from t where id = 1"), "400");
 }
