@@ -206,8 +206,8 @@ impl Plan {
         Some(key)
     }
 
-    /// Changes the row with a key; `None` if the ordinary road has to wait for it, or to compute its
-    /// values.
+    /// Changes the row with a key; `None` if the ordinary road has to wait for it, or to compute
+    /// its values.
     async fn run(
         &self,
         session: &mut Session,
