@@ -3,7 +3,7 @@
 //!
 //! The key is locked, its row is read at the end of the log, and the values that the statement
 //! writes out, or integers moved by such, go into it. What does not fit goes the ordinary road
-//! ([`super::change`]), errors of names and rights included.
+//! (`statement::change`), errors of names and rights included.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
