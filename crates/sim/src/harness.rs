@@ -167,7 +167,11 @@ impl Sim {
             // On a full log it begins later.
             if self.run(async move { engine.begun().await }).is_some() {
                 self.model.lock().check_staged(self.engine());
-                break self.check();
+                self.check();
+                // It may die of what goes on behind that.
+                if !self.is_dead() {
+                    break;
+                }
             }
             assert!(self.fs.has_crashed(), "the term began with {:?}", self.fatal());
             self.end_life(Death::PowerCut);
