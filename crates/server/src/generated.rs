@@ -32,6 +32,19 @@ struct ComputedColumn {
 }
 
 impl ComputedColumn {
+    /// Those of a schema for which `compile` gives an expression.
+    fn all(
+        schema: &TableSchema,
+        compile: impl Fn(&Column) -> Result<Option<RowExpr>>,
+    ) -> Result<Vec<Self>> {
+        let columns = schema.columns.iter().enumerate();
+        let computed = columns.filter_map(|(at, column)| {
+            let expr = compile(column).transpose()?;
+            Some(expr.and_then(|expr| Self::new(schema, at, expr)))
+        });
+        computed.collect()
+    }
+
     fn new(schema: &TableSchema, at: usize, expr: RowExpr) -> Result<Self> {
         let plain = Column { generated: None, default: None, ..schema.columns[at].clone() };
         let alone = Arc::new(TableSchema::new(schema.version, vec![plain], Vec::new()));
@@ -77,12 +90,7 @@ impl DefaultColumns {
         schema: &TableSchema,
         compile: impl Fn(&Column) -> Result<Option<RowExpr>>,
     ) -> Result<Self> {
-        let mut all = Vec::new();
-        for (at, column) in schema.columns.iter().enumerate() {
-            let Some(expr) = compile(column)? else { continue };
-            all.push(ComputedColumn::new(schema, at, expr)?);
-        }
-        Ok(Self(all))
+        ComputedColumn::all(schema, compile).map(Self)
     }
 }
 
@@ -132,11 +140,7 @@ impl GeneratedColumns {
         schema: &TableSchema,
         compile: impl Fn(&Column) -> Result<Option<RowExpr>>,
     ) -> Result<Self> {
-        let mut all = Vec::new();
-        for (at, column) in schema.columns.iter().enumerate() {
-            let Some(expr) = compile(column)? else { continue };
-            all.push(ComputedColumn::new(schema, at, expr)?);
-        }
+        let all = ComputedColumn::all(schema, compile)?;
         Ok(Self { all, cells: RowCells::new(schema), columns: schema.columns.len() })
     }
 

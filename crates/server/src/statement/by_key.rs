@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result};
 use freshet_ingest::decode::{Fault, RowEncoder};
-use freshet_ingest::{Engine, LoadBuffer, LoadTarget, OnExisting, WaitLimit, Written};
+use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::ChangeKind;
@@ -23,12 +23,12 @@ use freshet_storage::resolver::KeyedRows;
 use super::assigned::{AssignedColumns, NewValues, touched_beside};
 use super::cells::put;
 use super::change::was_altered;
-use super::changed::report;
+use super::changed::affected;
 use crate::insert::{key_rules, told};
 use crate::point::{
     ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, named,
 };
-use crate::reply::{Reply, bounded};
+use crate::reply::bounded;
 use crate::session::Session;
 use crate::settings::StatementDeadline;
 
@@ -129,7 +129,7 @@ impl KeyedChanges {
             }
         }
         let kept = self.kept.first_mut().expect("it was just put there");
-        if !kept.plan.is_current(&session.shared.engine, session) {
+        if !kept.plan.is_current(session) {
             *kept.plan = Plan::of(session, database, text)?;
         }
         if let Some(columns) = &mut kept.plan.columns {
@@ -140,8 +140,9 @@ impl KeyedChanges {
 }
 
 impl Plan {
-    fn is_current(&self, engine: &Engine, session: &Session) -> bool {
-        self.generation == engine.catalog_generation() && self.settings == session.settings.version
+    fn is_current(&self, session: &Session) -> bool {
+        self.generation == session.shared.engine.catalog_generation()
+            && self.settings == session.settings.version
     }
 
     /// The plan for a text; `None` if the ordinary road has to carry it out, or to refuse it.
@@ -252,10 +253,7 @@ impl Plan {
         let Written::Done(loaded) = bounded(session, changing.write(&gone, &new)).await? else {
             unreachable!("rows of a table with a primary key are locked");
         };
-        let Reply::Done { affected } = report(session, &self.kind, loaded.lsn, matched, changed)
-        else {
-            unreachable!("a change has no result set");
-        };
+        let affected = affected(session, &self.kind, loaded.lsn, matched, changed);
         session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
         Ok(Some(affected))
     }

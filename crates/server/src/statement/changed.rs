@@ -106,8 +106,7 @@ pub fn check_safe(session: &Session, change: &Change, target: &LoadTarget) -> Re
     Ok(())
 }
 
-/// The reply to a statement that was of `matched` rows, and has changed some of them, with what is
-/// in the log up to this LSN.
+/// The reply to a statement, as [`affected`].
 pub fn report(
     session: &mut Session,
     kind: &ChangeKind,
@@ -115,18 +114,28 @@ pub fn report(
     matched: u64,
     changed: u64,
 ) -> Reply {
+    Reply::Done { affected: affected(session, kind, lsn, matched, changed) }
+}
+
+/// Notes that a statement was of `matched` rows, and has changed some of them, with what is in the
+/// log up to this LSN; returns how many its client is told.
+pub fn affected(
+    session: &mut Session,
+    kind: &ChangeKind,
+    lsn: Lsn,
+    matched: u64,
+    changed: u64,
+) -> u64 {
     session.acked = session.acked.max(lsn);
     if kind == &ChangeKind::Delete {
-        return Reply::Done { affected: changed };
+        return changed;
     }
     let warnings = session.diagnostics.count;
     session.info.set(format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"));
-    let affected = if session.client.capabilities.contains(Capabilities::FOUND_ROWS) {
-        matched
-    } else {
-        changed
-    };
-    Reply::Done { affected }
+    match session.client.capabilities.contains(Capabilities::FOUND_ROWS) {
+        true => matched,
+        false => changed,
+    }
 }
 
 /// Why rows of a table cannot be changed or locked.
