@@ -13,6 +13,8 @@
 #   sessions    connections that come and go, idle ones, information_schema, with and without TLS
 #   keys        sbtest1 with its keys: INSERT by batch and connections, reads, UPDATE, DELETE and
 #               upserts by key, TRUNCATE, DROP and DELETE of KEYS_ROWS (2,000,000) rows
+#   parts       sbtest1 in one and 32 partitions, by batch and connections (E1, E3 to E5 of the seed)
+#   upserts     KEYS_MINUTES (10) of upserts of KEYS_ROWS (20,000,000) rows, scans of a keyed table
 #   long        W2 for BENCH_LONG_SECONDS (600)
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -159,6 +161,24 @@ part_keys() {
         --works update-index,update,delete
     "$program" keyed "${both[@]}" "${timed[@]}" --connections 4 --works upsert
     "$program" keyed "${both[@]}" --rounds "$ROUNDS" --emptied "$rows"
+}
+
+# With the scheme of MySQL tables have the partitions that they have there.
+part_parts() {
+    begin_ours
+    start null null
+    start mariadb mariadb
+    local ours=${TARGETS[freshet]/#freshet:/mysql:}
+    TARGETS[parts]=${ours/name=freshet/name=freshet-keys}
+    run parts -- parts null mariadb
+}
+
+part_upserts() {
+    begin_ours
+    local ours=${TARGETS[freshet]} rows=${KEYS_ROWS:-20000000}
+    local program=$CARGO_TARGET_DIR/release/freshet-bench
+    "$program" keyed --target "${ours/#freshet:/mysql:}" --rounds 5 --scanned 2000000
+    "$program" keyed --target "$ours" --rows "$rows" --minutes "${KEYS_MINUTES:-10}"
 }
 
 part_long() {

@@ -71,21 +71,26 @@ pub struct Request {
     pub commit: Option<Commit>,
     /// The offsets of serial numbers, one per row, or none.
     serials: Vec<u32>,
+    /// Whether they are stamped in no order.
+    scatters: bool,
     form: SerialForm,
 }
 
 impl Request {
     /// A request with these rows; if they have serial numbers, their offsets are located.
     fn new(bytes: Vec<u8>, rows: &[Row], form: SerialForm) -> Self {
-        let stamped = rows.first().is_some_and(|row| row.contains(&Cell::Serial));
+        let has = |cell| rows.first().is_some_and(|row| row.contains(cell));
+        let scatters = has(&Cell::Scattered);
+        let stamped = scatters || has(&Cell::Serial);
         let serials = if stamped { find_all(&bytes, &form.mark()) } else { Vec::new() };
         assert!(!stamped || serials.len() == rows.len(), "one serial a row");
-        Self { bytes, rows: rows.len() as u64, commit: None, serials, form }
+        Self { bytes, rows: rows.len() as u64, commit: None, serials, scatters, form }
     }
 
     /// A request that is sent unchanged.
     pub fn fixed(bytes: Vec<u8>, rows: u64) -> Self {
-        Self { bytes, rows, commit: None, serials: Vec::new(), form: SerialForm::Digits }
+        let (serials, form) = (Vec::new(), SerialForm::Digits);
+        Self { bytes, rows, commit: None, serials, scatters: false, form }
     }
 
     /// Whether it has serial numbers to stamp.
@@ -98,9 +103,15 @@ impl Request {
         out.clear();
         out.extend_from_slice(&self.bytes);
         for (number, at) in (first..).zip(&self.serials) {
+            let number = if self.scatters { scattered(number) } else { number };
             self.form.put(number, &mut out[*at as usize..]);
         }
     }
+}
+
+/// A number of 31 bits for each other one: an odd factor has an inverse there.
+fn scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b1) & 0x7fff_ffff
 }
 
 fn find_all(bytes: &[u8], mark: &[u8]) -> Vec<u32> {
@@ -177,7 +188,7 @@ fn put_literal(cell: &Cell, out: &mut String) {
 
 fn put_plain(cell: &Cell, out: &mut String) {
     match cell {
-        Cell::Serial => put(out, format_args!("{SERIAL_MARK}")),
+        Cell::Serial | Cell::Scattered => put(out, format_args!("{SERIAL_MARK}")),
         Cell::Int(value) => put(out, format_args!("{value}")),
         Cell::Decimal(value) => put(out, format_args!("{}.{:02}", value / 100, value % 100)),
         Cell::Text(text) => out.push_str(text),
@@ -242,7 +253,7 @@ pub fn mysql_execute(writer: &mut PacketWriter, statement_id: u32, rows: &[Row])
 
 fn param<'a>(cell: &'a Cell, text: &'a str) -> Param<'a> {
     match cell {
-        Cell::Serial => Param::Int(SERIAL_MARK.cast_signed()),
+        Cell::Serial | Cell::Scattered => Param::Int(SERIAL_MARK.cast_signed()),
         Cell::Int(value) => Param::Int(*value),
         Cell::Decimal(_) => Param::Bytes(text.as_bytes()),
         Cell::Text(text) => Param::Bytes(text.as_bytes()),
@@ -298,7 +309,7 @@ pub fn postgres_execute(table: &Table, rows: &[Row]) -> Request {
         out.extend_from_slice(b"\0s\0");
         out.extend_from_slice(&count);
         for (cell, _) in &cells {
-            let binary = matches!(cell, Cell::Serial | Cell::Int(_));
+            let binary = matches!(cell, Cell::Serial | Cell::Scattered | Cell::Int(_));
             out.extend_from_slice(&u16::from(binary).to_be_bytes());
         }
         out.extend_from_slice(&count);
@@ -316,7 +327,7 @@ pub fn postgres_execute(table: &Table, rows: &[Row]) -> Request {
 
 fn postgres_value(cell: &Cell, kind: Kind) -> Vec<u8> {
     match (cell, kind) {
-        (Cell::Serial, _) => (SERIAL_MARK as u32).to_be_bytes().to_vec(),
+        (Cell::Serial | Cell::Scattered, _) => (SERIAL_MARK as u32).to_be_bytes().to_vec(),
         (Cell::Int(value), Kind::SmallInt) => (*value as i16).to_be_bytes().to_vec(),
         (Cell::Int(value), Kind::Int) => (*value as i32).to_be_bytes().to_vec(),
         (Cell::Int(value), _) => value.to_be_bytes().to_vec(),

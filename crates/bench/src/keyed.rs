@@ -2,6 +2,8 @@
 //! batches, as text and prepared, over many connections; and how long it takes to empty a table.
 
 mod emptied;
+mod minutes;
+mod scanned;
 mod work;
 
 use std::sync::Arc;
@@ -24,13 +26,21 @@ const KEYS: usize = 1 << 16;
 /// Rows of an INSERT of the preparation.
 const BATCH_ROWS: u64 = 1000;
 const TABLE: &str = "sbtest_points";
+/// The columns of sysbench's table, without keys.
+const COLUMNS: &str =
+    "id INT NOT NULL, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL";
 
 /// What to measure.
+#[derive(Clone)]
 pub struct Plan {
     pub targets: Vec<Target>,
     pub works: Vec<Work>,
     /// Whether also the time of TRUNCATE, DROP and DELETE of tables with these rows.
     pub emptied: Vec<u64>,
+    /// Also scans of tables with these rows, with and without a key.
+    pub scanned: Vec<u64>,
+    /// Also so many minutes of upserts with reads beside them.
+    pub minutes: usize,
     pub rows: u64,
     pub connections: Vec<usize>,
     pub rounds: usize,
@@ -63,6 +73,12 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     for &rows in &plan.emptied {
         emptied::measure(&plan.targets, rows, plan.rounds)?;
     }
+    for &rows in &plan.scanned {
+        scanned::measure(&plan.targets, rows, plan.rounds)?;
+    }
+    if plan.minutes > 0 {
+        minutes::measure(plan, plan.minutes)?;
+    }
     Ok(())
 }
 
@@ -71,17 +87,24 @@ fn point(plan: &Plan, work: Work, connections: usize, prepared: bool) -> Result<
     let mode = if prepared { "prepared" } else { "text" };
     let name = format!("{} {mode} x {connections}", work.name());
     rounds::measure(&name, &plan.targets, plan.rounds, |target, number| {
-        round(plan, (target, work), connections, prepared, number as u64)
+        let seed = number as u64;
+        round(plan, target, Shape { work, connections, prepared, seed, pace: None })
     })
 }
 
-fn round(
-    plan: &Plan,
-    (target, work): (&Target, Work),
+/// How a round works.
+#[derive(Clone, Copy)]
+struct Shape {
+    work: Work,
     connections: usize,
     prepared: bool,
     seed: u64,
-) -> Result<Round, String> {
+    /// Requests a second over all connections; `None`: as fast as answers arrive.
+    pace: Option<f64>,
+}
+
+fn round(plan: &Plan, target: &Target, shape: Shape) -> Result<Round, String> {
+    let Shape { work, connections, prepared, seed, pace } = shape;
     let mut chance = StdRng::seed_from_u64(seed);
     let keys = (0..KEYS / work.rows() as usize).map(|_| chance.random_range(1..=plan.rows));
     let keys = keys.collect::<Vec<_>>();
@@ -109,7 +132,7 @@ fn round(
         open.push(Connection::new(stream, replies, own)?);
     }
     let span = Span::Time { warmup: plan.warmup, measured: plan.measured };
-    let options = Options { span, pace: None, threads: plan.threads, server_pid: target.pid };
+    let options = Options { span, pace, threads: plan.threads, server_pid: target.pid };
     let measured = engine::run(open, options)?;
     let tally = measured.tally;
     if let Some(error) = tally.first_error {
@@ -131,13 +154,9 @@ fn round(
 /// a UNIQUE KEY, of which the last row counts.
 fn load(target: &Target, table: &str, rows: u64) -> Result<(), String> {
     let mut session = MysqlSession::open(target)?;
-    let columns = "c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL";
     let create = match target.dialect {
-        Dialect::Freshet => format!(
-            "(id INT NOT NULL, k INT NOT NULL, {columns}) UNIQUE KEY(id) \
-             DISTRIBUTED BY HASH(id) BUCKETS 1"
-        ),
-        _ => format!("(id INT NOT NULL PRIMARY KEY, k INT NOT NULL, {columns}, KEY k_1 (k))"),
+        Dialect::Freshet => format!("({COLUMNS}) UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1"),
+        _ => format!("({COLUMNS}, PRIMARY KEY (id), KEY k_1 (k))"),
     };
     session.query(&format!("CREATE TABLE IF NOT EXISTS {table} {create}"))?;
     let count = session.query(&format!("SELECT COUNT(*) FROM {table}"))?;

@@ -68,12 +68,18 @@ enum Command {
         /// A server; several are measured alternately, and compared with the first.
         #[arg(long, required = true)]
         target: Vec<Target>,
-        /// What is done; without it and `--emptied`, rows are selected.
+        /// What is done; rows are selected where nothing is asked for.
         #[arg(long, value_enum, value_delimiter = ',')]
         works: Vec<keyed::Work>,
         /// The time of TRUNCATE, DROP and DELETE of tables with so many rows.
         #[arg(long, value_delimiter = ',')]
         emptied: Vec<u64>,
+        /// Scans of tables with so many rows, with a primary key and without.
+        #[arg(long, value_delimiter = ',')]
+        scanned: Vec<u64>,
+        /// Minutes of batches that replace rows, with reads by key beside them.
+        #[arg(long, default_value_t = 0)]
+        minutes: usize,
         /// Rows of the table, which is loaded where it is missing.
         #[arg(long, default_value_t = 2_000_000)]
         rows: u64,
@@ -216,7 +222,8 @@ enum Command {
 
 #[derive(Args)]
 struct RunArgs {
-    /// Workloads: W1 to W5, W9, beside (W2 with queries), long (W2 alone), sweeps.
+    /// Workloads: W1 to W5, W9, W10, parts (INSERT into partitions), alters, beside (W2 with
+    /// queries), long (W2 alone), sweeps.
     #[arg(long, value_delimiter = ',', default_value = "W1,W2,W3,W4,W5,W9")]
     workloads: Vec<String>,
     /// Only points whose name contains this.
@@ -263,6 +270,8 @@ fn run(command: Command) -> Result<(), String> {
             target,
             works,
             emptied,
+            scanned,
+            minutes,
             rows,
             connections,
             rounds,
@@ -271,12 +280,18 @@ fn run(command: Command) -> Result<(), String> {
             seconds,
             threads,
         } => keyed::run(&keyed::Plan {
-            works: match works.is_empty() && emptied.is_empty() {
+            works: match works.is_empty()
+                && emptied.is_empty()
+                && scanned.is_empty()
+                && minutes == 0
+            {
                 true => vec![keyed::Work::Select],
                 false => works,
             },
             targets: target,
             emptied,
+            scanned,
+            minutes,
             rows,
             connections,
             rounds,

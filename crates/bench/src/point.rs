@@ -46,6 +46,10 @@ pub struct Point {
     pub tables: usize,
     /// Buckets of each table; `None`: as the workload defines.
     buckets: Option<u32>,
+    /// Partitions of each table; `None` if the workload does not vary them.
+    partitions: Option<u32>,
+    /// Whether the server is asked not to read statements in pieces.
+    is_whole: bool,
     /// Requests per second over all connections; `None`: as fast as answers arrive.
     pub pace: Option<f64>,
     /// Sessions that run analytic queries meanwhile; `None` if the workload does not vary them.
@@ -80,6 +84,8 @@ impl Point {
             connections,
             tables: 1,
             buckets: None,
+            partitions: None,
+            is_whole: false,
             pace: None,
             questioners: None,
             alters: None,
@@ -104,6 +110,12 @@ impl Point {
         if self.tables > 1 {
             name.push_str(&format!(" {} tables", self.tables));
         }
+        if let Some(count) = self.partitions {
+            name.push_str(&format!(" in {count}"));
+        }
+        if self.is_whole {
+            name.push_str(" whole");
+        }
         if let Some(count) = self.questioners {
             name.push_str(&format!(" + {count} queries"));
         }
@@ -117,7 +129,7 @@ impl Point {
         let table = match self.source {
             Source::Ints => table::ints(),
             Source::Lineitem => table::lineitem(),
-            Source::Sbtest1 => table::sbtest1(),
+            Source::Sbtest1 | Source::Scattered => table::sbtest1(),
             Source::Httplogs => table::httplogs(),
             Source::Columns(count) => table::columns(count),
             Source::Width(bytes) => table::width(bytes),
@@ -126,6 +138,11 @@ impl Point {
             Some(buckets) => table.with_buckets(buckets),
             None => table,
         };
+        let table = match self.partitions {
+            Some(count) => table.with_partitions(count),
+            None => table,
+        };
+        let table = if self.is_whole { table.with_hint(WHOLE) } else { table };
         let table = if self.alters.is_some() { table.with_named_columns() } else { table };
         if self.tables == 1 {
             return vec![table];
@@ -143,8 +160,11 @@ pub enum Form {
     Full,
 }
 
+/// The hint of PolarDB-X that keeps a statement in one piece.
+const WHOLE: &str = "/*+TDDL:CMD_EXTRA(BATCH_INSERT_POLICY=NONE)*/ ";
+
 /// The names that [`points`] accepts, for a message.
-pub const WORKLOADS: &str = "W1 to W5, W9, W10, alters, beside, long and sweeps";
+pub const WORKLOADS: &str = "W1 to W5, W9, W10, parts, alters, beside, long and sweeps";
 
 /// The points of a workload; none for an unknown name.
 pub fn points(workload: &str, form: Form) -> Vec<Point> {
@@ -156,6 +176,7 @@ pub fn points(workload: &str, form: Form) -> Vec<Point> {
         "W5" => httplogs(form),
         "W9" => many_tables(),
         "W10" => forms(form),
+        "parts" => parts(form),
         "alters" => [false, true].into_iter().flat_map(alters).collect(),
         "beside" => [0, 2].map(beside).to_vec(),
         "long" => vec![long()],
@@ -263,6 +284,36 @@ fn sbtest1(form: Form) -> Vec<Point> {
     by_batch.chain(connections.iter().map(|n| point(1000, *n))).collect()
 }
 
+/// E1 and E3 to E5 of the seed on batch INSERT: tables in one and 32 partitions, statements that the
+/// server may read in pieces and those that stay whole.
+fn parts(form: Form) -> Vec<Point> {
+    let every = |short: &[usize], full: &[usize]| match form {
+        Form::Short => short.to_vec(),
+        Form::Full => full.to_vec(),
+    };
+    let point = |rows, n, partitions, is_whole| Point {
+        partitions: Some(partitions),
+        is_whole,
+        ..Point::new("parts", Source::Sbtest1, Mode::Text, Size::Rows(rows), n)
+    };
+    let batches_of = |source| {
+        every(&[1000, 10_000], &[100, 1000, 10_000]).into_iter().map(move |rows| {
+            let point = Point::new("parts", source, Mode::Text, Size::Rows(rows), 16);
+            Point { partitions: Some(1), ..point }
+        })
+    };
+    let ids = batches_of(Source::Sbtest1).chain(batches_of(Source::Scattered));
+    let whole = every(&[2000, 10_000], &[2000, 5000, 10_000]);
+    let whole = whole.into_iter().map(|rows| point(rows, 16, 1, true));
+    let batches = every(&[1, 100, 1000, 10_000], &[1, 10, 100, 500, 1000, 2000, 5000, 10_000]);
+    let both = batches.into_iter().flat_map(|rows| [1, 32].map(|n| point(rows, 32, n, false)));
+    let large = every(&[1000, 10_000, 50_000], &[1000, 2000, 5000, 10_000, 20_000, 30_000, 50_000]);
+    let large = large.into_iter().map(|rows| point(rows, 32, 32, true));
+    let connections = every(&[1, 8, 96], &[1, 2, 4, 8, 16, 64, 80, 96]);
+    let connections = connections.into_iter().map(|n| point(1000, n, 32, false));
+    ids.chain(whole).chain(both).chain(large).chain(connections).collect()
+}
+
 fn httplogs(form: Form) -> Vec<Point> {
     let (bytes, connections): (&[usize], &[usize]) = match form {
         Form::Short => (&[10_000, 100_000, 1_000_000, 10_000_000], &[30]),
@@ -289,7 +340,7 @@ mod tests {
         for form in [Form::Short, Form::Full] {
             let names = ["W1", "W2", "W3", "W4", "W5", "W9", "W10", "alters", "beside", "long"];
             let all = names.map(|name| points(name, form)).concat();
-            let all = [all, points("sweeps", form)].concat();
+            let all = [all, points("sweeps", form), points("parts", form)].concat();
             let names: std::collections::BTreeSet<String> = all.iter().map(Point::name).collect();
             assert_eq!(names.len(), all.len());
         }
@@ -301,6 +352,10 @@ mod tests {
         assert_eq!(beside[1], "W2 lineitem text 100 x 20 + 2 queries");
         assert_eq!(long[0], "W2 lineitem text 100 x 20 long");
         assert_eq!(points("W10", Form::Short)[0].name(), "W10 httplogs body 10MB x 10");
+        assert_eq!(
+            points("parts", Form::Short)[5].name(),
+            "parts sbtest1 text 10000 x 16 in 1 whole"
+        );
         assert_eq!(points("alters", Form::Short)[2].name(), "W1 ints prepared 1 x 100 + alters");
         assert_eq!(points("sweeps", Form::Short)[1].name(), "sweep columns 100");
     }

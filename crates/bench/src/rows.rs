@@ -13,6 +13,8 @@ const SEED: u64 = 0x0066_7265_7368_6574;
 pub enum Cell {
     /// A unique number, stamped into the request just before it is sent.
     Serial,
+    /// The same, in no order: a unique number below 2^31.
+    Scattered,
     Int(i64),
     /// In hundredths.
     Decimal(i64),
@@ -33,6 +35,8 @@ pub enum Source {
     Lineitem,
     /// sysbench's `sbtest1`.
     Sbtest1,
+    /// The same with ids in no order.
+    Scattered,
     /// The log of a web server.
     Httplogs,
     /// This many ints.
@@ -60,7 +64,8 @@ impl Source {
                 let generator = LineItemGenerator::new(1.0, 1, 1);
                 generator.iter().take(count).map(|item| lineitem(&item)).collect()
             }
-            Self::Sbtest1 => (0..count).map(|_| sbtest1(&mut rng)).collect(),
+            Self::Sbtest1 => (0..count).map(|_| sbtest1(Cell::Serial, &mut rng)).collect(),
+            Self::Scattered => (0..count).map(|_| sbtest1(Cell::Scattered, &mut rng)).collect(),
             Self::Httplogs => (0..count).map(|row| httplogs(&mut rng, row)).collect(),
             Self::Columns(columns) => {
                 let row = |rng: &mut StdRng| (0..columns).map(|_| int(rng)).collect();
@@ -115,9 +120,9 @@ fn day(date: TPCHDate) -> Date {
 }
 
 /// As sysbench fills the table: `c` has ten groups of eleven digits, `pad` five.
-fn sbtest1(rng: &mut StdRng) -> Row {
+fn sbtest1(id: Cell, rng: &mut StdRng) -> Row {
     let k = Cell::Int(rng.random_range(1..=1_000_000));
-    vec![Cell::Serial, k, Cell::Text(groups(rng, 10)), Cell::Text(groups(rng, 5))]
+    vec![id, k, Cell::Text(groups(rng, 10)), Cell::Text(groups(rng, 5))]
 }
 
 fn groups(rng: &mut StdRng, count: usize) -> String {

@@ -76,6 +76,10 @@ pub struct Table {
     buckets: u32,
     /// Indexes in dialects that have them, as in the original table.
     indexes: &'static [&'static str],
+    /// Partitions by the key in MySQL's dialect; 1 for a table without.
+    partitions: u32,
+    /// A comment in front of an INSERT.
+    hint: &'static str,
     /// Whether an INSERT names its columns, so that the table may get more of them.
     names_columns: bool,
 }
@@ -89,6 +93,8 @@ pub fn ints() -> Table {
         distributed_by: "a",
         buckets: 1,
         indexes: &[],
+        partitions: 1,
+        hint: "",
         names_columns: false,
     }
 }
@@ -102,6 +108,8 @@ pub fn lineitem() -> Table {
         distributed_by: "l_orderkey",
         buckets: 32,
         indexes: &[],
+        partitions: 1,
+        hint: "",
         names_columns: false,
     }
 }
@@ -140,6 +148,8 @@ pub fn sbtest1() -> Table {
         distributed_by: "id",
         buckets: 1,
         indexes: &["PRIMARY KEY (id)", "KEY k_1 (k)"],
+        partitions: 1,
+        hint: "",
         names_columns: false,
     }
 }
@@ -159,6 +169,8 @@ pub fn httplogs() -> Table {
         distributed_by: "clientip",
         buckets: 1,
         indexes: &[],
+        partitions: 1,
+        hint: "",
         names_columns: false,
     }
 }
@@ -198,6 +210,16 @@ impl Table {
     /// With another number of buckets.
     pub fn with_buckets(self, buckets: u32) -> Self {
         Self { buckets, ..self }
+    }
+
+    /// Divided into so many parts: buckets of Freshet's form, partitions of MySQL's.
+    pub fn with_partitions(self, partitions: u32) -> Self {
+        Self { partitions, ..self.with_buckets(partitions) }
+    }
+
+    /// With INSERTs behind a comment.
+    pub fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
     }
 
     /// With INSERTs that name their columns.
@@ -251,7 +273,13 @@ impl Table {
                  PROPERTIES(\"replication_num\" = \"1\")",
                 self.distributed_by, self.buckets
             ),
-            Dialect::Mysql => " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4".to_owned(),
+            Dialect::Mysql => {
+                let parts = match self.partitions {
+                    1 => String::new(),
+                    count => format!(" PARTITION BY KEY ({key}) PARTITIONS {count}"),
+                };
+                format!(" ENGINE = InnoDB DEFAULT CHARSET = utf8mb4{parts}")
+            }
             Dialect::QuestDb => {
                 let time = if self.arrives() { "arrived" } else { "ts" };
                 format!(" TIMESTAMP({time}) PARTITION BY DAY WAL")
@@ -271,13 +299,13 @@ impl Table {
     pub fn insert_into(&self, dialect: Dialect) -> String {
         let arrives = dialect == Dialect::QuestDb && self.arrives();
         if !arrives && !self.names_columns {
-            return format!("INSERT INTO {} VALUES ", self.name);
+            return format!("{}INSERT INTO {} VALUES ", self.hint, self.name);
         }
         let mut names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
         if arrives {
             names.push("arrived");
         }
-        format!("INSERT INTO {} ({}) VALUES ", self.name, names.join(", "))
+        format!("{}INSERT INTO {} ({}) VALUES ", self.hint, self.name, names.join(", "))
     }
 }
 
@@ -295,6 +323,11 @@ mod tests {
         let named = ints().with_named_columns();
         assert_eq!(named.insert_into(Dialect::Mysql), "INSERT INTO ints (a, b) VALUES ");
         assert!(sbtest1().create(Dialect::Mysql).contains("PRIMARY KEY (id), KEY k_1 (k))"));
+        let parted = sbtest1().with_partitions(32).with_hint("/* x */ ");
+        let (theirs, own) = (parted.create(Dialect::Mysql), parted.create(Dialect::Freshet));
+        assert!(theirs.ends_with(" PARTITION BY KEY (id) PARTITIONS 32"), "{theirs}");
+        assert!(own.contains("BUCKETS 32"), "{own}");
+        assert!(parted.insert_into(Dialect::Mysql).starts_with("/* x */ INSERT INTO sbtest1"));
         assert!(ints().create(Dialect::QuestDb).contains("TIMESTAMP(arrived)"));
         assert!(httplogs().create(Dialect::QuestDb).contains("TIMESTAMP(ts)"));
         let postgres = sbtest1().recreate(Dialect::Postgres);

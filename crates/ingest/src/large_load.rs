@@ -48,16 +48,11 @@ struct Piece {
 type Divided = (Vec<RecordBatch>, Vec<RecordBatch>);
 
 impl Piece {
-    fn batch(schema: &Arc<TableSchema>, bytes: &[u8], rows: u32) -> RecordBatch {
-        let mut columns = ColumnsBuilder::new(schema, rows as usize);
-        columns.append(bytes, rows as usize);
-        columns.finish()
-    }
-
     /// The rows of a stretch, in the order in which they act.
     fn batches(stretch: Vec<Self>, table: &Table, schema: &Arc<TableSchema>) -> Result<Divided> {
         if stretch.iter().all(|piece| piece.deletes.is_empty()) {
-            let batch = |piece: Self| Self::batch(schema, &piece.bytes, piece.rows);
+            let batch =
+                |piece: Self| ColumnsBuilder::batch_of(schema, &piece.bytes, piece.rows as usize);
             return Ok((Vec::new(), stretch.into_iter().map(batch).collect()));
         }
         let (mut rows, mut deletes) = (Vec::new(), Vec::new());
@@ -69,7 +64,8 @@ impl Piece {
         }
         let (removed, kept) = divided((table, schema), &rows, &deletes)?;
         let batch = |Encoded { bytes, rows }: Encoded| {
-            (rows > 0).then(|| Self::batch(schema, &bytes, rows)).into_iter().collect()
+            let batch = || ColumnsBuilder::batch_of(schema, &bytes, rows as usize);
+            (rows > 0).then(batch).into_iter().collect()
         };
         Ok((batch(removed), batch(kept)))
     }

@@ -84,7 +84,7 @@ impl Piece {
         let end = cells.rows(&bytes).take(self.rows as usize).map(<[u8]>::len).sum();
         bytes.truncate(end);
         if self.schema.version != schema.version {
-            let batch = columns(&self.schema, &bytes, self.rows);
+            let batch = ColumnsBuilder::batch_of(&self.schema, &bytes, self.rows as usize);
             let adapted = history::adapt(&batch, &self.schema, schema);
             assert_eq!(adapted.num_rows(), self.rows as usize, "an ALTER keeps every row");
             bytes.clear();
@@ -150,7 +150,7 @@ impl TableRows {
 
     /// The rows in memory.
     pub fn batch(&self) -> RecordBatch {
-        columns(&self.schema, self.encoded(), self.rows)
+        ColumnsBuilder::batch_of(&self.schema, self.encoded(), self.rows as usize)
     }
 
     pub fn append(&mut self, schema: &Arc<TableSchema>, encoded: &[u8], rows: u32) {
@@ -164,7 +164,8 @@ impl TableRows {
             let mut bytes = Vec::new();
             let before = (&self.schema, self.encoded(), self.rows);
             for (from, encoded, count) in [before, (schema, encoded, rows)] {
-                let batch = history::adapt(&columns(from, encoded, count), from, &adapted);
+                let batch = ColumnsBuilder::batch_of(from, encoded, count as usize);
+                let batch = history::adapt(&batch, from, &adapted);
                 assert_eq!(batch.num_rows(), count as usize, "an ALTER keeps every row");
                 freshet_schema::encode(&batch, &adapted, &mut bytes);
             }
@@ -290,12 +291,4 @@ impl TableRows {
     pub fn into_rest(self) -> (Bytes, u32, HeldMemory) {
         (Bytes::from(self.bytes).slice(self.gone..), self.rows, self.held)
     }
-}
-
-fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
-    let mut builder = ColumnsBuilder::new(schema, rows as usize);
-    builder.append(bytes, rows as usize);
-    let batch = builder.finish();
-    assert_eq!(batch.num_rows(), rows as usize, "a transaction reads the rows that it wrote");
-    batch
 }

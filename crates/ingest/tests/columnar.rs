@@ -39,9 +39,7 @@ fn schema(columns: &[(&str, ColumnType, bool)]) -> Arc<TableSchema> {
 /// Encoded rows as text, one line per row; NULL is `-`.
 fn show(schema: &TableSchema, bytes: &[u8], count: usize) -> Vec<String> {
     freshet_schema::row::validate(schema, bytes, count).unwrap();
-    let mut builder = ColumnsBuilder::new(schema, count);
-    builder.append(bytes, count);
-    let batch = builder.finish();
+    let batch = ColumnsBuilder::batch_of(schema, bytes, count);
     let cell = |column: &ArrayRef, row| match column.is_null(row) {
         true => "-".to_owned(),
         false => array_value_to_string(column, row).unwrap(),

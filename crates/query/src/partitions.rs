@@ -122,7 +122,5 @@ fn array(column: &Column, cells: &[Option<Vec<u8>>]) -> ArrayRef {
         let Ok(()) = writer.cell(put);
         writer.end_row();
     }
-    let mut columns = ColumnsBuilder::new(&schema, cells.len());
-    columns.append(&rows, cells.len());
-    Arc::clone(columns.finish().column(0))
+    Arc::clone(ColumnsBuilder::batch_of(&schema, &rows, cells.len()).column(0))
 }

@@ -170,9 +170,8 @@ impl RowExpr {
         let number: ArrayRef = Arc::new(Int64Array::from(vec![0]));
         let mut arrays = vec![number];
         if !self.places.is_empty() {
-            let mut columns = ColumnsBuilder::new(&self.alone, 1);
-            columns.append(&bytes, 1);
-            let seen = displayed(&columns.finish(), &self.alone, Zone::UTC)?;
+            let columns = ColumnsBuilder::batch_of(&self.alone, &bytes, 1);
+            let seen = displayed(&columns, &self.alone, Zone::UTC)?;
             arrays.extend_from_slice(seen.columns());
         }
         let batch = match RecordBatch::try_new(Arc::clone(&self.seen), arrays) {

@@ -27,6 +27,16 @@ impl ColumnsBuilder {
         Self { schema: Arc::clone(schema.arrow()), columns, rows: 0 }
     }
 
+    /// The columns of `count` encoded rows.
+    ///
+    /// # Panics
+    /// As [`Self::append`].
+    pub fn batch_of(schema: &TableSchema, bytes: &[u8], count: usize) -> RecordBatch {
+        let mut columns = Self::new(schema, count);
+        columns.append(bytes, count);
+        columns.finish()
+    }
+
     /// Appends `count` rows.
     ///
     /// # Panics

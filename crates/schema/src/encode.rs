@@ -171,9 +171,7 @@ mod tests {
                 }
                 writer.end_row();
             }
-            let mut builder = ColumnsBuilder::new(&schema, rows.len());
-            builder.append(&bytes, rows.len());
-            let batch = builder.finish();
+            let batch = ColumnsBuilder::batch_of(&schema, &bytes, rows.len());
             let from = from % rows.len();
             let mut again = Vec::new();
             encode(&batch.slice(from, rows.len() - from), &schema, &mut again);

@@ -83,9 +83,7 @@ fn constant(column: &Column, rows: usize) -> ArrayRef {
         return new_null_array(&column.ty.arrow(), rows);
     }
     let schema = TableSchema::new(Default::default(), vec![column.clone()], Vec::new());
-    let mut builder = ColumnsBuilder::new(&schema, 1);
-    builder.append(&bytes, 1);
-    let one = builder.finish();
+    let one = ColumnsBuilder::batch_of(&schema, &bytes, 1);
     let indices = UInt32Array::from(vec![0; rows]);
     take(one.column(0), &indices, None).expect("row 0 exists")
 }

@@ -50,9 +50,7 @@ fn encoded(rows: &[Row]) -> Vec<u8> {
 }
 
 fn batch(schema: &TableSchema, bytes: &[u8], rows: usize) -> RecordBatch {
-    let mut columns = ColumnsBuilder::new(schema, rows);
-    columns.append(bytes, rows);
-    columns.finish()
+    ColumnsBuilder::batch_of(schema, bytes, rows)
 }
 
 /// As the collation orders them; NULL first.

@@ -112,21 +112,22 @@ impl PointPlan {
             });
             rows = longer.collect();
         }
-        let encoded = |cells: &Vec<Vec<u8>>| {
-            let mut key = Vec::with_capacity(16);
-            self.codec.put_cells(cells.iter().map(|cell| Some(cell.as_slice())), &mut key);
-            key
-        };
-        let is_short =
-            |cells: &Vec<Vec<u8>>| cells.iter().map(Vec::len).sum::<usize>() <= KEY_BYTES_MAX;
-        if !rows.iter().all(is_short) {
-            return None;
-        }
-        let mut keys = rows.iter().map(encoded).collect::<Vec<_>>();
+        let keys = rows.iter().map(|cells| key_of(&self.codec, cells));
+        let mut keys = keys.collect::<Option<Vec<_>>>()?;
         keys.sort_unstable();
         keys.dedup();
         Some(keys)
     }
+}
+
+/// The key of a row whose key columns have these cells; `None` if it is longer than keys are.
+pub fn key_of(codec: &KeyCodec, cells: &[Vec<u8>]) -> Option<Vec<u8>> {
+    if cells.iter().map(Vec::len).sum::<usize>() > KEY_BYTES_MAX {
+        return None;
+    }
+    let mut key = Vec::with_capacity(16);
+    codec.put_cells(cells.iter().map(|cell| Some(cell.as_slice())), &mut key);
+    Some(key)
 }
 
 /// Whether a name may be that of a temporary table, which plans of all sessions do not know.

@@ -332,10 +332,8 @@ pub fn expect(
 
 /// A row as an engine has encoded it.
 pub fn decode(row: &[u8], schema: &TableSchema) -> Row {
-    let mut columns = ColumnsBuilder::new(schema, 1);
-    columns.append(row, 1);
     let mut rows = Vec::new();
-    take(&columns.finish(), schema, &mut rows);
+    take(&ColumnsBuilder::batch_of(schema, row, 1), schema, &mut rows);
     rows.remove(0)
 }
 

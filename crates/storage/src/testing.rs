@@ -84,9 +84,7 @@ fn text(key: i64) -> String {
 }
 
 pub fn batch(schema: &TableSchema, keys: &[i64]) -> RecordBatch {
-    let mut builder = ColumnsBuilder::new(schema, keys.len());
-    builder.append(&encode(schema, keys), keys.len());
-    builder.finish()
+    ColumnsBuilder::batch_of(schema, &encode(schema, keys), keys.len())
 }
 
 /// The keys of batches made by [`batch`]; verifies the other columns.

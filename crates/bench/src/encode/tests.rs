@@ -46,6 +46,19 @@ fn stamps_are_found_and_replaced_in_every_form() {
 }
 
 #[test]
+fn scattered_numbers_differ_and_fit() {
+    let numbers = (1..=100_000).map(scattered).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(numbers.len(), 100_000);
+    assert!(numbers.iter().all(|number| *number <= i32::MAX as u64));
+    let mut out = Vec::new();
+    let rows = Source::Scattered.rows(2);
+    let text = mysql_text(&mut PacketWriter::new(), &sbtest1(), Dialect::Mysql, &rows);
+    text.stamp(1, &mut out);
+    let sql = String::from_utf8_lossy(&out);
+    assert!(sql.contains("(0506952113,") && sql.contains("(1013904226,"), "{sql}");
+}
+
+#[test]
 fn the_line_protocol_keeps_text_quoted_and_times_in_nanoseconds() {
     let rows = Source::Httplogs.rows(1);
     let text = lines(&httplogs(), &rows);

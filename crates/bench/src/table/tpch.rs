@@ -74,6 +74,8 @@ pub fn all() -> Vec<Table> {
         distributed_by: columns[0].0,
         buckets: 2,
         indexes: &[],
+        partitions: 1,
+        hint: "",
         names_columns: false,
     };
     vec![

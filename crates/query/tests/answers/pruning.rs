@@ -162,9 +162,7 @@ fn rows(table: &Table, first: usize, chosen: &[Vec<Option<usize>>]) -> RecordBat
         }
         rows.end_row();
     }
-    let mut builder = ColumnsBuilder::new(table.schema(), chosen.len());
-    builder.append(&bytes, chosen.len());
-    builder.finish()
+    ColumnsBuilder::batch_of(table.schema(), &bytes, chosen.len())
 }
 
 /// Flushes each batch to a rowset of its own.

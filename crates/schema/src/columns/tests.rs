@@ -90,9 +90,8 @@ fn text_of_every_length_around_a_view_survives() {
         (0..40).map(|length| "abcdefghij".repeat(4)[..length].into()).collect();
     let rows: Vec<_> = texts.iter().map(|value| [text(value)]).collect();
     let rows: Vec<&[_]> = rows.iter().map(<[_; 1]>::as_slice).collect();
-    let mut builder = ColumnsBuilder::new(&schema(&[ColumnType::Text]), 0);
-    builder.append(&encode(1, &rows), rows.len());
-    let batch = builder.finish();
+    let batch =
+        ColumnsBuilder::batch_of(&schema(&[ColumnType::Text]), &encode(1, &rows), rows.len());
     let column = batch.column(0).as_string_view();
     for (at, value) in texts.iter().enumerate() {
         assert_eq!(column.value(at), value);

@@ -269,9 +269,7 @@ mod tests {
             rows.put_encoded(&(at as i32).to_le_bytes());
             rows.end_row();
         }
-        let mut builder = ColumnsBuilder::new(schema, numbers.len());
-        builder.append(&bytes, numbers.len());
-        builder.finish()
+        ColumnsBuilder::batch_of(schema, &bytes, numbers.len())
     }
 
     fn check(schema: &TableSchema, batch: &RecordBatch) {

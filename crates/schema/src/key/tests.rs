@@ -34,9 +34,7 @@ fn batch(schema: &TableSchema, rows: &[Vec<Option<String>>]) -> RecordBatch {
         }
         writer.end_row();
     }
-    let mut builder = ColumnsBuilder::new(schema, rows.len());
-    builder.append(&bytes, rows.len());
-    builder.finish()
+    ColumnsBuilder::batch_of(schema, &bytes, rows.len())
 }
 
 /// Asserts that words order as the comparator does, and that equal exact words are equal keys.

@@ -50,9 +50,8 @@ fn below(lower: Option<i32>, upper: Option<i32>) -> PartitionValues {
 
 fn routes(router: &Router, values: &[(Option<i32>, i32)]) -> Vec<Option<u32>> {
     let schema = schema();
-    let mut columns = crate::ColumnsBuilder::new(&schema, values.len());
-    columns.append(&rows(values), values.len());
-    router.of_batch(&columns.finish(), &schema)
+    let columns = crate::ColumnsBuilder::batch_of(&schema, &rows(values), values.len());
+    router.of_batch(&columns, &schema)
 }
 
 #[test]

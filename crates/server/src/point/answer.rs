@@ -183,9 +183,8 @@ impl Projection {
             }
             writer.end_row();
         }
-        let mut columns = ColumnsBuilder::new(&self.shown, rows.len());
-        columns.append(&narrow, rows.len());
-        displayed(&columns.finish(), &self.shown, zone)
+        let columns = ColumnsBuilder::batch_of(&self.shown, &narrow, rows.len());
+        displayed(&columns, &self.shown, zone)
     }
 }
 

@@ -87,22 +87,9 @@ impl Assigned {
         Ok(Self { columns, values })
     }
 
-    /// Whether a column of the key gets a value.
-    pub fn sets_key(&self) -> bool {
-        self.columns.sets_key()
-    }
-
-    /// Appends the row that `old` becomes, as [`AssignedColumns::apply`].
-    ///
-    /// # Errors
-    /// Those of completing it.
-    pub fn apply(
-        &self,
-        old: &[u8],
-        new: (&mut NewValues, usize),
-        out: &mut Vec<u8>,
-    ) -> Result<bool> {
-        self.columns.apply(old, new, out)
+    /// The columns, which take the values that [`Self::compute`] finds.
+    pub fn columns(&self) -> &AssignedColumns {
+        &self.columns
     }
 
     /// The expressions, in the order in which [`Self::compute`] takes their values.

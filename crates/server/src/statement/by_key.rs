@@ -14,7 +14,7 @@ use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::ChangeKind;
-use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
+use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
 use freshet_schema::value::{Encoding, put_i64, put_text};
 use freshet_schema::{ColumnType, KeyModel, Literal};
@@ -26,7 +26,8 @@ use super::change::was_altered;
 use super::changed::affected;
 use crate::insert::{key_rules, told};
 use crate::point::{
-    ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, named,
+    ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, key_of,
+    named,
 };
 use crate::reply::bounded;
 use crate::session::Session;
@@ -198,13 +199,7 @@ impl Plan {
     /// The key; `None` if a value is not surely one of its column's type.
     fn key(&self, operands: &[Operand<'_>], parameters: &[Parameter]) -> Option<Vec<u8>> {
         let cells = self.keys.iter().map(|&(ty, at)| cell(ty, operands[at], parameters));
-        let cells = cells.collect::<Option<Vec<_>>>()?;
-        if cells.iter().map(Vec::len).sum::<usize>() > KEY_BYTES_MAX {
-            return None;
-        }
-        let mut key = Vec::with_capacity(16);
-        self.codec.put_cells(cells.iter().map(|cell| Some(cell.as_slice())), &mut key);
-        Some(key)
+        key_of(&self.codec, &cells.collect::<Option<Vec<_>>>()?)
     }
 
     /// Changes the row with a key; `None` if the ordinary road has to wait for it, or to compute

@@ -73,7 +73,7 @@ async fn once(
         return Err(refused(change, target));
     }
     let keyed = Keyed::new(session, &engine, change, (target, own))?;
-    if is_unlocked && keyed.plan.as_ref().is_some_and(Assigned::sets_key) {
+    if is_unlocked && keyed.plan.as_ref().is_some_and(|plan| plan.columns().sets_key()) {
         bail!(
             NotSupported,
             "UPDATE of a column of the UNIQUE KEY of table '{}' is not supported: DELETE the row \
@@ -294,7 +294,7 @@ impl<'a> Keyed<'a> {
             let differs = match (&self.plan, &mut values) {
                 (Some(plan), Some(values)) => {
                     let before = out.len();
-                    let differs = plan.apply(old[at], (values, at), out)?;
+                    let differs = plan.columns().apply(old[at], (values, at), out)?;
                     if !differs {
                         out.truncate(before);
                     }

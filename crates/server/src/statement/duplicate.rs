@@ -181,7 +181,8 @@ impl Rounds<'_> {
             let group = &mut self.groups[at];
             let before = group.current.take().expect("it is there");
             let mut after = Vec::new();
-            let differs = self.assigned.apply(&before, (&mut values, number), &mut after)?;
+            let differs =
+                self.assigned.columns().apply(&before, (&mut values, number), &mut after)?;
             self.counts.updated += u64::from(differs);
             self.counts.same += u64::from(!differs);
             group.is_changed |= differs;

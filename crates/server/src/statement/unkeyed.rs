@@ -290,7 +290,7 @@ async fn updates(
         }
         matched += u64::from(new.has(at));
         let mut row = Vec::new();
-        if plan.apply(&old, (&mut new, at), &mut row)? {
+        if plan.columns().apply(&old, (&mut new, at), &mut row)? {
             changes.push(RowChange { old, new: Some(row) });
         }
     }

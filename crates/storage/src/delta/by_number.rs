@@ -25,10 +25,9 @@ pub(crate) fn adapted(row: &[u8], from: &TableSchema, to: &TableSchema) -> Vec<u
     if from.version == to.version {
         return row.to_vec();
     }
-    let mut columns = ColumnsBuilder::new(from, 1);
-    columns.append(row, 1);
     let mut adapted = Vec::new();
-    encode(&history::adapt(&columns.finish(), from, to), to, &mut adapted);
+    let columns = ColumnsBuilder::batch_of(from, row, 1);
+    encode(&history::adapt(&columns, from, to), to, &mut adapted);
     adapted
 }
 

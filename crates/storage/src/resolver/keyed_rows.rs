@@ -54,9 +54,7 @@ impl KeyedRows {
         let buckets = if count == 1 {
             vec![0; rows as usize]
         } else {
-            let mut columns = ColumnsBuilder::new(schema, rows as usize);
-            columns.append(bytes, rows as usize);
-            let batch = columns.finish();
+            let batch = ColumnsBuilder::batch_of(schema, bytes, rows as usize);
             tablet_hash::tablet_indices(&batch, schema, &table.distribution, count, 0)
         };
         Self::new(keys, known(buckets, count, schema, is_removal))

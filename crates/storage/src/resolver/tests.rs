@@ -166,9 +166,7 @@ impl Store {
     }
 
     fn columns(&self, bytes: &[u8], rows: usize) -> RecordBatch {
-        let mut builder = ColumnsBuilder::new(&self.schema, rows);
-        builder.append(bytes, rows);
-        builder.finish()
+        ColumnsBuilder::batch_of(&self.schema, bytes, rows)
     }
 
     fn write(&mut self, batches: Vec<RecordBatch>, lsns: (Lsn, Lsn)) -> Vec<crate::flush::Written> {

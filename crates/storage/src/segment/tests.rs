@@ -144,9 +144,7 @@ fn rows(schema: &TableSchema, seeds: &[u64]) -> RecordBatch {
         }
         rows.end_row();
     }
-    let mut builder = ColumnsBuilder::new(schema, seeds.len());
-    builder.append(&bytes, seeds.len());
-    builder.finish()
+    ColumnsBuilder::batch_of(schema, &bytes, seeds.len())
 }
 
 proptest! {

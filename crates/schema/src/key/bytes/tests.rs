@@ -117,9 +117,7 @@ proptest! {
     fn keys_are_ordered_as_rows_are_sorted_and_none_begins_another((types, seeds) in any_rows()) {
         let schema = schema(&types);
         let (bytes, _) = rows(&schema, &seeds);
-        let mut builder = ColumnsBuilder::new(&schema, seeds.len());
-        builder.append(&bytes, seeds.len());
-        let batch = builder.finish();
+        let batch = ColumnsBuilder::batch_of(&schema, &bytes, seeds.len());
         let (words, keys) = (KeyWords::new(&batch, &schema), Keys::of_batch(&batch, &schema));
         let comparator = KeyComparator::new(&batch, &batch, &schema);
         prop_assert_eq!(keys.len(), seeds.len());
@@ -138,9 +136,8 @@ proptest! {
     fn a_key_of_a_row_is_that_of_its_columns_and_becomes_its_cells((types, seeds) in any_rows()) {
         let schema = schema(&types);
         let (bytes, cells) = rows(&schema, &seeds);
-        let mut builder = ColumnsBuilder::new(&schema, seeds.len());
-        builder.append(&bytes, seeds.len());
-        let of_columns = Keys::of_batch(&builder.finish(), &schema);
+        let batch = ColumnsBuilder::batch_of(&schema, &bytes, seeds.len());
+        let of_columns = Keys::of_batch(&batch, &schema);
         let codec = KeyCodec::of_sort_key(&schema);
         let of_rows = codec.of_rows(&bytes);
         prop_assert_eq!(of_rows.len(), seeds.len());

@@ -109,10 +109,8 @@ impl Mapped {
 
     /// The decoded rows as columns, numbered.
     fn batch(&self, rows: &[u8], count: usize) -> Result<RecordBatch> {
-        let mut columns = ColumnsBuilder::new(&self.fields, count);
-        columns.append(rows, count);
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
-        let fields = columns.finish();
+        let fields = ColumnsBuilder::batch_of(&self.fields, rows, count);
         let arrays = [numbers].into_iter().chain(fields.columns().iter().cloned()).collect();
         match RecordBatch::try_new(Arc::clone(self.seen.arrow()), arrays) {
             Ok(batch) => Ok(batch),
