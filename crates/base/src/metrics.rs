@@ -61,6 +61,7 @@ pub struct Metrics {
     pub versions: IntGauge,
     pub rowsets: IntGauge,
     pub compactions: IntCounter,
+    pub rows_forgotten: IntCounter,
     pub compaction_bytes: IntCounter,
     /// Statements, by kind.
     pub statements: IntCounterVec,
@@ -203,6 +204,7 @@ impl Metrics {
             versions: gauge("versions", "Versions that tables have reached, all together"),
             rowsets: gauge("rowsets", "Rowsets over all tablets"),
             compactions: counter("compactions_total", "Compactions done"),
+            rows_forgotten: counter("rows_forgotten_total", "Rows that delete and are forgotten"),
             compaction_bytes: counter("compaction_bytes_total", "Bytes written by compaction"),
             insert_pieces: counter(
                 "insert_pieces_total",

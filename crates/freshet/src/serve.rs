@@ -191,6 +191,7 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
         compaction: config.compaction,
         orphan_grace: config.orphan_grace,
         recycle_bin_keep: config.recycle_bin_keep,
+        deleted_rows_keep: config.deleted_rows_keep,
         labels: LabelLimits {
             keep: config.label_keep,
             keep_streaming: config.label_keep_streaming,

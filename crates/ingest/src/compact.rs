@@ -10,7 +10,7 @@
 //! a while. Writers that add rowsets faster than they can be merged wait, which limits the number
 //! of rowsets.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
 use freshet_base::{ColumnId, Error, ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
-use freshet_schema::TableSchema;
+use freshet_schema::{DeleteClock, TableSchema};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{
-    Choice, Limits, MergeJob, Merged, check_rows, choose, merge, not_full, size,
+    Aging, Choice, Limits, MergeJob, Merged, check_rows, choose, merge, not_full, size,
 };
 use freshet_storage::fold::Event;
 use freshet_storage::resolver::MergeSwap;
@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 
 use crate::marks;
 use crate::metadata::{Settler, ViewChange};
+use crate::named::{Forgettable, Named};
 use crate::state::TableState;
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
@@ -69,6 +70,8 @@ pub(crate) struct Compactor {
     pub settler: Arc<Settler>,
     pub sweeper: Arc<Sweeper>,
     pub merges: Merges,
+    /// What merges have named, in tables with a sequence column.
+    pub forgettable: Arc<Forgettable>,
     /// Held while a merge is chosen, so that a rowset is the input of one.
     choosing: Mutex<()>,
     /// Held by who asks for a merge.
@@ -145,7 +148,8 @@ impl Compactor {
         let (store, settler) = (Arc::clone(store), Arc::clone(settler));
         let (sweeper, merges) = (Arc::clone(sweeper), Merges::default());
         let (choosing, asking) = (Mutex::default(), futures::lock::Mutex::default());
-        Self { store, settler, sweeper, merges, choosing, asking }
+        let forgettable = Arc::default();
+        Self { store, settler, sweeper, merges, forgettable, choosing, asking }
     }
 
     /// Whether any merge is running.
@@ -399,6 +403,7 @@ impl Compactor {
             is_keyed: work.is_keyed,
             stores_rows: work.stores_rows,
             indexes: work.indexes.clone(),
+            aging: self.aging(&work),
         };
         let room = self.settler.room()?;
         let mut in_flight = self.sweeper.in_flight();
@@ -432,6 +437,14 @@ impl Compactor {
         self.replace(&state, work, merged, &schema, (room, in_flight)).await
     }
 
+    /// What becomes of rows that delete. Their age is that of the log, which goes on while a server
+    /// of the store runs: the wall clock may jump.
+    fn aging(&self, work: &MergePlan) -> Option<Aging> {
+        let now_micros = self.store.meta().labels().clock().now_micros();
+        let clock = DeleteClock::at(now_micros, self.store.config.deleted_rows_keep)?;
+        Some(Aging { clock, has_oldest: work.has_oldest })
+    }
+
     /// Replaces the inputs of a merge by its result.
     async fn replace(
         &self,
@@ -442,7 +455,7 @@ impl Compactor {
         (room, mut in_flight): (Room, InFlight),
     ) -> Result<()> {
         let MergePlan { table, tablet, rowsets: removed, indexes, .. } = work;
-        let Merged { rowset: meta, rows } = merged;
+        let Merged { rowset: meta, rows, forgotten } = merged;
         check_merged(&removed, &meta, schema);
         // A merge that moves marks is shown between flushes, which move marks to files (K28).
         let _between_flushes = match &rows {
@@ -466,7 +479,7 @@ impl Compactor {
         let lsns = (from, flushed);
         let marks = marks::write(&self.store, table, lsns, sections, &mut in_flight).await?;
         let swap = Some(Box::new(swap));
-        let bytes = meta.bytes();
+        let (bytes, to) = (meta.bytes(), meta.lsn_last);
         let replacement = Replacement {
             table,
             tablet,
@@ -480,6 +493,8 @@ impl Compactor {
         if self.settler.append(MetaEvent::Replace(replacement), room, change).await? {
             self.store.metrics().compactions.inc();
             self.store.metrics().compaction_bytes.inc_by(bytes);
+            let (schema, rows) = (Arc::clone(schema), VecDeque::from(forgotten));
+            self.forgettable.add(Named { table, schema, to, rows });
         }
         Ok(())
     }
@@ -541,6 +556,8 @@ struct MergePlan {
     schema: Arc<TableSchema>,
     /// The priority if it differs from that of flushes.
     pace: Option<BackgroundShare>,
+    /// Whether the oldest rowset of the tablet is among them.
+    has_oldest: bool,
 }
 
 impl MergePlan {
@@ -550,12 +567,14 @@ impl MergePlan {
         rowsets: &[Arc<Rowset>],
         pace: Option<BackgroundShare>,
     ) -> Self {
+        let id = |rowset: Option<&Arc<Rowset>>| rowset.map(|rowset| rowset.meta().id);
+        let has_oldest = id(tablet.rowsets.first()) == id(rowsets.first());
         let (table, tablet, rowsets) = (view.table.id, tablet.id, rowsets.to_vec());
         let model = view.table.key_model;
         let (is_keyed, stores_rows) = (model.is_keyed(), model.stores_rows());
         let indexes = state.as_indexed(&view.table).file_indexes();
         let newest = rowsets.iter().max_by_key(|rowset| rowset.schema().version);
         let schema = Arc::clone(newest.expect("a merge has rowsets").schema());
-        Self { table, tablet, rowsets, is_keyed, stores_rows, indexes, schema, pace }
+        Self { table, tablet, rowsets, is_keyed, stores_rows, indexes, schema, pace, has_oldest }
     }
 }

@@ -51,6 +51,12 @@ pub struct EngineConfig {
     pub labels: LabelLimits,
     /// How long dropped tables can be recovered; 0 drops them at once.
     pub recycle_bin_keep: Duration,
+    /// How long a row that deletes its key is kept in a table with a sequence column, at least; 0
+    /// keeps it for ever.
+    pub deleted_rows_keep: Duration,
+    /// Whether such rows are forgotten in the background; else [`crate::Engine::forget_some`] does
+    /// it.
+    pub forgets_by_itself: bool,
 }
 
 impl EngineConfig {
@@ -84,6 +90,8 @@ impl EngineConfig {
             orphan_grace: Duration::from_secs(600),
             labels: LabelLimits::default(),
             recycle_bin_keep: Duration::ZERO,
+            deleted_rows_keep: Duration::from_secs(86_400),
+            forgets_by_itself: true,
         }
     }
 }

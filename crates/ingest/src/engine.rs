@@ -38,6 +38,7 @@ use crate::config::EngineConfig;
 use crate::ddl::Ddl;
 use crate::digest::{self, TableDigest};
 use crate::flush::Flusher;
+use crate::forget::Forgot;
 use crate::history::History;
 use crate::locks::KeyLocks;
 use crate::metadata::Settler;
@@ -300,6 +301,15 @@ impl Engine {
     pub async fn flush_table(&self, id: TableId) -> Result<()> {
         let Some(state) = self.table_state(id) else { return Ok(()) };
         self.flusher.flush(&state, FlushReason::Manual).await
+    }
+
+    /// Lets some rows that delete be forgotten, which merges have named, where the engine does not
+    /// do so by itself; `None` if there are none.
+    ///
+    /// # Errors
+    /// Those of a load.
+    pub async fn forget_some(&self) -> Result<Option<Forgot>> {
+        self.upkeep.forgetter.forget_some().await
     }
 
     /// Number of open groups with rows, as returned by `get_wal_size`.

@@ -28,6 +28,7 @@ use crate::disk::Disk;
 use crate::engine::Engine;
 use crate::flush::Flusher;
 use crate::follow::Follower;
+use crate::forget::Forgetter;
 use crate::history::History;
 use crate::job::LogJobs;
 use crate::keeper::Keeper;
@@ -140,6 +141,7 @@ impl Engine {
             names: futures::lock::Mutex::new(()),
         });
         let prepared = Arc::new(PreparedLoads::new(Arc::clone(&store), Arc::clone(&sweeper)));
+        let forgetter = Forgetter::new((&store, &admission), &appender, &compactor);
         let upkeep = Arc::new(Upkeep {
             store: Arc::clone(&store),
             admission: Arc::clone(&admission),
@@ -152,6 +154,7 @@ impl Engine {
             prepared: Arc::clone(&prepared),
             follower: Follower::new(Arc::clone(&store), Arc::clone(&ddl)),
             emptier: Emptier::new(Arc::clone(&store), Arc::clone(&ddl)),
+            forgetter: Arc::new(forgetter),
         });
         Ok(Self {
             store,

@@ -21,6 +21,7 @@ use crate::bin::Emptier;
 use crate::compact::Compactor;
 use crate::flush::Flusher;
 use crate::follow::Follower;
+use crate::forget::Forgetter;
 use crate::group;
 use crate::prepared::PreparedLoads;
 use crate::record::GroupEndReason;
@@ -57,6 +58,7 @@ pub(crate) struct Upkeep {
     pub prepared: Arc<PreparedLoads>,
     pub follower: Follower,
     pub emptier: Emptier,
+    pub forgetter: Arc<Forgetter>,
 }
 
 impl Upkeep {
@@ -70,6 +72,7 @@ impl Upkeep {
                 self.end_due_groups();
                 self.plan_flushes();
                 self.compactor.plan();
+                self.forgetter.plan();
                 self.prepared.abort_expired();
                 self.follower.plan();
                 self.emptier.plan();
@@ -98,7 +101,7 @@ impl Upkeep {
         let kept =
             self.recycler.jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
         let kept = kept || self.prepared.is_busy() || self.follower.is_busy();
-        let kept = kept || self.emptier.is_busy();
+        let kept = kept || self.emptier.is_busy() || self.forgetter.job.is_running();
         kept || resolves || self.store.disk.is_busy() || appends
     }
 

@@ -274,6 +274,7 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     start(|actor| Box::pin(divide(actor)));
     start(|actor| Box::pin(drop_and_create(actor)));
     start(|actor| Box::pin(flush(actor)));
+    start(|actor| Box::pin(forget(actor)));
     if plan.disk_fills {
         start(|actor| Box::pin(fill_disk(actor)));
     }
@@ -523,6 +524,14 @@ async fn flush(mut actor: Actor) {
         let tables = [TABLES.as_slice(), &BANK].concat();
         let table = tables.choose(&mut actor.chance).expect("there are tables");
         actor.client.flush(table).await;
+    }
+}
+
+/// Rows that delete are forgotten.
+async fn forget(mut actor: Actor) {
+    for _ in 0..actor.statements {
+        actor.rest(100).await;
+        actor.client.forget().await;
     }
 }
 

@@ -427,5 +427,8 @@ pub fn tiny_config() -> EngineConfig {
     config.load_patience = Duration::from_secs(5);
     config.orphan_grace = Duration::from_secs(2);
     config.recycle_bin_keep = KEEP;
+    config.deleted_rows_keep = Duration::from_millis(20);
+    // Who asks for it tells the model.
+    config.forgets_by_itself = false;
     config
 }

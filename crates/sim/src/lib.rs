@@ -21,7 +21,9 @@
 
 pub mod actors;
 mod changes;
+pub mod events;
 pub mod executor;
+mod expected;
 pub mod harness;
 pub mod loads;
 pub mod model;

@@ -415,6 +415,24 @@ impl Client {
         self.outcome(flushed.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
 
+    /// Lets rows that delete be forgotten, as far as merges have named them.
+    pub async fn forget(&self) -> Outcome {
+        let outcome = self.try_forget().await;
+        self.outcome(outcome)
+    }
+
+    async fn try_forget(&self) -> Result<Outcome> {
+        let Some(forgot) = self.engine.forget_some().await? else {
+            return Ok(Outcome::Acknowledged(Lsn::ZERO));
+        };
+        let table = self.engine.catalog().require(forgot.table)?.clone();
+        let keys = forgot.keys.iter().map(|key| rows::key_number(key, table.schema()));
+        let event = Event::Forget(forgot.table, keys.collect(), forgot.to);
+        self.appended(forgot.lsn, event);
+        self.model.lock().counts.forgotten += forgot.keys.len() as u64;
+        Ok(self.acknowledge(forgot.lsn).await)
+    }
+
     /// Claims a label as a client does: the answer that it is used waits until the record of its
     /// load is durable.
     async fn claim(&self, target: &LoadTarget, label: &str) -> Result<Option<Claim>> {

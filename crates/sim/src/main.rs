@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let time_max = arguments.minutes.map_or(Duration::MAX, |n| Duration::from_secs(60 * n));
     let (mut ran, mut failed, mut restarts, mut loads) = (0, 0, 0, 0);
-    let (mut points, mut points_unfit) = (0, 0);
+    let (mut points, mut points_unfit, mut forgotten) = (0, 0, 0);
     let (mut snapshots, mut too_old, mut replays, mut prepared) = (0, 0, 0, 0);
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
         if started.elapsed() >= time_max {
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
                 points_unfit += summary.counts.points_unfit;
                 replays += summary.counts.replays;
                 prepared += summary.counts.prepared;
+                forgotten += summary.counts.forgotten;
             }
             Err(_) => {
                 failed += 1;
@@ -55,7 +56,8 @@ fn main() -> ExitCode {
         "{ran} seeds, {failed} failed, {restarts} restarts, {loads} acknowledged records, \
          {snapshots} snapshots compared, {too_old} of them found closed, {points} tables read by \
          key ({points_unfit} more could not), {replays} tables compared \
-         with their replay, {prepared} prepared loads brought back, {:.0} s",
+         with their replay, {prepared} prepared loads brought back, {forgotten} rows that \
+         delete forgotten, {:.0} s",
         started.elapsed().as_secs_f64()
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

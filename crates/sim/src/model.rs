@@ -9,44 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::{DbId, ErrorCode, Incarnation, Lsn, SchemaVersion, TableId, TxnId, Version};
+use freshet_base::{DbId, ErrorCode, Incarnation, Lsn, SchemaVersion, TableId, Version};
 use freshet_ingest::{Engine, PreparedId};
 use freshet_schema::TableSchema;
 use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 use futures::FutureExt;
 
+pub use crate::events::{Event, Part};
+use crate::expected::{Expected, ExpectedTable};
 use crate::rows::{self, FileRows, Row, RowKind};
-
-/// The rows of one record in one table.
-#[derive(Clone, Debug)]
-pub struct Part {
-    pub table: TableId,
-    /// The ids of the rows, which are unique in the run.
-    pub ids: Range<i64>,
-    pub kind: RowKind,
-    /// The schema that the rows were written with.
-    pub schema: Arc<TableSchema>,
-    /// The reported transaction id, which loads of a group share.
-    pub txn: TxnId,
-    /// Whether other loads may share its group.
-    pub grouped: bool,
-}
-
-/// A record of the log.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// Rows of one or more tables, and the client's label.
-    Load(Vec<Part>, Option<String>),
-    /// These tables are empty from here on.
-    Truncate(Vec<TableId>),
-    /// The table has this schema from here on.
-    Alter(TableId, Arc<TableSchema>),
-    /// The rows of partitions that the table has lost here: the ranges of their dividers.
-    Cut(TableId, Vec<Range<i64>>),
-    /// These tables are dropped.
-    Drop(Vec<TableId>),
-}
 
 /// A labelled load whose outcome is unknown to the client.
 #[derive(Clone, Debug)]
@@ -88,6 +60,8 @@ pub struct Counts {
     pub points: u64,
     /// Number of those that a snapshot would have had to read.
     pub points_unfit: u64,
+    /// Number of rows that delete and were forgotten.
+    pub forgotten: u64,
     /// Number of tables compared with a replay.
     pub replays: u64,
     /// Number of prepared loads that a restart has brought back.
@@ -428,7 +402,9 @@ impl Model {
         let is_seen = ends.any(|end| {
             let (parts, mut cuts) = (parts[..end].to_vec(), expected.cuts.clone());
             cuts.retain(|(at, _, _)| *at <= end);
-            let shown = ExpectedTable { parts, cuts, ..Default::default() };
+            let mut forgotten = expected.forgotten.clone();
+            forgotten.retain(|(at, _, _)| *at <= end);
+            let shown = ExpectedTable { parts, cuts, forgotten, ..Default::default() };
             shown.rows(&read.schema, |_, _| true) == rows
         });
         assert!(is_seen, "what is published of {table} is no beginning of its log from {least} on");
@@ -457,104 +433,6 @@ impl Model {
                 assert_eq!(first, is_seen, "the group {} is published in part", part.txn);
             }
         }
-    }
-}
-
-impl Event {
-    fn tables(&self) -> Vec<TableId> {
-        match self {
-            Self::Load(parts, _) => parts.iter().map(|part| part.table).collect(),
-            Self::Truncate(tables) | Self::Drop(tables) => tables.clone(),
-            Self::Alter(table, _) | Self::Cut(table, _) => vec![*table],
-        }
-    }
-}
-
-/// All tables at one horizon.
-struct Expected {
-    tables: BTreeMap<TableId, ExpectedTable>,
-}
-
-#[derive(Default)]
-struct ExpectedTable {
-    parts: Vec<(Lsn, Part)>,
-    /// What was cut behind so many parts, and where.
-    cuts: Vec<(usize, Lsn, Vec<Range<i64>>)>,
-    schema: Option<Arc<TableSchema>>,
-    dropped: bool,
-}
-
-impl Expected {
-    fn at(events: &BTreeMap<Lsn, Event>, horizon: Lsn) -> Self {
-        let mut tables = BTreeMap::<TableId, ExpectedTable>::new();
-        for (lsn, event) in events.range(..=horizon) {
-            match event {
-                Event::Load(parts, _) => {
-                    for part in parts {
-                        let table = tables.entry(part.table).or_default();
-                        assert!(!table.dropped, "{lsn} is behind the drop of its table");
-                        table.parts.push((*lsn, part.clone()));
-                    }
-                }
-                Event::Truncate(ids) => {
-                    for id in ids {
-                        let table = tables.entry(*id).or_default();
-                        table.parts.clear();
-                        table.cuts.clear();
-                    }
-                }
-                Event::Alter(id, schema) => {
-                    tables.entry(*id).or_default().schema = Some(Arc::clone(schema));
-                }
-                Event::Cut(id, ranges) => {
-                    let table = tables.entry(*id).or_default();
-                    table.cuts.push((table.parts.len(), *lsn, ranges.clone()));
-                }
-                Event::Drop(ids) => {
-                    ids.iter().for_each(|id| tables.entry(*id).or_default().dropped = true);
-                }
-            }
-        }
-        Self { tables }
-    }
-}
-
-impl ExpectedTable {
-    fn rows(&self, schema: &TableSchema, shown: impl Fn(Lsn, &Part) -> bool) -> Vec<Row> {
-        let (mut rows, mut last) = (Vec::new(), BTreeMap::new());
-        let mut cuts = self.cuts.iter().peekable();
-        for at in 0..=self.parts.len() {
-            while let Some((_, _, ranges)) = cuts.next_if(|(before, _, _)| *before <= at) {
-                let is_cut = |divider| ranges.iter().any(|range| range.contains(&divider));
-                rows.retain(|row: &Row| !is_cut(row.divider(RowKind::Plain)));
-                last.retain(|_, row: &mut Row| !is_cut(row.divider(RowKind::Version)));
-            }
-            let Some((_, part)) = self.parts.get(at).filter(|(lsn, part)| shown(*lsn, part)) else {
-                continue;
-            };
-            let of_part = (part.ids.clone(), part.kind);
-            match part.kind {
-                RowKind::Version => {
-                    let mut versions = Vec::new();
-                    rows::expect(of_part, &part.schema, schema, &mut versions);
-                    rows::replace(&mut last, versions, schema);
-                }
-                RowKind::Removal => {
-                    part.ids.clone().for_each(|id| drop(last.remove(&rows::key_of(id))));
-                }
-                RowKind::Gone => {
-                    let at = rows.iter().position(|row: &Row| row.id == part.ids.start);
-                    at.into_iter().for_each(|at| drop(rows.swap_remove(at)));
-                }
-                RowKind::Plain | RowKind::Debit => {
-                    rows::expect(of_part, &part.schema, schema, &mut rows);
-                }
-            }
-        }
-        last.retain(|_, row| !rows::deletes(row.amount, schema));
-        rows.extend(last.into_values());
-        rows.sort();
-        rows
     }
 }
 

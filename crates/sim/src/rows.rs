@@ -12,6 +12,7 @@ use freshet_meta::{
     BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
     PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec,
 };
+use freshet_schema::key::KeyCodec;
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, ColumnsBuilder, DeclaredKeyKind, DefaultValue,
     PartitionMethod, TableForm, TableSchema,
@@ -278,6 +279,12 @@ pub fn key_cell(key: i64, schema: &TableSchema) -> Vec<u8> {
         true => key_text((key, key)).into_bytes(),
         false => key.to_le_bytes().to_vec(),
     }
+}
+
+/// The number of a key by which rows are sorted.
+pub fn key_number(key: &[u8], schema: &TableSchema) -> i64 {
+    let text = KeyCodec::of_sort_key(schema).text(schema, key).expect("a key of the table");
+    text.parse().expect("keys of tables with a sequence column are numbers")
 }
 
 /// The numbers of keys.

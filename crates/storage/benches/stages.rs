@@ -359,6 +359,7 @@ fn compacted(criterion: &mut Criterion) {
         is_keyed: false,
         stores_rows: false,
         indexes: Vec::new(),
+        aging: None,
     };
     let rows = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
     let mut group = criterion.benchmark_group("compaction of lineitem");

@@ -215,6 +215,8 @@ struct Rows<'a> {
     values: Vec<KeyedRows>,
     /// In tables with a sequence column.
     ranks: Vec<Rank>,
+    /// There as well, the delete signs that say how old a row is; 0 for all others.
+    signs: Vec<i8>,
 }
 
 impl Rows<'_> {
@@ -224,6 +226,11 @@ impl Rows<'_> {
 
     fn is_removal(&self, at: u32) -> bool {
         self.is_removal[at as usize]
+    }
+
+    /// Whether it lets the row of its key be forgotten that has the same delete sign.
+    fn forgets(&self, at: u32) -> bool {
+        self.is_removal(at) && self.signs[at as usize] < 0
     }
 
     fn number(&self, at: u32) -> u64 {
@@ -342,6 +349,7 @@ impl State {
                 ),
                 values: self.values.iter().map(|index| index.of_batch(&batch, &schema)).collect(),
                 ranks: self.ranks_of(&batch, &schema),
+                signs: self.signs_of(&batch, &schema),
             };
             match self.ranks.is_some() {
                 true => self.ranked_rows(rows, wait_mode).await?,

@@ -155,6 +155,10 @@ settings! {
         "How long a table or database that was dropped without FORCE can be recovered; 0 keeps \
          none. While the disk is full none is kept.",
         recycle_bin_keep: parse::duration;
+    deleted_rows_keep = "1d",
+        "How long a row that deletes is kept at least in a table with a sequence column, so that \
+         an older row does not bring its key back; 0 keeps it until TRUNCATE.",
+        deleted_rows_keep: parse::duration;
     label_keep = "3d",
         "How long the labels of INSERT and of transactions are remembered, while the server runs.",
         label_keep: parse::duration;

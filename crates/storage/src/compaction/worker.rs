@@ -8,9 +8,10 @@ use arrow::array::RecordBatch;
 use freshet_base::task::yield_core;
 use freshet_base::{ColumnId, Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
-use freshet_schema::TableSchema;
 use freshet_schema::hash;
+use freshet_schema::{Forgotten, TableSchema};
 
+use super::deleted::{Ager, Aging};
 use super::row_map::RowMap;
 use crate::combine::Combiner;
 use crate::error::{Error, Result};
@@ -44,6 +45,8 @@ pub struct MergeJob {
     pub stores_rows: bool,
     /// The columns of each index of the table.
     pub indexes: Vec<Vec<ColumnId>>,
+    /// What becomes of rows that delete, in a table with a sequence column; `None` leaves them.
+    pub aging: Option<Aging>,
 }
 
 /// The number of rows and an order-independent hash of them.
@@ -70,6 +73,8 @@ pub struct Merged {
     /// Where its rows come from; `None` where none had died in a table without a unique key, and in
     /// tables with an AGGREGATE KEY.
     pub rows: Option<RowMap>,
+    /// Rows that delete and are old enough to be forgotten.
+    pub forgotten: Vec<Forgotten>,
 }
 
 /// Merges the rowsets, blocking, without the rows that are dead at the flushed LSN of their view.
@@ -99,7 +104,8 @@ pub fn merge(
     // Rows that become one have no place that a mark could follow.
     let is_mapped = (job.is_keyed || loses_rows) && !job.schema.is_combined();
     let origins = is_mapped.then(Vec::new);
-    let mut output = Output { files, job, dir, open: None, segments: Vec::new(), origins };
+    let ager = Ager::new(job.aging, &job.schema);
+    let mut output = Output { files, job, dir, open: None, segments: Vec::new(), origins, ager };
     let merged = write(&mut output, job, pace);
     let finished = match merged {
         Ok(Some(before)) => output.verify(before).map(Some),
@@ -149,6 +155,9 @@ fn write(
         if let Some(combiner) = &mut combiner {
             batch = combiner.push(&batch)?;
         }
+        if let Some(ager) = &mut output.ager {
+            batch = ager.age(batch, &job.schema);
+        }
         before.add(&batch, &job.schema);
         output.write(&batch)?;
         if let Some(origins) = &mut output.origins {
@@ -184,6 +193,8 @@ struct Output<'a> {
     segments: Vec<SegmentMeta>,
     /// The input of each row, in tables whose rows die.
     origins: Option<Vec<u16>>,
+    /// In tables with a sequence column.
+    ager: Option<Ager>,
 }
 
 impl Output<'_> {
@@ -239,7 +250,8 @@ impl Output<'_> {
         });
         let dead = inputs(job).map(|(_, dead)| dead);
         let map = |origins| RowMap::new(dead.collect(), origins, segments.collect());
-        Ok(Merged { rows: self.origins.take().map(map), rowset: meta })
+        let forgotten = self.ager.take().map_or_else(Vec::new, |ager| ager.forgotten);
+        Ok(Merged { rows: self.origins.take().map(map), rowset: meta, forgotten })
     }
 
     /// Removes written files; any that cannot be removed are left to the sweep.

@@ -3,11 +3,15 @@
 //!
 //! A row that comes too late is dead from its own LSN on. So the key table has the keys whose
 //! living row is in the delta, and the newest file that has a key need not have its living row.
+//!
+//! A row that deletes its key lives as any other. Once it is old, a removal of its key with its
+//! delete sign and rank lets it be forgotten (RFC 0047).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int8Type;
 use freshet_base::task::yield_core;
 use freshet_base::{ColumnId, Lsn};
 use freshet_schema::TableSchema;
@@ -36,34 +40,50 @@ pub(super) struct Ranks {
     by: ColumnId,
     /// NULL is left out.
     of_rows: HashMap<u64, Box<[u8]>>,
+    /// The delete signs of those that have one which says how old they are: copies of stored rows.
+    signs: HashMap<u64, i8>,
 }
 
 impl Ranks {
     pub fn new(by: ColumnId) -> Self {
-        Self { by, of_rows: HashMap::new() }
+        Self { by, of_rows: HashMap::new(), signs: HashMap::new() }
     }
 
     /// Keeps some rows; others are in files, or do not exist any more.
     pub fn keep(&mut self, is_kept: impl Fn(u64) -> bool) {
         self.of_rows.retain(|row, _| is_kept(*row));
         self.of_rows.shrink_to_fit();
+        self.signs.retain(|row, _| is_kept(*row));
     }
 
     /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         // A value has at most 16 bytes and one that says that it is not NULL.
         const VALUE_BYTES: usize = 32;
-        (self.of_rows.capacity() * (size_of::<(u64, Box<[u8]>)>() + VALUE_BYTES)) as u64
+        let of_rows = self.of_rows.capacity() * (size_of::<(u64, Box<[u8]>)>() + VALUE_BYTES);
+        (of_rows + self.signs.capacity() * size_of::<(u64, i8)>()) as u64
     }
 
     fn of(&self, row: u64) -> Rank {
         self.of_rows.get(&row).cloned()
     }
 
-    fn enter(&mut self, row: u64, rank: &Rank) {
+    fn sign_of(&self, row: u64) -> i8 {
+        self.signs.get(&row).copied().unwrap_or(0)
+    }
+
+    fn enter(&mut self, row: u64, rank: &Rank, sign: i8) {
         if let Some(rank) = rank {
             self.of_rows.insert(row, rank.clone());
         }
+        if sign < 0 {
+            self.signs.insert(row, sign);
+        }
+    }
+
+    fn remove(&mut self, row: u64) {
+        self.of_rows.remove(&row);
+        self.signs.remove(&row);
     }
 }
 
@@ -75,6 +95,24 @@ fn ranks_of(batch: &RecordBatch, schema: &TableSchema, by: ColumnId) -> Vec<Rank
     };
     let rank = |(at, is_null): (usize, bool)| (!is_null).then(|| Box::from(values.key(at)));
     nulls.into_iter().enumerate().map(rank).collect()
+}
+
+/// The delete signs of the rows of a batch that say how old they are; 0 for all others.
+fn signs_of(batch: &RecordBatch, schema: &TableSchema) -> Vec<i8> {
+    let Some(sign) = schema.delete_sign() else { return vec![0; batch.num_rows()] };
+    let signs = batch.column(sign).as_primitive::<Int8Type>();
+    signs.values().iter().map(|sign| (*sign).min(0)).collect()
+}
+
+/// The same of rows of a segment, whose numbers ascend.
+async fn signs_in(segment: &Segment, rows: &[u32], wait_mode: WaitMode) -> Result<Vec<i8>> {
+    let schema = segment.schema();
+    let Some(at) = schema.delete_sign() else { return Ok(vec![0; rows.len()]) };
+    let request = ScanRequest { projection: vec![at], ..ScanRequest::all(schema) };
+    let batches = segment.rows_of(&request, rows, wait_mode).await?;
+    let signs =
+        batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int8Type>().values());
+    Ok(signs.map(|sign| (*sign).min(0)).collect())
 }
 
 /// The ranks of rows of a segment, whose numbers ascend.
@@ -105,16 +143,29 @@ enum Standing {
 struct Holder {
     standing: Option<Standing>,
     rank: Rank,
+    /// Its delete sign if that says how old it is, or 0. That of a row of a file is read where a
+    /// row comes that lets it be forgotten.
+    sign: i8,
 }
 
 impl Holder {
     /// Lets a row come; returns the one that dies by it, which may be the new one itself.
-    fn meet(&mut self, new: u32, rank: &Rank) -> Option<Standing> {
+    fn meet(&mut self, new: u32, rank: &Rank, sign: i8) -> Option<Standing> {
         if self.standing.is_some() && !replaces(rank, &self.rank) {
             return Some(Standing::New(new));
         }
         self.rank.clone_from(rank);
+        self.sign = sign;
         self.standing.replace(Standing::New(new))
+    }
+
+    /// Lets the row that deletes be forgotten which has this rank and this sign; returns it. Else
+    /// another one has come in its place, or it is forgotten already.
+    fn forget(&mut self, rank: &Rank, sign: i8) -> Option<Standing> {
+        if self.sign != sign || self.rank != *rank {
+            return None;
+        }
+        std::mem::take(self).standing
     }
 }
 
@@ -141,6 +192,11 @@ impl State {
         self.ranks.as_ref().map_or_else(Vec::new, |ranks| ranks_of(batch, schema, ranks.by))
     }
 
+    /// The delete signs of the same rows, as far as they say how old a row is.
+    pub(super) fn signs_of(&self, batch: &RecordBatch, schema: &TableSchema) -> Vec<i8> {
+        self.ranks.as_ref().map_or_else(Vec::new, |_| signs_of(batch, schema))
+    }
+
     /// Keeps the ranks of some rows of the delta.
     pub(super) fn keep_ranks(&mut self, is_kept: impl Fn(u64) -> bool) {
         if let Some(ranks) = &mut self.ranks {
@@ -162,13 +218,21 @@ impl State {
         }
         let (found, _) = self.runs.look_up(wanted, 0..self.runs.len(), wait_mode).await?;
         self.put_holders(found, &mut holders, wait_mode).await?;
+        let forgets = |group: &&[u32]| group.iter().any(|&at| rows.forgets(at));
+        let asked = groups.iter().copied().filter(forgets).map(|group| group[0]);
+        self.put_signs(asked, &mut holders, wait_mode).await?;
         // From here on nothing fails.
-        let (mut deaths, mut living) = (Deaths::default(), Vec::new());
+        let (mut deaths, mut living, mut gone) = (Deaths::default(), Vec::new(), Vec::new());
         for group in groups {
             let holder = &mut holders[group[0] as usize];
             for &at in group {
                 let lsn = rows.lsn(at);
-                match holder.meet(at, &rows.ranks[at as usize]) {
+                let (rank, sign) = (&rows.ranks[at as usize], rows.signs[at as usize]);
+                let dies = match rows.forgets(at) {
+                    true => holder.forget(rank, sign),
+                    false => holder.meet(at, rank, sign),
+                };
+                match dies {
                     None => {}
                     // What only removes its key never lives.
                     Some(Standing::New(dead)) if rows.is_removal(dead) => {}
@@ -179,17 +243,27 @@ impl State {
                     Some(Standing::File(row)) => deaths.in_files.push(RunRow { lsn, ..row }),
                 }
             }
-            if let Some(Standing::New(at)) = holder.standing {
-                living.push(at);
+            match holder.standing {
+                Some(Standing::New(at)) => living.push(at),
+                Some(_) => {}
+                None => gone.push(group[0]),
             }
         }
         self.mark_dead(deaths);
+        if !gone.is_empty() {
+            let mut keys = self.keys.write();
+            gone.iter().for_each(|&at| keys.remove(rows.keyed.key(at)));
+        }
         for some in living.chunks(KEYS_AT_ONCE) {
             let mut keys = self.keys.write();
             for &at in some {
                 let version = Version { row: rows.number(at), is_removal: rows.is_removal(at) };
                 keys.enter(rows.keyed.key(at), version);
-                self.ranks.as_mut().expect(RANKED).enter(version.row, &rows.ranks[at as usize]);
+                self.ranks.as_mut().expect(RANKED).enter(
+                    version.row,
+                    &rows.ranks[at as usize],
+                    rows.signs[at as usize],
+                );
             }
         }
         if let Some(last) = rows.lsns.last() {
@@ -268,7 +342,7 @@ impl State {
         for at in met {
             for row in keys[at].1.clone() {
                 let Some(rank) = ranks.get(&row) else { continue };
-                match holders[at].meet(row, rank) {
+                match holders[at].meet(row, rank, 0) {
                     None => {}
                     Some(Standing::New(row)) => own.push(Mark { row, lsn }),
                     Some(Standing::File(row)) => deaths.in_files.push(RunRow { lsn, ..row }),
@@ -294,7 +368,10 @@ impl State {
     fn holder(&self, Version { row, is_removal }: Version) -> Holder {
         match is_removal {
             true => Holder::default(),
-            false => Holder { standing: Some(Standing::Delta(row)), rank: self.ranks().of(row) },
+            false => {
+                let (rank, sign) = (self.ranks().of(row), self.ranks().sign_of(row));
+                Holder { standing: Some(Standing::Delta(row)), rank, sign }
+            }
         }
     }
 
@@ -311,8 +388,31 @@ impl State {
             let segment = self.runs.run(of_run[0].run).segment();
             let ranks = ranks_in(segment, self.ranks().by, &rows, wait_mode).await?;
             for (row, rank) in of_run.iter().zip(ranks) {
-                holders[row.at as usize] = Holder { standing: Some(Standing::File(*row)), rank };
+                let standing = Some(Standing::File(*row));
+                holders[row.at as usize] = Holder { standing, rank, sign: 0 };
             }
+        }
+        Ok(())
+    }
+
+    /// Puts their delete signs to the rows of files at these places.
+    async fn put_signs(
+        &self,
+        asked: impl Iterator<Item = u32>,
+        holders: &mut [Holder],
+        wait_mode: WaitMode,
+    ) -> Result<()> {
+        let in_file = |at: u32| match holders[at as usize].standing {
+            Some(Standing::File(row)) => Some((row, at)),
+            _ => None,
+        };
+        let mut found = asked.filter_map(in_file).collect::<Vec<_>>();
+        found.sort_unstable_by_key(|(row, _)| (row.run, row.row));
+        for of_run in found.chunk_by(|a, b| a.0.run == b.0.run) {
+            let rows = of_run.iter().map(|(row, _)| row.row).collect::<Vec<_>>();
+            let segment = self.runs.run(of_run[0].0.run).segment();
+            let signs = signs_in(segment, &rows, wait_mode).await?;
+            of_run.iter().zip(signs).for_each(|((_, at), sign)| holders[*at as usize].sign = sign);
         }
         Ok(())
     }
@@ -322,7 +422,7 @@ impl State {
         let ranks = self.ranks.as_mut().expect(RANKED);
         for mark in &in_delta {
             self.marks.mark(*mark);
-            ranks.of_rows.remove(&mark.row);
+            ranks.remove(mark.row);
         }
         self.made.extend(in_delta);
     }

@@ -284,13 +284,14 @@ impl Store {
             is_keyed: true,
             stores_rows: !self.is_ranked(),
             indexes: Vec::new(),
+            aging: None,
         };
         let merged = merge(&self.files, &job, &mut || ControlFlow::Continue(()));
         Some(Merging { removed: job.rowsets, merged: merged.unwrap().unwrap() })
     }
 
     fn show_merge(&mut self, merging: Merging, keys: &[i64]) -> Snapshot {
-        let Merging { removed, merged: Merged { rowset, rows } } = merging;
+        let Merging { removed, merged: Merged { rowset, rows, .. } } = merging;
         let (swap, before) = self.swap(keys);
         let swap = Some(Box::new(MergeSwap { swap, rows }));
         let tablet = rowset.tablet;

@@ -43,6 +43,7 @@ fn job(rowsets: Vec<Arc<Rowset>>, segment_bytes_max: u64) -> MergeJob {
         is_keyed,
         stores_rows: false,
         indexes: Vec::new(),
+        aging: None,
     }
 }
 
@@ -62,7 +63,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
         let job = job(rowsets(&files, &loads), segment_bytes_max);
-        let Merged { rowset: meta, rows } = merge_all(&files, &job);
+        let Merged { rowset: meta, rows, .. } = merge_all(&files, &job);
         prop_assert!(rows.is_none(), "rows of these tables do not die");
         prop_assert_eq!((meta.lsn_first, meta.lsn_last), (Lsn(1), Lsn(loads.len() as u64)));
         let tablet = files.dir.tablet(job.table, job.tablet);
