@@ -8,10 +8,10 @@ use freshet_base::{Result, TableId, bail, err};
 use freshet_schema::{Column, DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
 
 use crate::alter::{SchemaChange, changed};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, DatabaseMode};
 use crate::create::{
     add_foreign, check_table, check_unique, check_unique_count, check_unique_global, declared_key,
-    key_warning, looked_up, rank,
+    key_warning, looked_up, made_global_of, rank,
 };
 use crate::names;
 use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
@@ -68,7 +68,9 @@ impl Catalog {
     ) -> Result<(Vec<DeclaredKey>, Vec<String>)> {
         let table = self.require(id)?;
         self.check_no_temporary(table)?;
-        keys_with(table, changes)
+        let (changes, notes) = made_global_of(table, changes, self.mode_of(table));
+        let (keys, warnings) = keys_with(table, &changes)?;
+        Ok((keys, [notes, warnings].concat()))
     }
 
     /// Checks that keys and columns of a table can be changed like this: keys are dropped, then
@@ -84,11 +86,17 @@ impl Catalog {
     ) -> Result<()> {
         let mut table = Table::clone(self.require(id)?);
         self.check_no_temporary(&table)?;
-        let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);
+        let (keys, _) = made_global_of(&table, keys, self.mode_of(&table));
+        let (first, last): (Vec<_>, Vec<_>) = keys.into_iter().partition(KeyChange::is_first);
         table.declared_keys = keys_with(&table, &first)?.0;
         table.history = table.history.with(changed(&table, columns)?);
         keys_with(&table, &last)?;
         Ok(())
+    }
+
+    /// That of the database of a table.
+    fn mode_of(&self, table: &Table) -> Option<DatabaseMode> {
+        self.database_by_id(table.db)?.mode
     }
 }
 

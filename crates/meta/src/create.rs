@@ -16,6 +16,7 @@ use crate::spec::{
 use crate::{checks, generated, names, properties};
 
 mod aggregate;
+mod auto_global;
 mod collation;
 mod column;
 mod global;
@@ -29,6 +30,8 @@ mod sizes;
 mod steps;
 mod unique;
 
+pub(crate) use auto_global::made_global_of;
+pub use auto_global::make_global;
 pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
 pub(crate) use column::{column, new_default};
 pub(crate) use global::{check_table, check_unique_global};

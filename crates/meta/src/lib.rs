@@ -75,7 +75,7 @@ pub use ballast::Ballast;
 pub use catalog::{
     Catalog, Database, DatabaseMode, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
 };
-pub use create::Planned;
+pub use create::{Planned, make_global};
 pub use ddl::{Created, Renaming};
 pub use dynamic::Dynamic;
 pub use fold::{

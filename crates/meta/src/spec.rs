@@ -125,6 +125,8 @@ pub struct GlobalIndexSpec {
     pub covering: Vec<String>,
     /// Its PARTITION BY or DBPARTITION BY.
     pub placement: Option<PlacementSpec>,
+    /// The same clause, where it is RANGE or LIST.
+    pub partition_by: Option<Box<PartitionBySpec>>,
     /// The number that the clause says.
     pub buckets: BucketsSpec,
 }

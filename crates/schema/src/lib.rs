@@ -14,6 +14,7 @@
 
 pub mod aggregate;
 pub mod check;
+mod clause;
 pub mod collation;
 pub mod columns;
 pub mod convert;
@@ -43,6 +44,7 @@ pub mod zone;
 
 pub use aggregate::Aggregate;
 pub use check::{CHECK_BYTES_MAX, CHECKS_MAX, Check, RowChecks};
+pub use clause::ClauseDivision;
 pub use collation::Collation;
 pub use columns::ColumnsBuilder;
 pub use delete_age::{DeleteClock, Forgotten};

@@ -5,6 +5,7 @@ mod bin;
 mod catalog;
 pub mod config;
 mod dynamic;
+mod global_indexes;
 pub mod listing;
 mod loads;
 mod nodes;
@@ -116,6 +117,7 @@ fn like_column(what: &ShowWhat) -> usize {
     match what {
         ShowWhat::Partitions(_)
         | ShowWhat::TemporaryPartitions(_)
+        | ShowWhat::GlobalIndexes(_)
         | ShowWhat::Plain("SEQUENCES" | "WORKLOAD GROUPS") => 1,
         _ => 0,
     }
@@ -129,6 +131,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::OpenTables => Ok(Listing::new(&["Database", "Table", "In_use", "Name_locked"])),
         ShowWhat::Columns { full, table } => catalog::columns(session, table, *full),
         ShowWhat::Index(table) => catalog::index(session, table),
+        ShowWhat::GlobalIndexes(table) => global_indexes::listing(session, table.as_ref()),
         ShowWhat::CreateTable(table) => catalog::create_table(session, table),
         ShowWhat::CreateView(view) => catalog::create_view_of(session, view),
         ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),

@@ -40,6 +40,7 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
     (&["select on d.t"], "describe d.t", 1142),
     (&["select on d.t"], "show columns from d.t", 1142),
     (&["select on d.t"], "show index from d.t", 1142),
+    (&["select on d.t"], "show global index from d.t", 1142),
     (&["select on d.t"], "show create table d.t", 1142),
     (&["select on d.v"], "select * from d.v", 1142),
     (&["select on d.v", "show view on d.v"], "show create view d.v", 1142),

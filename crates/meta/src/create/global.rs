@@ -3,6 +3,7 @@
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::{Column, DeclaredKey, GlobalIndex, Placement};
 
+use super::partition::check_clause;
 use super::{buckets, placement, position};
 use crate::spec::{DeclaredKeySpec, GlobalIndexSpec};
 
@@ -10,17 +11,16 @@ use crate::spec::{DeclaredKeySpec, GlobalIndexSpec};
 ///
 /// # Errors
 /// 1064 for one without a name or with columns that it covers anyway, 1060 for columns that it
-/// names twice, 1072 for unknown ones, 1503 for a clause with columns that it has not.
+/// names twice, 1072 for unknown ones, 1503 for a clause with columns that it has not, and those of
+/// partitions that are wrong.
 pub(super) fn of_key(
     written: &DeclaredKeySpec,
     key: &[ColumnId],
     columns: &[Column],
 ) -> Result<Option<GlobalIndex>> {
-    let Some(GlobalIndexSpec { clustered, covering, placement: clause, buckets: count }) =
-        &written.global
-    else {
-        return Ok(None);
-    };
+    let Some(global) = &written.global else { return Ok(None) };
+    let GlobalIndexSpec { clustered, covering, placement: clause, partition_by, buckets: count } =
+        global;
     let kind = if *clustered { "CLUSTERED" } else { "GLOBAL" };
     let Some(name) = &written.name else {
         let named = written.columns.join(", ");
@@ -56,6 +56,9 @@ pub(super) fn of_key(
             "{kind} INDEX '{name}' must include all columns of its partitioning clause: it lacks \
              column '{column}'"
         );
+    }
+    if let Some(by) = partition_by {
+        check_clause(by, columns)?;
     }
     buckets(*count, 1)?;
     Ok(Some(GlobalIndex { clustered: *clustered, covering: ids, placement }))

@@ -72,6 +72,25 @@ pub(super) fn divided(
     Ok((Some(by), all))
 }
 
+/// Checks the clause of a global index, whose partitions nobody makes: it is one that a table could
+/// have.
+///
+/// # Errors
+/// Those of the clause of a table.
+pub(super) fn check_clause(written: &PartitionBySpec, columns: &[Column]) -> Result<()> {
+    let by = clause(written, columns, TableForm::MySql)?;
+    if written.partitions.is_empty() {
+        let method = method_name(by.method);
+        bail!(PartitionsMissing, "For {method} partitions each partition must be defined");
+    }
+    let mut known = Known::new(by.columns.len());
+    for one in &one_by_one(&written.partitions, &by.columns_of(columns))? {
+        let one = one_more(&by, columns, TableForm::MySql, &known, one)?;
+        known.push(one);
+    }
+    Ok(())
+}
+
 /// As in MySQL, each unique key says which partition a row is in. One of a global index is looked
 /// up in all of them.
 ///

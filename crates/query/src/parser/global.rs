@@ -7,7 +7,7 @@ use sqlparser::tokenizer::Token;
 
 use super::constraint::sized_key_part;
 use super::cursor::{Cursor, refuse};
-use super::placement::placement;
+use super::placement::of_index;
 
 /// Parses the word that says where an index is, if one comes next that is not its name.
 pub fn scope(cursor: &mut Cursor<'_>) -> Option<&'static str> {
@@ -22,6 +22,7 @@ pub fn index(scope: &str) -> Option<GlobalIndexSpec> {
         clustered: scope == "CLUSTERED",
         covering: Vec::new(),
         placement: None,
+        partition_by: None,
         buckets: BucketsSpec::Unset,
     })
 }
@@ -57,7 +58,7 @@ pub fn key_columns(
 /// whether one did.
 ///
 /// # Errors
-/// 1235 for COVERING of an index that is not global, and for RANGE and LIST.
+/// 1235 for COVERING of an index that is not global, and for clauses that are no division.
 pub fn option(cursor: &mut Cursor<'_>, global: &mut Option<GlobalIndexSpec>) -> Result<bool> {
     const CLAUSES: [&str; 6] =
         ["PARTITION", "DBPARTITION", "TBPARTITION", "SUBPARTITION", "AUTO", "SINGLE"];
@@ -86,13 +87,16 @@ pub fn option(cursor: &mut Cursor<'_>, global: &mut Option<GlobalIndexSpec>) -> 
         bail!(Syntax, "An index has one clause that says where its entries are");
     }
     let mut parsed = TableSpec::new("", TableForm::MySql, Vec::new());
-    if !placement(cursor, &mut parsed)? {
+    if !of_index(cursor, &mut parsed)? {
         return Err(cursor.error());
     }
-    if parsed.partition_by.is_some() || word == "SINGLE" || word == "AUTO" {
-        return Err(refuse("a clause of a GLOBAL INDEX that is not PARTITION BY HASH or KEY"));
+    if parsed.form == TableForm::Olap || word == "SINGLE" || word == "AUTO" {
+        return Err(refuse(
+            "a clause of a GLOBAL INDEX that is not PARTITION BY HASH, KEY, RANGE or LIST",
+        ));
     }
     global.placement = parsed.placement;
+    global.partition_by = parsed.partition_by.map(Box::new);
     global.buckets = parsed.buckets;
     Ok(true)
 }

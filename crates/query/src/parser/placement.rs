@@ -49,6 +49,25 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
     Ok(true)
 }
 
+/// As [`placement`], of an index: a clause of RANGE or LIST is kept as a text, too.
+pub fn of_index(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
+    let (start, first) = (cursor.peek().span.start, cursor.parser.index());
+    let word = cursor.peek().token.to_string();
+    if !placement(cursor, spec)? {
+        return Ok(false);
+    }
+    if let Some(by) = &spec.partition_by {
+        let hashed = spec.placement.take().map_or_else(Vec::new, |placement| placement.columns);
+        let text = match cursor.text_since(start) {
+            text if text.starts_with(&word) => text,
+            _ => tokens_since(cursor, first),
+        };
+        let columns = join(by.columns.clone(), hashed);
+        spec.placement = Some(PlacementSpec { text, columns });
+    }
+    Ok(true)
+}
+
 /// Parses SUBPARTITION BY of a clause that divides by RANGE or LIST, if it comes next: the tablets
 /// of each partition.
 fn subpartition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {

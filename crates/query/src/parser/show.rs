@@ -37,6 +37,8 @@ pub enum ShowWhat {
     },
     /// INDEX, INDEXES or KEYS.
     Index(TableName),
+    /// GLOBAL INDEX, of one table or of all in the current database.
+    GlobalIndexes(Option<TableName>),
     /// CREATE TABLE; of a view as CREATE VIEW.
     CreateTable(TableName),
     CreateView(TableName),
@@ -241,6 +243,11 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     }
     if cursor.words("STATUS") {
         return Ok(ShowWhat::Status(scope));
+    }
+    if scope == Scope::Global && cursor.one_of(&["INDEX", "INDEXES"]).is_some() {
+        let is_of_one = ["FROM", "IN"].map(Some).contains(&cursor.peek_word(0).as_deref());
+        let table = is_of_one.then(|| from_table(cursor)).transpose()?;
+        return Ok(ShowWhat::GlobalIndexes(table));
     }
     of_something(cursor)
 }

@@ -7,6 +7,7 @@ mod policies;
 mod replace;
 mod rewrite;
 mod unverified;
+mod written;
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use freshet_base::{Error, Result, TableId, bail};
 use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable, alter_keys as alter_keys_of};
 use freshet_meta::{
     ColumnSpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
-    show_create_table,
 };
 use freshet_query::Rows;
-use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName, parse};
+use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
 use freshet_schema::{Collation, ColumnType, DefaultValue, TableForm};
 
+use self::written::{collated, made_global, spec_like};
 use super::{bin, insert, query, sequence, shield};
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
@@ -109,6 +110,7 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
         None => collated(session, create.spec.clone(), &database),
     };
     spec.name = name.clone();
+    let notes = made_global(session, &mut spec, &database);
     if create.query.is_none() {
         checked::of_table(session, &spec)?;
     }
@@ -122,16 +124,10 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     let existed = create_from(session, database, spec, create.if_not_exists).await?;
     if existed {
         session.diagnostics.push("Note", 1050, format!("Table '{name}' already exists"));
+    } else {
+        notes.into_iter().for_each(|note| session.diagnostics.push("Note", 1503, note));
     }
     Ok(Reply::done())
-}
-
-/// A table in the syntax of MySQL that names no collation has that of its database.
-fn collated(session: &Session, mut spec: TableSpec, database: &str) -> TableSpec {
-    if spec.form == TableForm::MySql && spec.collation.or(spec.of_charset).is_none() {
-        spec.collation = Some(session.collation_of(database));
-    }
-    spec
 }
 
 async fn create_from(
@@ -177,20 +173,6 @@ async fn create_temporary(
     };
     session.keep_temporary(database, table);
     Ok(reply)
-}
-
-/// CREATE TABLE .. LIKE: parses SHOW CREATE TABLE of the other table.
-fn spec_like(session: &Session, like: &TableName, (home, name): (&str, &str)) -> Result<TableSpec> {
-    let database = session.database_of(like.database.as_deref())?;
-    if (database, &*like.table) == (home, name) {
-        bail!(NotUniqueTable, "Not unique table/alias: '{name}'");
-    }
-    session.authorize_use(Privilege::Select, database, &like.table)?;
-    let sql = show_create_table(&*session.definition(database, &like.table)?, None);
-    match parse(&sql, Default::default())?.remove(0).statement {
-        Statement::CreateTable(create) => Ok(create.spec),
-        _ => bail!(Unknown, "table '{}' cannot be described", like.table),
-    }
 }
 
 /// CREATE TABLE .. AS SELECT: the columns follow from the query, and its rows are one load outside

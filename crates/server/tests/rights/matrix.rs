@@ -33,8 +33,9 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     Deallocate CancelLoad CleanLabels Bin Policy CancelAlter SetConfig ReloadTls FlushTables
     RenameUsers Tend Signal GetDiagnostics Do Assigning SideEffects Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
-    Databases Tables TableStatus OpenTables Columns Index CreateTable CreateView CreateDatabase
-    Variables Status Warnings Processlist Grants CreateUser RowPolicies Property Partitions
+    Databases Tables TableStatus OpenTables Columns Index GlobalIndexes CreateTable CreateView
+    CreateDatabase Variables Status Warnings Processlist Grants CreateUser RowPolicies Property
+    Partitions
     TemporaryPartitions DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
