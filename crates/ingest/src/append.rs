@@ -222,13 +222,26 @@ impl Appender {
     /// truncated after rows of the load had been written to files. On error nothing was appended.
     pub fn append_parts(
         &self,
-        parts: Vec<PartLoad>,
+        mut parts: Vec<PartLoad>,
+        signature: &mut Signature,
+        admitted_room: wal::Room,
+    ) -> Result<(Appended, Vec<Lsn>)> {
+        self.append_parts_of(&mut parts, signature, admitted_room)
+    }
+
+    /// As [`Self::append_parts`]; on error the parts are still there.
+    ///
+    /// # Errors
+    /// Those of [`Self::append_parts`].
+    pub fn append_parts_of(
+        &self,
+        parts: &mut Vec<PartLoad>,
         signature: &mut Signature,
         admitted_room: wal::Room,
     ) -> Result<(Appended, Vec<Lsn>)> {
         assert!(!parts.is_empty(), "a load is of some table");
         assert!(parts.len() <= record::TABLES_MAX, "a record is of few tables");
-        for part in &parts {
+        for part in &*parts {
             self.check_flushable(&part.table)?;
         }
         // In one order, so that nobody waits in a circle.
@@ -238,7 +251,7 @@ impl Appender {
         let entered = ids.iter().map(|(table, ids)| self.enter_ids(table, *ids));
         let _entered = entered.collect::<Result<Vec<_>>>()?;
         let layouts = parts.iter().map(PartLoad::check).collect::<Result<Vec<_>>>()?;
-        let mut payload = encode_parts(&parts);
+        let mut payload = encode_parts(parts);
         if let Some(label) = &mut signature.label {
             write_label(label, &mut payload);
         }
@@ -255,7 +268,7 @@ impl Appender {
             payload,
             admitted_room,
             |lsn, time, stamp| {
-                check_parts(&parts, &layouts)?;
+                check_parts(parts, &layouts)?;
                 assert!(
                     lsn > self.store.horizon().get(),
                     "a record is appended before it is durable"
@@ -264,7 +277,7 @@ impl Appender {
                 stamp.extend_from_slice(&count.to_le_bytes());
                 let mut joined = Vec::with_capacity(parts.len());
                 let mut cuts = Vec::with_capacity(parts.len());
-                for part in parts {
+                for part in std::mem::take(parts) {
                     let (table, size) = (Arc::clone(&part.table), part.size());
                     let cut = table.delta.truncated();
                     joined.push((table, self.enter_part_load(part, txn, lsn, stamp), size));

@@ -20,8 +20,7 @@ use crate::engine::Engine;
 use crate::gate::Pass;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
 use crate::keyed::{KeyedLoad, put_removals, seen};
-use crate::keyed_own::OwnKeys;
-use crate::keyed_own::Step;
+use crate::keyed_own::{OwnKeys, RowsByKey, Step};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
 use crate::overtaken::LookedUp;
@@ -54,6 +53,8 @@ pub struct Change<'a> {
     end: Option<Lsn>,
     /// Where it has found the stored row of each key when it first looked.
     looked: BTreeMap<Vec<u8>, Option<Place>>,
+    /// The stored rows that it has read, in a transaction and a table whose keys nobody locks.
+    read: RowsByKey,
     /// `None` where the end of a change of columns lets nobody in.
     pass: Option<Arc<Pass>>,
 }
@@ -68,12 +69,25 @@ impl<'a> Change<'a> {
     ) -> Self {
         let statement = LockOwner::new(engine.locks());
         let (seen, end, label) = (Lsn::ZERO, None, None);
-        let looked = BTreeMap::new();
+        let (looked, read) = (BTreeMap::new(), BTreeMap::new());
         let pass = match &own {
             Some(own) => own.pass(target),
             None => target.pass(),
         };
-        Self { engine, target, own, rules, patience, statement, label, seen, end, looked, pass }
+        Self {
+            engine,
+            target,
+            own,
+            rules,
+            patience,
+            statement,
+            label,
+            seen,
+            end,
+            looked,
+            read,
+            pass,
+        }
     }
 
     /// Checks that no change of columns of the table is at its end, before anything is written.
@@ -98,6 +112,9 @@ impl<'a> Change<'a> {
     /// 1205, 1206 and 1213 for keys that others hold; files that cannot be read.
     pub async fn lock(&mut self, rows: &KeyedRows) -> Result<Vec<Option<Vec<u8>>>> {
         let mut current = vec![None; rows.len() as usize];
+        if let Some(own) = self.own.clone().filter(|_| self.is_unlocked()) {
+            own.begin_changes(self.engine, self.target, self.patience).await?;
+        }
         let Some((places, latch)) = self.lock_keys(rows).await? else { return Ok(current) };
         let mut stored = Vec::new();
         for group in rows.groups() {
@@ -113,6 +130,10 @@ impl<'a> Change<'a> {
         for (at, row) in stored.into_iter().zip(read) {
             // What deletes a key is kept by its sequence, and is no row of the table.
             current[at] = row.filter(|row| !self.target.schema().is_deleted(row));
+            if let (true, Some(row)) = (self.is_unlocked() && self.own.is_some(), &current[at]) {
+                let key = Box::from(rows.key(at as u32));
+                self.read.insert(key, row.as_slice().into());
+            }
         }
         Ok(current)
     }
@@ -213,10 +234,12 @@ impl<'a> Change<'a> {
                 let keys = (0..rows.len()).map(|at| rows.key(at));
                 let in_base = removed.iter().copied().chain(keys).map(|key| {
                     let looked = self.looked.get(key).expect("a key was looked up");
-                    looked.is_some()
+                    // Where nobody looks at COMMIT, a removal is written for each key.
+                    looked.is_some() || self.is_unlocked()
                 });
                 let in_base = in_base.collect::<Vec<_>>();
                 let step = Step::change(target, (new, &rows), &removed, &in_base, seen);
+                let step = step.of_read(std::mem::take(&mut self.read));
                 let loaded = own.apply(engine, target, step, patience).await?;
                 Ok(Written::Done(Loaded { lsn: loaded.lsn.max(reserved), ..loaded }))
             }

@@ -1,5 +1,8 @@
 //! What a transaction has changed in tables with a primary key: the last row of each key, or that
 //! it is removed (keys.md K9, K23). The transaction holds these keys until its end.
+//!
+//! In a table with a UNIQUE KEY nobody holds keys. What the transaction has read of stored rows is
+//! compared with them again at its COMMIT.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +12,7 @@ use freshet_base::{Lsn, Result, TableId, err};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
-use freshet_schema::{TableSchema, history};
+use freshet_schema::{KeyModel, TableSchema, history};
 use freshet_storage::resolver::{KeyedRows, Place, Values};
 
 use crate::admit::HeldMemory;
@@ -27,11 +30,18 @@ const CHANGE_BYTES: usize = 96;
 /// The primary key of the row that has a value.
 type PrimaryKeys = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
+/// Encoded rows by key.
+pub(crate) type RowsByKey = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
 /// The changes of one table.
 pub(crate) struct KeyedTable {
     target: LoadTarget,
     schema: Arc<TableSchema>,
     changes: BTreeMap<Box<[u8]>, Change>,
+    /// What it has inserted before the first change, in a table with a UNIQUE KEY.
+    before: Arc<RowsByKey>,
+    /// The stored rows that its changes follow from, in such a table.
+    read: RowsByKey,
     /// Of each unique key, the values of its rows with their primary keys.
     values: Vec<PrimaryKeys>,
     /// The end of the log when a stored row was first looked at.
@@ -62,6 +72,8 @@ pub trait OwnKeys: Sync {
 pub(crate) struct Step {
     changes: Vec<(Box<[u8]>, Change)>,
     pub outcome: KeyOutcome,
+    /// The stored rows that the changes follow from, in a table with a UNIQUE KEY.
+    read: RowsByKey,
     /// The LSN up to which stored rows were seen that the reply tells of.
     pub seen: Lsn,
     /// The end of the log when they were.
@@ -82,6 +94,8 @@ impl KeyedTable {
             target: target.clone(),
             schema: Arc::clone(target.schema()),
             changes: BTreeMap::new(),
+            before: Arc::default(),
+            read: BTreeMap::new(),
             values: vec![BTreeMap::new(); target.table().unique_keys().count()],
             looked_from: None,
             bytes: 0,
@@ -89,8 +103,25 @@ impl KeyedTable {
         }
     }
 
+    /// No changes yet, behind these rows that it has inserted into a table with a UNIQUE KEY.
+    pub fn behind(target: &LoadTarget, before: RowsByKey, held: HeldMemory) -> Self {
+        let bytes = bytes_of(&before);
+        Self { before: Arc::new(before), bytes, held: Some(held), ..Self::new(target) }
+    }
+
     pub fn id(&self) -> TableId {
         self.target.id()
+    }
+
+    /// Whether nobody holds the keys of the table.
+    pub fn is_unlocked(&self) -> bool {
+        self.target.table().key_model == KeyModel::Unique
+    }
+
+    /// What it has inserted before the first change and not changed since.
+    fn inserted(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let is_kept = |(key, _): &(&Box<[u8]>, &Box<[u8]>)| !self.changes.contains_key(*key);
+        self.before.iter().filter(is_kept).map(|(key, row)| (&**key, &**row))
     }
 
     /// The number of changed keys.
@@ -105,13 +136,14 @@ impl KeyedTable {
 
     /// The keys of rows that it has changed, whose stored rows it does not see any more.
     pub fn hidden(&self) -> impl Iterator<Item = &[u8]> {
-        self.changes.iter().filter(|(_, change)| change.in_base).map(|(key, _)| &**key)
+        let changed = self.changes.iter().filter(|(_, change)| change.in_base);
+        changed.map(|(key, _)| &**key).chain(self.before.keys().map(|key| &**key))
     }
 
     /// Its rows, with the columns of `schema`.
     pub fn overlay(&self, schema: &TableSchema) -> Option<RecordBatch> {
         let rows = self.changes.values().filter_map(|change| change.row.as_deref());
-        let rows = rows.collect::<Vec<_>>();
+        let rows = rows.chain(self.inserted().map(|(_, row)| row)).collect::<Vec<_>>();
         if rows.is_empty() {
             return None;
         }
@@ -122,7 +154,8 @@ impl KeyedTable {
 
     /// The row of a key after the changes; `Err` if it is as stored.
     pub fn own(&self, key: &[u8]) -> std::result::Result<Option<&[u8]>, ()> {
-        self.changes.get(key).map(|change| change.row.as_deref()).ok_or(())
+        let changed = self.changes.get(key).map(|change| change.row.as_deref());
+        changed.or_else(|| self.before.get(key).map(|row| Some(&**row))).ok_or(())
     }
 
     /// The primary key of its row that has a value in the unique key with this number.
@@ -146,6 +179,9 @@ impl KeyedTable {
         if step.outcome.skipped > 0 || step.changes.iter().any(|(_, change)| change.in_base) {
             self.looked_from.get_or_insert(step.end);
         }
+        for (key, row) in step.read {
+            self.read.entry(key).or_insert(row);
+        }
         let codecs = self.codecs();
         // What the statement removes comes first: others of its rows may take the values.
         for (key, _) in &step.changes {
@@ -166,11 +202,14 @@ impl KeyedTable {
 
     /// A copy of the changes, whose memory is the caller's to count.
     pub fn copy(&self) -> Self {
-        let Self { target, schema, changes, values, looked_from, bytes, held: _ } = self;
+        let Self { target, schema, changes, before, read, .. } = self;
+        let Self { values, looked_from, bytes, .. } = self;
         Self {
             target: target.clone(),
             schema: Arc::clone(schema),
             changes: changes.clone(),
+            before: Arc::clone(before),
+            read: read.clone(),
             values: values.clone(),
             looked_from: *looked_from,
             bytes: *bytes,
@@ -181,7 +220,10 @@ impl KeyedTable {
     /// Goes back to earlier changes. What was looked at since was looked at.
     pub fn go_back(&mut self, saved: &Self) {
         let (held, looked_from) = (self.held.take(), self.looked_from);
-        *self = Self { held, looked_from, ..saved.copy() };
+        let read = std::mem::take(&mut self.read);
+        let more = bytes_of(&read) - bytes_of(&saved.read);
+        *self = Self { held, looked_from, read, ..saved.copy() };
+        self.bytes += more;
         let bytes = self.bytes as u64;
         self.held.iter_mut().for_each(|held| held.shrink_to(bytes));
     }
@@ -216,17 +258,25 @@ impl KeyedTable {
         if from.version >= to.version {
             return;
         }
-        for change in self.changes.values_mut() {
-            let Some(row) = &mut change.row else { continue };
+        let adapt = |row: &mut Box<[u8]>| {
             let mut columns = ColumnsBuilder::new(&from, 1);
             columns.append(row, 1);
             let mut bytes = Vec::new();
             let batch = history::adapt(&columns.finish(), &from, to);
             freshet_schema::encode(&batch, to, &mut bytes);
             *row = bytes.into();
-        }
+        };
+        self.changes.values_mut().filter_map(|change| change.row.as_mut()).for_each(adapt);
+        self.read.values_mut().for_each(adapt);
+        Arc::make_mut(&mut self.before).values_mut().for_each(adapt);
         self.target = target.with_unique_keys_of(self.target.table());
         self.schema = Arc::clone(to);
+    }
+
+    /// The stored rows that its changes follow from, in a table with a UNIQUE KEY; `None` if it has
+    /// changed nothing there.
+    pub fn take_read(&mut self) -> Option<RowsByKey> {
+        (!self.changes.is_empty()).then(|| std::mem::take(&mut self.read))
     }
 
     /// The part of the record of the COMMIT, and the keys that are in it; `None` if there is
@@ -238,7 +288,9 @@ impl KeyedTable {
         let removed = removed.map(|(key, _)| &**key).collect::<Vec<_>>();
         put_removals(&self.schema, removed.into_iter(), &mut buffer)?;
         let mut rows = 0;
-        for row in self.changes.values().filter_map(|change| change.row.as_deref()) {
+        let inserted = self.inserted().map(|(_, row)| row);
+        let changed = self.changes.values().filter_map(|change| change.row.as_deref());
+        for row in inserted.chain(changed) {
             buffer.resume().extend_from_slice(row);
             rows += 1;
         }
@@ -341,8 +393,33 @@ impl Step {
             row + keys * (key.len() + CHANGE_BYTES)
         });
         let bytes = bytes.sum();
-        Self { changes, outcome, seen, end, bytes }
+        Self { changes, outcome, read: BTreeMap::new(), seen, end, bytes }
     }
+
+    /// With the stored rows that the changes follow from.
+    #[must_use]
+    pub fn of_read(mut self, read: RowsByKey) -> Self {
+        self.bytes += bytes_of(&read);
+        Self { read, ..self }
+    }
+
+    /// The rows of an INSERT into a table with a UNIQUE KEY: the last of each key.
+    pub fn upsert(target: &LoadTarget, buffer: &LoadBuffer, rows: &KeyedRows) -> Self {
+        let cells = RowCells::new(target.schema());
+        let encoded = cells.rows(buffer.row_bytes()).collect::<Vec<_>>();
+        let last = |group: &[u32]| {
+            let at = group[group.len() - 1];
+            let row = Some(Box::from(encoded[at as usize]));
+            (Box::from(rows.key(at)), Change { row, in_base: true })
+        };
+        let changes = rows.groups().map(last).collect();
+        Self::new(target, changes, KeyOutcome::default(), (Lsn::ZERO, Lsn::ZERO))
+    }
+}
+
+/// Upper bound of the memory of rows.
+pub(crate) fn bytes_of(rows: &RowsByKey) -> usize {
+    rows.iter().map(|(key, row)| key.len() + row.len() + CHANGE_BYTES).sum()
 }
 
 /// The values of a row in each unique key, but for those with NULL.

@@ -99,6 +99,7 @@ mod uniques;
 mod unkeyed;
 mod unkeyed_own;
 mod unlisted;
+mod unlocked;
 mod unsettled;
 mod upkeep;
 mod world;

@@ -1,6 +1,7 @@
 //! What a transaction has appended to one table: rows in memory, and before them rows in a file
 //! without a name, when all of them are more than memory may hold (RFC 0042).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use freshet_base::io::FileRef;
 use freshet_base::{Incarnation, Result, bail};
 use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, history};
 
@@ -151,6 +153,17 @@ impl TableRows {
     /// The rows in memory.
     pub fn batch(&self) -> RecordBatch {
         ColumnsBuilder::batch_of(&self.schema, self.encoded(), self.rows as usize)
+    }
+
+    /// The last of the rows in memory of each key, in a table with a UNIQUE KEY.
+    pub fn by_key(&self) -> BTreeMap<Box<[u8]>, Box<[u8]>> {
+        let codec = KeyCodec::of_sort_key(&self.schema);
+        let keyed = |row: &[u8]| {
+            let mut key = Vec::new();
+            codec.put(row, &mut key);
+            (Box::from(key), Box::from(row))
+        };
+        RowCells::new(&self.schema).rows(self.encoded()).map(keyed).collect()
     }
 
     pub fn append(&mut self, schema: &Arc<TableSchema>, encoded: &[u8], rows: u32) {

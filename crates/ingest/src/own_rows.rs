@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use freshet_base::{Lsn, Result, TableId, bail};
+use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
 use freshet_storage::resolver::{EqualRows, Values};
 use parking_lot::Mutex;
@@ -18,14 +19,14 @@ use crate::engine::Engine;
 use crate::gate::Pass;
 use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
-use crate::keyed_own::{Inserted, KeyedTable, OwnKeys, Step};
+use crate::keyed_own::{self, Inserted, KeyedTable, OwnKeys, Step};
 use crate::locks::LockOwner;
 use crate::names;
 use crate::own_part::TableRows;
 use crate::record::TABLES_MAX;
 use crate::savepoint::Savepoint;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
-use crate::uniques::{Found, Holders};
+use crate::uniques::{Found, Holders, keys_of};
 use crate::unkeyed::{Affected, Copies, RowChange};
 use crate::unkeyed_own::{Seen, UnkeyedStep, UnkeyedTable};
 
@@ -40,7 +41,7 @@ struct Own {
     /// reads takes no id, so it can begin before the term has.
     label: OnceLock<Arc<str>>,
     parts: Mutex<Vec<TableRows>>,
-    /// Changes of tables with a primary key.
+    /// Changes of tables with a primary key, and of stored rows of those with a UNIQUE KEY.
     keyed: Mutex<Vec<KeyedTable>>,
     /// Changes of stored rows of tables without a unique key; locked behind `parts`.
     unkeyed: Mutex<Vec<UnkeyedTable>>,
@@ -136,7 +137,15 @@ impl OwnRows {
             return unkeyed.overlay(part.map_or(&[], TableRows::encoded), schema);
         }
         let part = part?;
-        let batch = part.batch();
+        let batch = match part.table.is_keyed {
+            true => {
+                let rows = part.by_key();
+                let mut columns = ColumnsBuilder::new(&part.schema, rows.len());
+                rows.values().for_each(|row| columns.append(row, 1));
+                columns.finish()
+            }
+            false => part.batch(),
+        };
         let adapted = history::adapt(&batch, &part.schema, schema);
         assert_eq!(adapted.num_rows(), batch.num_rows(), "an ALTER keeps every row");
         Some(adapted)
@@ -145,9 +154,47 @@ impl OwnRows {
     /// The keys of a table whose stored rows the session does not see any more, since it has
     /// changed them.
     pub fn hidden(&self, table: TableId) -> Vec<Box<[u8]>> {
-        let keyed = self.0.keyed.lock();
-        let keyed = keyed.iter().find(|keyed| keyed.id() == table);
-        keyed.into_iter().flat_map(KeyedTable::hidden).map(Box::from).collect()
+        if let Some(keyed) = self.0.keyed.lock().iter().find(|keyed| keyed.id() == table) {
+            return keyed.hidden().map(Box::from).collect();
+        }
+        let parts = self.0.parts.lock();
+        let part = parts.iter().find(|part| part.table.id == table && part.table.is_keyed);
+        part.map_or_else(Vec::new, |part| part.by_key().into_keys().collect())
+    }
+
+    /// Begins to change stored rows of a table with a UNIQUE KEY: what it has inserted there can be
+    /// found by key.
+    ///
+    /// # Errors
+    /// `NotSupported` where these rows are in a file; `OutOfRoom`.
+    pub(crate) async fn begin_changes(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        patience: WaitLimit,
+    ) -> Result<()> {
+        if self.has_changes_of(target.id()) {
+            return Ok(());
+        }
+        self.check_in_memory(target.id())?;
+        let by_key = |part: &mut TableRows| {
+            part.append(target.schema(), &[], 0);
+            (part.schema.version == target.schema().version).then(|| part.by_key())
+        };
+        let before = match self.with_part(target.id(), by_key) {
+            None => BTreeMap::new(),
+            Some(before) => before.ok_or_else(|| target.state.changed())?,
+        };
+        let bytes = keyed_own::bytes_of(&before);
+        self.check_keyed_room(engine, bytes)?;
+        let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
+        self.0.keyed.lock().push(KeyedTable::behind(target, before, held));
+        Ok(())
+    }
+
+    /// Whether it has begun to change rows of a table by their keys.
+    fn has_changes_of(&self, table: TableId) -> bool {
+        self.0.keyed.lock().iter().any(|keyed| keyed.id() == table)
     }
 
     /// Rows of a table without a unique key of which the session sees no stored one any more, with
@@ -325,6 +372,11 @@ impl OwnRows {
         let reserved = self.use_ids(engine, target, ids)?;
         if target.table().key_model == KeyModel::Primary {
             let loaded = self.insert(engine, target, buffer, patience, key_rules).await?;
+            return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
+        }
+        if self.has_changes_of(target.id()) {
+            let step = Step::upsert(target, buffer, &keys_of(target, buffer));
+            let loaded = self.apply(engine, target, step, patience).await?;
             return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
         }
         let bytes = buffer.row_bytes().len() as u64;

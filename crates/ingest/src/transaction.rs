@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::TableSchema;
 use freshet_schema::row::RowCells;
 use freshet_storage::resolver::{Equal, EqualRows, KeyedRows, Latch, Place, Values};
+use freshet_wal::Room;
 
 use crate::admit::WaitLimit;
-use crate::append::{PartBody, PartLoad};
+use crate::append::{Appended, PartBody, PartLoad, Signature};
 use crate::engine::Engine;
 use crate::key_rules::resolver;
-use crate::keyed_own::KeyedTable;
+use crate::keyed_own::{KeyedTable, RowsByKey};
 use crate::large_load::LargeLoad;
 use crate::own_part::TableRows;
 use crate::own_rows::{OwnRows, Taken, bytes_of};
@@ -22,6 +24,7 @@ use crate::record::PART_HEAD_BYTES;
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Holders, duplicate_entry};
 use crate::unkeyed_own::{UnkeyedPart, UnkeyedTable};
+use crate::unlocked::Unlocked;
 
 /// An open transaction; dropping it rolls it back.
 pub struct Transaction {
@@ -97,14 +100,45 @@ impl Engine {
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
         }
-        let appended = self.appender.append_parts(parts, &mut claim.into(), room);
-        let (appended, cuts) = appended.map_err(not_again)?;
+        let (appended, cuts) =
+            self.append(parts, (&mut claim.into(), room, deadline), &mut latches).await?;
         for (latched, cut) in latches.into_iter().zip(&cuts[plain..]) {
             latched.appended(appended.lsn, *cut);
         }
         let given = own.label().map(Arc::from);
         assert!(given.is_some(), "a transaction with rows has a label");
         Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
+    }
+
+    /// Appends the record. Where nobody holds keys others may write until then, and it looks again;
+    /// not beside other latches, which are taken in one order.
+    async fn append(
+        &self,
+        mut parts: Vec<PartLoad>,
+        (signature, mut room, deadline): (&mut Signature, Room, Deadline),
+        latches: &mut [Latched],
+    ) -> Result<(Appended, Vec<Lsn>)> {
+        let plain = parts.len() - latches.len();
+        loop {
+            for (latched, part) in latches.iter_mut().zip(&mut parts[plain..]) {
+                if let Latched::Unlocked(unlocked) = latched {
+                    unlocked.compare(part).await?;
+                }
+            }
+            let error = match self.appender.append_parts_of(&mut parts, signature, room) {
+                Ok(appended) => return Ok(appended),
+                Err(error) => error,
+            };
+            let has_time = !deadline.left(self.store.clock()).is_zero();
+            let looks_again = match &mut *latches {
+                [one] => has_time && one.lets_go(),
+                _ => false,
+            };
+            if !looks_again {
+                return Err(not_again(error));
+            }
+            room = self.appender.room_for(&parts, deadline).await?;
+        }
     }
 
     /// Writes the rows of a part to synced files for its record to refer to.
@@ -137,6 +171,7 @@ fn not_again(error: Error) -> Error {
 enum Looked {
     Keys { target: LoadTarget, rows: KeyedRows, encoded: EncodedRows },
     Rows { target: LoadTarget, equal: EqualRows, counts: Vec<usize> },
+    Unlocked { target: LoadTarget, read: RowsByKey },
 }
 
 /// The rows of a part, of which the first `removals` only remove their key.
@@ -172,6 +207,7 @@ enum Latched {
         places: Vec<Option<Place>>,
     },
     Rows(Latch, Vec<Equal>),
+    Unlocked(Unlocked),
 }
 
 /// The parts of tables of which stored rows are changed. What was written to such a table is in its
@@ -182,7 +218,15 @@ fn changed_parts(
     rows: &mut Vec<TableRows>,
 ) -> Result<Vec<(PartLoad, Looked)>> {
     let mut changed = Vec::with_capacity(keyed.len() + unkeyed.len());
-    for table in keyed {
+    for mut table in keyed {
+        if table.is_unlocked() {
+            let Some(read) = table.take_read() else { continue };
+            // They are in its part.
+            rows.retain(|part| part.table.id != table.id());
+            let Some((part, target, _)) = table.into_part()? else { continue };
+            changed.push((part, Looked::Unlocked { target, read }));
+            continue;
+        }
         let Some((part, target, rows)) = table.into_part()? else { continue };
         let encoded = EncodedRows::of(&part);
         changed.push((part, Looked::Keys { target, rows, encoded }));
@@ -243,11 +287,22 @@ impl Looked {
                 }
                 Ok(Latched::Rows(latch, removed))
             }
+            Self::Unlocked { target, read } => {
+                Unlocked::latch(target, read).await.map(Latched::Unlocked)
+            }
         }
     }
 }
 
 impl Latched {
+    /// Lets go if others have written since it has looked, who take no latch.
+    fn lets_go(&mut self) -> bool {
+        match self {
+            Self::Unlocked(unlocked) => unlocked.lets_go(),
+            Self::Keys { .. } | Self::Rows(..) => false,
+        }
+    }
+
     /// Marks what the record at `lsn` has removed, behind the last TRUNCATE of its table at `cut`.
     fn appended(self, lsn: Lsn, cut: Lsn) {
         match self {
@@ -255,6 +310,8 @@ impl Latched {
                 latch.appended(lsn, (&rows, &values), removals, &places, cut);
             }
             Self::Rows(latch, removed) => latch.removed(lsn, &removed),
+            // The resolver marks what it has replaced, as behind all loads of such a table.
+            Self::Unlocked(_) => {}
         }
     }
 }

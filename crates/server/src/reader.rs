@@ -268,15 +268,17 @@ impl Reader {
         let Some(own) = &self.own else { return Ok(table) };
         own.check_in_memory(id)?;
         let rows = own.overlay(id, &table.schema);
-        if table.table.key_model == KeyModel::Primary {
+        let is_upserted =
+            table.table.key_model == KeyModel::Unique && table.schema.sequence.is_none();
+        if table.table.key_model == KeyModel::Primary || is_upserted {
             let hidden = HiddenKeys::new(own.hidden(id), &table.schema);
             return Ok(table.with_overlay(rows).hiding(hidden));
         }
         if rows.is_some() && table.is_keyed() {
             bail!(
                 NotSupported,
-                "table '{}' has a UNIQUE KEY, and this transaction has written to it: it can be \
-                 read again behind COMMIT or ROLLBACK",
+                "table '{}' has a sequence column, and this transaction has written to it: it can \
+                 be read again behind COMMIT or ROLLBACK",
                 table.table.name
             );
         }

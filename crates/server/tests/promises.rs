@@ -36,3 +36,5 @@ mod several;
 mod uniques;
 #[path = "promises/unkeyed.rs"]
 mod unkeyed;
+#[path = "promises/upserted.rs"]
+mod upserted;

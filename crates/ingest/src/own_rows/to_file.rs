@@ -80,7 +80,10 @@ impl OwnRows {
             let largest = {
                 let (parts, unkeyed) = (self.0.parts.lock(), self.0.unkeyed.lock());
                 // Changes of stored rows, and the rows beside them, are one record.
-                let may_go = |part: &&TableRows| !unkeyed.iter().any(|of| of.id() == part.table.id);
+                let may_go = |part: &&TableRows| {
+                    let id = part.table.id;
+                    !unkeyed.iter().any(|of| of.id() == id) && !self.has_changes_of(id)
+                };
                 let largest = parts.iter().filter(may_go).max_by_key(|part| part.encoded().len());
                 largest.filter(|part| !part.encoded().is_empty()).map(|part| part.table.id)
             };
@@ -97,7 +100,8 @@ impl OwnRows {
 
     fn may_go_to_file(&self, target: &LoadTarget, buffer: &LoadBuffer) -> bool {
         let is_plain = target.table().key_model != KeyModel::Primary && buffer.removals() == 0;
-        is_plain && !self.0.unkeyed.lock().iter().any(|of| of.id() == target.id())
+        let is_changed = self.has_changes_of(target.id());
+        is_plain && !is_changed && !self.0.unkeyed.lock().iter().any(|of| of.id() == target.id())
     }
 
     /// Moves the rows of a table that are in memory to its file. Who is interrupted leaves some

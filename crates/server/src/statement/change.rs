@@ -68,7 +68,9 @@ async fn once(
     if !target.table().key_model.is_keyed() {
         return unkeyed::change(session, change, (target, own), parameters).await;
     }
-    let is_unlocked = target.table().key_model == KeyModel::Unique && own.is_none();
+    // By a sequence column a change may lose, so a transaction could not read what it wrote.
+    let is_read_again = own.is_none() || target.schema().sequence.is_none();
+    let is_unlocked = target.table().key_model == KeyModel::Unique && is_read_again;
     if target.table().key_model != KeyModel::Primary && !is_unlocked {
         return Err(refused(change, target));
     }
