@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{DbId, Error, ErrorCode, Result, TableId};
+use freshet_base::{DbId, Error, ErrorCode, PartitionId, Result, TableId};
 use freshet_meta::{Definition, MetaEvent};
 
 use crate::ddl::Ddl;
@@ -153,7 +153,7 @@ impl Ddl {
     }
 }
 
-fn is_full(error: &Error) -> bool {
+pub(crate) fn is_full(error: &Error) -> bool {
     matches!(error.code(), ErrorCode::OutOfRoom | ErrorCode::DiskFull)
 }
 
@@ -165,7 +165,15 @@ pub(crate) fn close(store: &Store) {
     states.for_each(|state| state.lock().set_in_bin(true));
 }
 
-/// Drops the tables of the recycle bin whose time is over.
+/// What is to go for good.
+#[derive(PartialEq, Eq)]
+struct Over {
+    tables: Vec<TableId>,
+    databases: Vec<DbId>,
+    partitions: Vec<(TableId, PartitionId)>,
+}
+
+/// Drops what is in the recycle bin and whose time is over.
 pub(crate) struct Emptier {
     store: Arc<Store>,
     ddl: Arc<Ddl>,
@@ -180,9 +188,10 @@ impl Emptier {
     /// Begins to drop tables, if it is time.
     pub fn plan(&self) {
         self.job.plan(&self.store, "recycle bin", || {
-            let (over, databases) = self.over();
+            let Over { tables, databases, partitions } = self.over();
             let ddl = Arc::clone(&self.ddl);
-            (!over.is_empty() || !databases.is_empty()).then_some(async move {
+            let is_any = !tables.is_empty() || !databases.is_empty() || !partitions.is_empty();
+            is_any.then_some(async move {
                 for database in databases {
                     if let Err(error) = ddl.drop_database_from_bin(database).await {
                         tracing::warn!(
@@ -192,7 +201,17 @@ impl Emptier {
                         );
                     }
                 }
-                for table in over {
+                for (table, partition) in partitions {
+                    if let Err(error) = ddl.forget_partitions(table, vec![partition]).await {
+                        tracing::warn!(
+                            %table,
+                            %partition,
+                            %error,
+                            "a partition stays in the recycle bin; retried"
+                        );
+                    }
+                }
+                for table in tables {
                     if let Err(error) = ddl.drop_from_bin(table).await {
                         tracing::warn!(%table, %error, "a table stays in the recycle bin; retried");
                     }
@@ -201,9 +220,9 @@ impl Emptier {
         });
     }
 
-    /// The tables and databases whose time is over; all of them while the disk is full.
-    fn over(&self) -> (Vec<TableId>, Vec<DbId>) {
-        let catalog = self.store.tables.catalog();
+    /// What is over; all of the bin while the disk is full.
+    fn over(&self) -> Over {
+        let (catalog, fold) = (self.store.tables.catalog(), self.store.meta().fold());
         let keep = self.store.config.recycle_bin_keep.as_micros();
         let keep = i64::try_from(keep).unwrap_or(i64::MAX);
         let least = self.store.clock().wall_micros().saturating_sub(keep);
@@ -212,18 +231,28 @@ impl Emptier {
             let tables = catalog.bin().filter(|table| is_over(table.dropped_micros));
             let databases = catalog.dropped_databases();
             let databases = databases.filter(|database| is_over(database.dropped_micros));
-            let tables = tables.map(|table| table.id).collect::<Vec<_>>();
-            (tables, databases.map(|database| database.id).collect::<Vec<_>>())
+            // Those of tables that are in the bin themselves go with these.
+            let is_beside = |id| catalog.table_by_id(id).is_some_and(|own| !catalog.is_in_bin(own));
+            let partitions = fold.resting().into_iter().map(|one| one.resting);
+            let partitions = partitions.filter(|one| is_over(Some(one.dropped_micros)));
+            let partitions = partitions.filter(|one| is_beside(one.table));
+            Over {
+                tables: tables.map(|table| table.id).collect(),
+                databases: databases.map(|database| database.id).collect(),
+                partitions: partitions.map(|one| (one.table, one.partition.id)).collect(),
+            }
         };
-        let (tables, databases) = of_before(least);
-        let all = of_before(i64::MAX);
-        let is_kept = all != (tables.clone(), databases.clone());
-        if is_kept && self.store.disk.may_grow().is_err() {
-            let (tables, databases) = (all.0.len(), all.1.len());
-            tracing::warn!(tables, databases, "the disk is full: the recycle bin is emptied");
+        let (over, all) = (of_before(least), of_before(i64::MAX));
+        if all != over && self.store.disk.may_grow().is_err() {
+            tracing::warn!(
+                tables = all.tables.len(),
+                databases = all.databases.len(),
+                partitions = all.partitions.len(),
+                "the disk is full: the recycle bin is emptied"
+            );
             return all;
         }
-        (tables, databases)
+        over
     }
 
     pub fn is_busy(&self) -> bool {

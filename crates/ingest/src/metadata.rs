@@ -393,7 +393,7 @@ impl Settler {
                 self.store.tables.show(lsn, lsn, events.collect());
             }
             MetaEvent::Divide(tables) => {
-                let events = tables.iter().map(|(table, _)| (*table, Event::Define));
+                let events = tables.iter().map(|change| (change.table, Event::Define));
                 self.store.tables.show(lsn, lsn, events.collect());
             }
             MetaEvent::Exchange { old, new } => {

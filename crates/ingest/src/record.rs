@@ -270,8 +270,11 @@ impl BarrierBody {
                 payload
             }
             Self::Alter(schema) => [&[2], &disk::encode(&**schema)[..]].concat(),
-            // What does not know of files must not read it.
+            // What does not know of files, or of the recycle bin, must not read it.
             Self::Divide(changes) => match changes.as_slice() {
+                some if some.iter().any(Repartition::is_of_bin) => {
+                    [&[8], &disk::encode(changes)[..]].concat()
+                }
                 [one] => {
                     let kind = if one.files.is_empty() { 5 } else { 6 };
                     [&[kind], &disk::encode(one)[..]].concat()
@@ -305,7 +308,7 @@ impl BarrierBody {
             Self::Divide(changes) => {
                 assert_eq!(tables.len(), changes.len(), "each table has partitions of its own");
                 let tables = tables.iter().zip(changes);
-                MetaEvent::Divide(tables.map(|(to, of)| (to.table, of.partitions)).collect())
+                MetaEvent::Divide(tables.map(|(to, of)| of.event(to.table)).collect())
             }
             Self::Drop => MetaEvent::Drop(tables.iter().map(|stamp| stamp.table).collect()),
         }
@@ -516,9 +519,9 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
             })?;
             BarrierBody::Alter(Arc::new(schema))
         }
-        kind @ 5..=7 if count == 1 || kind == 7 => {
+        kind @ 5..=8 if count == 1 || kind >= 7 => {
             let changes = match kind {
-                7 => disk::decode::<Vec<Repartition>>(payload.0),
+                7 | 8 => disk::decode::<Vec<Repartition>>(payload.0),
                 _ => disk::decode(payload.0).map(|one| vec![one]),
             };
             let changes = changes.map_err(|error| {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use freshet_base::{ErrorCode, Result, TableId, bail, task};
+use freshet_base::{ErrorCode, Lsn, Result, TableId, bail, task};
 use freshet_meta::{PartitionChange, Repartition, RowsetMeta};
 use freshet_schema::{KeyModel, Partition, Router, Table, TableSchema, encode};
 use freshet_storage::delta::Freshness;
+use freshet_storage::rowset::{Rowset, Slice};
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 
@@ -112,28 +113,34 @@ pub(crate) async fn copied(
     layout: Table,
 ) -> Result<(Vec<RowsetMeta>, InFlight)> {
     let seen = read.horizon;
-    let (router, schema) = (layout.router(), Arc::clone(layout.schema()));
     let request = Arc::new(ScanRequest::all(&read.schema));
-    let load = LargeLoad::begin(&engine.flusher, to, &schema)?;
-    let mut rows = Rows { engine, router, schema, load: load.into_layout(Arc::new(layout)) };
+    let mut rows = Rows::begin(engine, to, layout)?;
     let read = if read.table.partition_by.is_some() { read.within(from) } else { read };
     for slice in read.rowsets().flat_map(|rowset| rowset.slices(seen)) {
-        let request = Arc::clone(&request);
-        let scan = move || -> Result<Vec<_>> {
-            let batches = slice.segment.scan(&request, slice.share, &slice.dead)?;
-            Ok(batches.collect::<std::result::Result<Vec<_>, _>>()?)
-        };
-        for batch in task::run(engine.store.pool(), scan).await? {
-            rows.push(&batch).await?;
-        }
+        rows.push_slice(slice, &request).await?;
     }
     for batch in read.delta_batches()? {
         rows.push(&batch).await?;
     }
-    match rows.load.finish().await?.body {
-        PartBody::Rowsets { metas, in_flight } => Ok((metas, in_flight)),
-        PartBody::Rows { .. } => unreachable!("a large load has files"),
+    rows.finish().await
+}
+
+/// Writes the rows of some rowsets, which are of an earlier form of a table, to files of `layout`.
+///
+/// # Errors
+/// 1526 for a row that no partition takes, and those of files.
+pub(crate) async fn copied_rowsets(
+    engine: &Engine,
+    rowsets: &[Arc<Rowset>],
+    to: &Arc<TableState>,
+    layout: Table,
+) -> Result<(Vec<RowsetMeta>, InFlight)> {
+    let request = Arc::new(ScanRequest::all(layout.schema()));
+    let mut rows = Rows::begin(engine, to, layout)?;
+    for slice in rowsets.iter().flat_map(|rowset| rowset.slices(Lsn(u64::MAX))) {
+        rows.push_slice(slice, &request).await?;
     }
+    rows.finish().await
 }
 
 /// Rows on their way to new partitions.
@@ -145,7 +152,32 @@ struct Rows<'a> {
     load: LargeLoad,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    fn begin(engine: &'a Engine, to: &Arc<TableState>, layout: Table) -> Result<Self> {
+        let (router, schema) = (layout.router(), Arc::clone(layout.schema()));
+        let load = LargeLoad::begin(&engine.flusher, to, &schema)?;
+        Ok(Self { engine, router, schema, load: load.into_layout(Arc::new(layout)) })
+    }
+
+    async fn push_slice(&mut self, slice: Slice, request: &Arc<ScanRequest>) -> Result<()> {
+        let request = Arc::clone(request);
+        let scan = move || -> Result<Vec<_>> {
+            let batches = slice.segment.scan(&request, slice.share, &slice.dead)?;
+            Ok(batches.collect::<std::result::Result<Vec<_>, _>>()?)
+        };
+        for batch in task::run(self.engine.store.pool(), scan).await? {
+            self.push(&batch).await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(self) -> Result<(Vec<RowsetMeta>, InFlight)> {
+        match self.load.finish().await?.body {
+            PartBody::Rowsets { metas, in_flight } => Ok((metas, in_flight)),
+            PartBody::Rows { .. } => unreachable!("a large load has files"),
+        }
+    }
+
     async fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut at = 0;
         while at < batch.num_rows() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use freshet_base::task::Lane;
 use freshet_base::{Result, RowsetId};
-use freshet_meta::MarkFileMeta;
+use freshet_meta::{Fold, MarkFileMeta, StoredResting};
 use freshet_storage::gc::Sweep;
 use parking_lot::Mutex;
 
@@ -144,9 +144,8 @@ impl Sweeper {
             let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
             files.extend(segments.map(|segment| segment.path().to_path_buf()));
         }
-        let (settled, saved) =
-            (self.store.meta().fold().tables(), self.store.meta().saved().tables());
-        for stored in settled.into_iter().chain(saved) {
+        let folds = [self.store.meta().fold(), self.store.meta().saved()];
+        for stored in folds.iter().flat_map(Fold::tables) {
             for rowset in &stored.rowsets {
                 let dir = self.store.files.dir.tablet(stored.table.id, rowset.tablet);
                 files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
@@ -154,6 +153,14 @@ impl Sweeper {
             let marks =
                 |file: &MarkFileMeta| self.store.files.dir.marks(stored.table.id, file.number);
             files.extend(stored.marks.iter().map(marks));
+        }
+        for StoredResting { resting, rowsets } in folds.iter().flat_map(Fold::resting) {
+            for rowset in &rowsets {
+                let dir = self.store.files.dir.tablet(resting.table, rowset.tablet);
+                files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
+            }
+            let dir = &self.store.files.dir;
+            files.extend(resting.marks.iter().map(|file| dir.marks(resting.table, file.number)));
         }
         Named { in_flight, files }
     }

@@ -10,6 +10,7 @@ use freshet_schema::Table;
 use freshet_storage::fold::{Barrier, Event};
 use freshet_storage::gc::Retired;
 use freshet_storage::resolver::KeyMemory;
+use freshet_storage::rowset::Rowset;
 use freshet_storage::view::TableView;
 use freshet_storage::views::Views;
 use imbl::HashMap;
@@ -134,7 +135,11 @@ impl Tables {
             }
             catalog
         });
-        gone.iter().for_each(|rowset| self.retired.add(lsn, rowset));
+        let fold = self.meta.fold();
+        // Those of partitions that went to the recycle bin stay.
+        let is_free =
+            |rowset: &&Arc<Rowset>| !tables.iter().any(|id| fold.rests(*id, rowset.meta()));
+        gone.iter().filter(is_free).for_each(|rowset| self.retired.add(lsn, rowset));
         if defines {
             self.catalog_changed();
         }

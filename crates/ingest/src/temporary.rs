@@ -70,7 +70,8 @@ impl Ddl {
                 ),
             };
         };
-        self.change_partitions(temporary.id, PartitionChange::Drop { names, if_exists }).await
+        let change = PartitionChange::Drop { names, if_exists, force: true };
+        self.change_partitions(temporary.id, change).await
     }
 
     /// Drops all temporary partitions of tables.

@@ -100,6 +100,17 @@ fn difference(old: &Fold, new: &Fold, store: &dyn MetaStore) -> Result<Batch> {
             DiffItem::Update { .. } => unreachable!("a mark file never changes"),
         }
     }
+    for item in old.resting.diff(&new.resting) {
+        match item {
+            DiffItem::Add((table, partition), resting) => {
+                batch.put.push((keys::resting(*table, *partition), keys::encode(&**resting)));
+            }
+            DiffItem::Remove((table, partition), _) => {
+                batch.delete.push(keys::resting(*table, *partition));
+            }
+            DiffItem::Update { .. } => unreachable!("a partition in the recycle bin never changes"),
+        }
+    }
     new.catalog.difference(&old.catalog, store, &mut batch)?;
     Ok(batch)
 }

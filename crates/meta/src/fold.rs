@@ -10,7 +10,9 @@ mod event;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use freshet_base::{DbId, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId, Version, err};
+use freshet_base::{
+    DbId, Lsn, PartitionId, Result, RowsetId, SchemaVersion, TableId, TabletId, Version, err,
+};
 use freshet_schema::{Partition, Table, TableSchema};
 use imbl::OrdMap;
 
@@ -18,10 +20,11 @@ use crate::catalog::{Catalog, Database};
 use crate::ids::{IdEnds, IdKind};
 use crate::keys;
 use crate::names;
+use crate::resting::Resting;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::store::MetaStore;
 
-pub use event::{Definition, MetaEvent, NewMarks, Publish, Replacement, Truncate};
+pub use event::{Definition, Divide, MetaEvent, NewMarks, Publish, Replacement, Truncate};
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,6 +87,8 @@ pub struct Fold {
     pub(crate) ids: IdEnds,
     /// The ends of generated ids (AUTO_INCREMENT), of tables where they have moved.
     pub(crate) counters: OrdMap<TableId, u64>,
+    /// Partitions in the recycle bin. Their rowsets are among the others.
+    pub(crate) resting: OrdMap<(TableId, PartitionId), Arc<Resting>>,
 }
 
 impl Fold {
@@ -113,6 +118,10 @@ impl Fold {
         }
         for (key, bytes) in store.scan(keys::ROWSETS)? {
             fold.add(keys::decode(&key, &bytes)?);
+        }
+        for (key, bytes) in store.scan(keys::RESTING)? {
+            let resting = keys::decode::<Resting>(&key, &bytes)?;
+            fold.resting.insert((resting.table, resting.partition.id), Arc::new(resting));
         }
         for table in catalog.tables() {
             for (key, bytes) in store.scan(&keys::marks(table.id))? {
@@ -186,7 +195,7 @@ impl Fold {
         self.rowsets.insert((rowset.tablet, rowset.lsn_first, rowset.id), Arc::new(rowset));
     }
 
-    fn remove_rowsets(&mut self, tablets: impl Iterator<Item = TabletId>) {
+    pub(crate) fn remove_rowsets(&mut self, tablets: impl Iterator<Item = TabletId>) {
         for tablet in tablets {
             let of_tablet =
                 self.rowsets(tablet).map(|rowset| (tablet, rowset.lsn_first, rowset.id));
@@ -217,6 +226,7 @@ impl Fold {
         self.changes += 1;
         self.remove_rowsets(table.tablets());
         self.remove_marks(id);
+        self.forget_all(id);
         self.flushed.remove(&id);
         self.counters.remove(&id);
         Arc::make_mut(&mut self.catalog).remove_table(id);
@@ -294,7 +304,9 @@ impl Fold {
         let Replacement { table, tablet, ref removed, ref added, marks } = *replacement;
         assert!(!removed.is_empty(), "a merge has inputs");
         assert!(!removed.contains(&added.id), "a new rowset has a new id");
-        let current = self.rowsets(tablet).collect::<Vec<_>>();
+        // The files of a partition in the recycle bin stay as they are.
+        let rests = self.rests(table, added);
+        let current = self.rowsets(tablet).filter(|_| !rests).collect::<Vec<_>>();
         let Some(at) = current.iter().position(|rowset| rowset.id == removed[0]) else {
             return false;
         };
@@ -337,8 +349,7 @@ impl Fold {
             MetaEvent::Define { table, change } => self.define(*table, change),
             MetaEvent::Rename(tables) => self.rename(tables),
             MetaEvent::Divide(tables) => {
-                let divide = |(id, partitions): &(TableId, Vec<_>)| self.divide(*id, partitions);
-                tables.iter().map(divide).filter(|divided| *divided).count() > 0
+                tables.iter().filter(|change| self.divide_and_rest(change)).count() > 0
             }
             MetaEvent::Exchange { old, new } => self.exchange(*old, *new),
             MetaEvent::Truncate(tables) => {
@@ -408,7 +419,7 @@ impl Fold {
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys) => next.declared_keys.clone_from(keys),
             Definition::Policies(policies) => next.policies.clone_from(policies),
-            Definition::Partitions(partitions) => return self.divide(id, partitions),
+            Definition::Partitions(partitions) => return self.divide(id, partitions, None),
             Definition::Schema(schema) => {
                 if schema.version <= table.schema().version {
                     return false;
@@ -422,18 +433,32 @@ impl Fold {
         true
     }
 
-    /// Gives a table other partitions. Those with ids that it had keep their files.
-    fn divide(&mut self, id: TableId, partitions: &[Partition]) -> bool {
-        let Some(table) = self.catalog.table_by_id(id) else { return false };
+    fn divide_and_rest(&mut self, change: &Divide) -> bool {
+        let divided = self.divide(change.table, &change.partitions, change.rests_micros);
+        if divided {
+            change.forgotten.iter().for_each(|one| self.forget(change.table, *one));
+        }
+        divided
+    }
+
+    /// Gives a table other partitions. Those with ids that it had keep their files; others go to
+    /// the recycle bin, or are gone.
+    fn divide(&mut self, id: TableId, partitions: &[Partition], rests: Option<i64>) -> bool {
+        let Some(table) = self.catalog.table_by_id(id).cloned() else { return false };
         let is_divided = |one: &Partition| one.values.is_some();
         if partitions.iter().any(|one| is_divided(one) != table.partition_by.is_some()) {
             return false;
         }
-        let next = Table { partitions: partitions.to_vec(), ..Table::clone(table) };
+        let next = Table { partitions: partitions.to_vec(), ..Table::clone(&table) };
         let kept = next.tablets().collect::<HashSet<_>>();
-        let gone = table.tablets().filter(|tablet| !kept.contains(tablet)).collect::<Vec<_>>();
+        let is_gone = |one: &&Partition| !one.tablets.iter().any(|id| kept.contains(id));
+        for gone in table.partitions.iter().filter(is_gone) {
+            match rests {
+                Some(at_micros) => self.rest(&table, gone.clone(), at_micros),
+                None => self.remove_rowsets(gone.tablets.iter().copied()),
+            }
+        }
         self.put_table(Arc::new(next));
-        self.remove_rowsets(gone.into_iter());
         true
     }
 

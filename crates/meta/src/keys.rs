@@ -1,6 +1,6 @@
 //! The keys of the store. A value has the form that [`crate::disk`] gives it.
 
-use freshet_base::{DbId, Error, ErrorCode, Result, RowsetId, TableId};
+use freshet_base::{DbId, Error, ErrorCode, PartitionId, Result, RowsetId, TableId};
 use prost::Message;
 
 pub(crate) use crate::disk::encode;
@@ -15,6 +15,7 @@ pub(crate) const DATABASES: &str = "/db/";
 pub(crate) const TABLES: &str = "/table/";
 pub(crate) const ROWSETS: &str = "/rowset/";
 pub(crate) const MARKS: &str = "/marks/";
+pub(crate) const RESTING: &str = "/resting/";
 pub(crate) const LABELS: &str = "/label/";
 pub(crate) const LABEL_CLOCK: &str = "/label-clock";
 pub(crate) const LABEL_LIMITS: &str = "/label-limits";
@@ -52,6 +53,11 @@ pub(crate) fn marks(table: TableId) -> String {
 
 pub(crate) fn mark_file(table: TableId, number: RowsetId) -> String {
     format!("{MARKS}{table}/{number}")
+}
+
+/// A partition in the recycle bin.
+pub(crate) fn resting(table: TableId, partition: PartitionId) -> String {
+    format!("{RESTING}{table}/{partition}")
 }
 
 pub(crate) fn labels(db: DbId) -> String {

@@ -45,6 +45,7 @@ mod privilege;
 mod properties;
 mod property_admin;
 mod reserve;
+mod resting;
 mod rewrite;
 mod role_admin;
 mod rowset;
@@ -79,7 +80,8 @@ pub use create::{Planned, make_global};
 pub use ddl::{Created, Renaming};
 pub use dynamic::Dynamic;
 pub use fold::{
-    Definition, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, StoredTable, Truncate,
+    Definition, Divide, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, StoredTable,
+    Truncate,
 };
 pub use ids::{IdEnds, IdKind};
 pub use label::{
@@ -96,6 +98,7 @@ pub use prepared::{NotedRows, PreparedNote};
 pub use privilege::{Privilege, Privileges};
 pub use properties::PAUSE_LOAD;
 pub use reserve::Ids;
+pub use resting::{Resting, StoredResting};
 pub use rewrite::{Division, DivisionSpec, NewForm};
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};

@@ -1,6 +1,6 @@
 //! ALTER TABLE of partitions: the partitions that a table has behind it, and those that it loses.
 
-use freshet_base::{Error, Result, TableId, bail, err};
+use freshet_base::{Error, PartitionId, Result, TableId, bail, err};
 use freshet_schema::partition::{all_digits, value_text};
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{
@@ -11,6 +11,7 @@ use freshet_schema::{
 use crate::catalog::Catalog;
 use crate::create::{Known, NewPartition, one_by_one, one_more};
 use crate::dynamic::Dynamic;
+use crate::fold::Divide;
 use crate::meta::Meta;
 use crate::names;
 use crate::rowset::RowsetMeta;
@@ -36,6 +37,8 @@ pub enum PartitionChange {
     Drop {
         names: Vec<String>,
         if_exists: bool,
+        /// Not into the recycle bin.
+        force: bool,
     },
     /// Of these, or of all.
     Truncate(Option<Vec<String>>),
@@ -65,12 +68,35 @@ pub struct Repartition {
     pub removed: Vec<Partition>,
     /// Files of new partitions, whose rows come with the record.
     pub files: Vec<RowsetMeta>,
+    /// Whether the removed ones go to the recycle bin: when, in microseconds since 1970-01-01 UTC.
+    /// All their rows are in files then.
+    pub rests_micros: Option<i64>,
+    /// Partitions that are in the recycle bin no longer, with their files.
+    pub forgotten: Vec<PartitionId>,
 }
 
 impl Repartition {
+    /// Other partitions of a table that loses none.
+    pub fn of(by: PartitionBy, partitions: Vec<Partition>) -> Self {
+        let (removed, files, forgotten) = (Vec::new(), Vec::new(), Vec::new());
+        Self { by, partitions, removed, files, rests_micros: None, forgotten }
+    }
+
+    /// The effect on metadata.
+    pub fn event(self, table: TableId) -> Divide {
+        let Self { partitions, rests_micros, forgotten, .. } = self;
+        Divide { table, partitions, rests_micros, forgotten }
+    }
+
+    /// Whether the recycle bin changes.
+    pub fn is_of_bin(&self) -> bool {
+        self.rests_micros.is_some() || !self.forgotten.is_empty()
+    }
+
     /// Whether it takes rows away, and brings none.
     pub fn only_removes(&self) -> bool {
-        !self.removed.is_empty() && self.files.is_empty()
+        let removes = !self.removed.is_empty() || !self.forgotten.is_empty();
+        removes && self.files.is_empty()
     }
 }
 
@@ -114,7 +140,7 @@ impl Meta {
             }
             PartitionChange::Make(keys) => self.make_partitions(table, keys, &mut changed)?,
             PartitionChange::Follow => self.follow_clock(table, &mut changed)?,
-            PartitionChange::Drop { names, if_exists } => {
+            PartitionChange::Drop { names, if_exists, force: _ } => {
                 drop_partitions(table, names, *if_exists, &mut changed)?;
             }
             PartitionChange::Truncate(names) => {
@@ -141,7 +167,7 @@ impl Meta {
         let by = by.clone();
         let is_new = partitions != table.partitions;
         Ok(PartitionsChanged {
-            record: is_new.then_some(Repartition { by, partitions, removed, files: Vec::new() }),
+            record: is_new.then(|| Repartition { removed, ..Repartition::of(by, partitions) }),
             notes,
         })
     }
@@ -174,17 +200,7 @@ impl Meta {
         new: NewPartition,
         to: &mut Changing,
     ) -> Result<()> {
-        known.check(&new.name)?;
-        known.push(new.clone());
-        if known.len() * table.buckets() as usize > TABLETS_MAX {
-            bail!(
-                TooManyPartitions,
-                "Too many partitions (including subpartitions) were defined: {} of {} buckets \
-                 each, limit {TABLETS_MAX} in a table",
-                known.len(),
-                table.buckets()
-            );
-        }
+        count(table, known, &new)?;
         to.partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
         Ok(())
     }
@@ -262,8 +278,31 @@ impl Meta {
     }
 }
 
+/// Counts a further partition of a table among those that it has.
+///
+/// # Errors
+/// 1517 if its name is taken, 1499 if they are too many.
+pub(crate) fn count(table: &Table, known: &mut Known, new: &NewPartition) -> Result<()> {
+    known.check(&new.name)?;
+    known.push(new.clone());
+    if known.len() * table.buckets() as usize > TABLETS_MAX {
+        bail!(
+            TooManyPartitions,
+            "Too many partitions (including subpartitions) were defined: {} of {} buckets each, \
+             limit {TABLETS_MAX} in a table",
+            known.len(),
+            table.buckets()
+        );
+    }
+    Ok(())
+}
+
 /// Checks that the names of temporary partitions are none of the table that they are for.
-fn check_names_beside(catalog: &Catalog, table: &Table, partitions: &[Partition]) -> Result<()> {
+pub(crate) fn check_names_beside(
+    catalog: &Catalog,
+    table: &Table,
+    partitions: &[Partition],
+) -> Result<()> {
     let beside = match table.temporary_of {
         Some(of) => catalog.table_by_id(of),
         None => catalog.temporary_partitions(table.id),
@@ -277,7 +316,7 @@ fn check_names_beside(catalog: &Catalog, table: &Table, partitions: &[Partition]
 }
 
 /// Ranges stand in their order.
-fn sort(by: &PartitionBy, partitions: &mut [Partition]) {
+pub(crate) fn sort(by: &PartitionBy, partitions: &mut [Partition]) {
     if by.method == PartitionMethod::Range {
         let columns = by.columns.len();
         partitions.sort_by_cached_key(|one| one.values.as_ref()?.range(columns));

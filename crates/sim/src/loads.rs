@@ -288,7 +288,7 @@ impl Client {
         let names = vec![name.to_owned()];
         let change = match empties {
             true => PartitionChange::Truncate(Some(names)),
-            false => PartitionChange::Drop { names, if_exists: false },
+            false => PartitionChange::Drop { names, if_exists: false, force: true },
         };
         let (cut, lsn) = self.watched(self.engine.ddl().change_partitions(id, change), event).await;
         cut?;

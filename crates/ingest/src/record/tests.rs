@@ -1,4 +1,4 @@
-use freshet_base::{ColumnId, Lsn};
+use freshet_base::{ColumnId, Lsn, PartitionId};
 use freshet_schema::{
     Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues,
 };
@@ -86,12 +86,15 @@ fn ends_and_barriers_come_back() {
         values: Some(PartitionValues::List(vec![vec![vec![0]]])),
     };
     let (partitions, removed) = (vec![partition.clone()], vec![partition]);
-    let change = Repartition { by, partitions, removed, files: Vec::new() };
+    let change = Repartition { removed, ..Repartition::of(by, partitions) };
+    let (rests_micros, forgotten) = (Some(12), vec![PartitionId(2)]);
+    let resting = Repartition { rests_micros, forgotten, ..change.clone() };
     let bodies = [
         BarrierBody::Truncate(tablets.clone()),
         BarrierBody::Empty(tablets),
         BarrierBody::Alter(Arc::new(schema)),
         BarrierBody::Divide(vec![change]),
+        BarrierBody::Divide(vec![resting]),
         BarrierBody::Drop,
     ];
     for body in bodies {

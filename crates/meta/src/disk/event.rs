@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
-use freshet_schema::{Collation, Partition, Properties, Sequence, Table, TableSchema};
+use freshet_base::{
+    DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId, Version,
+};
+use freshet_schema::{Collation, Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
 use super::partition::{PartitionsForm, from_partitions_form, partitions_form};
@@ -13,7 +15,7 @@ use super::sequence::SequenceForm;
 use super::table::{DeclaredKeyForm, PropertiesForm, SchemaForm, TableForm};
 use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
-use crate::fold::{Definition, MetaEvent, NewMarks, Publish, Replacement, Truncate};
+use crate::fold::{Definition, Divide, MetaEvent, NewMarks, Publish, Replacement, Truncate};
 use crate::ids::IdEnds;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::term::TermRecord;
@@ -88,6 +90,10 @@ pub struct DivideForm {
     table: u64,
     #[prost(message, optional, tag = "2")]
     partitions: Option<PartitionsForm>,
+    #[prost(int64, optional, tag = "3")]
+    rests_micros: Option<i64>,
+    #[prost(uint64, repeated, tag = "4")]
+    forgotten: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -246,9 +252,11 @@ impl OnDisk for MetaEvent {
                 EventKind::Rename(RenamesForm { tables: tables.iter().map(form).collect() })
             }
             Self::Divide(tables) => {
-                let form = |(id, partitions): &(TableId, Vec<Partition>)| DivideForm {
-                    table: id.get(),
-                    partitions: Some(partitions_form(partitions)),
+                let form = |change: &Divide| DivideForm {
+                    table: change.table.get(),
+                    partitions: Some(partitions_form(&change.partitions)),
+                    rests_micros: change.rests_micros,
+                    forgotten: change.forgotten.iter().map(|id| id.get()).collect(),
                 };
                 EventKind::Divide(DividesForm { tables: tables.iter().map(form).collect() })
             }
@@ -291,11 +299,16 @@ impl OnDisk for MetaEvent {
                 Ok(Self::Rename(form.tables.into_iter().map(pair).collect()))
             }
             Some(EventKind::Divide(form)) => {
-                let pair = |DivideForm { table, partitions }: DivideForm| {
-                    let partitions = from_partitions_form(partitions.unwrap_or_default())?;
-                    Ok((TableId(table), partitions))
+                let change = |form: DivideForm| {
+                    let partitions = from_partitions_form(form.partitions.unwrap_or_default())?;
+                    Ok(Divide {
+                        table: TableId(form.table),
+                        partitions,
+                        rests_micros: form.rests_micros,
+                        forgotten: form.forgotten.into_iter().map(PartitionId).collect(),
+                    })
                 };
-                form.tables.into_iter().map(pair).collect::<Result<_, _>>().map(Self::Divide)
+                form.tables.into_iter().map(change).collect::<Result<_, _>>().map(Self::Divide)
             }
             Some(EventKind::Exchange(ExchangeForm { old, new })) => {
                 Ok(Self::Exchange { old: TableId(old), new: TableId(new) })

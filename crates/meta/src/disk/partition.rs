@@ -1,15 +1,17 @@
 //! Partitions, and the clause that divides a table.
 
-use freshet_base::{ColumnId, Incarnation, PartitionId, TabletId};
+use freshet_base::{ColumnId, Incarnation, PartitionId, TableId, TabletId};
 use freshet_schema::{
     AutoPartition, Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
     PartitionValues, TimeUnit,
 };
 use prost::{Message, Oneof};
 
-use super::rowset::RowsetForm;
+use super::rowset::{MarkFileForm, RowsetForm};
+use super::table::DeclaredKeyForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 use crate::partition::Repartition;
+use crate::resting::Resting;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PartitionForm {
@@ -81,6 +83,25 @@ pub struct RepartitionForm {
     removed: Vec<PartitionForm>,
     #[prost(message, repeated, tag = "4")]
     files: Vec<RowsetForm>,
+    #[prost(int64, optional, tag = "5")]
+    rests_micros: Option<i64>,
+    #[prost(uint64, repeated, tag = "6")]
+    forgotten: Vec<u64>,
+}
+
+/// A partition in the recycle bin.
+#[derive(Clone, PartialEq, Message)]
+pub struct RestingForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(message, optional, tag = "2")]
+    partition: Option<PartitionForm>,
+    #[prost(int64, tag = "3")]
+    dropped_micros: i64,
+    #[prost(message, repeated, tag = "4")]
+    marks: Vec<MarkFileForm>,
+    #[prost(message, repeated, tag = "5")]
+    keys: Vec<DeclaredKeyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -201,6 +222,8 @@ impl OnDisk for Repartition {
             partitions: forms(&self.partitions),
             removed: forms(&self.removed),
             files: forms(&self.files),
+            rests_micros: self.rests_micros,
+            forgotten: self.forgotten.iter().map(|id| id.get()).collect(),
         }
     }
 
@@ -210,7 +233,35 @@ impl OnDisk for Repartition {
         let is_whole = partitions.iter().all(|one| one.values.is_none());
         check_partitions((!is_whole).then_some(&by), &partitions)?;
         let files = from_forms(form.files)?;
-        Ok(Self { by, partitions, removed: from_forms(form.removed)?, files })
+        let forgotten = form.forgotten.into_iter().map(PartitionId).collect();
+        let (removed, rests_micros) = (from_forms(form.removed)?, form.rests_micros);
+        Ok(Self { by, partitions, removed, files, rests_micros, forgotten })
+    }
+}
+
+impl OnDisk for Resting {
+    type Form = RestingForm;
+
+    fn form(&self) -> RestingForm {
+        RestingForm {
+            table: self.table.get(),
+            partition: Some(self.partition.form()),
+            dropped_micros: self.dropped_micros,
+            marks: forms(&self.marks),
+            keys: forms(&self.keys),
+        }
+    }
+
+    fn from_form(form: RestingForm) -> Result<Self, Unreadable> {
+        let partition = required::<Partition>(form.partition, "partition")?;
+        ensure(partition.values.is_some(), "a partition in the recycle bin has no values")?;
+        Ok(Self {
+            table: TableId(form.table),
+            partition,
+            dropped_micros: form.dropped_micros,
+            marks: from_forms(form.marks)?,
+            keys: from_forms(form.keys)?,
+        })
     }
 }
 
@@ -280,11 +331,9 @@ pub(super) fn check_partitions(
 
 #[cfg(test)]
 mod tests {
-    use freshet_base::TableId;
-
     use super::super::{decode, encode};
     use super::*;
-    use crate::fold::MetaEvent;
+    use crate::fold::{Divide, MetaEvent};
 
     #[test]
     fn tables_that_exchange_partitions_have_a_form() {
@@ -295,11 +344,19 @@ mod tests {
             tablets: vec![TabletId(10)],
             values: None,
         }];
-        let event = MetaEvent::Divide(vec![(TableId(7), partitions.clone())]);
+        let (table, forgotten) = (TableId(7), Vec::new());
+        let change =
+            Divide { table, partitions: partitions.clone(), rests_micros: None, forgotten };
+        let event = MetaEvent::Divide(vec![change.clone()]);
         let bytes = encode(&event);
         let of_partition = [8, 8, 0x12, 1, b'p', 0x18, 1, 0x22, 1, 10];
         let head = [1, 0xfa, 1, 18, 10, 16, 8, 7, 0x12, 12, 10, 10];
         assert_eq!(bytes, [&head[..], &of_partition].concat());
+        assert_eq!(decode::<MetaEvent>(&bytes).unwrap(), event);
+        let (rests_micros, forgotten) = (Some(9), vec![PartitionId(3)]);
+        let event = MetaEvent::Divide(vec![Divide { rests_micros, forgotten, ..change }]);
+        let bytes = encode(&event);
+        assert_eq!(bytes[bytes.len() - 5..], [0x18, 9, 0x22, 1, 3]);
         assert_eq!(decode::<MetaEvent>(&bytes).unwrap(), event);
         let by = PartitionBy {
             method: PartitionMethod::Range,
@@ -309,11 +366,32 @@ mod tests {
             auto: None,
         };
         let removed = partitions.clone();
-        let change = Repartition { by, partitions, removed, files: Vec::new() };
+        let change = Repartition { removed, ..Repartition::of(by, partitions) };
         let changes = vec![change.clone(), change];
         let bytes = encode(&changes);
         assert_eq!(bytes[..5], [1, 10, 31, 10, 5]);
         assert_eq!(decode::<Vec<Repartition>>(&bytes).unwrap(), changes);
+    }
+
+    #[test]
+    fn a_partition_in_the_recycle_bin_has_a_form() {
+        let values = PartitionValues::List(vec![vec![vec![0]]]);
+        let partition = Partition {
+            id: PartitionId(8),
+            name: "p".to_owned(),
+            incarnation: Incarnation(1),
+            tablets: vec![TabletId(10)],
+            values: Some(values),
+        };
+        let (marks, keys) = (Vec::new(), Vec::new());
+        let resting = Resting { table: TableId(7), partition, dropped_micros: 9, marks, keys };
+        let bytes = encode(&resting);
+        let head = [1, 8, 7, 0x12, 19, 8, 8, 0x12, 1, b'p', 0x18, 1, 0x22, 1, 10];
+        let values = [0x2a, 5, 0x1a, 3, 10, 1, 0];
+        assert_eq!(bytes, [&head[..], &values, &[0x18, 9]].concat());
+        assert_eq!(decode::<Resting>(&bytes).unwrap(), resting);
+        let form = RestingForm { partition: None, ..resting.form() };
+        assert!(Resting::from_form(form).is_err(), "it has no partition");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
+use freshet_base::{
+    DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId, Version,
+};
 use freshet_schema::{
     Collation, DeclaredKey, Partition, Properties, RowPolicy, Sequence, Table, TableSchema,
 };
@@ -93,6 +95,19 @@ pub enum Definition {
     Policies(Vec<RowPolicy>),
 }
 
+/// Other partitions of one table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Divide {
+    pub table: TableId,
+    /// Those that it has from there on: those with ids that it had keep their rows.
+    pub partitions: Vec<Partition>,
+    /// Whether those that are gone go to the recycle bin: when, in microseconds since 1970-01-01
+    /// UTC.
+    pub rests_micros: Option<i64>,
+    /// Partitions that are in the recycle bin no longer.
+    pub forgotten: Vec<PartitionId>,
+}
+
 /// The effect of a record of the log on metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MetaEvent {
@@ -108,8 +123,8 @@ pub enum MetaEvent {
     },
     /// RENAME of tables inside their databases: the names that they have behind all of it.
     Rename(Vec<(TableId, String)>),
-    /// Tables that exchange partitions: those that each has from there on.
-    Divide(Vec<(TableId, Vec<Partition>)>),
+    /// Tables that get other partitions, at one position.
+    Divide(Vec<Divide>),
     /// A change of columns that has copied the rows of a table: the new table is listed under its
     /// name from here on, and the old one is not (RFC 0039).
     Exchange {

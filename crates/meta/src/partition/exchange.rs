@@ -67,11 +67,10 @@ impl Meta {
             partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
         }
         sort(by, &mut partitions);
-        let files = Vec::new();
-        let change = Repartition { by: by.clone(), partitions, removed, files };
+        let change = Repartition { removed, ..Repartition::of(by.clone(), partitions) };
         let of_table = Exchanged { table: id, change, gives: Vec::new() };
         let by = temporary.partition_by.clone().expect("temporary partitions have values");
-        let change = Repartition { by, partitions: stay, removed: given, files: Vec::new() };
+        let change = Repartition { removed: given, ..Repartition::of(by, stay) };
         Ok([of_table, Exchanged { table: temporary.id, change, gives: taken }])
     }
 
@@ -98,7 +97,8 @@ impl Meta {
         let mut partitions = table.partitions.clone();
         let new = NewPartition { name: old.name.clone(), values: old.values.clone() };
         partitions[at] = self.partition_of(new, table.buckets(), table.incarnation())?;
-        let change = Repartition { by: by.clone(), partitions, removed: vec![old], files: vec![] };
+        let removed = vec![old];
+        let change = Repartition { removed, ..Repartition::of(by.clone(), partitions) };
         let of_table = Exchanged { table: id, change, gives: vec![at] };
         let change = self.emptied(table, other)?;
         Ok([of_table, Exchanged { table: other.id, change, gives: vec![0] }])
@@ -124,7 +124,7 @@ impl Meta {
         let removed = vec![Partition { values: Some(all), ..old.clone() }];
         let new = NewPartition { name: old.name.clone(), values: None };
         let partitions = vec![self.partition_of(new, table.buckets(), table.incarnation())?];
-        Ok(Repartition { by, partitions, removed, files: Vec::new() })
+        Ok(Repartition { removed, ..Repartition::of(by, partitions) })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Statements of Doris about the recycle bin.
 
-use freshet_base::{Result, err};
+use freshet_base::Result;
 
 use super::TableName;
-use super::cursor::{Cursor, refuse};
+use super::cursor::Cursor;
 
 /// A statement about the recycle bin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +23,17 @@ pub enum BinStatement {
         id: Option<u64>,
         new_name: Option<String>,
     },
+    /// RECOVER PARTITION.
+    RecoverPartition {
+        name: String,
+        /// As of a table.
+        id: Option<u64>,
+        new_name: Option<String>,
+        /// FROM.
+        table: TableName,
+    },
+    /// DROP CATALOG RECYCLE BIN: a partition by its id.
+    DropPartition { id: u64 },
     /// DROP CATALOG RECYCLE BIN: a table by its id.
     Drop { id: u64 },
     /// DROP CATALOG RECYCLE BIN: a database by its id.
@@ -36,11 +47,13 @@ pub fn recover(cursor: &mut Cursor<'_>) -> Result<BinStatement> {
             let (table, id) = (cursor.table()?, cursor.number_opt());
             Ok(BinStatement::Recover { table, id, new_name: new_name(cursor)? })
         }
-        Some("PARTITION") => Err(err!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'RECOVER PARTITION': DROP PARTITION is \
-             final"
-        )),
+        Some("PARTITION") => {
+            let (name, id) = (cursor.name_or_text()?, cursor.number_opt());
+            let new_name = cursor.words("AS").then(|| cursor.name_or_text()).transpose()?;
+            cursor.expect_words("FROM")?;
+            let table = cursor.table()?;
+            Ok(BinStatement::RecoverPartition { name, id, new_name, table })
+        }
         Some(_) => {
             let (name, id) = (cursor.name()?, cursor.number_opt());
             Ok(BinStatement::RecoverDatabase { name, id, new_name: new_name(cursor)? })
@@ -63,7 +76,7 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<BinStatement> {
     match what.to_ascii_lowercase().as_str() {
         "tableid" => Ok(BinStatement::Drop { id }),
         "dbid" => Ok(BinStatement::DropDatabase { id }),
-        "partitionid" => Err(refuse(&format!("DROP CATALOG RECYCLE BIN of a {what}"))),
+        "partitionid" => Ok(BinStatement::DropPartition { id }),
         _ => Err(cursor.error()),
     }
 }

@@ -324,8 +324,8 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
     if cursor.words("DROP PARTITION") {
         let if_exists = cursor.words("IF EXISTS");
         let names = names(cursor)?;
-        cursor.words("FORCE");
-        return Ok(Some(PartitionChange::Drop { names, if_exists }));
+        let force = cursor.words("FORCE");
+        return Ok(Some(PartitionChange::Drop { names, if_exists, force }));
     }
     if cursor.words("TRUNCATE PARTITION") {
         return match cursor.words("ALL") {

@@ -6,7 +6,7 @@ use freshet_meta::{may_see_database, may_see_table};
 use super::listing::{Listing, instant, some};
 use crate::session::Session;
 
-/// The databases and tables in the recycle bin that the user may see, the newest first.
+/// The databases, tables and partitions in the recycle bin that the user may see, the newest first.
 ///
 /// # Errors
 /// Those of a snapshot.
@@ -60,5 +60,35 @@ pub fn listing(session: &Session) -> Result<Listing> {
             some(super::nodes::readable(0)),
         ]);
     }
+    partitions(&mut listing, session);
     Ok(listing)
+}
+
+/// Those of tables that the user may see; partitions of a table that is in the bin come back with
+/// it.
+fn partitions(listing: &mut Listing, session: &Session) {
+    let engine = &session.shared.engine;
+    let (catalog, actor) = (engine.catalog(), session.client.actor());
+    let mut resting = engine.meta().fold().resting();
+    resting.sort_by_key(|one| {
+        std::cmp::Reverse((one.resting.dropped_micros, one.resting.partition.id))
+    });
+    for stored in resting {
+        let resting = &stored.resting;
+        let Some(table) = catalog.table_by_id(resting.table) else { continue };
+        let is_seen = may_see_table(&catalog, actor, catalog.database_name(table), &table.name);
+        if catalog.is_in_bin(table) || !is_seen {
+            continue;
+        }
+        listing.push([
+            some("Partition"),
+            some(&resting.partition.name),
+            some(table.db),
+            some(table.id),
+            some(resting.partition.id),
+            some(instant(resting.dropped_micros)),
+            some(super::nodes::readable(stored.bytes())),
+            some(super::nodes::readable(0)),
+        ]);
+    }
 }

@@ -1,10 +1,12 @@
-//! RECOVER TABLE, and DROP of a table in the recycle bin.
+//! RECOVER of tables, databases and partitions, and their DROP in the recycle bin.
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Result, TableId, bail};
+use freshet_base::{DbId, PartitionId, Result, TableId, bail};
+use freshet_ingest::recover_partition;
 use freshet_meta::{Object, Privilege};
 use freshet_query::parser::BinStatement;
+use freshet_schema::Table;
 
 use super::shield;
 use crate::reply::Reply;
@@ -38,6 +40,20 @@ pub async fn run(session: &Session, statement: &BinStatement) -> Result<Reply> {
                 async move { engine.ddl().recover_database(&name, id, new_name.as_deref()).await };
             shield(session, recovered).await?;
         }
+        BinStatement::RecoverPartition { name, id, new_name, table } => {
+            let database = session.database_of(table.database.as_deref())?.to_owned();
+            for privilege in [Privilege::Drop, Privilege::Create] {
+                session.authorize(privilege, Object::Table(&database, &table.table))?;
+            }
+            let of = session.definition(&database, &table.table)?.id;
+            let partition = (name.clone(), id.map(PartitionId));
+            let new_name = new_name.clone();
+            session.wait_durable().await;
+            let recovered =
+                async move { recover_partition(&engine, of, partition, new_name).await };
+            shield(session, recovered).await?;
+        }
+        BinStatement::DropPartition { id } => drop_partition(session, PartitionId(*id)).await?,
         BinStatement::DropDatabase { id } => drop_database(session, DbId(*id)).await?,
         BinStatement::Drop { id } => {
             let id = TableId(*id);
@@ -57,6 +73,27 @@ pub async fn run(session: &Session, statement: &BinStatement) -> Result<Reply> {
         }
     }
     Ok(Reply::done())
+}
+
+async fn drop_partition(session: &Session, id: PartitionId) -> Result<()> {
+    let engine = Arc::clone(&session.shared.engine);
+    let catalog = engine.catalog();
+    // Names of tables that the user must not see are not told.
+    let is_allowed = |table: &Table| {
+        let database = catalog.database_name(table);
+        session.authorize(Privilege::Drop, Object::Table(database, &table.name)).is_ok()
+    };
+    let resting = engine.meta().fold().resting();
+    let found = resting.iter().find(|one| one.resting.partition.id == id);
+    let table = found.and_then(|one| catalog.table_by_id(one.resting.table));
+    if let Some(table) = table.filter(|table| is_allowed(table)) {
+        let table = table.id;
+        let forgotten = async move { engine.ddl().forget_partitions(table, vec![id]).await };
+        if shield(session, forgotten).await? {
+            return Ok(());
+        }
+    }
+    bail!(NoSuchPartition, "Unknown partition {id} in the recycle bin")
 }
 
 async fn drop_database(session: &Session, id: DbId) -> Result<()> {

@@ -43,7 +43,8 @@ kinds!(of_alter, ALTER_KINDS, AlterAction:
     Exchange DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
-kinds!(of_bin, BIN_KINDS, BinStatement: Recover RecoverDatabase Drop DropDatabase);
+kinds!(of_bin, BIN_KINDS, BinStatement:
+    Recover RecoverDatabase RecoverPartition Drop DropDatabase DropPartition);
 kinds!(of_workload, WORKLOAD_KINDS, WorkloadStatement: Create Alter Drop SetProperty);
 kinds!(of_policy, POLICY_KINDS, PolicyStatement: Create Drop);
 kinds!(of_target, SET_KINDS, SetTarget: System User Names Charset Password Transaction);
@@ -113,6 +114,7 @@ const MORE: &[Case] = &[
         0,
     ),
     ("", "truncate table d.p", &["drop on d.p"], 1142, 0),
+    ("", "recover partition p9 from d.p", &["drop on d.p", "create on d.p"], 1142, 1507),
     (
         "",
         "alter table d.p add temporary partition x values less than (9)",
@@ -267,6 +269,7 @@ const ELSEWHERE: &[&str] = &[
     "kill 1",
     "drop catalog recycle bin where 'TableId' = 1",
     "drop catalog recycle bin where 'DbId' = 1",
+    "drop catalog recycle bin where 'PartitionId' = 1",
 ];
 
 #[test]

@@ -345,9 +345,9 @@ fn partitions() {
         has_columns_word: true,
         auto: None,
     };
-    let files = Vec::new();
+    let removed = partitions.clone();
     has_bytes(
-        &Repartition { by, removed: partitions.clone(), partitions: partitions.clone(), files },
+        &Repartition { removed, ..Repartition::of(by, partitions.clone()) },
         "01 0a09 0801 120101 1801 2001 1214 0808 120170 1801 22010a 2a08 0a040a020180 1200 1a14 \
          0808 120170 1801 22010a 2a08 0a040a020180 1200",
     );
@@ -359,7 +359,7 @@ fn partitions() {
         auto: Some(AutoPartition::Period(TimeUnit::Day)),
     };
     has_bytes(
-        &Repartition { by, removed: Vec::new(), partitions, files: Vec::new() },
+        &Repartition::of(by, partitions),
         "01 0a07 0801 120101 3002 1214 0808 120170 1801 22010a 2a08 0a040a020180 1200",
     );
     let list = PartitionValues::List(vec![vec![vec![0]], vec![vec![1, 0x81]]]);

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::{
-    AcceptedHole, Account, Database, DatabaseMode, Definition, Flushed, IdEnds, IdKind,
+    AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
     KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
     MarkFileMeta, MetaEvent, NewMarks, NotedRows, PreparedNote, Publish, Replacement, RowsetMeta,
     SegmentMeta, TermRecord, TextMode, Truncate, View,
@@ -159,6 +159,17 @@ fn partition() -> impl Strategy<Value = Partition> {
 }
 
 /// The partitions of one table: alike in buckets, incarnation and what divides them.
+fn divide() -> impl Strategy<Value = Divide> {
+    (any::<u64>(), divided_partitions(), any::<Option<i64>>(), ids()).prop_map(
+        |(table, partitions, rests_micros, forgotten)| Divide {
+            table: TableId(table),
+            partitions,
+            rests_micros,
+            forgotten: forgotten.into_iter().map(PartitionId).collect(),
+        },
+    )
+}
+
 fn divided_partitions() -> impl Strategy<Value = Vec<Partition>> {
     let key = || vec(vec(any::<u8>(), 0..4), 0..3);
     let range = (option::of(key()), key())
@@ -420,8 +431,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         }),
         (any::<u64>(), text())
             .prop_map(|(id, name)| { MetaEvent::RecoverDatabase { database: DbId(id), name } }),
-        vec((any::<u64>().prop_map(TableId), divided_partitions()), 0..3)
-            .prop_map(MetaEvent::Divide),
+        vec(divide(), 0..3).prop_map(MetaEvent::Divide),
         any::<(u64, u64)>()
             .prop_map(|(old, new)| MetaEvent::Exchange { old: TableId(old), new: TableId(new) }),
         vec(truncate, 0..3).prop_map(MetaEvent::Truncate),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
-use freshet_ingest::{exchange_partition, reorganize, replace_partitions};
+use freshet_ingest::{bin_partitions, exchange_partition, reorganize, replace_partitions};
 use freshet_meta::{Object, PartitionChange, Privilege};
 use freshet_query::parser::{AlterAction, TableName};
 
@@ -32,7 +32,14 @@ pub async fn alter(
                 let moved = async move { reorganize(&engine, id, change).await };
                 return shield(session, moved).await;
             }
-            let changed = async move { engine.ddl().change_partitions(id, change).await };
+            let changed = async move {
+                match change {
+                    PartitionChange::Drop { names, if_exists, force: false } => {
+                        bin_partitions(&engine, id, names, if_exists).await
+                    }
+                    change => engine.ddl().change_partitions(id, change).await,
+                }
+            };
             shield(session, changed).await?
         }
         AlterAction::AddTemporary(specs) => {
