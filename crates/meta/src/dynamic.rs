@@ -3,7 +3,7 @@
 
 use freshet_base::{Result, bail, err};
 use freshet_schema::partition::{FirstDay, moment_key};
-use freshet_schema::value::temporal::LocalDateTime;
+use freshet_schema::value::temporal::{LocalDateTime, parse};
 use freshet_schema::{
     Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues, Properties,
     TimeUnit, Zone,
@@ -15,7 +15,7 @@ const PREFIX: &str = "dynamic_partition.";
 const PARTITIONS_AHEAD_MAX: i64 = 500;
 
 /// Properties with an effect.
-const WITH_EFFECT: [&str; 10] = [
+const WITH_EFFECT: [&str; 11] = [
     "enable",
     "time_unit",
     "time_zone",
@@ -26,6 +26,7 @@ const WITH_EFFECT: [&str; 10] = [
     "start_day_of_month",
     "create_history_partition",
     "history_partition_num",
+    "reserved_history_periods",
 ];
 /// Properties that are kept as written: all partitions of a table have as many buckets, and there
 /// is one server.
@@ -54,6 +55,8 @@ pub struct Dynamic {
     pub first: FirstDay,
     /// How many past periods get a partition.
     pub history: i64,
+    /// Periods whose partitions are not dropped: the first and the last moment of each.
+    pub reserved: Vec<(LocalDateTime, LocalDateTime)>,
     /// As written; without effect.
     pub buckets: Option<String>,
 }
@@ -141,6 +144,7 @@ impl Dynamic {
                 of_month: bounded("start_day_of_month", text("start_day_of_month"), 28)?,
             },
             history: history(properties, start)?,
+            reserved: reserved(text("reserved_history_periods"))?,
             buckets: text("buckets").map(str::to_owned),
         };
         let count = this.end + 1 + this.history;
@@ -200,9 +204,15 @@ impl Dynamic {
             }
         }
         let Some(border) = self.start.and_then(key) else { return plan };
+        let bounds = |(first, last): &(LocalDateTime, LocalDateTime)| {
+            Some((moment_key(column, *first)?, moment_key(column, *last)?))
+        };
+        let reserved = self.reserved.iter().filter_map(bounds).collect::<Vec<_>>();
         let is_expired = |one: &&Partition| {
             let range = one.values.as_ref().and_then(|values| values.range(1));
-            !one.is_hidden() && range.is_some_and(|(_, end)| end.is_some_and(|end| end <= border))
+            let Some((lower, Some(end))) = range.filter(|_| !one.is_hidden()) else { return false };
+            let mut kept = reserved.iter();
+            end <= border && !kept.any(|(first, last)| lower <= *last && *first < end)
         };
         plan.expired = partitions.iter().filter(is_expired).map(|one| one.name.clone()).collect();
         plan
@@ -231,6 +241,39 @@ fn history(properties: &Properties, start: Option<i64>) -> Result<i64> {
              partition"
         ),
     }
+}
+
+/// Parses `[first,last],[first,last]`.
+fn reserved(text: Option<&str>) -> Result<Vec<(LocalDateTime, LocalDateTime)>> {
+    let text = text.filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("NULL"));
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let invalid = || {
+        err!(
+            Unknown,
+            "Invalid {PREFIX}reserved_history_periods: '{text}'. Expect \
+             [first,last],[first,last] with days, or with times in quotes for HOUR"
+        )
+    };
+    let mut periods = Vec::new();
+    for part in text.split_inclusive(']') {
+        let part = part.trim_start_matches(',').trim();
+        let inside = part.strip_prefix('[').and_then(|part| part.strip_suffix(']'));
+        let (first, last) = inside.and_then(|it| it.split_once(',')).ok_or_else(invalid)?;
+        let moment = |text: &str| {
+            let text = text.trim().trim_matches(['"', '\'']);
+            parse(text.as_bytes()).ok_or_else(invalid)
+        };
+        let (first, last) = (moment(first)?, moment(last)?);
+        if last.to_string() < first.to_string() {
+            bail!(
+                Unknown,
+                "The first date is larger than the second date, [{first},{last}] is invalid in \
+                 {PREFIX}reserved_history_periods"
+            );
+        }
+        periods.push((first, last));
+    }
+    Ok(periods)
 }
 
 fn boolean(name: &str, text: Option<&str>) -> Result<Option<bool>> {
@@ -287,6 +330,39 @@ mod tests {
         assert!(with(("create_history_partition", "true")).contains("history_partition_num"));
         assert!(refused(&[day[0], day[1], ("end", "500")]).contains("Limit: 500"));
         assert!(refused(&[("time_unit", "QUARTER")]).contains("HOUR, DAY"));
+    }
+
+    #[test]
+    fn reserved_periods_keep_their_partitions() {
+        let reserved = "[2024-01-02,2024-01-03],[\"2024-01-09\", \"2024-01-09\"]";
+        let written = properties(&[
+            ("time_unit", "DAY"),
+            ("prefix", "p"),
+            ("start", "-1"),
+            ("end", "1"),
+            ("reserved_history_periods", reserved),
+        ]);
+        let dynamic = Dynamic::of(&written).unwrap().unwrap();
+        let column = Column::new(ColumnId(1), "d", ColumnType::Date);
+        let key = |day: i64| {
+            let moment = parse(format!("2024-01-{day:02}").as_bytes()).unwrap();
+            vec![moment_key(&column, moment).unwrap()]
+        };
+        let partition = |day: i64| Partition {
+            id: freshet_base::PartitionId(1),
+            name: format!("p{day}"),
+            incarnation: freshet_base::Incarnation(1),
+            tablets: Vec::new(),
+            values: Some(PartitionValues::Range { lower: Some(key(day)), upper: key(day + 1) }),
+        };
+        let partitions = (1..=10).map(partition).collect::<Vec<_>>();
+        let plan = dynamic.plan(&column, &partitions, 1_709_139_600_000_000);
+        assert_eq!(plan.expired, ["p1", "p4", "p5", "p6", "p7", "p8", "p10"]);
+        let day = [("time_unit", "DAY"), ("prefix", "p"), ("end", "3")];
+        for wrong in ["2024-01-02", "[2024-01-02]", "[x,2024-01-02]", "[2024-01-02,2024-01-01]"] {
+            let pairs = [day[0], day[1], day[2], ("reserved_history_periods", wrong)];
+            assert!(refused(&pairs).contains("reserved_history_periods"), "{wrong}");
+        }
     }
 
     #[test]

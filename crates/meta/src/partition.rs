@@ -1,11 +1,11 @@
 //! ALTER TABLE of partitions: the partitions that a table has behind it, and those that it loses.
 
-use freshet_base::{Error, PartitionId, Result, TableId, bail, err};
+use freshet_base::{ColumnId, Error, PartitionId, Result, TableId, bail, err};
 use freshet_schema::partition::{all_digits, value_text};
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{
-    AutoPartition, Column, Partition, PartitionBy, PartitionKey, PartitionMethod, PartitionValues,
-    TABLETS_MAX, Table, TableForm,
+    AutoPartition, Column, Distribution, Partition, PartitionBy, PartitionKey, PartitionMethod,
+    PartitionValues, TABLETS_MAX, Table, TableForm,
 };
 
 use crate::catalog::Catalog;
@@ -15,10 +15,12 @@ use crate::fold::Divide;
 use crate::meta::Meta;
 use crate::names;
 use crate::rowset::RowsetMeta;
-use crate::spec::PartitionSpec;
+use crate::spec::{BucketsSpec, DistributionSpec, PartitionSpec, ValueSpec};
 
 mod exchange;
 mod reorganize;
+
+use reorganize::Reorganized;
 
 pub use exchange::{Exchanged, Replacing};
 pub(crate) use exchange::{check_unique_in_partition, not_divided};
@@ -30,6 +32,12 @@ const AUTO_NAME_CHARS_MAX: usize = 60;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PartitionChange {
     Add(Vec<PartitionSpec>),
+    /// One with DISTRIBUTED BY and BUCKETS, which are those of the table.
+    AddDistributed {
+        spec: PartitionSpec,
+        distribution: DistributionSpec,
+        buckets: BucketsSpec,
+    },
     /// Those that AUTO PARTITION makes for rows with these values of the columns of PARTITION BY.
     Make(Vec<PartitionKey>),
     /// What the clock says, see [`Dynamic`].
@@ -51,6 +59,19 @@ pub enum PartitionChange {
         from: Vec<String>,
         into: Vec<PartitionSpec>,
     },
+    /// SPLIT PARTITION .. AT: the rows below a value go to the first of two new ones.
+    SplitAt {
+        from: String,
+        at: Vec<ValueSpec>,
+        into: [String; 2],
+    },
+    /// MERGE PARTITIONS: the rows of some go to one.
+    Merge {
+        from: Vec<String>,
+        to: String,
+    },
+    /// MOVE PARTITIONS to another node, of which there is none.
+    Move(Vec<String>),
     /// Properties of these, or of all, none of which has an effect.
     Modify {
         names: Option<Vec<String>>,
@@ -149,16 +170,21 @@ impl Meta {
                 self.empty_partitions(table, &names, &mut changed)?;
             }
             PartitionChange::Rename { from, to } => rename(table, from, to, &mut changed)?,
-            PartitionChange::Reorganize { from, into } => {
-                let new = reorganize::planned(table, from, into)?;
-                let of = |new| self.partition_of(new, table.buckets(), table.incarnation());
-                changed.partitions = new.kept;
-                changed.removed = new.removed;
-                for one in new.made {
-                    changed.partitions.push(of(one)?);
-                }
-                sort(by, &mut changed.partitions);
+            PartitionChange::AddDistributed { spec, distribution, buckets } => {
+                check_distribution(table, distribution, *buckets)?;
+                self.add_partitions(table, std::slice::from_ref(spec), &mut changed)?;
+                check_names_beside(&catalog, table, &changed.partitions)?;
             }
+            PartitionChange::Reorganize { from, into } => {
+                self.exchange_for(table, reorganize::planned(table, from, into)?, &mut changed)?;
+            }
+            PartitionChange::SplitAt { from, at, into } => {
+                self.exchange_for(table, reorganize::split(table, from, at, into)?, &mut changed)?;
+            }
+            PartitionChange::Merge { from, to } => {
+                self.exchange_for(table, reorganize::merged(table, from, to)?, &mut changed)?;
+            }
+            PartitionChange::Move(names) => check_properties(table, Some(names), &[])?,
             PartitionChange::Modify { names, pairs } => {
                 check_properties(table, names.as_deref(), pairs)?;
             }
@@ -203,6 +229,18 @@ impl Meta {
         count(table, known, &new)?;
         to.partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
         Ok(())
+    }
+
+    /// New partitions take the place of others.
+    fn exchange_for(&self, table: &Table, new: Reorganized, to: &mut Changing) -> Result<()> {
+        let by = table.partition_by.as_ref().expect("it is divided");
+        let mut known = Known::of(&new.kept, by.columns.len());
+        (to.partitions, to.removed) = (new.kept, new.removed);
+        for one in new.made {
+            self.add_partition(table, &mut known, one, to)?;
+        }
+        sort(by, &mut to.partitions);
+        check_names_beside(&self.catalog(), table, &to.partitions)
     }
 
     /// Those that others have made meanwhile are there.
@@ -295,6 +333,53 @@ pub(crate) fn count(table: &Table, known: &mut Known, new: &NewPartition) -> Res
         );
     }
     Ok(())
+}
+
+/// All partitions of a table are distributed alike.
+fn check_distribution(
+    table: &Table,
+    distribution: &DistributionSpec,
+    buckets: BucketsSpec,
+) -> Result<()> {
+    if let BucketsSpec::Count(count) = buckets
+        && count != u64::from(table.buckets())
+    {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ADD PARTITION .. BUCKETS {count}': all \
+             partitions of table '{}' have {} buckets; write BUCKETS {1}, or leave it out",
+            table.name,
+            table.buckets()
+        );
+    }
+    let columns = |ids: &[ColumnId]| {
+        let schema = table.schema();
+        let name =
+            |id: &ColumnId| schema.position_of(*id).map(|at| schema.columns[at].name.clone());
+        ids.iter().filter_map(name).collect::<Vec<_>>()
+    };
+    let (is_same, shown) = match (&table.distribution, distribution) {
+        (Distribution::Random, DistributionSpec::Random) => (true, String::new()),
+        (Distribution::Random, DistributionSpec::Hash(_)) => (false, "RANDOM".to_owned()),
+        (Distribution::Hash(ids), of) => {
+            let known = columns(ids);
+            let is_same = |names: &[String]| {
+                let mut pairs = known.iter().zip(names);
+                known.len() == names.len() && pairs.all(|(a, b)| a.eq_ignore_ascii_case(b))
+            };
+            let is_same = matches!(of, DistributionSpec::Hash(names) if is_same(names));
+            (is_same, format!("HASH({})", known.join(", ")))
+        }
+    };
+    match is_same {
+        true => Ok(()),
+        false => bail!(
+            NotSupported,
+            "Cannot assign hash distribution with different distribution cols: table '{}' is \
+             DISTRIBUTED BY {shown}, and so are all its partitions",
+            table.name
+        ),
+    }
 }
 
 /// Checks that the names of temporary partitions are none of the table that they are for.

@@ -1,10 +1,10 @@
-//! REORGANIZE PARTITION: which partitions take the place of which.
+//! REORGANIZE, SPLIT and MERGE PARTITION: which partitions take the place of which.
 
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail, err};
 use freshet_schema::{Partition, PartitionMethod, PartitionValues, Table, TableForm};
 
 use crate::create::{Known, NewPartition, one_more};
-use crate::spec::PartitionSpec;
+use crate::spec::{PartitionSpec, ValueSpec, ValuesSpec};
 
 /// What becomes of the partitions of a table.
 pub(super) struct Reorganized {
@@ -22,36 +22,17 @@ pub(super) fn planned(
     into: &[PartitionSpec],
 ) -> Result<Reorganized> {
     let by = table.partition_by.as_ref().expect("it is divided");
-    if table.form != TableForm::MySql {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'REORGANIZE PARTITION' of a table in the \
-             form of Doris"
-        );
-    }
-    let mut at = Vec::with_capacity(from.len());
-    for name in from {
-        match table.partition_at(name) {
-            Some(found) if !at.contains(&found) => at.push(found),
-            _ => bail!(
-                NoSuchPartition,
-                "Error in list of partitions to REORGANIZE: table '{}' has no partition '{name}', \
-                 or it is named twice",
-                table.name
-            ),
-        }
-    }
+    let at = places(table, from, "REORGANIZE")?;
     let is_range = by.method == PartitionMethod::Range;
-    if is_range && !at.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
-        bail!(
-            PartitionsApart,
-            "When reorganizing a set of partitions they must be in consecutive order"
-        );
+    // In the form of Doris ranges may leave gaps, and every row looks for its partition.
+    let is_whole = is_range && table.form == TableForm::MySql;
+    if is_whole && !at.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
+        return Err(apart());
     }
     let (removed, kept): (Vec<_>, Vec<_>) =
         table.partitions.iter().enumerate().partition(|(found, _)| at.contains(found));
     // A range begins where the one below it ends, and others are above.
-    let is_below = |found: usize| !is_range || at.first().is_some_and(|first| found < *first);
+    let is_below = |found: usize| !is_whole || at.first().is_some_and(|first| found < *first);
     let below = kept.iter().filter(|(found, _)| is_below(*found));
     let below = below.map(|(_, one)| Partition::clone(one)).collect::<Vec<_>>();
     let mut known = Known::of(&below, by.columns.len());
@@ -66,11 +47,107 @@ pub(super) fn planned(
         known.push(new.clone());
         made.push(new);
     }
-    if is_range {
+    if is_whole {
         check_end(table, &at, by.columns.len(), &made)?;
     }
     let of = |all: Vec<(usize, &Partition)>| all.into_iter().map(|(_, one)| one.clone()).collect();
     Ok(Reorganized { kept: of(kept), removed: of(removed), made })
+}
+
+/// The indices of partitions.
+fn places(table: &Table, from: &[String], what: &str) -> Result<Vec<usize>> {
+    let mut at = Vec::with_capacity(from.len());
+    for name in from {
+        match table.partition_at(name) {
+            Some(found) if !at.contains(&found) => at.push(found),
+            _ => bail!(
+                NoSuchPartition,
+                "Error in list of partitions to {what}: table '{}' has no partition '{name}', or \
+                 it is named twice",
+                table.name
+            ),
+        }
+    }
+    Ok(at)
+}
+
+fn apart() -> Error {
+    err!(PartitionsApart, "When reorganizing a set of partitions they must be in consecutive order")
+}
+
+/// One partition becomes two, at a value.
+///
+/// # Errors
+/// 1507 for a partition that there is not, 1480 for one of a list, 1493 for a value that it lacks.
+pub(super) fn split(
+    table: &Table,
+    from: &str,
+    at: &[ValueSpec],
+    into: &[String; 2],
+) -> Result<Reorganized> {
+    let by = table.partition_by.as_ref().expect("it is divided");
+    let places = places(table, std::slice::from_ref(&from.to_owned()), "SPLIT")?;
+    let old = &table.partitions[places[0]];
+    let columns = by.columns.len();
+    let spec = PartitionSpec {
+        name: into[0].clone(),
+        if_not_exists: false,
+        values: ValuesSpec::LessThan(at.to_vec()),
+    };
+    let first = one_more(by, &table.schema().columns, table.form, &Known::new(columns), &spec)?;
+    let (
+        Some(PartitionValues::Range { upper: at, .. }),
+        Some(PartitionValues::Range { lower, upper }),
+    ) = (first.values, &old.values)
+    else {
+        bail!(PartitionValues, "SPLIT PARTITION .. AT is for ranges, and '{from}' is a list");
+    };
+    let below = PartitionValues::Range { lower: lower.clone(), upper: at.clone() };
+    let above = PartitionValues::Range { lower: Some(at), upper: upper.clone() };
+    if below.is_empty(columns) || above.is_empty(columns) {
+        bail!(
+            RangeNotIncreasing,
+            "VALUES LESS THAN value must be strictly increasing for each partition: '{from}' is \
+             not cut by the value of SPLIT PARTITION .. AT"
+        );
+    }
+    let made = into.iter().zip([below, above]);
+    let made = made.map(|(name, values)| NewPartition { name: name.clone(), values: Some(values) });
+    Ok(exchanged(table, &places, made.collect()))
+}
+
+/// Some partitions become one, which has their values.
+///
+/// # Errors
+/// 1507 for partitions that there are none, 1519 for ranges apart.
+pub(super) fn merged(table: &Table, from: &[String], to: &str) -> Result<Reorganized> {
+    let by = table.partition_by.as_ref().expect("it is divided");
+    let mut at = places(table, from, "MERGE")?;
+    at.sort_unstable();
+    let old = at.iter().map(|&at| table.partitions[at].values.clone());
+    let mut all = old.collect::<Option<Vec<_>>>().expect("it is divided").into_iter();
+    let Some(mut values) = all.next() else { return Err(apart()) };
+    for next in all {
+        match (&mut values, next) {
+            (PartitionValues::List(keys), PartitionValues::List(more)) => keys.extend(more),
+            (
+                PartitionValues::Range { upper, .. },
+                PartitionValues::Range { lower: Some(lower), upper: next },
+            ) if *upper == lower => *upper = next,
+            _ => return Err(apart()),
+        }
+    }
+    assert!(!values.is_empty(by.columns.len()), "partitions that are shown have values");
+    let made = vec![NewPartition { name: to.to_owned(), values: Some(values) }];
+    Ok(exchanged(table, &at, made))
+}
+
+/// New partitions in the place of those at `places`.
+fn exchanged(table: &Table, places: &[usize], made: Vec<NewPartition>) -> Reorganized {
+    let numbered = table.partitions.iter().cloned().enumerate();
+    let (removed, kept) = numbered.partition::<Vec<_>, _>(|(at, _)| places.contains(at));
+    let of = |all: Vec<(usize, Partition)>| all.into_iter().map(|(_, one)| one).collect();
+    Reorganized { kept: of(kept), removed: of(removed), made }
 }
 
 /// Ranges end where they ended before, or further up where nothing is above.

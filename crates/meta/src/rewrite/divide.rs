@@ -19,6 +19,10 @@ pub enum Division {
     Fewer(u64),
     /// ADD PARTITION PARTITIONS: so many more.
     More(u64),
+    /// SPLIT PARTITION: one becomes so many.
+    Split(String, u64),
+    /// MERGE PARTITIONS: these become one.
+    Merge(Vec<String>),
 }
 
 /// The clauses of a CREATE TABLE that say it.
@@ -35,6 +39,14 @@ impl Edit<'_> {
     /// Applies what divides the rows.
     pub(super) fn divide(&mut self, division: &Division) -> Result<()> {
         match division {
+            Division::Split(name, into) => {
+                self.check_hashed(std::slice::from_ref(name), "SPLIT PARTITION")?;
+                self.divide(&Division::More(into.saturating_sub(1)))?;
+            }
+            Division::Merge(names) => {
+                self.check_hashed(names, "MERGE PARTITIONS")?;
+                self.divide(&Division::Fewer(names.len() as u64 - 1))?;
+            }
             Division::By(written) => self.divide_by(written)?,
             Division::Whole => {
                 if self.spec.partition_by.is_none() && self.spec.placement.is_none() {
@@ -78,6 +90,28 @@ impl Edit<'_> {
         Ok(())
     }
 
+    /// Checks names of partitions by HASH or KEY. They are those of MySQL, from p0 on, or those of
+    /// PolarDB-X, up to pn.
+    fn check_hashed(&self, names: &[String], what: &str) -> Result<()> {
+        let count = self.hashed_into(what)?;
+        let is_one = |name: &String| {
+            let number =
+                name.strip_prefix(['p', 'P']).and_then(|digits| digits.parse::<u64>().ok());
+            number.is_some_and(|number| number <= count)
+        };
+        let is_twice = |at: usize| names[..at].iter().any(|it| it.eq_ignore_ascii_case(&names[at]));
+        match (0..names.len()).find(|&at| !is_one(&names[at]) || is_twice(at)) {
+            None => Ok(()),
+            Some(at) => bail!(
+                NoSuchPartition,
+                "Error in list of partitions to {what}: table '{}' has no partition '{}', or it is \
+                 named twice; it has {count}",
+                self.table.name,
+                names[at]
+            ),
+        }
+    }
+
     fn divide_by(&mut self, written: &DivisionSpec) -> Result<()> {
         let is_olap = self.spec.form == TableForm::Olap;
         if !is_olap && written.form == TableForm::Olap {
@@ -110,9 +144,9 @@ impl Edit<'_> {
     fn hashed_into(&self, what: &str) -> Result<u64> {
         if self.spec.partition_by.is_some() {
             return Err(match what {
-                "COALESCE PARTITION" => err!(
+                "COALESCE PARTITION" | "SPLIT PARTITION" => err!(
                     OnlyHash,
-                    "COALESCE PARTITION can only be used on HASH/KEY partitions: those of table \
+                    "{what} can only be used on HASH/KEY partitions: those of table \
                      '{}' are by RANGE or LIST, write DROP or REORGANIZE PARTITION",
                     self.table.name
                 ),

@@ -13,6 +13,7 @@ use super::index;
 use super::partition;
 use super::placement::placement;
 use super::temporary;
+use super::tending::Tending;
 use super::types::default_collation;
 use crate::syntax::TableName;
 
@@ -46,6 +47,12 @@ pub enum AlterAction {
     Exchange {
         partition: String,
         with: TableName,
+    },
+    /// ANALYZE, CHECK, OPTIMIZE and REPAIR PARTITION; REBUILD without a kind.
+    Tend {
+        tending: Option<Tending>,
+        /// `None`: of all.
+        names: Option<Vec<String>>,
     },
     /// DISABLE KEYS, which tools write in front of the rows of a dump.
     DisableKeys,
@@ -91,6 +98,9 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     }
     if let Some(change) = partition::change(cursor)? {
         return Ok((table, AlterAction::Partitions(change)));
+    }
+    if let Some(action) = partition::action(cursor)? {
+        return Ok((table, action));
     }
     if let Some(action) = temporary::change(cursor)? {
         return Ok((table, action));

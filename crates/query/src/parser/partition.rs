@@ -2,13 +2,15 @@
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    PartitionBySpec, PartitionChange, PartitionSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
+    BucketsSpec, DistributionSpec, Division, PartitionBySpec, PartitionChange, PartitionSpec,
+    StepsSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 use freshet_schema::{AutoPartition, PartitionFunction, PartitionMethod, TableForm, TimeUnit};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
-use super::{AlterAction, Statement};
+use super::tending;
+use super::{AlterAction, Clauses, Statement, Tending};
 use crate::snapshot::temporary_names;
 
 /// Parses the part after PARTITION BY up to the [`partitions`], if it is RANGE or LIST.
@@ -300,11 +302,24 @@ pub fn partition_specs(cursor: &mut Cursor<'_>, several: bool) -> Result<Vec<Par
         cursor.expect(&Token::RParen)?;
         return Ok(specs);
     }
-    let spec = named(cursor)?;
-    if cursor.words("DISTRIBUTED BY") {
-        return Err(refuse("ADD PARTITION ... DISTRIBUTED BY"));
-    }
-    Ok(vec![spec])
+    Ok(vec![named(cursor)?])
+}
+
+/// Parses the part of ADD PARTITION after DISTRIBUTED BY.
+fn distributed(cursor: &mut Cursor<'_>) -> Result<(DistributionSpec, BucketsSpec)> {
+    let distribution = match cursor.words("RANDOM") {
+        true => DistributionSpec::Random,
+        false => {
+            cursor.expect_words("HASH")?;
+            DistributionSpec::Hash(cursor.in_parens(Cursor::name)?)
+        }
+    };
+    let buckets = match cursor.words("BUCKETS") {
+        true if cursor.words("AUTO") => BucketsSpec::Auto,
+        true => BucketsSpec::Count(cursor.number()?),
+        false => BucketsSpec::Unset,
+    };
+    Ok((distribution, buckets))
 }
 
 /// Parses an action of ALTER TABLE on partitions, if one comes next.
@@ -318,7 +333,12 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         return Ok(Some(PartitionChange::Modify { names, pairs: cursor.properties()? }));
     }
     if let Some(word) = cursor.one_of(&["ADD PARTITIONS", "ADD PARTITION"]) {
-        let specs = partition_specs(cursor, word == "ADD PARTITIONS")?;
+        let mut specs = partition_specs(cursor, word == "ADD PARTITIONS")?;
+        if specs.len() == 1 && cursor.words("DISTRIBUTED BY") {
+            let (distribution, buckets) = distributed(cursor)?;
+            let spec = specs.remove(0);
+            return Ok(Some(PartitionChange::AddDistributed { spec, distribution, buckets }));
+        }
         return Ok(Some(PartitionChange::Add(specs)));
     }
     if cursor.words("DROP PARTITION") {
@@ -344,7 +364,70 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         let into = cursor.in_parens(partition)?;
         return Ok(Some(PartitionChange::Reorganize { from, into }));
     }
+    if cursor.one_of(&["MERGE PARTITIONS", "MERGE PARTITION"]).is_some() {
+        let from = names(cursor)?;
+        cursor.expect_words("TO")?;
+        return Ok(Some(PartitionChange::Merge { from, to: cursor.name_or_text()? }));
+    }
+    if cursor.one_of(&["MOVE PARTITIONS", "MOVE PARTITION"]).is_some() {
+        let names = names(cursor)?;
+        cursor.expect_words("TO")?;
+        cursor.name_or_text()?;
+        return Ok(Some(PartitionChange::Move(names)));
+    }
     Ok(None)
+}
+
+/// Parses SPLIT PARTITION, and what MySQL does for partitions as for tables, if that comes next.
+pub fn action(cursor: &mut Cursor<'_>) -> Result<Option<AlterAction>> {
+    if cursor.words("SPLIT PARTITION") {
+        return split(cursor).map(Some);
+    }
+    let tended = [
+        ("ANALYZE PARTITION", Some(Tending::Analyze)),
+        ("CHECK PARTITION", Some(Tending::Check)),
+        ("OPTIMIZE PARTITION", Some(Tending::Optimize)),
+        ("REPAIR PARTITION", Some(Tending::Repair)),
+        ("REBUILD PARTITION", None),
+    ];
+    for (word, tending) in tended {
+        if cursor.words(word) {
+            let _ = cursor.words("NO_WRITE_TO_BINLOG") || cursor.words("LOCAL");
+            let names = if cursor.words("ALL") { None } else { Some(names(cursor)?) };
+            tending::options(cursor);
+            return Ok(Some(AlterAction::Tend { tending, names }));
+        }
+    }
+    Ok(None)
+}
+
+/// Parses the part after SPLIT PARTITION.
+fn split(cursor: &mut Cursor<'_>) -> Result<AlterAction> {
+    let from = cursor.name_or_text()?;
+    if cursor.words("AT") {
+        cursor.words("VALUES");
+        let at = cursor.in_parens(value)?;
+        cursor.expect_words("INTO")?;
+        let into = cursor.in_parens(|cursor| {
+            cursor.expect_words("PARTITION")?;
+            cursor.name_or_text()
+        })?;
+        let into = <[String; 2]>::try_from(into);
+        let into =
+            into.map_err(|_| err!(Syntax, "SPLIT PARTITION .. AT is INTO two partitions"))?;
+        return Ok(AlterAction::Partitions(PartitionChange::SplitAt { from, at, into }));
+    }
+    if cursor.words("INTO PARTITIONS") {
+        let division = Some(Division::Split(from, cursor.number()?));
+        return Ok(AlterAction::Clauses(Clauses { division, ..Clauses::default() }));
+    }
+    if cursor.words("INTO") {
+        let into = cursor.in_parens(partition)?;
+        let from = vec![from];
+        return Ok(AlterAction::Partitions(PartitionChange::Reorganize { from, into }));
+    }
+    let division = Some(Division::Split(from, 2));
+    Ok(AlterAction::Clauses(Clauses { division, ..Clauses::default() }))
 }
 
 /// Refuses a statement that would change rows of temporary partitions.

@@ -22,6 +22,11 @@ pub enum Tending {
     Repair,
 }
 
+/// Skips options.
+pub fn options(cursor: &mut Cursor<'_>) {
+    while cursor.one_of(&OPTIONS).is_some() {}
+}
+
 /// Parses the part after `verb`; what is not about tables has no effect.
 pub fn tend(cursor: &mut Cursor<'_>, verb: &str) -> Result<Statement> {
     let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
@@ -34,7 +39,7 @@ pub fn tend(cursor: &mut Cursor<'_>, verb: &str) -> Result<Statement> {
     // Options say how thoroughly, and of which columns statistics are gathered.
     match verb {
         "ANALYZE" => cursor.skip(),
-        _ => while cursor.one_of(&OPTIONS).is_some() {},
+        _ => options(cursor),
     }
     let tending = match verb {
         "ANALYZE" => Tending::Analyze,

@@ -11,6 +11,9 @@ use crate::session::Session;
 const NAMES_OF_DAYS: [&str; 7] =
     ["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"];
 
+/// The property with periods that are kept.
+const RESERVED: &str = "dynamic_partition.reserved_history_periods";
+
 /// The tables of a database whose partitions follow the clock.
 ///
 /// # Errors
@@ -39,6 +42,8 @@ pub fn tables(session: &Session, database: Option<&str>) -> Result<Listing> {
         let state = session.shared.engine.table_state(table.id);
         let followed = state.and_then(|state| state.followed_clock());
         let (at, error) = followed.map_or((None, None), |(at, error)| (Some(at), error));
+        let reserved = |(key, _): &&(String, String)| key == RESERVED;
+        let reserved = table.properties.others.iter().find(reserved).map(|(_, value)| value);
         let replicas = table.properties.replication_num;
         listing.push([
             some(&table.name),
@@ -56,7 +61,7 @@ pub fn tables(session: &Session, database: Option<&str>) -> Result<Listing> {
             some(if error.is_some() { "ERROR" } else { "NORMAL" }),
             error,
             None,
-            some("NULL"),
+            some(reserved.map_or("NULL", String::as_str)),
         ]);
     }
     Ok(listing)

@@ -386,16 +386,12 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let clauses = Clauses { keys: vec![key.clone()], ..Clauses::default() };
             alter_clauses(session, (table, id), &clauses).await?;
         }
-        AlterAction::Partitions(_)
-        | AlterAction::AddTemporary(_)
-        | AlterAction::DropTemporary { .. }
-        | AlterAction::ReplacePartitions(_)
-        | AlterAction::Exchange { .. } => partitions::alter(session, (table, id), action).await?,
         AlterAction::DisableKeys => session.disabled_keys.disable(id),
         AlterAction::EnableKeys => enable_keys(session, id).await?,
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {
             unreachable!("tables are renamed as by RENAME TABLE")
         }
+        of_partitions => return partitions::alter(session, (table, id), of_partitions).await,
     }
     Ok(Reply::done())
 }

@@ -46,6 +46,51 @@ pub async fn tend(session: &mut Session, tending: Tending, tables: &[TableName])
     Ok(answer_rows(listing))
 }
 
+/// Does it for partitions of a table, `None` being REBUILD, and all of them without names.
+///
+/// # Errors
+/// 1142, 1505 for a table without partitions, 1507 for an unknown one in REBUILD; those of a read.
+pub async fn tend_partitions(
+    session: &mut Session,
+    tending: Option<Tending>,
+    (name, table): (&TableName, &Table),
+    names: Option<&[String]>,
+) -> Result<Reply> {
+    let database = session.database_of(name.database.as_deref())?.to_owned();
+    let needed = tending.map_or(&[Privilege::Alter][..], rights);
+    for privilege in needed {
+        session.authorize(*privilege, Object::Table(&database, &name.table))?;
+    }
+    if table.partition_by.is_none() && table.placement.is_none() {
+        bail!(NotPartitioned, "Partition management on a not partitioned table is not possible");
+    }
+    let full = format!("{database}.{}", name.table);
+    let is_unknown =
+        |name: &&String| table.partition_by.is_some() && table.partition_at(name).is_none();
+    let unknown = names.unwrap_or_default().iter().find(is_unknown);
+    let Some(tending) = tending else {
+        if let Some(unknown) = unknown {
+            bail!(
+                NoSuchPartition,
+                "Error in list of partitions to REBUILD: table '{}' has no partition '{unknown}'",
+                table.name
+            );
+        }
+        return Ok(Reply::done());
+    };
+    let mut listing = Listing::new(&["Table", "Op", "Msg_type", "Msg_text"]);
+    if unknown.is_some() {
+        let text = format!("Error in list of partitions to {full}");
+        listing.add([full.as_str(), verb(tending), "error", text.as_str()]);
+        return Ok(answer_rows(listing));
+    }
+    commit_first(session).await?;
+    for (kind, text) in tended(session, tending, &database, &name.table).await? {
+        listing.add([full.as_str(), verb(tending), kind, text.as_str()]);
+    }
+    Ok(answer_rows(listing))
+}
+
 const fn rights(tending: Tending) -> &'static [Privilege] {
     match tending {
         Tending::Check | Tending::Checksum { .. } => &[Privilege::Select],

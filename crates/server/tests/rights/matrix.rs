@@ -40,7 +40,7 @@ kinds!(of_show, SHOW_KINDS, ShowWhat:
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
     Clauses Index Replace Set Rename Partitions AddTemporary DropTemporary ReplacePartitions
-    Exchange DisableKeys EnableKeys);
+    Exchange Tend DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
 kinds!(of_bin, BIN_KINDS, BinStatement:
@@ -114,6 +114,7 @@ const MORE: &[Case] = &[
         0,
     ),
     ("", "truncate table d.p", &["drop on d.p"], 1142, 0),
+    ("", "alter table d.p check partition all", &["alter on d.p", "select on d.p"], 1142, 0),
     ("", "recover partition p9 from d.p", &["drop on d.p", "create on d.p"], 1142, 1507),
     (
         "",

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{bin_partitions, exchange_partition, reorganize, replace_partitions};
-use freshet_meta::{Object, PartitionChange, Privilege};
-use freshet_query::parser::{AlterAction, TableName};
+use freshet_meta::{Division, Object, PartitionChange, Privilege};
+use freshet_query::parser::{AlterAction, Clauses, TableName};
 
-use super::super::shield;
+use super::super::{shield, tending};
 use super::table_id;
+use crate::reply::Reply;
 use crate::session::Session;
 
 /// Runs such an action.
@@ -19,18 +20,35 @@ pub async fn alter(
     session: &mut Session,
     (table, id): (&TableName, TableId),
     action: &AlterAction,
-) -> Result<()> {
+) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     let notes = match action {
+        AlterAction::Tend { tending, names } => {
+            let of = engine.catalog().require(id)?.clone();
+            return tending::tend_partitions(session, *tending, (table, &of), names.as_deref())
+                .await;
+        }
         AlterAction::Partitions(change) => {
             let change = change.clone();
+            if let Some(done) = of_hash(session, (table, id), &change).await? {
+                return Ok(done);
+            }
             if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
                 table_id(session, table, Privilege::Drop)?;
             }
-            if matches!(change, PartitionChange::Reorganize { .. }) {
+            if matches!(
+                change,
+                PartitionChange::Reorganize { .. }
+                    | PartitionChange::SplitAt { .. }
+                    | PartitionChange::Merge { .. }
+            ) {
                 session.wait_durable().await;
                 let moved = async move { reorganize(&engine, id, change).await };
-                return shield(session, moved).await;
+                shield(session, moved).await?;
+                return Ok(Reply::done());
+            }
+            if matches!(change, PartitionChange::Move(_)) {
+                note_one_node(session);
             }
             let changed = async move {
                 match change {
@@ -60,21 +78,53 @@ pub async fn alter(
             session.wait_durable().await;
             let replacing = replacing.clone();
             let replaced = async move { replace_partitions(&engine, id, replacing).await };
-            return shield(session, replaced).await;
+            shield(session, replaced).await?;
+            Vec::new()
         }
         AlterAction::Exchange { partition, with } => {
             let other = table_to_exchange(session, table, with)?;
             session.wait_durable().await;
             let from = (id, partition.clone());
             let exchanged = async move { exchange_partition(&engine, from, other).await };
-            return shield(session, exchanged).await;
+            shield(session, exchanged).await?;
+            Vec::new()
         }
         _ => unreachable!("it is an action on partitions"),
     };
     for note in notes {
         session.diagnostics.push("Note", 1507, note);
     }
-    Ok(())
+    Ok(Reply::done())
+}
+
+/// MERGE and MOVE PARTITIONS of a table whose partitions are its tablets; `None` for others.
+async fn of_hash(
+    session: &mut Session,
+    (table, id): (&TableName, TableId),
+    change: &PartitionChange,
+) -> Result<Option<Reply>> {
+    let known = session.shared.engine.catalog().require(id)?.clone();
+    if known.partition_by.is_some() || known.placement.is_none() {
+        return Ok(None);
+    }
+    match change {
+        PartitionChange::Merge { from, .. } => {
+            let division = Some(Division::Merge(from.clone()));
+            let clauses = Clauses { division, ..Clauses::default() };
+            let affected = super::alter_clauses(session, (table, id), &clauses).await?;
+            Ok(Some(Reply::Done { affected }))
+        }
+        PartitionChange::Move(_) => {
+            note_one_node(session);
+            Ok(Some(Reply::done()))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn note_one_node(session: &mut Session) {
+    let note = "MOVE PARTITIONS has no effect: there is one node, which has all of them";
+    session.diagnostics.push("Note", 1235, note.to_owned());
 }
 
 /// Temporary partitions would outlive a table that goes with its session.
