@@ -28,38 +28,10 @@ pub async fn alter(
             return tending::tend_partitions(session, *tending, (table, &of), names.as_deref())
                 .await;
         }
-        AlterAction::Partitions(change) => {
-            let change = change.clone();
-            if let Some(done) = of_hash(session, (table, id), &change).await? {
-                return Ok(done);
-            }
-            if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
-                table_id(session, table, Privilege::Drop)?;
-            }
-            if matches!(
-                change,
-                PartitionChange::Reorganize { .. }
-                    | PartitionChange::SplitAt { .. }
-                    | PartitionChange::Merge { .. }
-            ) {
-                session.wait_durable().await;
-                let moved = async move { reorganize(&engine, id, change).await };
-                shield(session, moved).await?;
-                return Ok(Reply::done());
-            }
-            if matches!(change, PartitionChange::Move(_)) {
-                note_one_node(session);
-            }
-            let changed = async move {
-                match change {
-                    PartitionChange::Drop { names, if_exists, force: false } => {
-                        bin_partitions(&engine, id, names, if_exists).await
-                    }
-                    change => engine.ddl().change_partitions(id, change).await,
-                }
-            };
-            shield(session, changed).await?
-        }
+        AlterAction::Partitions(change) => match of_hash(session, (table, id), change).await? {
+            Some(done) => return Ok(done),
+            None => changed(session, (table, id), change.clone()).await?,
+        },
         AlterAction::AddTemporary(specs) => {
             refuse_temporary_table(session, table)?;
             let specs = specs.clone();
@@ -95,6 +67,41 @@ pub async fn alter(
         session.diagnostics.push("Note", 1507, note);
     }
     Ok(Reply::done())
+}
+
+/// Changes partitions by RANGE or LIST. Returns notes.
+async fn changed(
+    session: &mut Session,
+    (table, id): (&TableName, TableId),
+    change: PartitionChange,
+) -> Result<Vec<String>> {
+    let engine = Arc::clone(&session.shared.engine);
+    if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
+        table_id(session, table, Privilege::Drop)?;
+    }
+    match change {
+        PartitionChange::Reorganize { .. }
+        | PartitionChange::SplitAt { .. }
+        | PartitionChange::Merge { .. } => {
+            session.wait_durable().await;
+            let moved = async move { reorganize(&engine, id, change).await };
+            shield(session, moved).await?;
+            Ok(Vec::new())
+        }
+        PartitionChange::Drop { names, if_exists, force: false } => {
+            let binned = async move { bin_partitions(&engine, id, names, if_exists).await };
+            shield(session, binned).await
+        }
+        change => {
+            let moves = matches!(change, PartitionChange::Move(_));
+            let changed = async move { engine.ddl().change_partitions(id, change).await };
+            let notes = shield(session, changed).await?;
+            if moves {
+                note_one_node(session);
+            }
+            Ok(notes)
+        }
+    }
 }
 
 /// MERGE and MOVE PARTITIONS of a table whose partitions are its tablets; `None` for others.
