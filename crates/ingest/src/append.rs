@@ -91,6 +91,13 @@ pub struct PreparedLoad<'a> {
     pub incarnation: Incarnation,
 }
 
+impl PreparedLoad<'_> {
+    /// The same, for one attempt.
+    pub(crate) fn again(&mut self) -> PreparedLoad<'_> {
+        PreparedLoad { signature: &mut *self.signature, incarnation: self.incarnation }
+    }
+}
+
 impl SmallLoad<'_> {
     fn label(&mut self) -> &mut Option<Claim> {
         match &mut self.prepared {

@@ -13,7 +13,7 @@ use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, SmallLoad};
+use crate::append::{Appended, PreparedLoad, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
@@ -207,7 +207,21 @@ impl<'a> Change<'a> {
     /// # Errors
     /// 1062 when two new rows have one key, or a key that another row has; those of locking and of
     /// appending. Nothing was changed then.
-    pub async fn write(mut self, old: &BTreeSet<Vec<u8>>, new: &LoadBuffer) -> Result<Written> {
+    pub async fn write(self, old: &BTreeSet<Vec<u8>>, new: &LoadBuffer) -> Result<Written> {
+        self.write_as(old, new, None).await
+    }
+
+    /// As [`Self::write`], of a load that was prepared, in a table whose keys nobody locks; its
+    /// label stays in its signature unless the rows are written.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub(crate) async fn write_as(
+        mut self,
+        old: &BTreeSet<Vec<u8>>,
+        new: &LoadBuffer,
+        prepared: Option<PreparedLoad<'_>>,
+    ) -> Result<Written> {
         self.check_pass()?;
         let rows = keys_of(self.target, new);
         if old.is_empty() && rows.is_empty() {
@@ -243,7 +257,7 @@ impl<'a> Change<'a> {
                 let loaded = own.apply(engine, target, step, patience).await?;
                 Ok(Written::Done(Loaded { lsn: loaded.lsn.max(reserved), ..loaded }))
             }
-            None if self.is_unlocked() => self.append_if_unchanged(new, &removed).await,
+            None if self.is_unlocked() => self.append_if_unchanged(new, &removed, prepared).await,
             None => self.append(new, &removed).await.map(Written::Done),
         }
     }
@@ -359,6 +373,7 @@ impl<'a> Change<'a> {
         &mut self,
         new: &LoadBuffer,
         removed: &[&[u8]],
+        mut prepared: Option<PreparedLoad<'_>>,
     ) -> Result<Written> {
         let (engine, target) = (self.engine, self.target);
         let deadline = self.rules.deadline(engine);
@@ -378,7 +393,10 @@ impl<'a> Change<'a> {
             let looked_up = LookedUp { end, is_derived: true, is_last: true };
             let label = self.label.take();
             let given = label.as_ref().map(|label| Arc::from(label.label()));
-            let load = self.load(label, Some(looked_up));
+            let load = SmallLoad {
+                prepared: prepared.as_mut().map(PreparedLoad::again),
+                ..self.load(label, Some(looked_up))
+            };
             match engine.appender.append_rows(load, &mut buffer, admitted) {
                 Ok((Appended { lsn, txn }, _)) => {
                     let loaded = Loaded::alone(lsn.max(self.seen), txn, given);

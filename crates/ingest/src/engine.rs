@@ -299,8 +299,13 @@ impl Engine {
     /// # Errors
     /// When files or metadata cannot be written, or the log has no room for the record.
     pub async fn flush_table(&self, id: TableId) -> Result<()> {
+        self.flush_for(id, FlushReason::Manual).await
+    }
+
+    /// The same, for the reason that `information_schema.flushes` tells.
+    pub(crate) async fn flush_for(&self, id: TableId, why: FlushReason) -> Result<()> {
         let Some(state) = self.table_state(id) else { return Ok(()) };
-        self.flusher.flush(&state, FlushReason::Manual).await
+        self.flusher.flush(&state, why).await
     }
 
     /// Lets some rows that delete be forgotten, which merges have named, where the engine does not

@@ -25,7 +25,7 @@ use freshet_wal::Room;
 use crate::append::Appender;
 use crate::compact::Compactor;
 use crate::group::FlushTimes;
-use crate::history::History;
+use crate::history::{EndedFlush, FlushedFiles, History};
 use crate::marks;
 use crate::metadata::{SMALL_EVENT_BYTES, Settler, ViewChange};
 use crate::record::GroupEndReason;
@@ -40,8 +40,9 @@ const ROOM_LOOK: Duration = Duration::from_millis(200);
 /// How an attempt to flush a table ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlushEnd {
-    /// Its rows are in files, or gone.
-    Done,
+    /// There was nothing to flush, or it went meanwhile.
+    Nothing,
+    Done(FlushedFiles),
     /// A partition for which it has written files went meanwhile.
     Divided,
 }
@@ -118,9 +119,24 @@ impl Flusher {
         why: FlushReason,
         mut room: Option<Room>,
     ) -> Result<()> {
-        // Partitions that go while their rows are written let it begin again.
-        while self.flush_once(table, why, room.take()).await? == FlushEnd::Divided {}
-        Ok(())
+        let clock = self.store.clock();
+        let (began, began_micros) = (clock.now(), clock.wall_micros());
+        let ended = loop {
+            match self.flush_once(table, why, room.take()).await {
+                // Partitions that go while their rows are written let it begin again.
+                Ok(FlushEnd::Divided) => {}
+                ended => break ended,
+            }
+        };
+        let result = match &ended {
+            Ok(FlushEnd::Done(files)) => Ok(*files),
+            Ok(FlushEnd::Nothing | FlushEnd::Divided) => return Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        let took = clock.now().saturating_sub(began);
+        let (table, reason) = (table.id, why);
+        self.history.push_flush(EndedFlush { table, reason, began_micros, took, result });
+        ended.map(drop)
     }
 
     async fn flush_once(
@@ -137,7 +153,7 @@ impl Flusher {
             self.store.horizon().wait(frozen).await;
             self.settler.settle_due();
             assert!(frozen <= self.store.horizon().get(), "a flush ends below the horizon");
-            let Some(view) = self.view_behind(table, frozen) else { return Ok(FlushEnd::Done) };
+            let Some(view) = self.view_behind(table, frozen) else { return Ok(FlushEnd::Nothing) };
             // Rows go where the partitions of the view say, which are those up to its end.
             if table.delta.divided() <= frozen {
                 break (view, frozen, version);
@@ -153,11 +169,12 @@ impl Flusher {
         let read = view.read_up_to(frozen);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let room = room.map_or_else(|| self.settler.room(), Ok)?;
+        let waited = self.store.clock().now();
         let mut in_flight = self.sweeper.in_flight();
         let unflushed = read.parts.iter().map(DeltaPart::rows).sum::<u64>();
         let (rowsets, rows) = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         check_files(&rowsets, unflushed, (view.flushed, frozen));
-        let store = &self.store;
+        let (store, filed) = (&self.store, self.store.clock().now());
         let marks = marks::of_flush(store, &view, &rowsets, frozen, &mut in_flight).await?;
         let swap = marks::begin_flush_swap(store, &view, rows).await?;
         let written = self.store.clock().now();
@@ -170,6 +187,7 @@ impl Flusher {
             rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
             marks,
         };
+        let files = files_of(&rowsets, (frozen, version), [began, waited, filed, written]);
         let event = Event::Publish { version, schema, rowsets, swap };
         let change = ViewChange { table: Arc::clone(table), at: frozen, event, in_flight };
         let publish = MetaEvent::Publish(publish);
@@ -178,20 +196,32 @@ impl Flusher {
             // the table, so its rows must not count as flushed before.
             self.settler.events_settled(table).await;
             return match self.view_behind(table, frozen) {
-                None => Ok(FlushEnd::Done),
+                None => Ok(FlushEnd::Nothing),
                 Some(_) if table.delta.divided() > frozen => Ok(FlushEnd::Divided),
                 Some(_) => Err(err!(Internal, "a flush up to {frozen} was overtaken; tried again")),
             };
         }
         self.store.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
-        table.grow(self.store.clock().now());
-        let published = self.store.clock().now();
-        self.store.metrics().flushes.with_label_values(&[why.name()]).inc();
-        self.store.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
-        let (flush, publish) = (written.saturating_sub(began), published.saturating_sub(written));
+        let now = self.store.clock().now();
+        table.grow(now);
+        let (flush, publish) = (written.saturating_sub(began), now.saturating_sub(written));
         let times = FlushTimes { began_micros, flush, publish };
-        self.history.flushed(table.id, (view.version, version), times);
-        Ok(FlushEnd::Done)
+        self.published(table, why, (view.version, version), times);
+        Ok(FlushEnd::Done(FlushedFiles { publish, ..files }))
+    }
+
+    /// Counts a flush that is published, and tells its groups.
+    fn published(
+        &self,
+        table: &TableState,
+        why: FlushReason,
+        versions: (Version, Version),
+        times: FlushTimes,
+    ) {
+        let took = times.flush + times.publish;
+        self.store.metrics().flushes.with_label_values(&[why.name()]).inc();
+        self.store.metrics().flush_seconds.observe(took.as_secs_f64());
+        self.history.flushed(table.id, versions, times);
     }
 
     /// The view of a table with unflushed rows up to `lsn`; `None` if it has none, since they were
@@ -343,6 +373,29 @@ fn check_files(rowsets: &[Arc<Rowset>], unflushed: u64, (from, to): (Lsn, Lsn)) 
         assert!(from < first && last <= to, "a flush writes rows of its range");
         let before = ends.insert(rowset.meta().tablet, last);
         assert!(before < Some(first), "rowsets of a tablet follow each other");
+    }
+}
+
+/// What is in the files of a flush, which are yet to be published; `stages` are the begin of the
+/// flush and the ends of its stages.
+fn files_of(
+    rowsets: &[Arc<Rowset>],
+    (to, version): (Lsn, Version),
+    stages: [Duration; 4],
+) -> FlushedFiles {
+    let [wait, write, mark] = [0, 1, 2].map(|at| stages[at + 1].saturating_sub(stages[at]));
+    let segments = || rowsets.iter().flat_map(|rowset| &rowset.meta().segments);
+    FlushedFiles {
+        rows: rowsets.iter().map(|rowset| rowset.rows()).sum(),
+        rowsets: rowsets.len() as u64,
+        segments: segments().count() as u64,
+        bytes: segments().map(|segment| segment.bytes).sum(),
+        to,
+        version,
+        wait,
+        write,
+        mark,
+        publish: Duration::ZERO,
     }
 }
 

@@ -15,6 +15,7 @@ use freshet_base::{ErrorCode, Result, TableId, bail};
 use freshet_meta::{Definition, KeyChange, MetaEvent};
 use freshet_schema::{DeclaredKey, Table};
 use freshet_storage::Rowset;
+use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::resolver::{AddedValues, IndexedFiles, Latch, NewUnique};
 use freshet_wal::Room;
 
@@ -142,7 +143,7 @@ impl<'a> Adding<'a> {
             return Ok(());
         }
         // Behind a flush that began before it, whose files lack the indexes.
-        self.engine.flush_table(self.state.id).await?;
+        self.engine.flush_for(self.state.id, FlushReason::Alter).await?;
         let view = self.engine.store.tables.view(self.state.id);
         if let Some(view) = view {
             let has = |(key, _): &(DeclaredKey, _)| {

@@ -32,7 +32,7 @@ use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
 /// How often it is looked whether a gate has opened.
-const GATE_PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const GATE_PAUSE: Duration = Duration::from_millis(5);
 /// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
 const MEMORY_STEP_BYTES: u64 = 64 << 10;
 

@@ -16,6 +16,7 @@ use freshet_schema::{GroupCommitMode, Rules};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::admit::WaitLimit;
+use crate::append::PreparedLoad;
 use crate::buffer::LoadBuffer;
 use crate::change::Written;
 use crate::decode::{PartialColumns, Warnings};
@@ -54,6 +55,13 @@ pub struct PartialRows<'a> {
     pub rules: &'a Rules,
 }
 
+/// What the record of a partial update says of the load.
+pub(crate) enum Signed<'a> {
+    /// The label of the client, if there is one.
+    Label(Option<Claim>),
+    Prepared(PreparedLoad<'a>),
+}
+
 /// Writes the rows of a partial update, with the label of the load; `None` when it was overtaken:
 /// it has written nothing, and its label is free again. Of several rows of one key each one counts,
 /// in their order.
@@ -67,10 +75,28 @@ pub async fn update_columns(
     label: Option<Claim>,
     patience: WaitLimit,
 ) -> Result<Option<Loaded>> {
-    let target = rows.target;
     if rows.count == 0 {
-        return commit_nothing(engine, target, label, patience).await.map(Some);
+        return commit_nothing(engine, rows.target, label, patience).await.map(Some);
     }
+    update_columns_as(engine, rows, Signed::Label(label), patience).await
+}
+
+/// As [`update_columns`], of rows of which there is one at least.
+///
+/// # Errors
+/// Those of [`update_columns`].
+pub(crate) async fn update_columns_as(
+    engine: &Engine,
+    rows: PartialRows<'_>,
+    signed: Signed<'_>,
+    patience: WaitLimit,
+) -> Result<Option<Loaded>> {
+    assert!(rows.count > 0, "it has rows");
+    let target = rows.target;
+    let (label, prepared) = match signed {
+        Signed::Label(label) => (label, None),
+        Signed::Prepared(prepared) => (None, Some(prepared)),
+    };
     let (schema, count) = (target.schema(), crate::buffer::row_count(rows.count)?);
     let keys = KeyedRows::of_encoded(rows.bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
@@ -105,7 +131,7 @@ pub async fn update_columns(
             );
         }
     }
-    match change.write(&old, &new).await {
+    match change.write_as(&old, &new, prepared).await {
         Ok(Written::Done(loaded)) => Ok(Some(loaded)),
         Ok(Written::Overtaken) => Ok(None),
         // A key that was new has a row now.

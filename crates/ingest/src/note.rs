@@ -15,6 +15,20 @@ use crate::stopped::damaged;
 pub(crate) const NOTE: &str = "note";
 /// The extension of a note with rows behind it.
 pub(crate) const NOTE_WITH_ROWS: &str = "load";
+/// That of a note with rows of a partial update behind it, which versions that do not know them
+/// remove: they would take them for whole rows.
+pub(crate) const NOTE_WITH_PARTIAL: &str = "partial";
+/// All of them.
+pub(crate) const NOTES: [&str; 3] = [NOTE, NOTE_WITH_ROWS, NOTE_WITH_PARTIAL];
+
+/// The extension of a note, by what stands behind it.
+pub(crate) fn extension(note: &PreparedNote) -> &'static str {
+    match (&note.partial, note.noted) {
+        (Some(_), _) => NOTE_WITH_PARTIAL,
+        (None, Some(_)) => NOTE_WITH_ROWS,
+        (None, None) => NOTE,
+    }
+}
 
 /// The checksum and the length before a note with rows.
 const HEAD_BYTES: usize = 8;
@@ -44,7 +58,7 @@ pub(crate) fn written(note: &PreparedNote) -> Vec<u8> {
 /// When it is damaged; the file is named.
 pub(crate) fn read(fs: &dyn Fs, path: &Path) -> Result<PreparedNote> {
     let failed = |error| Error::io("read a note", error);
-    let has_rows = path.extension().is_some_and(|extension| extension == NOTE_WITH_ROWS);
+    let has_rows = path.extension().is_none_or(|extension| extension != NOTE);
     let note = match has_rows {
         true => read_before_rows(fs, path)?,
         false => {
@@ -147,6 +161,7 @@ mod tests {
             rows: 2,
             rowsets: Vec::new(),
             noted: Some(noted),
+            partial: None,
             highest_id: None,
             expires_micros: 5,
         };

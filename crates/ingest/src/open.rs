@@ -176,7 +176,7 @@ impl Engine {
         use crate::record::GroupEndReason as End;
         use freshet_storage::flush_policy::FlushReason as Flush;
         let metrics = self.metrics();
-        for why in [Flush::Bytes, Flush::LogRoom, Flush::Memory, Flush::Manual] {
+        for why in [Flush::Bytes, Flush::LogRoom, Flush::Memory, Flush::Manual, Flush::Alter] {
             metrics.flushes.with_label_values(&[why.name()]);
         }
         for why in [End::Interval, End::Bytes, End::Barrier, End::Flush, End::Shutdown, End::Load] {

@@ -19,7 +19,7 @@ use freshet_meta::{Claim, LabelKind, LabelState, NotedRows, PreparedNote};
 use parking_lot::Mutex;
 
 use crate::layout::prepared_dir;
-use crate::note::{self, NOTE, NOTE_WITH_ROWS};
+use crate::note::{self, NOTES};
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
 
@@ -107,7 +107,7 @@ impl PreparedLoads {
         let fs = self.store.fs();
         let listed = fs.list(&self.dir).map_err(|error| Error::io("list prepared loads", error))?;
         for entry in listed {
-            let is_note = |extension| extension == NOTE || extension == NOTE_WITH_ROWS;
+            let is_note = |extension: &std::ffi::OsStr| NOTES.iter().any(|one| extension == *one);
             if !entry.path.extension().is_some_and(is_note) {
                 // A note that was not written to its end: its load was not told to be prepared.
                 let removed = fs.remove_file(&entry.path);
@@ -172,7 +172,7 @@ impl PreparedLoads {
     pub fn write(&self, mut prepared: Prepared, rows: Option<&[Bytes]>) -> Result<()> {
         let (fs, txn) = (self.store.fs(), prepared.note.txn);
         prepared.note.noted = rows.map(note::noted);
-        let extension = if rows.is_some() { NOTE_WITH_ROWS } else { NOTE };
+        let extension = note::extension(&prepared.note);
         let head = note::written(&prepared.note);
         let rows = rows.into_iter().flatten().map(|rows| &rows[..]);
         let parts = std::iter::once(&head[..]).chain(rows);
@@ -193,14 +193,14 @@ impl PreparedLoads {
     }
 
     /// Reads the rows behind a note, behind space for the head of a part.
-    pub fn read_rows(&self, txn: TxnId, noted: NotedRows) -> Result<Vec<u8>> {
-        note::read_rows(self.store.fs(), &self.path(txn, NOTE_WITH_ROWS), noted)
+    pub fn read_rows(&self, (txn, extension): (TxnId, &str), noted: NotedRows) -> Result<Vec<u8>> {
+        note::read_rows(self.store.fs(), &self.path(txn, extension), noted)
     }
 
     /// Removes a note durably; none may be there.
     pub fn remove_note(&self, txn: TxnId) -> Result<()> {
         let fs = self.store.fs();
-        for extension in ["tmp", NOTE, NOTE_WITH_ROWS] {
+        for extension in std::iter::once("tmp").chain(NOTES) {
             match fs.remove_file(&self.path(txn, extension)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::io("remove the note of a prepared load", error));

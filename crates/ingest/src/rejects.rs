@@ -15,7 +15,30 @@ pub struct Reject {
     pub row: u64,
     /// The source text, possibly truncated.
     pub line: String,
+    /// The column whose value is at fault, if it is one.
+    pub column: Option<String>,
     pub reason: String,
+}
+
+/// Why a row is rejected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Why {
+    /// The column whose value is at fault, if it is one.
+    pub column: Option<String>,
+    pub reason: String,
+}
+
+impl From<String> for Why {
+    fn from(reason: String) -> Self {
+        Self { column: None, reason }
+    }
+}
+
+impl Reject {
+    /// The size of what is kept of it, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.line.len() + self.reason.len() + self.column.as_ref().map_or(0, String::len)
+    }
 }
 
 /// The rejected rows of a load: all are counted, the first ones are described.
@@ -57,21 +80,27 @@ impl Rejects {
         &self.kept
     }
 
+    /// The described rows, for who keeps them longer.
+    pub fn into_kept(self) -> Vec<Reject> {
+        self.kept
+    }
+
     /// The reason of the first rejection.
     pub fn first_reason(&self) -> Option<&str> {
         self.kept.first().map(|reject| reject.reason.as_str())
     }
 
     /// Counts a rejected row, and describes it within the limits.
-    pub fn add(&mut self, row: u64, line: &[u8], reason: impl FnOnce() -> String) {
+    pub fn add<W: Into<Why>>(&mut self, row: u64, line: &[u8], why: impl FnOnce() -> W) {
         self.count += 1;
         if self.is_full() {
             return;
         }
         let line = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned();
-        let reason = reason();
-        self.bytes += line.len() + reason.len();
-        self.kept.push(Reject { row, line, reason });
+        let Why { column, reason } = why().into();
+        let reject = Reject { row, line, column, reason };
+        self.bytes += reject.bytes();
+        self.kept.push(reject);
     }
 
     /// Appends the rejects of a later part of the load, which follows `rows_before` rows.
@@ -81,7 +110,7 @@ impl Rejects {
             if self.is_full() {
                 return;
             }
-            self.bytes += reject.line.len() + reject.reason.len();
+            self.bytes += reject.bytes();
             self.kept.push(Reject { row: reject.row + rows_before, ..reject });
         }
         assert!(self.kept.len() <= REJECTS_KEPT_MAX, "few rejected rows are described");
@@ -108,10 +137,16 @@ impl Rejects {
     }
 }
 
-/// The reason of a fault in the format of the error log.
-pub fn reason(fault: &Fault, plan: &InsertPlan) -> String {
+/// The reason of a fault in the format of the error log, and its column.
+pub fn reason(fault: &Fault, plan: &InsertPlan) -> Why {
     let column = |at: usize| -> &Column { &plan.schema().columns[at] };
-    match fault {
+    let at = match fault {
+        Fault::Value { column, .. } | Fault::Missing { column } | Fault::Generated { column } => {
+            Some(*column)
+        }
+        _ => None,
+    };
+    let reason = match fault {
         Fault::Value { column: at, bad, value } => bad.reason(column(*at), value),
         Fault::Missing { column: at } => {
             format!("column({}) values is null while columns is not nullable", column(*at).name)
@@ -124,7 +159,8 @@ pub fn reason(fault: &Fault, plan: &InsertPlan) -> String {
             format!("column({}) is generated and takes no value", column(*at).name)
         }
         Fault::Count { expected } => format!("the row has not the {expected} values it should"),
-    }
+    };
+    Why { column: at.map(|at| column(at).name.clone()), reason }
 }
 
 #[cfg(test)]
@@ -135,7 +171,7 @@ mod tests {
     fn all_are_counted_and_few_are_kept() {
         let mut rejects = Rejects::default();
         for row in 1..=REJECTS_KEPT_MAX as u64 + 5 {
-            rejects.add(row, b"a\xff", || "because".into());
+            rejects.add(row, b"a\xff", || "because".to_owned());
         }
         assert_eq!(rejects.count(), REJECTS_KEPT_MAX as u64 + 5);
         assert_eq!(rejects.kept().len(), REJECTS_KEPT_MAX);
@@ -157,9 +193,9 @@ mod tests {
     #[test]
     fn parts_count_on() {
         let mut first = Rejects::default();
-        first.add(3, b"x", || "r".into());
+        first.add(3, b"x", || "r".to_owned());
         let mut second = Rejects::default();
-        second.add(2, b"y", || "r".into());
+        second.add(2, b"y", || "r".to_owned());
         first.append(second, 10);
         assert_eq!((first.count(), first.kept()[1].row), (2, 12));
     }

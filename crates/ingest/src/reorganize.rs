@@ -9,6 +9,7 @@ use freshet_base::{ErrorCode, Lsn, Result, TableId, bail, task};
 use freshet_meta::{PartitionChange, Repartition, RowsetMeta};
 use freshet_schema::{KeyModel, Partition, Router, Table, TableSchema, encode};
 use freshet_storage::delta::Freshness;
+use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::rowset::{Rowset, Slice};
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
@@ -74,7 +75,7 @@ pub(crate) async fn read_of(engine: &Engine, state: &TableState) -> Result<Table
             return Ok(read);
         }
         drop(read);
-        engine.flush_table(state.id).await?;
+        engine.flush_for(state.id, FlushReason::Alter).await?;
     }
     bail!(
         Deadlock,

@@ -21,8 +21,9 @@ use self::copy::Copying;
 use self::job::Job;
 pub use self::job::{Progress, Rewriting, Stage};
 use crate::engine::Engine;
-use crate::record::{self, Kind, MetadataBody};
+use crate::record::{self, GroupEndReason, Kind, MetadataBody};
 use crate::state::TableState;
+use crate::unlisted::UnpublishedTable;
 
 /// How often it begins again, where what was copied is gone or of another form.
 const TRIES_MAX: usize = 5;
@@ -53,12 +54,12 @@ pub async fn rewrite(
 ) -> Result<Vec<String>> {
     engine.begun().await?;
     let state = engine.ddl().states_of(&[id])?.remove(0);
-    let job = Job { engine, state: &state, how, progress };
+    let job = Job { engine, state: &state, progress };
     let _alone = job.alone().await?;
     progress.set(Stage::Running);
     let _left = LeftAlone::begin(engine, &state).await;
     for _ in 0..TRIES_MAX {
-        if let Some(warnings) = job.copy_and_exchange().await? {
+        if let Some(warnings) = job.copy_and_exchange(how).await? {
             return Ok(warnings);
         }
     }
@@ -68,6 +69,37 @@ pub async fn rewrite(
          copied; try again when it is not",
         state.name()
     )
+}
+
+/// INSERT OVERWRITE: puts a table that is filled in the place of `before`, like which it was made
+/// (RFC 0049). Rows that were acknowledged before the record go with the old table.
+///
+/// # Errors
+/// 1412 when the other table was altered since, 1317 when it is cancelled, and those of the log.
+/// The other table is as it was then.
+pub async fn overwrite(
+    engine: &Arc<Engine>,
+    before: &Table,
+    filled: UnpublishedTable,
+    progress: &Progress,
+) -> Result<()> {
+    engine.begun().await?;
+    let state = engine.ddl().states_of(&[before.id])?.remove(0);
+    let job = Job { engine, state: &state, progress };
+    let _alone = job.alone().await?;
+    progress.set(Stage::Running);
+    let new = Arc::clone(&filled.target().state);
+    loop {
+        match job.replace(before, &new).await? {
+            End::Done => break,
+            End::Later => job.pause(OPEN).await?,
+            End::Again => return Err(state.changed()),
+        }
+    }
+    filled.keep();
+    job.drop_old_later();
+    engine.ddl().follow_clock(new.id).await;
+    Ok(())
 }
 
 /// Keeps merges from the files of a table.
@@ -113,14 +145,14 @@ impl Job<'_> {
     }
 
     /// `None` where what was copied is gone, or the table has another form by now.
-    async fn copy_and_exchange(&self) -> Result<Option<Vec<String>>> {
+    async fn copy_and_exchange(&self, how: &dyn Rewriting) -> Result<Option<Vec<String>>> {
         let ddl = self.engine.ddl();
         let catalog = self.engine.meta().catalog();
         let before = Arc::clone(catalog.require(self.state.id)?);
         catalog.check_no_temporary(&before)?;
-        let form = self.how.form(&before)?;
+        let form = how.form(&before)?;
         let (new, warnings) = ddl.create_copy(&before, &form).await?;
-        let mut copying = Copying::begin(self, &before, &form, new.target().clone())?;
+        let mut copying = Copying::begin(self, how, (&before, &form), new.target().clone())?;
         let mut rounds = 0;
         loop {
             let Some(moved) = copying.round().await? else { return Ok(None) };
@@ -149,7 +181,8 @@ impl Job<'_> {
         // What is reserved with the gate closed would be waited for by those who want to write.
         let room = ddl.room_of_definition().await?;
         let _closed = state.gate.close();
-        if !self.drained().await? {
+        let is_prepared = || self.engine.prepared.holds(state.id);
+        if !self.drained(is_prepared).await? {
             return Ok(End::Later);
         }
         let Some(_) = copying.round().await? else { return Ok(End::Again) };
@@ -172,11 +205,11 @@ impl Job<'_> {
         }
     }
 
-    /// Whether nobody writes to the table any more, and no prepared load waits for its end.
-    async fn drained(&self) -> Result<bool> {
+    /// Whether nobody writes to the table any more, and nothing else is waited for.
+    async fn drained(&self, is_waited_for: impl Fn() -> bool) -> Result<bool> {
         let clock = self.engine.clock();
         let until = clock.now() + DRAIN;
-        while self.state.gate.inside() > 0 || self.engine.prepared.holds(self.state.id) {
+        while self.state.gate.inside() > 0 || is_waited_for() {
             self.progress.set(Stage::Waiting);
             if clock.now() >= until {
                 return Ok(false);
@@ -187,7 +220,38 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// Appends the record of the exchange, unless the old table has a record above `seen`.
+    /// Lets nobody in, and exchanges the tables.
+    async fn replace(&self, before: &Table, new: &Arc<TableState>) -> Result<End> {
+        let (ddl, state) = (self.engine.ddl(), self.state);
+        // What is reserved with the gate closed would be waited for by those who want to write.
+        let room = ddl.room_of_definition().await?;
+        let _closed = state.gate.close();
+        // Prepared loads are not waited for: as behind a TRUNCATE, their commit is refused.
+        if !self.drained(|| false).await? {
+            return Ok(End::Later);
+        }
+        // The version of its rows counts, though they go.
+        self.engine.flusher.appender.end_group(state, GroupEndReason::Barrier, |_| true)?;
+        if let Some(next) = state.counter.as_ref().map(|counter| counter.next()) {
+            ddl.move_counter(new.id, next).await?;
+        }
+        let _names = ddl.lock_names().await;
+        let _one = ddl.lock_definition(state).await?;
+        let catalog = self.engine.meta().catalog();
+        catalog.check_no_temporary(before)?;
+        if !is_same(before, catalog.require(state.id)?) {
+            return Ok(End::Again);
+        }
+        self.check_running()?;
+        match self.exchange(new, Lsn(u64::MAX), room).await {
+            Ok(()) => Ok(End::Done),
+            Err(error) if error.code() == ErrorCode::Deadlock => Ok(End::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends the record of the exchange, unless the old table has a record above `seen`, or an
+    /// open group.
     async fn exchange(&self, new: &Arc<TableState>, seen: Lsn, room: Room) -> Result<()> {
         let (store, settler) = (&self.engine.store, &self.engine.settler);
         let old = self.state;

@@ -1,12 +1,16 @@
 //! Loads of two phases: prepare, then commit or abort.
 
+mod partial;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task;
-use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, err};
-use freshet_meta::{Claim, LabelKind, NotedRows, PreparedNote};
+use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, bail, err};
+use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote};
 use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
@@ -16,8 +20,10 @@ use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
-use crate::load::{Load, StagedBody};
+use crate::load::{Load, Staged, StagedBody};
+use crate::looked::PartialRows;
 use crate::names;
+use crate::note;
 use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable};
 use crate::record::PART_HEAD_BYTES;
 use crate::target::LoadTarget;
@@ -38,6 +44,60 @@ impl Engine {
         // Until its note keeps the table (RFC 0039).
         let _pass = load.pass();
         let staged = load.staged(buffer).await?;
+        self.note_staged(&target, staged, None, (claim, keep)).await
+    }
+
+    /// Prepares a partial update: its rows are durable when this returns, and completed by those
+    /// that are stored when it is committed (RFC 0050). It is aborted after `keep`.
+    ///
+    /// # Errors
+    /// `NotSupported` for rows that do not fit a record, and where completed rows are computed or
+    /// checked; those of writing files. Nothing of it remains then.
+    pub async fn prepare_partial(
+        &self,
+        load: Load<'_>,
+        rows: PartialRows<'_>,
+        memory: Permit,
+        (claim, keep): (Option<Claim>, Duration),
+    ) -> Result<(TxnId, String)> {
+        let target = load.target().clone();
+        // Until its note keeps the table (RFC 0039).
+        let _pass = load.pass();
+        let name = &target.table().name;
+        if !rows.columns.completion.is_nothing() {
+            bail!(
+                NotSupported,
+                "a partial update of table '{name}', which has generated columns or checks, is not \
+                 supported with two_phase_commit; leave it out"
+            );
+        }
+        let bytes = rows.bytes.len() + rows.given.len();
+        if !self.takes_record_of(PART_HEAD_BYTES + bytes) {
+            return Err(too_many(name, self));
+        }
+        let given = rows.given.iter().map(|given| u8::from(*given)).collect::<Vec<_>>();
+        let count = crate::buffer::row_count(rows.count)?;
+        let ids = target.counter();
+        let ids = ids.and_then(|ids| ids.of_rows(target.schema(), rows.bytes, count));
+        let partial = partial::noted(&rows);
+        let rows = vec![Bytes::copy_from_slice(rows.bytes), Bytes::from(given)];
+        let staged = Staged {
+            rows: count,
+            incarnation: target.state.incarnation(),
+            ids,
+            body: StagedBody::Rows { rows, memory: vec![memory] },
+        };
+        self.note_staged(&target, staged, Some(partial), (claim, keep)).await
+    }
+
+    /// Writes the note of a load.
+    async fn note_staged(
+        &self,
+        target: &LoadTarget,
+        staged: Staged,
+        partial: Option<NotedPartial>,
+        (claim, keep): (Option<Claim>, Duration),
+    ) -> Result<(TxnId, String)> {
         // Ids in its rows are never given again, whatever happens before its commit.
         let entered = self.appender.enter_ids(&target.state, staged.ids)?;
         let reserved = entered.map_or(Lsn::ZERO, |ids| ids.reserved);
@@ -68,6 +128,7 @@ impl Engine {
             rows: staged.rows,
             rowsets,
             noted: None,
+            partial,
             highest_id: staged.ids.map(|ids| ids.highest()),
             expires_micros: labels.clock().now_micros().saturating_add(keep_micros),
         };
@@ -154,6 +215,9 @@ impl Engine {
         let target = LoadTarget::new(state, Arc::clone(table));
         let schema = table.history.at(note.schema_version).ok_or_else(dropped)?;
         self.appender.check_flushable(&target.state)?;
+        if let (Some(noted), Some(of)) = (note.noted, note.partial.clone()) {
+            return partial::append_partial(self, prepared, target, (noted, of)).await;
+        }
         if let Some(noted) = note.noted {
             return self.append_noted(prepared, &target, noted).await;
         }
@@ -198,7 +262,8 @@ impl Engine {
         let bytes = usize::try_from(noted.bytes).expect("a record is far below 4 GiB");
         let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, None, patience).await?;
         let loads = Arc::clone(&self.prepared);
-        let payload = task::run(&**self.pool(), move || loads.read_rows(txn, noted)).await?;
+        let file = (txn, note::NOTE_WITH_ROWS);
+        let payload = task::run(&**self.pool(), move || loads.read_rows(file, noted)).await?;
         let mut buffer = LoadBuffer::of_payload(payload, rows);
         buffer.use_ids(highest_id.map(UsedIds::up_to));
         let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
@@ -227,6 +292,15 @@ impl Engine {
     }
 }
 
+fn too_many(table: &str, engine: &Engine) -> Error {
+    err!(
+        NotSupported,
+        "a partial update of table '{table}' with two_phase_commit takes at most {} of rows \
+         (wal_load_bytes_max); send fewer at once, or leave two_phase_commit out",
+        engine.config().wal_load_bytes_max
+    )
+}
+
 /// Whether a commit can never succeed.
 fn is_final(error: &Error) -> bool {
     matches!(
@@ -235,5 +309,7 @@ fn is_final(error: &Error) -> bool {
             | ErrorCode::SnapshotTooOld
             | ErrorCode::TableChanged
             | ErrorCode::NoPartition
+            | ErrorCode::NoDefault
+            | ErrorCode::WrongArguments
     )
 }

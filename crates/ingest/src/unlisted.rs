@@ -146,7 +146,7 @@ impl Ddl {
     ///
     /// # Errors
     /// Those of metadata.
-    pub(crate) async fn create_copy(
+    pub async fn create_copy(
         self: &Arc<Self>,
         before: &Table,
         form: &NewForm,

@@ -94,7 +94,7 @@ pub use partition::{
     Exchanged, PartitionChange, PartitionsChanged, Repartition, Replacing, unknown_partition,
 };
 pub use policies::{PolicySpec, is_restricted, row_filter};
-pub use prepared::{NotedRows, PreparedNote};
+pub use prepared::{NotedPartial, NotedRows, PreparedNote};
 pub use privilege::{Privilege, Privileges};
 pub use properties::PAUSE_LOAD;
 pub use reserve::Ids;

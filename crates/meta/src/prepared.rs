@@ -21,10 +21,27 @@ pub struct PreparedNote {
     pub rowsets: Vec<RowsetMeta>,
     /// Its encoded rows, where they stand behind the note and not in files.
     pub noted: Option<NotedRows>,
+    /// Of a partial update, whose rows stand behind the note: they are completed by the commit.
+    pub partial: Option<NotedPartial>,
     /// The highest id in its rows, of an AUTO_INCREMENT column.
     pub highest_id: Option<u64>,
     /// When it is aborted, by the clock of labels.
     pub expires_micros: i64,
+}
+
+/// What the rows of a partial update have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotedPartial {
+    /// For each column of the schema version, whether the rows have it; where each row has its own,
+    /// all that any may have.
+    pub given: Vec<bool>,
+    /// The columns without which there is no new row.
+    pub required: Vec<u32>,
+    /// Whether each row has columns of its own: behind the rows stand as many bytes for each row as
+    /// there are columns, which say so.
+    pub is_flexible: bool,
+    /// Whether a row whose key is new is refused.
+    pub refuses_new: bool,
 }
 
 /// Encoded rows behind a note.

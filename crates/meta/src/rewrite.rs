@@ -28,6 +28,12 @@ pub struct NewForm {
 }
 
 impl NewForm {
+    /// The form that the table has, whose statement is `spec`.
+    pub fn same(table: &Table, spec: TableSpec) -> Self {
+        let sources = table.schema().shown().iter().map(|column| Source::Column(column.id));
+        Self { spec, sources: sources.collect() }
+    }
+
     /// What `spec`, the statement that creates `table`, becomes by these clauses. `None` for
     /// clauses that only [`Catalog::altered`](crate::Catalog::altered) and
     /// [`Catalog::keys_with`](crate::Catalog::keys_with) know, and what they refuse stays refused.
@@ -45,8 +51,7 @@ impl NewForm {
         if table.key_model == KeyModel::Aggregate || table.sequence.is_some() {
             return Ok(None);
         }
-        let sources = table.schema().shown().iter().map(|column| Source::Column(column.id));
-        let sources = sources.collect();
+        let Self { spec, sources } = Self::same(table, spec);
         let mut edit = Edit { table, spec, sources };
         // It names columns as they are behind the statement.
         if let Some(division) = division {

@@ -75,6 +75,12 @@ pub enum ServerTable {
     /// `group_commits`: LABEL, TABLE_SCHEMA, TABLE_NAME, TXN_ID, LOADS, ROWS, BYTES,
     /// OPENED, ENDED, REASON, VERSION, WAIT_MS, FLUSH_MS, PUBLISH_MS.
     GroupCommits,
+    /// `flushes`: TABLE_SCHEMA, TABLE_NAME, REASON, STATE, BEGUN, ROWS, ROWSETS, SEGMENTS, BYTES,
+    /// VERSION, LSN, TOOK_US, WAIT_US, WRITE_US, MARK_US, PUBLISH_US, MESSAGE.
+    Flushes,
+    /// `load_rejects`: LABEL, TXN_ID, TABLE_SCHEMA, TABLE_NAME, ENDED, STATUS, USER, CLIENT,
+    /// ROW_NUMBER, COLUMN_NAME, REASON, LINE, ERROR_URL.
+    LoadRejects,
     /// `wal`: NAME, VALUE.
     Wal,
     /// `workload_groups`: as SHOW WORKLOAD GROUPS, and MEMORY_BYTES, THREAD_MS.

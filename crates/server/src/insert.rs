@@ -457,8 +457,7 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     }
     let again = grouping.again();
     let why_alone = grouping.why_alone(own.is_some(), target);
-    let shares =
-        own.is_none() && why_alone.is_none() && !matches!(grouping, Grouping::CreateTableAs);
+    let shares = own.is_none() && why_alone.is_none() && !matches!(grouping, Grouping::OfNewTable);
     let destination = grouping.destination(own.as_ref(), settings, target)?;
     note_alone(session, target, why_alone);
     let mut loaded = commit(session, &engine, target, destination).await;
@@ -497,7 +496,7 @@ async fn update(
     note_alone(session, target, grouping.why_alone(false, target));
     let mut label = match grouping {
         Grouping::Labelled { claim, .. } => Some(claim),
-        Grouping::Shared | Grouping::Alone | Grouping::CreateTableAs => None,
+        Grouping::Shared | Grouping::Alone | Grouping::OfNewTable => None,
     };
     // A label is used up by an attempt.
     let tries = if label.is_some() { 1 } else { TRIES_MAX };

@@ -1,4 +1,5 @@
-//! What is remembered of recent loads, for SHOW LOAD, SHOW STREAM LOAD and SHOW LOAD WARNINGS.
+//! What is remembered of recent loads, for SHOW LOAD, SHOW STREAM LOAD and SHOW LOAD WARNINGS, and
+//! of their rejected rows, for `information_schema.load_rejects`.
 //!
 //! Kept in memory: whether a label was used is known to metadata, and does not depend on this.
 //! Loads of groups are remembered by `information_schema.group_commits`, and here only if rows of
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TxnId};
 use freshet_ingest::Engine;
+use freshet_ingest::rejects::Reject;
+use freshet_meta::Account;
 use parking_lot::Mutex;
 
 use crate::error_log::{ErrorLog, ErrorLogLimits};
@@ -17,6 +20,11 @@ use crate::error_log::{ErrorLog, ErrorLogLimits};
 const NOTES_MAX: usize = 1000;
 /// Bytes of a message or comment that are remembered.
 const TEXT_BYTES_MAX: usize = 512;
+
+/// Bytes of rejected rows that are remembered, of all loads together.
+const REJECTS_BYTES_MAX: usize = 16 << 20;
+/// What an entry costs beside its texts, about.
+const ENTRY_BYTES: usize = 128;
 
 /// How a load came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,10 +65,46 @@ impl LoadNote {
     }
 }
 
+/// The rows that a load has rejected.
+#[derive(Clone, Debug)]
+pub struct RejectedLoad {
+    pub note: Arc<LoadNote>,
+    /// Who has loaded them.
+    pub account: Account,
+    /// The first of them.
+    pub rows: Vec<Reject>,
+}
+
+impl RejectedLoad {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.rows.iter().map(|row| ENTRY_BYTES + row.bytes()).sum::<usize>()
+    }
+}
+
+/// The rows that recent loads have rejected, oldest load first.
+#[derive(Default)]
+struct RejectedLoads {
+    loads: VecDeque<Arc<RejectedLoad>>,
+    bytes: usize,
+}
+
+impl RejectedLoads {
+    /// Adds those of a load; the oldest go where they are too many.
+    fn add(&mut self, load: RejectedLoad) {
+        self.bytes += load.bytes();
+        self.loads.push_back(Arc::new(load));
+        while self.bytes > REJECTS_BYTES_MAX || self.loads.len() > NOTES_MAX {
+            let oldest = self.loads.pop_front().expect("what has bytes has loads");
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
 pub struct LoadBook {
     /// The reasons of rejected rows.
     pub error_log: ErrorLog,
     notes: Mutex<VecDeque<Arc<LoadNote>>>,
+    rejected: Mutex<RejectedLoads>,
 }
 
 impl LoadBook {
@@ -72,10 +116,12 @@ impl LoadBook {
         draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     ) -> Result<Arc<Self>> {
         let error_log = ErrorLog::open(engine, limits, draw)?;
-        Ok(Arc::new(Self { error_log, notes: Mutex::default() }))
+        let (notes, rejected) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { error_log, notes, rejected }))
     }
 
-    pub fn add(&self, mut note: LoadNote) {
+    /// Remembers a load.
+    pub fn add(&self, mut note: LoadNote) -> Arc<LoadNote> {
         for text in [&mut note.message, &mut note.comment] {
             if text.len() > TEXT_BYTES_MAX {
                 text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
@@ -85,7 +131,19 @@ impl LoadBook {
         if notes.len() == NOTES_MAX {
             notes.pop_front();
         }
-        notes.push_back(Arc::new(note));
+        let note = Arc::new(note);
+        notes.push_back(Arc::clone(&note));
+        note
+    }
+
+    /// Remembers rows that a load has rejected.
+    pub fn add_rejected(&self, note: Arc<LoadNote>, account: Account, rows: Vec<Reject>) {
+        self.rejected.lock().add(RejectedLoad { note, account, rows });
+    }
+
+    /// The loads whose rejected rows are remembered, oldest first.
+    pub fn rejected(&self) -> Vec<Arc<RejectedLoad>> {
+        self.rejected.lock().loads.iter().cloned().collect()
     }
 
     /// The loads of a database, oldest first.
@@ -99,5 +157,50 @@ impl LoadBook {
         let notes = self.notes.lock();
         let is_it = |note: &&Arc<LoadNote>| note.database == database && note.label == label;
         notes.iter().rev().find(is_it).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(label: &str) -> Arc<LoadNote> {
+        Arc::new(LoadNote {
+            kind: LoadKind::Stream,
+            database: "d".to_owned(),
+            table: "t".to_owned(),
+            label: label.to_owned(),
+            txn: None,
+            status: "Fail",
+            message: String::new(),
+            error_url: None,
+            rows_total: 0,
+            rows_loaded: 0,
+            rows_filtered: 0,
+            rows_unselected: 0,
+            body_bytes: 0,
+            began_micros: 0,
+            ended_micros: 0,
+            client: String::new(),
+            user: String::new(),
+            comment: String::new(),
+        })
+    }
+
+    #[test]
+    fn rejected_rows_have_a_limit_and_the_oldest_go() {
+        let mut kept = RejectedLoads::default();
+        let load = |label: &str| {
+            let line = "x".repeat(REJECTS_BYTES_MAX / 3);
+            let row = Reject { row: 1, line, column: None, reason: "because".to_owned() };
+            let account = Account { name: "app".to_owned(), host: "%".to_owned() };
+            RejectedLoad { note: note(label), account, rows: vec![row] }
+        };
+        for label in ["a", "b", "c", "d"] {
+            kept.add(load(label));
+        }
+        let labels = kept.loads.iter().map(|load| load.note.label.as_str()).collect::<Vec<_>>();
+        assert_eq!(labels, ["c", "d"]);
+        assert_eq!(kept.bytes, kept.loads.iter().map(|load| load.bytes()).sum::<usize>());
     }
 }

@@ -5,6 +5,7 @@ mod bin;
 mod catalog;
 pub mod config;
 mod dynamic;
+mod ended;
 mod global_indexes;
 pub mod listing;
 mod loads;

@@ -22,6 +22,7 @@ mod named;
 mod nested;
 mod opening;
 mod outfile;
+mod overwrite;
 mod query;
 mod roles;
 mod sequence;
@@ -39,7 +40,7 @@ use std::panic::AssertUnwindSafe;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_query::evaluation::Memory;
-use freshet_query::parser::{Into, Parsed, Statement, TextSize, parse};
+use freshet_query::parser::{Insert, Into, Parsed, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, Rows};
@@ -438,6 +439,17 @@ async fn replied(
 }
 
 /// Runs a statement.
+async fn insert_rows(
+    session: &mut Session,
+    rows: &Insert,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    match rows.overwrites {
+        true => overwrite::overwrite(session, rows, parameters).await,
+        false => insert::insert(session, rows, parameters).await,
+    }
+}
+
 async fn reply(
     session: &mut Session,
     parsed: &Parsed,
@@ -456,7 +468,7 @@ async fn reply(
             explain::explain(session, explained, &parsed.text, parameters).await
         }
         Statement::Assigning(query) => assign::select(session, query, items, parameters).await,
-        Statement::Insert(values) => insert::insert(session, values, parameters).await,
+        Statement::Insert(values) => insert_rows(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,
         Statement::ChangeSeveral(changes) => several::change(session, changes, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,

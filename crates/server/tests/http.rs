@@ -31,6 +31,8 @@ mod orc;
 mod partial;
 #[path = "http/query.rs"]
 mod query;
+#[path = "http/rejects.rs"]
+mod rejects;
 #[path = "http/rough.rs"]
 mod rough;
 #[path = "http/sequence.rs"]

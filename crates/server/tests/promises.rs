@@ -24,6 +24,8 @@ mod literals;
 mod loads;
 #[path = "promises/model.rs"]
 mod model;
+#[path = "promises/overwrites.rs"]
+mod overwrites;
 #[path = "promises/plans.rs"]
 mod plans;
 #[path = "promises/points.rs"]

@@ -48,6 +48,7 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
     (&["insert on d.t"], "insert into d.t values (9, 9)", 1142),
     (&["insert on d.k", "select on d.t"], "insert into d.k select a + 100, b from d.t", 1142),
     (&["insert on d.k", "delete on d.k"], "replace into d.k values (1, 2)", 1142),
+    (&["insert on d.t", "delete on d.t"], "insert overwrite table d.t values (9, 9)", 1142),
     (
         &["insert on d.k", "update on d.k", "select on d.k"],
         "insert into d.k values (1, 3) on duplicate key update b = 3",

@@ -23,6 +23,8 @@ pub enum FlushReason {
     Retry,
     /// By request.
     Manual,
+    /// A change of the table moves its rows, and reads them from files.
+    Alter,
 }
 
 impl FlushReason {
@@ -35,6 +37,7 @@ impl FlushReason {
             Self::Memory => "memory",
             Self::Retry => "retry",
             Self::Manual => "manual",
+            Self::Alter => "alter",
         }
     }
 }

@@ -260,6 +260,8 @@ fn views_show_to_nobody_what_others_own() {
     root.run("FLUSH TABLES d.t");
     let groups = "SELECT COUNT(*) FROM information_schema.group_commits";
     assert_ne!(root.one(groups), "0");
+    let flushes = "SELECT COUNT(*) FROM information_schema.flushes";
+    assert_ne!(root.one(flushes), "0");
     root.run("CREATE USER nobody");
     let mut nobody = server.log_in("nobody").unwrap();
     let empty_for_nobody = |nobody: &mut Client| {
@@ -269,6 +271,8 @@ fn views_show_to_nobody_what_others_own() {
             assert_eq!(nobody.one(&sql), "0", "{view}");
         }
         assert_eq!(nobody.one(groups), "0");
+        assert_eq!(nobody.one(flushes), "0");
+        assert_eq!(nobody.one("SELECT COUNT(*) FROM information_schema.load_rejects"), "0");
     };
     empty_for_nobody(&mut nobody);
     let privileges = "SELECT DISTINCT grantee FROM information_schema.user_privileges";
@@ -280,6 +284,7 @@ fn views_show_to_nobody_what_others_own() {
     root.run("DROP TABLE d.t");
     empty_for_nobody(&mut nobody);
     assert_ne!(root.one(groups), "0", "who may see all sees groups of dropped tables");
+    assert_ne!(root.one(flushes), "0", "and flushes");
 }
 
 #[test]

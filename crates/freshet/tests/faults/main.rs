@@ -13,6 +13,7 @@ mod large;
 mod memory;
 mod misuse;
 mod nested;
+mod overwrites;
 mod privacy;
 mod rewrites;
 mod sequence;

@@ -293,7 +293,7 @@ impl CsvDecoder {
                 encoder.abort_row();
                 let (record, source, format) = (&self.record, &self.source, &self.format);
                 self.rejects.add(self.lines, line, || match *fault {
-                    Fault::Count { .. } => record.count_reason(line, source, format),
+                    Fault::Count { .. } => record.count_reason(line, source, format).into(),
                     fault => reason(&fault, &source.plan),
                 });
             }

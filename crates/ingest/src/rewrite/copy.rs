@@ -13,12 +13,13 @@ use freshet_schema::convert::RowConverter;
 use freshet_schema::{GroupCommitMode, KeyModel, RowCells, Rules, Table, TableSchema, encode};
 use freshet_storage::Rowset;
 use freshet_storage::delta::Freshness;
+use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::marks::DeadRows;
 use freshet_storage::resolver::KeyedRows;
 use freshet_storage::rowset::Slice;
 use freshet_storage::segment::ScanRequest;
 
-use super::job::Job;
+use super::job::{Job, Rewriting};
 use crate::admit::WaitLimit;
 use crate::buffer::LoadBuffer;
 use crate::change::Written;
@@ -89,16 +90,16 @@ impl Conversion {
 impl<'a> Copying<'a> {
     pub fn begin(
         job: &'a Job<'a>,
-        before: &Table,
-        form: &NewForm,
+        how: &dyn Rewriting,
+        (before, form): (&Table, &NewForm),
         target: LoadTarget,
     ) -> Result<Self> {
         let schema = Arc::clone(before.schema());
         let sources = form.all_sources(before, target.table());
-        let (rules, now) = job.how.rules();
+        let (rules, now) = how.rules();
         let columns = (&schema, target.schema());
         let converter = RowConverter::new(columns, &sources, now, rules)?;
-        let completion = job.how.completion(&target)?;
+        let completion = how.completion(&target)?;
         let (from, to) = (Arc::clone(&schema), Arc::clone(target.schema()));
         job.progress.rows.store(0, Ordering::Relaxed);
         let conversion = Conversion { converter, completion, rules, from, to, rows: 0 };
@@ -131,7 +132,7 @@ impl<'a> Copying<'a> {
     /// `None` where what was copied is gone.
     pub async fn round(&mut self) -> Result<Option<u64>> {
         let (engine, state) = (self.engine(), self.job.state);
-        engine.flush_table(state.id).await?;
+        engine.flush_for(state.id, FlushReason::Alter).await?;
         let Some(view) = engine.store.tables.view(state.id) else { return Err(state.gone()) };
         let seen = view.flushed;
         if let Some(resolver) = &view.resolver {

@@ -81,7 +81,6 @@ impl Progress {
 pub(super) struct Job<'a> {
     pub engine: &'a Arc<Engine>,
     pub state: &'a Arc<TableState>,
-    pub how: &'a dyn Rewriting,
     pub progress: &'a Progress,
 }
 

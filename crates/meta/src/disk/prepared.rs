@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::rowset::RowsetForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms};
-use crate::prepared::{NotedRows, PreparedNote};
+use crate::prepared::{NotedPartial, NotedRows, PreparedNote};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PreparedForm {
@@ -31,6 +31,34 @@ pub struct PreparedForm {
     expires_micros: i64,
     #[prost(message, optional, tag = "11")]
     noted: Option<NotedForm>,
+    #[prost(message, optional, tag = "12")]
+    partial: Option<PartialForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PartialForm {
+    #[prost(bool, repeated, tag = "1")]
+    given: Vec<bool>,
+    #[prost(uint32, repeated, tag = "2")]
+    required: Vec<u32>,
+    #[prost(bool, tag = "3")]
+    is_flexible: bool,
+    #[prost(bool, tag = "4")]
+    refuses_new: bool,
+}
+
+impl PartialForm {
+    fn of(partial: &NotedPartial) -> Self {
+        let NotedPartial { given, required, is_flexible, refuses_new } = partial.clone();
+        Self { given, required, is_flexible, refuses_new }
+    }
+
+    fn read(self) -> Result<NotedPartial, Unreadable> {
+        let Self { given, required, is_flexible, refuses_new } = self;
+        let are_there = required.iter().all(|at| (*at as usize) < given.len());
+        ensure(are_there, "a partial update requires columns that there are not")?;
+        Ok(NotedPartial { given, required, is_flexible, refuses_new })
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -57,6 +85,7 @@ impl OnDisk for PreparedNote {
             highest_id: self.highest_id,
             expires_micros: self.expires_micros,
             noted: self.noted.map(|NotedRows { bytes, checksum }| NotedForm { bytes, checksum }),
+            partial: self.partial.as_ref().map(PartialForm::of),
         }
     }
 
@@ -65,6 +94,8 @@ impl OnDisk for PreparedNote {
         let in_files = rowsets.iter().try_fold(0u64, |sum, rowset| sum.checked_add(rowset.rows));
         let expected = if form.noted.is_some() { 0 } else { form.rows.into() };
         ensure(in_files == Some(expected), "its rows are not those of its files")?;
+        let is_behind = form.partial.is_none() || form.noted.is_some();
+        ensure(is_behind, "rows of a partial update are not behind its note")?;
         Ok(Self {
             txn: TxnId(form.txn),
             db: DbId(form.db),
@@ -77,6 +108,7 @@ impl OnDisk for PreparedNote {
             highest_id: form.highest_id,
             expires_micros: form.expires_micros,
             noted: form.noted.map(|NotedForm { bytes, checksum }| NotedRows { bytes, checksum }),
+            partial: form.partial.map(PartialForm::read).transpose()?,
         })
     }
 }

@@ -74,6 +74,29 @@ impl Meta {
         Ok([of_table, Exchanged { table: temporary.id, change, gives: taken }])
     }
 
+    /// What INSERT OVERWRITE .. PARTITION changes: partitions get the rows that those of the same
+    /// names have in `filled`, which was made like the table. Those of `filled` are `gives`.
+    ///
+    /// # Errors
+    /// 1505 for a table without partitions, 1735 for an unknown one, 1235 where rows of other
+    /// partitions may have a value that is unique.
+    pub fn overwriting(&self, id: TableId, filled: TableId, names: &[String]) -> Result<Exchanged> {
+        let catalog = self.catalog();
+        let (table, filled) = (catalog.require(id)?, catalog.require(filled)?);
+        let Some(by) = &table.partition_by else { return Err(not_divided()) };
+        check_unique_in_partition(table, "INSERT OVERWRITE .. PARTITION")?;
+        let mut partitions = table.partitions.clone();
+        let mut removed = Vec::new();
+        for at in places(table, names)? {
+            let old = &table.partitions[at];
+            let new = NewPartition { name: old.name.clone(), values: old.values.clone() };
+            removed.push(old.clone());
+            partitions[at] = self.partition_of(new, table.buckets(), table.incarnation())?;
+        }
+        let change = Repartition { by: by.clone(), partitions, removed, files: Vec::new() };
+        Ok(Exchanged { table: id, change, gives: places(filled, names)? })
+    }
+
     /// What EXCHANGE PARTITION changes: the table with partitions, and then the other one.
     ///
     /// # Errors

@@ -244,9 +244,10 @@ pub fn column(
             }
             generated_by(cursor)?;
         } else if cursor.words("DEFAULT") {
-            column.default = match is_empty_sketch(cursor, ty)? {
-                true => DefaultSpec::Unset,
-                false => default(cursor)?,
+            column.default = match constant_of_doris(cursor, &column)? {
+                Some(constant) => DefaultSpec::Value(DefaultValue::Literal(constant.to_owned())),
+                None if is_empty_sketch(cursor, ty)? => DefaultSpec::Unset,
+                None => default(cursor)?,
             };
         } else if cursor.words("ON UPDATE") {
             if !is_now(cursor)? {
@@ -306,6 +307,24 @@ fn is_empty_sketch(cursor: &mut Cursor<'_>, ty: ColumnType) -> Result<bool> {
         optional_parens(cursor)?;
     }
     Ok(is_next)
+}
+
+/// Parses PI or E, which in Doris are defaults of DOUBLE columns, if they come next.
+fn constant_of_doris(cursor: &mut Cursor<'_>, column: &ColumnSpec) -> Result<Option<&'static str>> {
+    let (name, digits) = match cursor.one_of(&["PI", "E"]) {
+        None => return Ok(None),
+        Some("PI") => ("PI", "3.141592653589793"),
+        Some(_) => ("E", "2.718281828459045"),
+    };
+    if column.ty != ColumnType::Double {
+        bail!(
+            InvalidDefault,
+            "Invalid default value for '{}': types other than DOUBLE cannot use {name} as the \
+             default value",
+            column.name
+        );
+    }
+    Ok(Some(digits))
 }
 
 /// Parses the part after DEFAULT.
@@ -432,6 +451,10 @@ fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
             // The clause is noted.
         } else if cursor.words("ROLLUP") {
             return Err(refuse("ROLLUP"));
+        } else if cursor.words("CLUSTER BY") {
+            return Err(refuse(
+                "CLUSTER BY; rows are sorted by the key of their table, leave it out",
+            ));
         } else if !mysql_option(cursor)? {
             return Ok(());
         }

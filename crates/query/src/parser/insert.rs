@@ -16,6 +16,8 @@ pub struct Insert {
     pub columns: Option<Vec<String>>,
     /// WITH LABEL.
     pub label: Option<String>,
+    /// OVERWRITE: the rows that were there go, of the table or of its `partitions`.
+    pub overwrites: bool,
     pub source: InsertSource,
     pub on_duplicate: OnDuplicate,
 }
@@ -59,13 +61,17 @@ pub fn replace(cursor: &mut Cursor<'_>) -> Result<Insert> {
 }
 
 fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert> {
-    if cursor.words("OVERWRITE") {
-        return Err(refuse("INSERT OVERWRITE"));
+    let overwrites = cursor.words("OVERWRITE");
+    if overwrites && on_duplicate != OnDuplicate::Refuse {
+        return Err(refuse("INSERT IGNORE OVERWRITE and REPLACE OVERWRITE"));
     }
     cursor.words("INTO");
     cursor.words("TABLE");
     let table = cursor.table()?;
     let partitions = match cursor.one_of(&["PARTITION", "PARTITIONS"]) {
+        Some(_) if overwrites && partition::all_in_parens(cursor) => {
+            return Err(refuse("INSERT OVERWRITE ... PARTITION(*); name the partitions"));
+        }
         Some(_) => partition::names(cursor)?,
         None => Vec::new(),
     };
@@ -85,7 +91,7 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
             aliases = cursor.in_parens(Cursor::name)?;
         }
     }
-    let can_update = !matches!(on_duplicate, OnDuplicate::Replace);
+    let can_update = !overwrites && !matches!(on_duplicate, OnDuplicate::Replace);
     if can_update && cursor.words("ON DUPLICATE KEY UPDATE") {
         let set = cursor.list(assignment)?;
         // What a column of the alias is called, and the column that it stands for.
@@ -98,7 +104,7 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
         };
         on_duplicate = OnDuplicate::Update(set.into_iter().map(of_new).collect());
     }
-    Ok(Insert { table, partitions, columns, label, source, on_duplicate })
+    Ok(Insert { table, partitions, columns, label, overwrites, source, on_duplicate })
 }
 
 fn is_query(word: Option<String>) -> bool {

@@ -263,7 +263,7 @@ pub fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
 }
 
 /// Parses `(*)`, if it comes next.
-fn all_in_parens(cursor: &mut Cursor<'_>) -> bool {
+pub fn all_in_parens(cursor: &mut Cursor<'_>) -> bool {
     let is_all = matches!(cursor.peek().token, Token::LParen)
         && matches!(cursor.parser.peek_nth_token_ref(1).token, Token::Mul);
     if is_all {

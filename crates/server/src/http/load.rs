@@ -14,6 +14,7 @@ pub mod headers;
 mod looking;
 mod lz4;
 mod mapped;
+mod noted;
 mod piece;
 mod plan;
 mod reply;
@@ -47,13 +48,13 @@ use super::Http;
 use super::answer::{self, json_reply};
 use super::auth::{authenticate, count_update};
 use super::client::Client;
-use crate::load_book::{LoadKind, LoadNote};
 use crate::session::policies::check_replaces;
 use body::{Body, BodyLimit, BodySize};
 use columnar::{ColumnarBody, Steps};
 use decode::{Bounds, decode};
 use decoder::Source;
 use headers::{LoadFormat, LoadHeaders, SIGN};
+use noted::{Place, note};
 use piece::{BodySummary, Decoded};
 use plan::{Planner, partition_names};
 use reply::{LoadReply, Status, Times};
@@ -87,7 +88,7 @@ pub(super) async fn put(
     report.times.total = http.clock().now().saturating_sub(started);
     report.times.plan = report.planned.map_or(report.times.total, |at| at.saturating_sub(started));
     body.drain();
-    let place = report.place.take();
+    let (place, rejects) = (report.place.take(), std::mem::take(&mut report.rejects));
     let failed = outcome.as_ref().err().map(|error| (error.code(), error.retry()));
     let reply = reply_of(http, outcome, report);
     drop(running);
@@ -99,40 +100,9 @@ pub(super) async fn put(
         is_grouped: reply.grouped,
     });
     if let Some(place) = place {
-        note(http, client, place, &reply);
+        note(http, client, place, (&reply, rejects));
     }
     answer_of(http, &reply, failed)
-}
-
-/// Remembers a load, unless its group does.
-fn note(http: &Http, client: &Client, place: Place, reply: &LoadReply) {
-    let is_of_group = reply.grouped && reply.status == Status::Success;
-    if is_of_group && reply.rows_filtered == 0 {
-        return;
-    }
-    let ended_micros = http.clock().wall_micros();
-    let took_micros = i64::try_from(reply.times.total.as_micros()).unwrap_or(i64::MAX);
-    let Place { user, database, table } = place;
-    http.book.add(LoadNote {
-        kind: LoadKind::Stream,
-        database,
-        table,
-        label: reply.label.clone(),
-        txn: reply.txn,
-        status: reply.status.name(),
-        message: reply.message.clone(),
-        error_url: reply.error_url.clone(),
-        rows_total: reply.rows_total,
-        rows_loaded: reply.rows_loaded,
-        rows_filtered: reply.rows_filtered,
-        rows_unselected: reply.rows_unselected,
-        body_bytes: reply.body_bytes,
-        began_micros: ended_micros.saturating_sub(took_micros),
-        ended_micros,
-        client: client.address.ip().to_string(),
-        user,
-        comment: reply.comment.clone(),
-    });
 }
 
 /// What is said of a grouped load whose rows went to files.
@@ -162,15 +132,9 @@ struct Report {
     body_bytes: u64,
     error_url: Option<String>,
     first_error: Option<String>,
+    rejects: Rejects,
     /// Of an account that may load there.
     place: Option<Place>,
-}
-
-/// Whose rows go where.
-struct Place {
-    user: String,
-    database: String,
-    table: String,
 }
 
 /// A load that is planned and has written nothing yet.
@@ -199,7 +163,7 @@ impl Load<'_> {
         let account = authenticate(http, self.client, &self.head.headers).await?;
         let request = self.request(asked, &account)?;
         self.report.place = Some(Place {
-            user: account.name.clone(),
+            account: account.clone(),
             database: request.database.clone(),
             table: request.table.clone(),
         });
@@ -273,7 +237,15 @@ impl Load<'_> {
         sink.use_ids(summary.ids);
         self.check_rejects(summary, headers.max_filter_ratio).await?;
         if headers.two_phases {
-            let (txn, label) = sink.prepare(planned.claim, http.keep_prepared(headers)).await?;
+            let ending = (planned.claim, http.keep_prepared(headers));
+            let (txn, label) = match planned.source.partial.as_deref() {
+                None => sink.prepare(ending).await?,
+                Some(columns) => {
+                    let on_new_key = headers.partial.unwrap_or_default();
+                    let source = (columns, on_new_key, &planned.source.rules);
+                    sink.prepare_partial(source, ending).await?
+                }
+            };
             self.report.label = Some(label);
             return Ok(Outcome::Loaded(Some(txn)));
         }
@@ -395,8 +367,11 @@ impl Load<'_> {
         }
         self.http.engine.metrics().rows_rejected.inc_by(rejects.count());
         self.report.error_url = self.error_url(&rejects).await;
-        if rejects.exceed(max_filter_ratio, rows - unselected) {
-            self.report.first_error = rejects.first_reason().map(str::to_owned);
+        let too_many = rejects.exceed(max_filter_ratio, rows - unselected);
+        let first = rejects.first_reason().map(str::to_owned);
+        self.report.rejects = rejects;
+        if too_many {
+            self.report.first_error = first;
             bail!(TooManyFiltered, "too many filtered rows");
         }
         Ok(())
@@ -483,9 +458,6 @@ fn check_partial(headers: &LoadHeaders, table: &Table) -> Result<()> {
     }
     if headers.may_delete() {
         bail!(NotSupported, "a partial update cannot have rows that delete (merge_type, {SIGN})");
-    }
-    if headers.two_phases {
-        bail!(NotSupported, "a partial update is not supported with two_phase_commit");
     }
     Ok(())
 }

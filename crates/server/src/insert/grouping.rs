@@ -21,8 +21,9 @@ pub enum Grouping {
         /// Whether it shares a group nevertheless.
         shares: bool,
     },
-    /// None, and outside of any transaction: the rows of CREATE TABLE AS SELECT.
-    CreateTableAs,
+    /// None, and outside of any transaction: the rows of CREATE TABLE AS SELECT and INSERT
+    /// OVERWRITE, in a table that nobody else knows yet.
+    OfNewTable,
 }
 
 impl Grouping {
@@ -46,7 +47,7 @@ impl Grouping {
     /// Why a statement does not share a group although its mode would have it.
     pub fn why_alone(&self, in_transaction: bool, target: &Target) -> Option<&'static str> {
         match self {
-            Self::CreateTableAs => None,
+            Self::OfNewTable => None,
             _ if in_transaction => Some("it is in a transaction"),
             Self::Alone => Some("its rows are computed"),
             Self::Labelled { shares: false, .. } => Some("it has a label (group_commit_labels)"),
@@ -62,7 +63,7 @@ impl Grouping {
         match self {
             Self::Shared => Some(Self::Shared),
             Self::Alone => Some(Self::Alone),
-            Self::Labelled { .. } | Self::CreateTableAs => None,
+            Self::Labelled { .. } | Self::OfNewTable => None,
         }
     }
 

@@ -46,6 +46,24 @@ impl Session {
         ))
     }
 
+    /// Checks that no rows of a table go that the user cannot see.
+    ///
+    /// # Errors
+    /// 1142.
+    pub fn check_removes_all(&self, table: &Table) -> Result<()> {
+        if !self.hides_rows_of(table) {
+            return Ok(());
+        }
+        Err(err!(
+            TableAccessDenied,
+            "{} command denied to user {} for table '{}': row policies hide rows of the table from \
+             the user, and INSERT OVERWRITE would remove them",
+            Privilege::Delete.name(),
+            self.client.account,
+            table.name
+        ))
+    }
+
     /// 1142 for a row that policies hide, and the statement would change.
     pub fn hidden_row(&self, table: &str) -> Error {
         err!(

@@ -1,10 +1,8 @@
 //! The server's part of `information_schema`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use freshet_base::{Result, TableId};
-use freshet_ingest::{EndedGroup, FlushTimes, names};
 use freshet_meta::{
     Account, Object, Privilege, authorize, is_restricted, may_see_column, may_see_database,
     may_see_table,
@@ -19,13 +17,11 @@ use crate::process::Process;
 use crate::session::{self, Client, Session};
 use crate::variables::Values;
 
-const MICROS_OF_MILLI: i64 = 1000;
-
 /// The server's state as one session may see it.
 pub struct ServerView {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     variables: Values,
-    client: Client,
+    pub(super) client: Client,
     processes: Vec<Arc<Process>>,
 }
 
@@ -39,7 +35,7 @@ impl ServerView {
         }
     }
 
-    fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
+    pub(super) fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
         authorize(&self.shared.engine.catalog(), self.client.actor(), privilege, object)
     }
 
@@ -91,54 +87,6 @@ impl ServerView {
         rows
     }
 
-    /// Open groups, then ended ones, newest first.
-    fn group_commits(&self) -> Vec<Vec<Cell>> {
-        let engine = &self.shared.engine;
-        let catalog = engine.catalog();
-        let place = |id| {
-            let table = catalog.table_by_id(id)?;
-            let database = catalog.database_by_id(table.db)?;
-            Some((database.name.clone(), table.name.clone()))
-        };
-        let mut rows = Vec::new();
-        for state in engine.table_states() {
-            let place = place(state.id);
-            let visible = place.filter(|(database, table)| self.may_see_table(database, table));
-            let Some((database, table)) = visible else { continue };
-            rows.extend(state.open_group(|open| {
-                vec![
-                    names::group_label(open.txn).into(),
-                    database.into(),
-                    table.into(),
-                    open.txn.get().into(),
-                    open.loads.into(),
-                    open.rows.into(),
-                    open.bytes.into(),
-                    Cell::Time(open.opened_micros),
-                    Cell::Null,
-                    Cell::Null,
-                    Cell::Null,
-                    Cell::Null,
-                    Cell::Null,
-                    Cell::Null,
-                ]
-            }));
-        }
-        // There are no privileges on a dropped table.
-        let sees_dropped = self.authorize(Privilege::Process, Object::Server).is_ok();
-        for group in engine.history().groups().into_iter().rev() {
-            let place = place(group.table);
-            let visible = match &place {
-                Some((database, table)) => self.may_see_table(database, table),
-                None => sees_dropped,
-            };
-            if visible {
-                rows.push(ended(&group, place));
-            }
-        }
-        rows
-    }
-
     fn wal(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
         let stats = engine.log_stats();
@@ -159,30 +107,6 @@ impl ServerView {
     }
 }
 
-fn ended(group: &EndedGroup, place: Option<(String, String)>) -> Vec<Cell> {
-    let (database, table) = place.unzip();
-    let millis = |stage: Duration| i64::try_from(stage.as_millis()).unwrap_or(i64::MAX);
-    let flushed = group.flushed.as_ref();
-    let waited =
-        |times: &FlushTimes| (times.began_micros - group.ended_micros).max(0) / MICROS_OF_MILLI;
-    vec![
-        names::group_label(group.txn).into(),
-        database.into(),
-        table.into(),
-        group.txn.get().into(),
-        group.loads.into(),
-        group.rows.into(),
-        group.bytes.into(),
-        Cell::Time(group.opened_micros),
-        Cell::Time(group.ended_micros),
-        group.reason.name().into(),
-        group.version.get().into(),
-        flushed.map(waited).into(),
-        flushed.map(|times| millis(times.flush)).into(),
-        flushed.map(|times| millis(times.publish)).into(),
-    ]
-}
-
 fn cells(listing: Listing) -> Vec<Vec<Cell>> {
     listing.rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect()
 }
@@ -195,6 +119,8 @@ impl SystemSource for ServerView {
             ServerTable::ConnectAttributes => self.attributes(false),
             ServerTable::OwnConnectAttributes => self.attributes(true),
             ServerTable::GroupCommits => self.group_commits(),
+            ServerTable::Flushes => self.flushes(),
+            ServerTable::LoadRejects => self.load_rejects(),
             ServerTable::Wal => {
                 self.authorize(Privilege::Process, Object::Server)?;
                 self.wal()

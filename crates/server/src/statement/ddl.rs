@@ -5,7 +5,7 @@ mod databases;
 mod partitions;
 mod policies;
 mod replace;
-mod rewrite;
+pub mod rewrite;
 mod unverified;
 mod written;
 
@@ -89,7 +89,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
     }
 }
 
-fn warn(session: &mut Session, warnings: Vec<String>) {
+pub fn warn(session: &mut Session, warnings: Vec<String>) {
     for warning in warnings {
         session.diagnostics.push("Warning", 1105, warning);
     }
@@ -258,7 +258,7 @@ async fn fill(
     let names = names.map(Iterator::collect::<Vec<_>>);
     let names = names.as_deref();
     let target = Target::new(shared, settings, generation, into, names, on_existing)?;
-    insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await
+    insert::from_rows(session, target, Grouping::OfNewTable, columns, rows).await
 }
 
 /// The column of a table or view that has the values of a result column.

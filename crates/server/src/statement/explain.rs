@@ -241,6 +241,8 @@ fn group_of(session: &Session, insert: &Insert, literals: bool) -> Option<String
     }
     let why = if session.transactions.open().is_some() {
         "it is in a transaction"
+    } else if insert.overwrites {
+        "its rows take the place of others"
     } else if !literals {
         "its rows are computed"
     } else if insert.label.is_some() && !settings.group_labels {

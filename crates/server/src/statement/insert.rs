@@ -46,7 +46,8 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     match &insert.source {
         InsertSource::Values(rows) => {
             let filled = sequence::filled(session, rows).await?;
-            values(session, insert, filled.as_deref().unwrap_or(rows), parameters).await
+            let target = target(session, insert)?;
+            values(session, insert, target, (filled.as_deref().unwrap_or(rows), parameters)).await
         }
         InsertSource::Query(select) => {
             let label = insert.label.as_deref();
@@ -71,7 +72,11 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     }
 }
 
-fn target(session: &Session, insert: &Insert) -> Result<Target> {
+/// Where the rows of a statement go.
+///
+/// # Errors
+/// Unknown names, missing privileges, columns without a value.
+pub fn target(session: &Session, insert: &Insert) -> Result<Target> {
     let Insert { table, partitions, columns, on_duplicate, .. } = insert;
     let (database, columns) = (table.database.as_deref(), columns.as_deref());
     let on_existing = on_existing(on_duplicate);
@@ -161,13 +166,16 @@ enum RowValue<'a> {
     Evaluated(usize),
 }
 
-async fn values(
+/// Loads rows of expressions.
+///
+/// # Errors
+/// Values, planning, memory; nothing was loaded then.
+pub async fn values(
     session: &mut Session,
     insert: &Insert,
-    rows: &[Vec<Option<Scalar>>],
-    parameters: Vec<Parameter>,
+    mut target: Target,
+    (rows, parameters): (&[Vec<Option<Scalar>>], Vec<Parameter>),
 ) -> Result<Reply> {
-    let mut target = target(session, insert)?;
     target.begin_statement(session);
     let mut exprs = Vec::new();
     let values =
@@ -202,6 +210,7 @@ async fn values(
         return insert_or_update(session, &target, &insert.table, set, parameters).await;
     }
     let grouping = match (plain, insert.label.as_deref()) {
+        _ if insert.overwrites => Grouping::OfNewTable,
         (true, None) => Grouping::Shared,
         (true, Some(label)) => Grouping::labelled(session, &target, label).await?,
         (false, label) => grouping(session, &target, label).await?,
@@ -262,7 +271,7 @@ pub async fn from_rows(
     }
     let engine = Arc::clone(&session.shared.engine);
     let own = match grouping {
-        Grouping::CreateTableAs => None,
+        Grouping::OfNewTable => None,
         _ => session.transactions.writable(&engine, &session.settings)?.cloned(),
     };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());

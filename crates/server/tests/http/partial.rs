@@ -123,8 +123,6 @@ fn what_is_no_partial_update_is_refused() {
     assert!(message(&reply).contains("column 'b'"), "{reply}");
     let reply = load(&[PARTIAL, "columns: a, c", "merge_type: DELETE"], "1,x\n");
     assert!(message(&reply).contains("merge_type"), "{reply}");
-    let reply = load(&[PARTIAL, "two_phase_commit: true"], "1,1,x\n");
-    assert!(message(&reply).contains("two_phase_commit"), "{reply}");
     let reply = load(&[FLEXIBLE], "1,1,x\n");
     assert!(message(&reply).contains("only support json format"), "{reply}");
     for name in ["columns: a, b", "jsonpaths: [\"$.a\"]", "where: a > 1"] {

@@ -7,6 +7,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::client::ROOT;
+use crate::query::data;
 use crate::site::Site;
 
 /// Prepares a load and returns its transaction.
@@ -254,5 +255,110 @@ fn the_load_of_a_dropped_table_can_be_aborted() {
     let told = format!("transaction [{txn}] abort successfully.");
     assert_eq!(end(&site, &["label: one", "txn_operation: abort"]), done(&told));
     assert_eq!(state(&site, "one"), "UNKNOWN");
+    site.stop();
+}
+
+/// A table whose rows are updated in part, and a row in it.
+fn partial_table(site: &Site) {
+    data(
+        site,
+        "CREATE TABLE u (a INT NOT NULL, b INT, c VARCHAR(9) DEFAULT 'new', d INT NOT NULL) \
+         UNIQUE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 2",
+    );
+    data(site, "INSERT INTO u VALUES (1, 10, 'x', 1), (2, 20, 'y', 2)");
+}
+
+/// Prepares a partial update of `d.u`; the reply.
+fn prepare_partial(site: &Site, headers: &[&str], body: &str) -> Value {
+    let all = [ROOT, "two_phase_commit: true", "column_separator: ,"];
+    let all = [&all[..], headers].concat();
+    site.client().request("PUT", "/api/d/u/_stream_load", &all, body.as_bytes()).json()
+}
+
+fn partial_rows(site: &Site) -> Value {
+    data(site, "SELECT * FROM u ORDER BY a")["data"].clone()
+}
+
+#[test]
+fn a_partial_update_keeps_what_is_stored_at_its_commit() {
+    let site = Site::new();
+    partial_table(&site);
+    let columns = ["partial_columns: true", "columns: a, b", "label: one"];
+    let reply = prepare_partial(&site, &columns, "1,11\n2,21\n1,12\n");
+    assert_eq!(reply["Status"], "Success", "{reply}");
+    assert_eq!(partial_rows(&site), json!([[1, 10, "x", 1], [2, 20, "y", 2]]));
+    assert_eq!(state(&site, "one"), "PRECOMMITTED");
+    // Others change the rows meanwhile, and the server starts again.
+    data(&site, "INSERT INTO u VALUES (1, 0, 'later', 7)");
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    assert_eq!(state(&site, "one"), "PRECOMMITTED");
+    let told = format!("transaction [{}] commit successfully.", reply["TxnId"]);
+    let commit = ["label: one", "txn_operation: commit"];
+    assert_eq!(end(&site, &commit), done(&told));
+    assert_eq!(partial_rows(&site), json!([[1, 12, "later", 7], [2, 21, "y", 2]]));
+    let visible =
+        format!("transaction [{}] is already visible, not pre-committed.", reply["TxnId"]);
+    assert_eq!(end(&site, &commit), refused(&visible));
+    let again = prepare_partial(&site, &columns, "1,13\n");
+    assert_eq!(again["ExistingJobStatus"], "FINISHED", "{again}");
+    let none = std::fs::read_dir(site.dir.path().join("store/prepared")).unwrap().count();
+    assert_eq!(none, 0, "the note of an ended load is gone");
+    site.stop();
+}
+
+#[test]
+fn rows_of_a_prepared_partial_update_have_columns_of_their_own() {
+    let site = Site::new();
+    partial_table(&site);
+    let headers = [
+        "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS",
+        "format: json",
+        "read_json_by_line: true",
+        "label: one",
+    ];
+    let body = "{\"a\": 1, \"b\": 5}\n{\"a\": 2, \"d\": 6}\n{\"a\": 3, \"d\": 7}\n";
+    let reply = prepare_partial(&site, &headers, body);
+    assert_eq!(reply["Status"], "Success", "{reply}");
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
+    let told = format!("transaction [{}] commit successfully.", reply["TxnId"]);
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), done(&told));
+    let expected = json!([[1, 5, "x", 1], [2, 20, "y", 6], [3, null, "new", 7]]);
+    assert_eq!(partial_rows(&site), expected);
+    site.stop();
+}
+
+#[test]
+fn a_partial_update_that_can_never_be_committed_is_aborted() {
+    let site = Site::new();
+    partial_table(&site);
+    let commit = |label: &str| {
+        let (status, message) = end(&site, &[&format!("label: {label}"), "txn_operation: commit"]);
+        assert_eq!(status, "Fail", "{message}");
+        message
+    };
+    let columns = ["partial_columns: true", "columns: a, b"];
+    // A new row lacks a column that has no default.
+    let label = "label: new";
+    prepare_partial(&site, &[&columns[..], &[label]].concat(), "9,90\n");
+    let message = commit("new");
+    assert!(message.contains("is aborted") && message.contains("'d'"), "{message}");
+    let label = "label: altered";
+    prepare_partial(&site, &[&columns[..], &[label]].concat(), "1,90\n");
+    data(&site, "ALTER TABLE u ADD COLUMN e INT");
+    let message = commit("altered");
+    assert!(message.contains("other columns"), "{message}");
+    let label = "label: truncated";
+    prepare_partial(&site, &[&columns[..], &[label]].concat(), "1,90\n");
+    data(&site, "TRUNCATE TABLE u");
+    let message = commit("truncated");
+    assert!(message.contains("is aborted"), "{message}");
+    assert_eq!(partial_rows(&site), json!([]));
+    assert_eq!(state(&site, "truncated"), "UNKNOWN");
+    // More than a record takes.
+    let site = Site::small_records_in(site.stop());
+    let body = (0..30_000).map(|a| format!("{a},{a}\n")).collect::<String>();
+    let reply = prepare_partial(&site, &columns, &body);
+    let message = reply["Message"].as_str().unwrap();
+    assert!(message.contains("wal_load_bytes_max"), "{reply}");
     site.stop();
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::JsonFormat;
 use super::path::Key;
 use crate::decode::{Fault, RowEncoder, SourcePlan};
-use crate::rejects::reason;
+use crate::rejects::{Why, reason};
 
 pub(super) struct ObjectReader<'a> {
     source: &'a SourcePlan,
@@ -23,7 +23,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Encodes `object` as the row that was begun; the error is the reason to reject it.
-    pub(super) fn read(&self, object: &str, encoder: &mut RowEncoder<'_>) -> Result<(), String> {
+    pub(super) fn read(&self, object: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Why> {
         let read = match self.format.paths.is_empty() {
             true => self.read_members(object, encoder)?,
             false => self.read_paths(object, encoder)?,

@@ -3,7 +3,7 @@
 use freshet_base::{DbId, Incarnation, SchemaVersion, TableId, TxnId};
 
 use super::golden::{has_bytes, sample_rowset};
-use crate::{NotedRows, PreparedNote};
+use crate::{NotedPartial, NotedRows, PreparedNote};
 
 #[test]
 fn notes_of_prepared_loads() {
@@ -18,6 +18,7 @@ fn notes_of_prepared_loads() {
         rows: u32::try_from(rowset.rows).unwrap(),
         rowsets: vec![rowset],
         noted: None,
+        partial: None,
         highest_id: Some(9),
         expires_micros: 10,
     };
@@ -31,4 +32,11 @@ fn notes_of_prepared_loads() {
     let noted = Some(NotedRows { bytes: 300, checksum: 5 });
     let note = PreparedNote { rowsets: Vec::new(), noted, ..note };
     has_bytes(&note, "01080710021a016c20032804300538074809500a5a0508ac021005");
+    let (given, required) = (vec![true, false], vec![1]);
+    let partial = NotedPartial { given, required, is_flexible: true, refuses_new: false };
+    let note = PreparedNote { partial: Some(partial), ..note };
+    has_bytes(
+        &note,
+        "01080710021a016c20032804300538074809500a5a0508ac02100562090a0201001201011801",
+    );
 }

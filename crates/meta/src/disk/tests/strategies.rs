@@ -22,8 +22,8 @@ use proptest::sample::select;
 use crate::{
     AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
     KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
-    MarkFileMeta, MetaEvent, NewMarks, NotedRows, PreparedNote, Publish, Replacement, RowsetMeta,
-    SegmentMeta, TermRecord, TextMode, Truncate, View,
+    MarkFileMeta, MetaEvent, NewMarks, NotedPartial, NotedRows, PreparedNote, Publish, Replacement,
+    RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
 };
 
 pub(super) fn text() -> impl Strategy<Value = String> {
@@ -544,10 +544,21 @@ pub(super) fn label() -> impl Strategy<Value = LabelRecord> {
     })
 }
 
+fn noted_partial() -> impl Strategy<Value = NotedPartial> {
+    (vec(any::<bool>(), 1..9), any::<bool>(), any::<bool>()).prop_map(
+        |(given, flexible, refuses)| {
+            let required = (0..given.len() as u32).step_by(3).collect();
+            NotedPartial { given, required, is_flexible: flexible, refuses_new: refuses }
+        },
+    )
+}
+
 pub(super) fn prepared() -> impl Strategy<Value = PreparedNote> {
     let ids = any::<([u64; 3], [u32; 2], Option<(u64, u32)>)>();
-    let all = (ids, any::<String>(), vec(rowset(), 0..3), any::<Option<u64>>(), any::<i64>());
-    all.prop_map(|(ids, label, mut rowsets, highest_id, expires_micros)| {
+    let partial = proptest::option::of(noted_partial());
+    let files = (vec(rowset(), 0..3), partial);
+    let all = (ids, any::<String>(), files, any::<Option<u64>>(), any::<i64>());
+    all.prop_map(|(ids, label, (mut rowsets, partial), highest_id, expires_micros)| {
         let ([txn, db, table], [incarnation, schema_version], noted) = ids;
         let noted = noted.map(|(bytes, checksum)| NotedRows { bytes, checksum });
         if noted.is_some() {
@@ -567,6 +578,7 @@ pub(super) fn prepared() -> impl Strategy<Value = PreparedNote> {
             rows: rowsets.iter().map(|rowset| rowset.rows as u32).sum(),
             rowsets,
             noted,
+            partial: partial.filter(|_| noted.is_some()),
             highest_id,
             expires_micros,
         }

@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
-use freshet_base::{Result, TxnId, err, task};
-use freshet_ingest::{Engine, Load, LoadBuffer, Loaded, UsedIds, with_removals};
+use freshet_base::{Result, TxnId, bail, err, task};
+use freshet_ingest::decode::PartialColumns;
+use freshet_ingest::{
+    Engine, Load, LoadBuffer, Loaded, OnNewKey, PartialRows, UsedIds, with_removals,
+};
 use freshet_meta::Claim;
+use freshet_schema::Rules;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::deleting::marks;
@@ -301,11 +305,37 @@ impl<'a> Sink<'a> {
     /// Those of [`Engine::prepare`].
     pub(super) async fn prepare(
         mut self,
-        claim: Option<Claim>,
-        keep: Duration,
+        ending: (Option<Claim>, Duration),
     ) -> Result<(TxnId, String)> {
         self.let_go().await?;
-        self.engine.prepare(self.load, &mut self.last, (claim, keep)).await
+        self.engine.prepare(self.load, &mut self.last, ending).await
+    }
+
+    /// Prepares a partial update; without rows it is as any load.
+    ///
+    /// # Errors
+    /// Those of [`Engine::prepare_partial`].
+    pub(super) async fn prepare_partial(
+        mut self,
+        (columns, on_new_key, rules): (&PartialColumns, OnNewKey, &Rules),
+        ending: (Option<Claim>, Duration),
+    ) -> Result<(TxnId, String)> {
+        let Some(held) = self.take_held() else {
+            bail!(
+                NotSupported,
+                "a partial update with two_phase_commit takes at most {} of rows \
+                 (wal_load_bytes_max); send fewer at once, or leave two_phase_commit out",
+                self.engine.config().wal_load_bytes_max
+            );
+        };
+        let Decoded { rows, count, permit, given, .. } = held;
+        if count == 0 {
+            return self.engine.prepare(self.load, &mut self.last, ending).await;
+        }
+        let target = self.load.target().clone();
+        let (target, bytes, given) = (&target, &rows[..], &given[..]);
+        let rows = PartialRows { target, bytes, count, columns, given, on_new_key, rules };
+        self.engine.prepare_partial(self.load, rows, permit, ending).await
     }
 
     /// Commits the load and releases its slot. A load of one buffer needs no slot, even if the

@@ -172,7 +172,10 @@ fn turns_what_stays(table: &Table, old: &TableSpec, form: &NewForm) -> bool {
 }
 
 /// The statement that creates a table.
-fn spec_of(table: &Table) -> Result<TableSpec> {
+///
+/// # Errors
+/// When what is shown of it cannot be read.
+pub fn spec_of(table: &Table) -> Result<TableSpec> {
     let shown = Table { unlisted: false, ..table.clone() };
     let sql = show_create_table(&shown, None);
     match parse(&sql, Default::default())?.pop().map(|parsed| parsed.statement) {

@@ -1,0 +1,62 @@
+//! INSERT OVERWRITE of partitions (RFC 0049): a table of the same form is filled beside the one
+//! that is overwritten, and its rows take the place of those of some partitions, in one record.
+
+use std::sync::Arc;
+
+use freshet_base::{ErrorCode, Lsn, Result, task};
+use freshet_meta::{Exchanged, Repartition};
+use freshet_schema::{Partition, Table};
+
+use crate::engine::Engine;
+use crate::record::BarrierBody;
+use crate::reorganize::{TRIES_MAX, copied, read_of};
+use crate::unlisted::UnpublishedTable;
+
+/// Puts the rows of partitions of a table that is filled in the place of those of `before`, like
+/// which it was made; its last row is at `lsn`. The filled table goes.
+///
+/// # Errors
+/// 1412 when the other table was altered since, 1735 for a partition that is gone, 1213 when rows
+/// come all the time, and those of files and the log. Nothing has changed then.
+pub async fn overwrite_partitions(
+    engine: &Engine,
+    before: &Table,
+    (filled, lsn): (UnpublishedTable, Lsn),
+    names: Vec<String>,
+) -> Result<()> {
+    engine.begun().await?;
+    let (ddl, id) = (engine.ddl(), before.id);
+    let states = ddl.states_of(&[id])?;
+    let state = &states[0];
+    let _one = ddl.lock_definition(state).await?;
+    // What is not durable is not read.
+    engine.horizon().wait(lsn).await;
+    let (source, names) = (filled.target().id(), Arc::new(names));
+    let mut tries = 0;
+    loop {
+        engine.settler.events_settled(state).await;
+        if engine.meta().catalog().require(id)?.schema().version != before.schema().version {
+            return Err(state.changed());
+        }
+        let (store, wanted) = (Arc::clone(&engine.store), Arc::clone(&names));
+        // Ids may have to be reserved.
+        let plan = move || store.meta().overwriting(id, source, &wanted);
+        let Exchanged { change, gives, .. } = task::run(engine.store.pool(), plan).await?;
+        let read = read_of(engine, &filled.target().state).await?;
+        let seen = (source, read.horizon);
+        let catalog = engine.meta().catalog();
+        let table = catalog.require(id)?;
+        let is_new = |one: &&Partition| table.partitions.iter().all(|known| known.id != one.id);
+        let partitions = change.partitions.iter().filter(is_new).cloned().collect();
+        let layout = Table { partitions, ..Table::clone(table) };
+        let (files, _in_flight) = copied(engine, read, &gives, state, layout).await?;
+        let body = BarrierBody::Divide(vec![Repartition { files, ..change }]);
+        tries += 1;
+        // With the latch of the table, as what moves rows is appended: nobody else writes to the
+        // filled one.
+        match ddl.barrier_behind(body, &states, &[seen]).await {
+            Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! INSERT OVERWRITE (RFC 0049): the rows of the statement go to a table of the same form, which
+//! then takes the place of the other one, or its rows those of some partitions.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, bail, err};
+use freshet_ingest::{OnExisting, Progress, UnpublishedTable};
+use freshet_ingest::{overwrite as put_in_place, overwrite_partitions};
+use freshet_meta::{NewForm, Privilege};
+use freshet_query::Parameter;
+use freshet_query::parser::{Insert, InsertSource};
+use freshet_query::snapshot::temporary_names;
+use freshet_schema::Table;
+
+use super::ddl::rewrite::spec_of;
+use super::ddl::warn;
+use super::{insert, query, sequence, shield};
+use crate::insert::{Grouping, Target};
+use crate::reply::{Reply, bounded};
+use crate::session::Session;
+
+/// Runs an INSERT OVERWRITE.
+///
+/// # Errors
+/// Names, privileges, values, planning, memory, and 1235 for what it cannot overwrite. The rows
+/// that were there stay then.
+pub async fn overwrite(
+    session: &mut Session,
+    insert: &Insert,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let engine = Arc::clone(&session.shared.engine);
+    // What it resolves is let go at once: it would be waited for.
+    let before = engine.catalog().require(checked(session, insert)?)?.clone();
+    if session.transactions.writable(&engine, &session.settings)?.is_some() {
+        bail!(
+            NotSupported,
+            "INSERT OVERWRITE of table '{}' is not supported in a transaction: COMMIT first, and \
+             SET autocommit = 1",
+            before.name
+        );
+    }
+    let losses = session.settings.losses(before.form);
+    let rows = match &insert.source {
+        InsertSource::Query(select) => {
+            let rows = query::run(session, select, parameters.clone(), losses).await?;
+            // A transaction opened by planning has a snapshot without the new table.
+            session.transactions.roll_back();
+            Some(rows)
+        }
+        InsertSource::Values(_) => None,
+    };
+    let filled = beside(session, &before).await?;
+    let target = target_of(session, insert, &filled)?;
+    let reply = match (&insert.source, rows) {
+        (InsertSource::Values(rows), _) => {
+            let filled = sequence::filled(session, rows).await?;
+            let rows = (filled.as_deref().unwrap_or(rows), parameters);
+            insert::values(session, insert, target, rows).await?
+        }
+        (InsertSource::Query(_), rows) => {
+            let (columns, rows) = rows.expect("the query was just run");
+            insert::from_rows(session, target, Grouping::OfNewTable, columns, rows).await?
+        }
+    };
+    if insert.partitions.is_empty() {
+        replace(session, before, filled).await?;
+    } else {
+        let (names, lsn) = (insert.partitions.clone(), session.acked);
+        let put = async move { overwrite_partitions(&engine, &before, (filled, lsn), names).await };
+        shield(session, put).await?;
+    }
+    Ok(reply)
+}
+
+/// The table that is overwritten, if the user may, and it can be.
+fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> {
+    let (database, name) = (insert.table.database.as_deref(), &insert.table.table);
+    let target = insert::target(session, insert)?;
+    session.authorize_use(Privilege::Delete, session.database_of(database)?, name)?;
+    let table = target.into.table();
+    session.check_removes_all(table)?;
+    let refused = if insert.label.is_some() {
+        Some("WITH LABEL: a label would be used up by rows that may not come into the table")
+    } else if target.partial.is_some() {
+        Some("of some columns: SET enable_unique_key_partial_update = 0")
+    } else if table.unlisted {
+        Some("of a temporary table or of temporary partitions: TRUNCATE it, and INSERT")
+    } else if temporary_names(&insert.partitions).is_some() {
+        Some("of temporary partitions: DROP and ADD TEMPORARY PARTITION, and INSERT")
+    } else if !insert.partitions.is_empty() && target.into.counter().is_some() {
+        Some(
+            "of partitions of a table with an AUTO_INCREMENT column, whose ids others use \
+             meanwhile: INSERT into temporary partitions, and REPLACE PARTITION",
+        )
+    } else {
+        None
+    };
+    if let Some(refused) = refused {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'INSERT OVERWRITE' {refused} (table \
+             '{name}')"
+        );
+    }
+    session.shared.engine.catalog().check_no_temporary(table)?;
+    Ok(table.id)
+}
+
+/// A table of the same form, which nobody else knows.
+async fn beside(session: &mut Session, before: &Arc<Table>) -> Result<UnpublishedTable> {
+    let (engine, old) = (Arc::clone(&session.shared.engine), Arc::clone(before));
+    let made = async move {
+        let form = NewForm::same(&old, spec_of(&old)?);
+        let made = engine.ddl().create_copy(&old, &form).await?;
+        // Ids that the table has given are not given again.
+        if let Some(next) = engine.next_id(old.id) {
+            engine.ddl().move_counter(made.0.target().id(), next).await?;
+        }
+        Ok(made)
+    };
+    let (filled, warnings) = shield(session, made).await?;
+    warn(session, warnings);
+    Ok(filled)
+}
+
+/// The same columns of the new table.
+fn target_of(session: &Session, insert: &Insert, filled: &UnpublishedTable) -> Result<Target> {
+    let (shared, into) = (&session.shared, filled.target().clone());
+    let generation = shared.engine.catalog_generation();
+    let (settings, columns) = (&session.settings, insert.columns.as_deref());
+    let on_existing = OnExisting::Refuse;
+    let mut target = Target::new(shared, settings, generation, into, columns, on_existing)?;
+    if !insert.partitions.is_empty() {
+        target.only(&insert.partitions)?;
+    }
+    Ok(target)
+}
+
+/// Puts the new table in the place of the other one, until KILL or a time limit ends the statement.
+async fn replace(session: &Session, before: Arc<Table>, filled: UnpublishedTable) -> Result<()> {
+    let progress = Arc::new(Progress::default());
+    let (engine, watched) = (Arc::clone(&session.shared.engine), Arc::clone(&progress));
+    let put = async move { put_in_place(&engine, &before, filled, &progress).await };
+    let mut running = session.shared.statements.spawn(put);
+    let done = match bounded(session, async { Ok((&mut running).await) }).await {
+        Ok(done) => done,
+        Err(why) => {
+            watched.cancel();
+            match running.await {
+                // It was done before it could be ended.
+                Ok(Ok(())) => return Ok(()),
+                _ => return Err(why),
+            }
+        }
+    };
+    done.map_err(|error| err!(Unknown, "the statement ended by an internal error: {error}"))?
+}

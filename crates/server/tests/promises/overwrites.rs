@@ -1,0 +1,136 @@
+//! INSERT OVERWRITE beside readers and writers (RFC 0049).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{Client, TestServer, failure};
+
+const ROWS: u64 = 40;
+const TURNS: u64 = 25;
+
+/// A row that a writer has inserted, the turn of which the answer was there before it began, and
+/// the turn that had begun when it was acknowledged.
+struct Inserted {
+    row: u64,
+    after: u64,
+    before: u64,
+}
+
+#[derive(Default)]
+struct Turns {
+    begun: AtomicU64,
+    done: AtomicU64,
+    is_over: AtomicBool,
+}
+
+fn insert(mut client: Client, table: &str, writer: u64, turns: &Turns) -> Vec<Inserted> {
+    let mut rows = Vec::new();
+    for at in 0.. {
+        if turns.is_over.load(Ordering::Acquire) {
+            break;
+        }
+        let (row, after) = (writer * 1_000_000 + at, turns.done.load(Ordering::Acquire));
+        match at % 3 {
+            0 => {
+                client.run("begin");
+                client.run(&format!("insert into {table} values (-1, {row})"));
+                client.run("commit");
+            }
+            _ => {
+                client.run(&format!("insert into {table} values (-1, {row})"));
+            }
+        }
+        rows.push(Inserted { row, after, before: turns.begun.load(Ordering::Acquire) });
+    }
+    rows
+}
+
+/// Overwrites a table beside others, who see all rows of one turn and none of another.
+fn overwrite_beside_others(create: &str, place: &str, goes: bool) {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run(&format!("create table t (w int not null, n bigint not null) {create}"));
+    one.run("create table s (n bigint)");
+    let rows = (0..ROWS).map(|n| format!("({n})")).collect::<Vec<_>>().join(", ");
+    one.run(&format!("insert into s values {rows}"));
+    one.run(&format!("insert overwrite table t {place} select 1, n from s"));
+    let turns = Arc::new(Turns::default());
+    let writers = (1..3).map(|writer| {
+        let (client, turns) = (server.database("d"), Arc::clone(&turns));
+        thread::spawn(move || insert(client, "t", writer, &turns))
+    });
+    let writers = writers.collect::<Vec<_>>();
+    let (mut client, watched) = (server.database("d"), Arc::clone(&turns));
+    let reader = thread::spawn(move || {
+        let mut looks = 0;
+        while !watched.is_over.load(Ordering::Acquire) {
+            let sql = "select count(*), count(distinct w), count(distinct n) from t where w > 0";
+            assert_eq!(client.texts(sql), [[ROWS.to_string(), "1".to_owned(), ROWS.to_string()]]);
+            looks += 1;
+        }
+        looks
+    });
+    for turn in 2..TURNS {
+        turns.begun.store(turn, Ordering::Release);
+        one.run(&format!("insert overwrite table t {place} select {turn}, n from s"));
+        turns.done.store(turn, Ordering::Release);
+        assert_eq!(one.one("select max(w) from t"), turn.to_string());
+        thread::sleep(Duration::from_millis(5));
+    }
+    turns.is_over.store(true, Ordering::Release);
+    assert!(reader.join().unwrap() > 0);
+    let there = one.texts("select n from t where w = -1").concat();
+    let there = there.iter().map(|n| n.parse().unwrap()).collect::<BTreeSet<u64>>();
+    let (mut stayed, mut gone) = (0, 0);
+    for Inserted { row, after, before } in writers.into_iter().flat_map(|one| one.join().unwrap()) {
+        if !goes || after == TURNS - 1 {
+            assert!(there.contains(&row), "{row}, acknowledged behind turn {after}, is gone");
+            stayed += 1;
+        } else if before < TURNS - 1 {
+            assert!(!there.contains(&row), "{row}, of before turn {before}, is there");
+            gone += 1;
+        }
+    }
+    assert!(stayed + gone > 0);
+    assert_eq!(gone > 0, goes);
+    assert_eq!(one.texts("show tables"), [["s"], ["t"]]);
+}
+
+#[test]
+fn a_table_is_overwritten_as_a_whole() {
+    overwrite_beside_others("duplicate key(w) distributed by hash(n) buckets 2", "", true);
+}
+
+#[test]
+fn a_keyed_table_is_overwritten_as_a_whole() {
+    overwrite_beside_others("unique key(w, n) distributed by hash(n) buckets 2", "", true);
+}
+
+#[test]
+fn a_partition_is_overwritten_and_others_stay() {
+    let divided = "unique key(w, n) partition by range (w) (partition a values less than (0), \
+                   partition b values less than maxvalue) distributed by hash(n) buckets 2";
+    overwrite_beside_others(divided, "partition (b)", false);
+}
+
+#[test]
+fn it_ends_with_its_transaction_in_the_way() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (server.database("d"), server.database("d"));
+    one.run("create table t (id int primary key)");
+    one.run("insert into t values (1)");
+    one.run("begin");
+    one.run("insert into t values (2)");
+    assert_eq!(failure(one.query("insert overwrite table t values (3)")).unwrap().errno, 1235);
+    two.run("set insert_timeout = 1");
+    let refused = failure(two.query("insert overwrite table t values (4)")).unwrap();
+    assert_eq!(refused.errno, 3024, "{refused:?}");
+    one.run("commit");
+    assert_eq!(two.texts("select id from t order by id"), [["1"], ["2"]]);
+    two.run("set insert_timeout = 60");
+    two.run("insert overwrite table t values (4)");
+    assert_eq!(one.texts("select id from t"), [["4"]]);
+}
