@@ -82,10 +82,11 @@ fn overwrite_beside_others(create: &str, place: &str, goes: bool) {
     }
     turns.is_over.store(true, Ordering::Release);
     assert!(reader.join().unwrap() > 0);
+    let inserted = writers.into_iter().flat_map(|one| one.join().unwrap()).collect::<Vec<_>>();
     let there = one.texts("select n from t where w = -1").concat();
     let there = there.iter().map(|n| n.parse().unwrap()).collect::<BTreeSet<u64>>();
     let (mut stayed, mut gone) = (0, 0);
-    for Inserted { row, after, before } in writers.into_iter().flat_map(|one| one.join().unwrap()) {
+    for Inserted { row, after, before } in inserted {
         if !goes || after == TURNS - 1 {
             assert!(there.contains(&row), "{row}, acknowledged behind turn {after}, is gone");
             stayed += 1;
