@@ -22,7 +22,8 @@ use freshet_base::metrics::Metrics;
 use freshet_base::task::{self, PoolRef};
 use freshet_base::{DbId, Lsn, Result, TableId};
 use freshet_meta::{
-    Catalog, ClaimOutcome, LabelKind, LabelRecord, Meta, UsedLabel, unknown_partition,
+    Catalog, ClaimOutcome, LabelKind, LabelRecord, Meta, StoredResting, UsedLabel,
+    unknown_partition,
 };
 use freshet_schema::Table;
 use freshet_storage::delta::Freshness;
@@ -180,6 +181,11 @@ impl Engine {
     /// Incremented when names may refer to something else.
     pub fn catalog_generation(&self) -> u64 {
         self.store.tables.generation()
+    }
+
+    /// The partitions in the recycle bin.
+    pub fn resting_partitions(&self) -> Vec<StoredResting> {
+        self.meta().fold().resting()
     }
 
     /// A snapshot of all tables that contains exactly the log up to the horizon.

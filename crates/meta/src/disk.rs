@@ -17,6 +17,7 @@ mod number;
 mod partition;
 mod policy;
 mod prepared;
+mod resting;
 mod rowset;
 mod sequence;
 mod table;

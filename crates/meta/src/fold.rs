@@ -6,6 +6,7 @@
 //! Newer changes follow from the log.
 
 mod event;
+mod resting;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use crate::catalog::{Catalog, Database};
 use crate::ids::{IdEnds, IdKind};
 use crate::keys;
 use crate::names;
-use crate::resting::Resting;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::store::MetaStore;
 
 pub use event::{Definition, Divide, MetaEvent, NewMarks, Publish, Replacement, Truncate};
+pub use resting::{Resting, StoredResting};
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -45,7 +45,6 @@ mod privilege;
 mod properties;
 mod property_admin;
 mod reserve;
-mod resting;
 mod rewrite;
 mod role_admin;
 mod rowset;
@@ -80,8 +79,8 @@ pub use create::{Planned, make_global};
 pub use ddl::{Created, Renaming};
 pub use dynamic::Dynamic;
 pub use fold::{
-    Definition, Divide, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, StoredTable,
-    Truncate,
+    Definition, Divide, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, Resting,
+    StoredResting, StoredTable, Truncate,
 };
 pub use ids::{IdEnds, IdKind};
 pub use label::{
@@ -98,7 +97,6 @@ pub use prepared::{NotedPartial, NotedRows, PreparedNote};
 pub use privilege::{Privilege, Privileges};
 pub use properties::PAUSE_LOAD;
 pub use reserve::Ids;
-pub use resting::{Resting, StoredResting};
 pub use rewrite::{Division, DivisionSpec, NewForm};
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};

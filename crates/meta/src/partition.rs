@@ -18,6 +18,7 @@ use crate::rowset::RowsetMeta;
 use crate::spec::{BucketsSpec, DistributionSpec, PartitionSpec, ValueSpec};
 
 mod exchange;
+mod recover;
 mod reorganize;
 
 use reorganize::Reorganized;

@@ -1,17 +1,15 @@
 //! Partitions, and the clause that divides a table.
 
-use freshet_base::{ColumnId, Incarnation, PartitionId, TableId, TabletId};
+use freshet_base::{ColumnId, Incarnation, PartitionId, TabletId};
 use freshet_schema::{
     AutoPartition, Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
     PartitionValues, TimeUnit,
 };
 use prost::{Message, Oneof};
 
-use super::rowset::{MarkFileForm, RowsetForm};
-use super::table::DeclaredKeyForm;
+use super::rowset::RowsetForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 use crate::partition::Repartition;
-use crate::resting::Resting;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PartitionForm {
@@ -87,21 +85,6 @@ pub struct RepartitionForm {
     rests_micros: Option<i64>,
     #[prost(uint64, repeated, tag = "6")]
     forgotten: Vec<u64>,
-}
-
-/// A partition in the recycle bin.
-#[derive(Clone, PartialEq, Message)]
-pub struct RestingForm {
-    #[prost(uint64, tag = "1")]
-    table: u64,
-    #[prost(message, optional, tag = "2")]
-    partition: Option<PartitionForm>,
-    #[prost(int64, tag = "3")]
-    dropped_micros: i64,
-    #[prost(message, repeated, tag = "4")]
-    marks: Vec<MarkFileForm>,
-    #[prost(message, repeated, tag = "5")]
-    keys: Vec<DeclaredKeyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -239,32 +222,6 @@ impl OnDisk for Repartition {
     }
 }
 
-impl OnDisk for Resting {
-    type Form = RestingForm;
-
-    fn form(&self) -> RestingForm {
-        RestingForm {
-            table: self.table.get(),
-            partition: Some(self.partition.form()),
-            dropped_micros: self.dropped_micros,
-            marks: forms(&self.marks),
-            keys: forms(&self.keys),
-        }
-    }
-
-    fn from_form(form: RestingForm) -> Result<Self, Unreadable> {
-        let partition = required::<Partition>(form.partition, "partition")?;
-        ensure(partition.values.is_some(), "a partition in the recycle bin has no values")?;
-        Ok(Self {
-            table: TableId(form.table),
-            partition,
-            dropped_micros: form.dropped_micros,
-            marks: from_forms(form.marks)?,
-            keys: from_forms(form.keys)?,
-        })
-    }
-}
-
 /// Of several tables, at one place of the log.
 impl OnDisk for Vec<Repartition> {
     type Form = RepartitionsForm;
@@ -331,6 +288,8 @@ pub(super) fn check_partitions(
 
 #[cfg(test)]
 mod tests {
+    use freshet_base::TableId;
+
     use super::super::{decode, encode};
     use super::*;
     use crate::fold::{Divide, MetaEvent};
@@ -371,27 +330,6 @@ mod tests {
         let bytes = encode(&changes);
         assert_eq!(bytes[..5], [1, 10, 31, 10, 5]);
         assert_eq!(decode::<Vec<Repartition>>(&bytes).unwrap(), changes);
-    }
-
-    #[test]
-    fn a_partition_in_the_recycle_bin_has_a_form() {
-        let values = PartitionValues::List(vec![vec![vec![0]]]);
-        let partition = Partition {
-            id: PartitionId(8),
-            name: "p".to_owned(),
-            incarnation: Incarnation(1),
-            tablets: vec![TabletId(10)],
-            values: Some(values),
-        };
-        let (marks, keys) = (Vec::new(), Vec::new());
-        let resting = Resting { table: TableId(7), partition, dropped_micros: 9, marks, keys };
-        let bytes = encode(&resting);
-        let head = [1, 8, 7, 0x12, 19, 8, 8, 0x12, 1, b'p', 0x18, 1, 0x22, 1, 10];
-        let values = [0x2a, 5, 0x1a, 3, 10, 1, 0];
-        assert_eq!(bytes, [&head[..], &values, &[0x18, 9]].concat());
-        assert_eq!(decode::<Resting>(&bytes).unwrap(), resting);
-        let form = RestingForm { partition: None, ..resting.form() };
-        assert!(Resting::from_form(form).is_err(), "it has no partition");
     }
 
     #[test]

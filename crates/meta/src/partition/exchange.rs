@@ -93,7 +93,8 @@ impl Meta {
             removed.push(old.clone());
             partitions[at] = self.partition_of(new, table.buckets(), table.incarnation())?;
         }
-        let change = Repartition { by: by.clone(), partitions, removed, files: Vec::new() };
+        // What it had is not kept: a statement that overwrites rows says so.
+        let change = Repartition { removed, ..Repartition::of(by.clone(), partitions) };
         Ok(Exchanged { table: id, change, gives: places(filled, names)? })
     }
 

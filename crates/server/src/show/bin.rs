@@ -69,7 +69,7 @@ pub fn listing(session: &Session) -> Result<Listing> {
 fn partitions(listing: &mut Listing, session: &Session) {
     let engine = &session.shared.engine;
     let (catalog, actor) = (engine.catalog(), session.client.actor());
-    let mut resting = engine.meta().fold().resting();
+    let mut resting = engine.resting_partitions();
     resting.sort_by_key(|one| {
         std::cmp::Reverse((one.resting.dropped_micros, one.resting.partition.id))
     });

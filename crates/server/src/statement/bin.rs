@@ -83,7 +83,7 @@ async fn drop_partition(session: &Session, id: PartitionId) -> Result<()> {
         let database = catalog.database_name(table);
         session.authorize(Privilege::Drop, Object::Table(database, &table.name)).is_ok()
     };
-    let resting = engine.meta().fold().resting();
+    let resting = engine.resting_partitions();
     let found = resting.iter().find(|one| one.resting.partition.id == id);
     let table = found.and_then(|one| catalog.table_by_id(one.resting.table));
     if let Some(table) = table.filter(|table| is_allowed(table)) {

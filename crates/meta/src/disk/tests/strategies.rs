@@ -160,7 +160,7 @@ fn partition() -> impl Strategy<Value = Partition> {
 
 /// The partitions of one table: alike in buckets, incarnation and what divides them.
 fn divide() -> impl Strategy<Value = Divide> {
-    (any::<u64>(), divided_partitions(), any::<Option<i64>>(), ids()).prop_map(
+    (any::<u64>(), divided_partitions(), any::<Option<i64>>(), vec(any::<u64>(), 0..3)).prop_map(
         |(table, partitions, rests_micros, forgotten)| Divide {
             table: TableId(table),
             partitions,
