@@ -13,7 +13,7 @@
 #   sessions    connections that come and go, idle ones, information_schema, with and without TLS
 #   keys        sbtest1 with its keys: INSERT by batch and connections, reads, UPDATE, DELETE and
 #               upserts by key, TRUNCATE, DROP and DELETE of KEYS_ROWS (2,000,000) rows
-#   parts       sbtest1 in one and 32 partitions, by batch and connections (E1, E3 to E5 of the seed)
+#   parts       sbtest1 in one and 32 partitions, by batch and connections (E1, E3 to E5)
 #   upserts     KEYS_MINUTES (10) of upserts of KEYS_ROWS (20,000,000) rows, scans of a keyed table
 #   long        W2 for BENCH_LONG_SECONDS (600)
 set -euo pipefail

@@ -64,44 +64,7 @@ enum Command {
     /// Run workloads on targets in interleaved rounds.
     Run(RunArgs),
     /// Read, change and remove rows by their primary key, as text and prepared; empty tables.
-    Keyed {
-        /// A server; several are measured alternately, and compared with the first.
-        #[arg(long, required = true)]
-        target: Vec<Target>,
-        /// What is done; rows are selected where nothing is asked for.
-        #[arg(long, value_enum, value_delimiter = ',')]
-        works: Vec<keyed::Work>,
-        /// The time of TRUNCATE, DROP and DELETE of tables with so many rows.
-        #[arg(long, value_delimiter = ',')]
-        emptied: Vec<u64>,
-        /// Scans of tables with so many rows, with a primary key and without.
-        #[arg(long, value_delimiter = ',')]
-        scanned: Vec<u64>,
-        /// Minutes of batches that replace rows, with reads by key beside them.
-        #[arg(long, default_value_t = 0)]
-        minutes: usize,
-        /// Rows of the table, which is loaded where it is missing.
-        #[arg(long, default_value_t = 2_000_000)]
-        rows: u64,
-        /// Numbers of connections.
-        #[arg(long, value_delimiter = ',', default_value = "100,400")]
-        connections: Vec<usize>,
-        /// The number of runs of each point on each target.
-        #[arg(long, default_value_t = 3)]
-        rounds: usize,
-        /// TRUNCATEs of other tables before anything is measured.
-        #[arg(long, default_value_t = 0)]
-        truncates: usize,
-        /// Warm-up at the start of each run, in seconds.
-        #[arg(long, default_value_t = 1.0)]
-        warmup: f64,
-        /// Measured time of each run, in seconds.
-        #[arg(long, default_value_t = 3.0)]
-        seconds: f64,
-        /// The number of client threads.
-        #[arg(long, default_value_t = 1)]
-        threads: usize,
-    },
+    Keyed(KeyedArgs),
     /// What connections cost: how fast they come and go, idle ones, `information_schema`.
     Sessions {
         /// A server; several are measured alternately, and compared with the first.
@@ -221,6 +184,46 @@ enum Command {
 }
 
 #[derive(Args)]
+struct KeyedArgs {
+    /// A server; several are measured alternately, and compared with the first.
+    #[arg(long, required = true)]
+    target: Vec<Target>,
+    /// What is done; rows are selected where nothing is asked for.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    works: Vec<keyed::Work>,
+    /// The time of TRUNCATE, DROP and DELETE of tables with so many rows.
+    #[arg(long, value_delimiter = ',')]
+    emptied: Vec<u64>,
+    /// Scans of tables with so many rows, with a primary key and without.
+    #[arg(long, value_delimiter = ',')]
+    scanned: Vec<u64>,
+    /// Minutes of batches that replace rows, with reads by key beside them.
+    #[arg(long, default_value_t = 0)]
+    minutes: usize,
+    /// Rows of the table, which is loaded where it is missing.
+    #[arg(long, default_value_t = 2_000_000)]
+    rows: u64,
+    /// Numbers of connections.
+    #[arg(long, value_delimiter = ',', default_value = "100,400")]
+    connections: Vec<usize>,
+    /// The number of runs of each point on each target.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// TRUNCATEs of other tables before anything is measured.
+    #[arg(long, default_value_t = 0)]
+    truncates: usize,
+    /// Warm-up at the start of each run, in seconds.
+    #[arg(long, default_value_t = 1.0)]
+    warmup: f64,
+    /// Measured time of each run, in seconds.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// The number of client threads.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+#[derive(Args)]
 struct RunArgs {
     /// Workloads: W1 to W5, W9, W10, parts (INSERT into partitions), alters, beside (W2 with
     /// queries), long (W2 alone), sweeps.
@@ -266,40 +269,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => measure::run(&plan(args)?),
-        Command::Keyed {
-            target,
-            works,
-            emptied,
-            scanned,
-            minutes,
-            rows,
-            connections,
-            rounds,
-            truncates,
-            warmup,
-            seconds,
-            threads,
-        } => keyed::run(&keyed::Plan {
-            works: match works.is_empty()
-                && emptied.is_empty()
-                && scanned.is_empty()
-                && minutes == 0
-            {
-                true => vec![keyed::Work::Select],
-                false => works,
-            },
-            targets: target,
-            emptied,
-            scanned,
-            minutes,
-            rows,
-            connections,
-            rounds,
-            truncates,
-            warmup: Duration::from_secs_f64(warmup),
-            measured: Duration::from_secs_f64(seconds),
-            threads,
-        }),
+        Command::Keyed(args) => keyed::run(&keyed_plan(args)),
         Command::Sessions { target, threads, rounds, seconds, idle, tables } => {
             let (targets, measured) = (target, Duration::from_secs_f64(seconds));
             sessions::run(&sessions::Plan { targets, threads, rounds, measured, idle, tables })
@@ -359,4 +329,25 @@ fn plan(args: RunArgs) -> Result<measure::Plan, String> {
         threads: args.threads,
         out: args.out,
     })
+}
+
+fn keyed_plan(args: KeyedArgs) -> keyed::Plan {
+    let others = !args.emptied.is_empty() || !args.scanned.is_empty() || args.minutes > 0;
+    keyed::Plan {
+        works: match args.works.is_empty() && !others {
+            true => vec![keyed::Work::Select],
+            false => args.works,
+        },
+        targets: args.target,
+        emptied: args.emptied,
+        scanned: args.scanned,
+        minutes: args.minutes,
+        rows: args.rows,
+        connections: args.connections,
+        rounds: args.rounds,
+        truncates: args.truncates,
+        warmup: Duration::from_secs_f64(args.warmup),
+        measured: Duration::from_secs_f64(args.seconds),
+        threads: args.threads,
+    }
 }

@@ -284,8 +284,8 @@ fn sbtest1(form: Form) -> Vec<Point> {
     by_batch.chain(connections.iter().map(|n| point(1000, *n))).collect()
 }
 
-/// E1 and E3 to E5 of the seed on batch INSERT: tables in one and 32 partitions, statements that the
-/// server may read in pieces and those that stay whole.
+/// E1 and E3 to E5 of the seed on batch INSERT: tables in one and 32 partitions, statements that
+/// the server may read in pieces and those that stay whole.
 fn parts(form: Form) -> Vec<Point> {
     let every = |short: &[usize], full: &[usize]| match form {
         Form::Short => short.to_vec(),

@@ -120,8 +120,8 @@ impl KeyedTable {
 
     /// What it has inserted before the first change and not changed since.
     fn inserted(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let is_kept = |(key, _): &(&Box<[u8]>, &Box<[u8]>)| !self.changes.contains_key(*key);
-        self.before.iter().filter(is_kept).map(|(key, row)| (&**key, &**row))
+        let before = self.before.iter().map(|(key, row)| (&**key, &**row));
+        before.filter(|(key, _)| !self.changes.contains_key(*key))
     }
 
     /// The number of changed keys.

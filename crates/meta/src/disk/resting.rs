@@ -72,7 +72,7 @@ mod tests {
         let (marks, keys) = (Vec::new(), Vec::new());
         let resting = Resting { table: TableId(7), partition, dropped_micros: 9, marks, keys };
         let bytes = encode(&resting);
-        let head = [1, 8, 7, 0x12, 19, 8, 8, 0x12, 1, b'p', 0x18, 1, 0x22, 1, 10];
+        let head = [1, 8, 7, 0x12, 17, 8, 8, 0x12, 1, b'p', 0x18, 1, 0x22, 1, 10];
         let values = [0x2a, 5, 0x1a, 3, 10, 1, 0];
         assert_eq!(bytes, [&head[..], &values, &[0x18, 9]].concat());
         assert_eq!(decode::<Resting>(&bytes).unwrap(), resting);
