@@ -28,37 +28,20 @@ impl Session {
         check_replaces(&self.shared.engine.catalog(), self.client.actor(), table, on_existing)
     }
 
-    /// Checks that the user sees all rows of a table, of which a statement tells.
+    /// Checks that the user sees all rows of a table, for a statement that tells of all of them
+    /// or removes them, and needs `privilege`; `why` ends the error.
     ///
     /// # Errors
     /// 1142.
-    pub fn check_sees_all(&self, table: &Table) -> Result<()> {
+    pub fn check_sees_all(&self, table: &Table, privilege: Privilege, why: &str) -> Result<()> {
         if !self.hides_rows_of(table) {
             return Ok(());
         }
         Err(err!(
             TableAccessDenied,
             "{} command denied to user {} for table '{}': row policies hide rows of the table from \
-             the user, and keys and constraints are looked for in all of them",
-            Privilege::Alter.name(),
-            self.client.account,
-            table.name
-        ))
-    }
-
-    /// Checks that no rows of a table go that the user cannot see.
-    ///
-    /// # Errors
-    /// 1142.
-    pub fn check_removes_all(&self, table: &Table) -> Result<()> {
-        if !self.hides_rows_of(table) {
-            return Ok(());
-        }
-        Err(err!(
-            TableAccessDenied,
-            "{} command denied to user {} for table '{}': row policies hide rows of the table from \
-             the user, and INSERT OVERWRITE would remove them",
-            Privilege::Delete.name(),
+             the user, and {why}",
+            privilege.name(),
             self.client.account,
             table.name
         ))

@@ -369,7 +369,8 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     let id = table_id(session, table, privilege)?;
     let engine = Arc::clone(&session.shared.engine);
     if checked::looks_at_rows(action) {
-        session.check_sees_all(engine.catalog().require(id)?)?;
+        let catalog = engine.catalog();
+        session.check_sees_all(catalog.require(id)?, Privilege::Alter, checked::ALL_ROWS)?;
     }
     match action {
         AlterAction::Clauses(clauses) => {

@@ -79,7 +79,7 @@ fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> 
     let target = insert::target(session, insert)?;
     session.authorize_use(Privilege::Delete, session.database_of(database)?, name)?;
     let table = target.into.table();
-    session.check_removes_all(table)?;
+    session.check_sees_all(table, Privilege::Delete, "INSERT OVERWRITE would remove them")?;
     let refused = if insert.label.is_some() {
         Some("WITH LABEL: a label would be used up by rows that may not come into the table")
     } else if target.partial.is_some() {

@@ -80,6 +80,9 @@ pub fn known(session: &Session, id: TableId) -> Result<Vec<Check>> {
     Ok(table.schema().checks.clone())
 }
 
+/// Why a statement of `looks_at_rows` needs to see all rows.
+pub(super) const ALL_ROWS: &str = "keys and constraints are looked for in all of them";
+
 /// Looks at the rows that are there by constraints that were not enforced `before`. New rows have
 /// to satisfy them already. Where a row does not, all is as before.
 ///

@@ -8,7 +8,7 @@ use freshet_ingest::decode::Completion;
 use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite};
 
 use freshet_meta::{
-    Division, KeyChange, NewForm, Planned, SchemaChange, TableSpec, show_create_table,
+    Division, KeyChange, NewForm, Planned, Privilege, SchemaChange, TableSpec, show_create_table,
 };
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{Clauses, Statement, TableName, parse};
@@ -78,7 +78,7 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
     let engine = Arc::clone(&session.shared.engine);
     let catalog = engine.catalog();
     let before = Arc::clone(catalog.require(id)?);
-    session.check_sees_all(&before)?;
+    session.check_sees_all(&before, Privilege::Alter, checked::ALL_ROWS)?;
     let rules = Rules { on_bad: OnBad::Refuse, zone: session.settings.zone() };
     let now = engine.clock().wall_micros();
     let shared = Arc::clone(&session.shared);
