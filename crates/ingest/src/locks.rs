@@ -4,15 +4,17 @@
 //! All locks stand behind one mutex, which is held for a look-up each. Whoever finds no lock at all
 //! does not take it: statements of their own transaction hold the latch of their table instead.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use freshet_base::clock::{Clock, Deadline, until};
-use freshet_base::{Result, TableId, bail, err};
+use freshet_base::{Error, Result, TableId, bail, err};
 use freshet_storage::resolver::KeyedRows;
 use futures::channel::oneshot;
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use parking_lot::Mutex;
 
 /// Locks that one owner may hold.
@@ -21,13 +23,33 @@ const LOCKS_MAX: usize = 2_000_000;
 /// The number of the primary key among those of a table; unique keys follow it.
 pub(crate) const PRIMARY: usize = 0;
 
-/// A table, the number of one of its keys, and a value of that.
-type LockKey = (TableId, usize, Box<[u8]>);
+/// A value of one of the keys of a table, and its hash.
+#[derive(Clone)]
+struct LockKey {
+    hash: u64,
+    table: TableId,
+    /// The number of the key.
+    number: usize,
+    value: Arc<[u8]>,
+}
+
+impl PartialEq for LockKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(other.hash, (other.table, other.number), &other.value)
+    }
+}
+
+impl LockKey {
+    fn is(&self, hash: u64, of: (TableId, usize), value: &[u8]) -> bool {
+        self.hash == hash && (self.table, self.number) == of && *self.value == *value
+    }
+}
 
 /// The locks of all tables.
 #[derive(Default)]
 pub(crate) struct KeyLocks {
     inner: Mutex<Inner>,
+    hasher: DefaultHashBuilder,
     /// The number of keys that are locked.
     held: AtomicUsize,
     owners: AtomicU64,
@@ -35,12 +57,13 @@ pub(crate) struct KeyLocks {
 
 #[derive(Default)]
 struct Inner {
-    locks: HashMap<LockKey, Lock>,
+    locks: HashTable<Lock>,
     /// The key that an owner waits for.
     waits: HashMap<u64, LockKey>,
 }
 
 struct Lock {
+    key: LockKey,
     holder: u64,
     /// In the order in which they get it.
     waiters: VecDeque<(u64, oneshot::Sender<()>)>,
@@ -63,7 +86,7 @@ impl KeyLocks {
     /// Whether another owner holds any of these keys.
     pub fn others_hold(
         &self,
-        (table, number): (TableId, usize),
+        of: (TableId, usize),
         rows: &KeyedRows,
         own: Option<&LockOwner>,
     ) -> bool {
@@ -73,8 +96,9 @@ impl KeyLocks {
         let inner = self.inner.lock();
         let own = own.map(|owner| owner.id);
         rows.groups().any(|group| {
-            let key = (table, number, Box::from(rows.key(group[0])));
-            inner.locks.get(&key).is_some_and(|lock| Some(lock.holder) != own)
+            let value = rows.key(group[0]);
+            let lock = inner.lock(self.hash(of, value), of, value);
+            lock.is_some_and(|lock| Some(lock.holder) != own)
         })
     }
 
@@ -82,14 +106,30 @@ impl KeyLocks {
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Acquire)
     }
+
+    fn hash(&self, of: (TableId, usize), value: &[u8]) -> u64 {
+        self.hasher.hash_one((of, value))
+    }
 }
 
 impl Inner {
+    fn lock(&self, hash: u64, of: (TableId, usize), value: &[u8]) -> Option<&Lock> {
+        self.locks.find(hash, |lock| lock.key.is(hash, of, value))
+    }
+
+    fn lock_of(&self, key: &LockKey) -> Option<&Lock> {
+        self.locks.find(key.hash, |lock| lock.key == *key)
+    }
+
+    fn lock_mut(&mut self, key: &LockKey) -> Option<&mut Lock> {
+        self.locks.find_mut(key.hash, |lock| lock.key == *key)
+    }
+
     /// Whether `owner` would wait for itself behind the holder of `key`: one owner waits for one
     /// key, so there is one chain to follow.
     fn is_circle(&self, owner: u64, key: &LockKey) -> bool {
         let mut next = Some(key);
-        while let Some(lock) = next.and_then(|key| self.locks.get(key)) {
+        while let Some(lock) = next.and_then(|key| self.lock_of(key)) {
             if lock.holder == owner {
                 return true;
             }
@@ -113,14 +153,13 @@ impl LockOwner {
     /// locks. What it has locked so far stays locked.
     pub async fn lock(
         &self,
-        (table, number): (TableId, usize),
+        of: (TableId, usize),
         rows: &KeyedRows,
         clock: &dyn Clock,
         deadline: Deadline,
     ) -> Result<()> {
-        for group in rows.groups() {
-            let key = (table, number, Box::from(rows.key(group[0])));
-            let Some(wakes) = self.try_lock(&key)? else { continue };
+        let mut values = rows.groups().map(|group| rows.key(group[0]));
+        while let Some((key, wakes)) = self.lock_until_held(of, &mut values)? {
             let mut waiting = Waiting { owner: self, key: Some(key) };
             if until(clock, deadline, wakes).await.is_none() {
                 bail!(LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction");
@@ -130,26 +169,28 @@ impl LockOwner {
         Ok(())
     }
 
-    /// Locks a key that is free or its own; otherwise waits in its queue.
-    fn try_lock(&self, key: &LockKey) -> Result<Option<oneshot::Receiver<()>>> {
+    /// Locks values that are free or its own, up to the first one that another owner holds: it
+    /// waits in the queue of that.
+    fn lock_until_held<'v>(
+        &self,
+        of: (TableId, usize),
+        values: &mut impl Iterator<Item = &'v [u8]>,
+    ) -> Result<Option<(LockKey, oneshot::Receiver<()>)>> {
         let mut inner = self.all.inner.lock();
-        if let Some(lock) = inner.locks.get(key) {
-            if lock.holder == self.id {
-                return Ok(None);
-            }
-            if inner.is_circle(self.id, key) {
+        for value in values {
+            let Some(held) = self.take(&mut inner, of, value)? else { continue };
+            if inner.is_circle(self.id, &held) {
                 return Err(err!(
                     Deadlock,
                     "Deadlock found when trying to get lock; try restarting transaction"
                 ));
             }
             let (sender, wakes) = oneshot::channel();
-            let lock = inner.locks.get_mut(key).expect("as just seen");
+            let lock = inner.lock_mut(&held).expect("as just seen");
             lock.waiters.push_back((self.id, sender));
-            inner.waits.insert(self.id, key.clone());
-            return Ok(Some(wakes));
+            inner.waits.insert(self.id, held.clone());
+            return Ok(Some((held, wakes)));
         }
-        self.take(&mut inner, key)?;
         Ok(None)
     }
 
@@ -158,41 +199,45 @@ impl LockOwner {
     ///
     /// # Errors
     /// 1206 when it would hold too many locks.
-    pub fn lock_free(&self, (table, number): (TableId, usize), value: &[u8]) -> Result<bool> {
-        let key = (table, number, Box::from(value));
+    pub fn lock_free(&self, of: (TableId, usize), value: &[u8]) -> Result<bool> {
         let mut inner = self.all.inner.lock();
-        if let Some(lock) = inner.locks.get(&key) {
-            return Ok(lock.holder == self.id);
-        }
-        self.take(&mut inner, &key)?;
-        Ok(true)
+        Ok(self.take(&mut inner, of, value)?.is_none())
     }
 
-    /// Locks a key that is free.
-    fn take(&self, inner: &mut Inner, key: &LockKey) -> Result<()> {
+    /// Locks a value that is free or its own; otherwise returns the lock that another owner holds.
+    fn take(
+        &self,
+        inner: &mut Inner,
+        of: (TableId, usize),
+        value: &[u8],
+    ) -> Result<Option<LockKey>> {
+        let hash = self.all.hash(of, value);
+        let is_it = |lock: &Lock| lock.key.is(hash, of, value);
+        let free = match inner.locks.entry(hash, is_it, |lock| lock.key.hash) {
+            Entry::Occupied(lock) if lock.get().holder == self.id => return Ok(None),
+            Entry::Occupied(lock) => return Ok(Some(lock.get().key.clone())),
+            Entry::Vacant(free) => free,
+        };
         let mut held = self.held.lock();
         if held.len() >= LOCKS_MAX {
-            bail!(
-                LockTableFull,
-                "The total number of locks exceeds the lock table size: a transaction changes at \
-                 most {LOCKS_MAX} rows; use smaller ones"
-            );
+            return Err(too_many());
         }
-        let lock = Lock { holder: self.id, waiters: VecDeque::new() };
-        inner.locks.insert(key.clone(), lock);
+        let key = LockKey { hash, table: of.0, number: of.1, value: Arc::from(value) };
+        free.insert(Lock { key: key.clone(), holder: self.id, waiters: VecDeque::new() });
         self.all.held.fetch_add(1, Ordering::AcqRel);
-        held.push(key.clone());
-        Ok(())
+        held.push(key);
+        Ok(None)
     }
 
     /// Gives a key to the next one that waits for it.
-    fn release(&self, inner: &mut Inner, key: LockKey) {
-        let Entry::Occupied(mut lock) = inner.locks.entry(key) else {
+    fn release(&self, inner: &mut Inner, key: &LockKey) {
+        let Inner { locks, waits } = inner;
+        let Ok(mut lock) = locks.find_entry(key.hash, |lock| lock.key == *key) else {
             unreachable!("a key that is held is locked");
         };
         assert_eq!(lock.get().holder, self.id, "who releases a key holds it");
         while let Some((next, sender)) = lock.get_mut().waiters.pop_front() {
-            inner.waits.remove(&next);
+            waits.remove(&next);
             lock.get_mut().holder = next;
             if sender.send(()).is_ok() {
                 return;
@@ -203,14 +248,22 @@ impl LockOwner {
     }
 }
 
+fn too_many() -> Error {
+    err!(
+        LockTableFull,
+        "The total number of locks exceeds the lock table size: a transaction changes at most \
+         {LOCKS_MAX} rows; use smaller ones"
+    )
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let id = self.owner.id;
         let mut inner = self.owner.all.inner.lock();
-        let lock = inner.locks.get_mut(&key).expect("a key that is waited for is locked");
+        let lock = inner.lock_mut(&key).expect("a key that is waited for is locked");
         if lock.holder == id {
-            self.owner.release(&mut inner, key);
+            self.owner.release(&mut inner, &key);
         } else {
             lock.waiters.retain(|(waiter, _)| *waiter != id);
             inner.waits.remove(&id);
@@ -225,6 +278,6 @@ impl Drop for LockOwner {
             return;
         }
         let mut inner = self.all.inner.lock();
-        held.into_iter().for_each(|key| self.release(&mut inner, key));
+        held.iter().for_each(|key| self.release(&mut inner, key));
     }
 }

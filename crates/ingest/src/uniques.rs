@@ -45,6 +45,9 @@ impl Holders {
         (rows, places): (&KeyedRows, &[Option<Place>]),
         values: &Values,
     ) -> Result<Self> {
+        if values.is_empty() {
+            return Ok(Self { of: Vec::new(), seen: Lsn::ZERO });
+        }
         let mut found = Vec::with_capacity(values.all().len());
         for (index, values) in values.all().iter().enumerate() {
             found.push(latch.find_values(index, values).await?);
@@ -80,6 +83,9 @@ impl Holders {
 
     /// The keys of holders that are not among `rows`, and that `is_new` accepts.
     pub fn others(&self, rows: &KeyedRows, is_new: impl Fn(&[u8]) -> bool) -> KeyedRows {
+        if self.of.is_empty() {
+            return KeyedRows::of_keys(std::iter::empty());
+        }
         let own = set_of(rows);
         let all = self.of.iter().flatten().flatten().map(|key| &**key).collect::<BTreeSet<_>>();
         KeyedRows::of_keys(all.into_iter().filter(|key| !own.contains(key) && is_new(key)))
@@ -112,6 +118,9 @@ impl Holders {
         values: &Values,
         is_removed: impl Fn(&[u8]) -> bool,
     ) -> Option<Conflict> {
+        if values.is_empty() {
+            return None;
+        }
         let own = set_of(rows);
         let mut first = None::<Conflict>;
         for (index, values) in values.all().iter().enumerate() {
