@@ -397,6 +397,13 @@ pub(crate) fn new_value(
     value
 }
 
+/// Whether a value of ON DUPLICATE KEY UPDATE is that of the same column in the new row.
+pub fn is_of_new(value: &Scalar, column: &str) -> bool {
+    let Expr::CompoundIdentifier(parts) = &value.0 else { return false };
+    let name = parts.last().and_then(|part| part.value.strip_prefix(NEW));
+    name.is_some_and(|name| name == column.to_lowercase())
+}
+
 /// The column in `VALUES(column)`.
 fn column_of(arguments: &FunctionArguments) -> Option<String> {
     let FunctionArguments::List(list) = arguments else { return None };

@@ -4,13 +4,15 @@
 //! Head of the statement -> cached [`Target`] -> rows in the session's buffer -> [`load`]. Anything
 //! the scanner does not handle goes to the planner, which calls [`load`] with its rows.
 
+mod cache;
 mod grouping;
 mod noted;
+mod upsert;
 
 use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
-use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head, scan_rows};
+use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head};
 use freshet_ingest::decode::{Encoded, InsertPlan, PartialColumns, Warnings};
 use freshet_ingest::{
     Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OnNewKey, PartialRows,
@@ -22,6 +24,8 @@ use freshet_schema::{
 };
 use freshet_storage::delta::Freshness;
 
+use cache::CachedHead;
+pub use cache::InsertCache;
 pub use grouping::{Grouping, note_alone};
 pub use noted::note_failed;
 use noted::note_labelled;
@@ -224,48 +228,6 @@ pub fn resolve<N: AsRef<str>>(
     Target::new(&session.shared, &session.settings, generation, into, columns, on_existing)
 }
 
-/// Statement heads that a connection caches.
-const HEADS_MAX: usize = 8;
-/// The longest head that is cached.
-const HEAD_BYTES_MAX: usize = 4 << 10;
-
-/// The targets of a connection's text INSERTs by their head, most recently used first.
-#[derive(Default)]
-pub struct InsertCache {
-    heads: Vec<CachedHead>,
-}
-
-struct CachedHead {
-    /// The text from INSERT to VALUES.
-    text: Box<[u8]>,
-    target: Box<Target>,
-    hint: Option<Box<Hinted>>,
-}
-
-impl InsertCache {
-    /// The head of a statement, if it is cached.
-    fn find(&mut self, session: &Session, sql: &[u8]) -> Option<&mut CachedHead> {
-        let at = self.heads.iter().position(|head| {
-            let rest = sql.strip_prefix(&*head.text);
-            rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
-        })?;
-        self.heads[..=at].rotate_right(1);
-        if !self.heads[0].target.is_current(&session.shared.engine, &session.settings) {
-            self.heads.remove(0);
-            return None;
-        }
-        Some(&mut self.heads[0])
-    }
-
-    fn put(&mut self, head: &[u8], target: Target, hint: Option<Hinted>) {
-        if head.len() <= HEAD_BYTES_MAX {
-            self.heads.truncate(HEADS_MAX - 1);
-            let (target, hint) = (Box::new(target), hint.map(Box::new));
-            self.heads.insert(0, CachedHead { text: head.into(), target, hint });
-        }
-    }
-}
-
 /// The result of an INSERT.
 #[derive(Debug)]
 pub struct Done {
@@ -339,7 +301,10 @@ impl Values<'_> {
         let text = &self.sql[self.at..];
         session.diagnostics.clear();
         target.begin_statement(session);
-        let Scanned { encoded: done, consumed } = match self.scan(session, target).await {
+        let Scanned { encoded: done, consumed, .. } = match self.scan(session, target).await {
+            Ok(scanned) if scanned.has_tail => {
+                return upsert::insert_or_update(session, target, &self, scanned).await;
+            }
             Ok(scanned) if self.multi || text[scanned.consumed..].trim_ascii().is_empty() => {
                 scanned
             }
@@ -370,11 +335,12 @@ impl Values<'_> {
         let policy = self.hint.map_or(policy, |hint| hint.batch(policy));
         let (text, dialect) = (&self.sql[self.at..], session.settings.dialect);
         let (plan, rules, out) = (&target.plan, &target.rules, session.buffer.begin());
+        let mut scan = RowScan::new(text, plan, rules, dialect, out).before_tail();
         let Some(piece) = policy.piece(self.sql.len()) else {
-            return scan_rows(text, plan, rules, dialect, out);
+            scan.rows(usize::MAX)?;
+            return scan.finish();
         };
         let metrics = session.shared.metrics();
-        let mut scan = RowScan::new(text, plan, rules, dialect, out);
         while !scan.rows(piece)? {
             metrics.insert_pieces.inc();
             tokio::task::yield_now().await;

@@ -48,6 +48,7 @@ use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
 use futures::FutureExt;
 
 pub use crate::mysql::results::Output;
+pub use duplicate::insert_or_update;
 
 use crate::again::{Again, may_be_run_again};
 use crate::mysql::prepared::{Prepared, protocol};

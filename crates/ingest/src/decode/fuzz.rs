@@ -37,8 +37,22 @@ pub fn values(bytes: &[u8]) {
                 }
                 Err(_) => assert!(out.is_empty(), "a refused statement leaves no rows"),
             }
+            before_tail(bytes, &plan, rules, dialect);
         }
     });
+}
+
+/// Scans what stands in front of words that follow the rows.
+fn before_tail(bytes: &[u8], plan: &InsertPlan, rules: &Rules, dialect: Dialect) {
+    let mut out = Vec::new();
+    let mut scan = RowScan::new(bytes, plan, rules, dialect, &mut out).before_tail();
+    if scan.rows(usize::MAX).is_err() {
+        return;
+    }
+    let Ok(scanned) = scan.finish() else { return };
+    let rest = &bytes[scanned.consumed..];
+    assert!(!scanned.has_tail || rest[0].is_ascii_alphabetic(), "a tail begins with a word");
+    check(plan, &out, scanned.encoded.rows);
 }
 
 /// Scans two rows at a time.

@@ -28,8 +28,11 @@ pub struct Dialect {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scanned {
     pub encoded: Encoded,
-    /// Number of bytes of the statement, including its semicolon.
+    /// Number of bytes of the statement, including its semicolon; those before its tail, if it has
+    /// one.
     pub consumed: usize,
+    /// Whether words follow the rows, such as ON DUPLICATE KEY UPDATE, and were looked for.
+    pub has_tail: bool,
 }
 
 /// Why a scan appended no rows.
@@ -93,6 +96,13 @@ impl<'a> RowScan<'a> {
         Self { scanner, encoder: RowEncoder::new(plan, rules, out), plan }
     }
 
+    /// Ends before words that follow the rows.
+    #[must_use]
+    pub fn before_tail(mut self) -> Self {
+        self.scanner.takes_tail = true;
+        self
+    }
+
     /// Scans the next rows, at most so many; whether that was the last of them.
     ///
     /// # Errors
@@ -107,9 +117,9 @@ impl<'a> RowScan<'a> {
     /// # Errors
     /// 1467 when there are not as many generated ids.
     pub fn finish(self) -> Result<Scanned, NoRows> {
-        let consumed = self.scanner.at;
+        let (consumed, has_tail) = (self.scanner.at, self.scanner.has_tail);
         let encoded = self.encoder.finish().map_err(NoRows::Bad)?;
-        Ok(Scanned { encoded, consumed })
+        Ok(Scanned { encoded, consumed, has_tail })
     }
 }
 
@@ -128,7 +138,7 @@ pub(super) fn scan(
     let scanned = match scanner.rows(&mut encoder, usize::MAX) {
         Ok(_) => encoder
             .finish()
-            .map(|encoded| Scanned { encoded, consumed: scanner.at })
+            .map(|encoded| Scanned { encoded, consumed: scanner.at, has_tail: false })
             .map_err(NoRows::Bad),
         Err(stop) => Err(stop.reason(plan, &encoder)),
     };
@@ -151,6 +161,9 @@ struct Scanner<'a, 'p, 'b> {
     /// Buffer for unescaped strings.
     unescaped: Vec<u8>,
     params: Option<&'p mut ParamReader<'b>>,
+    /// Whether words may follow the rows, and whether they do.
+    takes_tail: bool,
+    has_tail: bool,
 }
 
 impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
@@ -160,7 +173,8 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
             Ok(_) => Encoding::Utf8,
             Err(_) => Encoding::Unknown,
         };
-        Self { text, at: 0, dialect, encoding, unescaped: Vec::new(), params }
+        let (unescaped, takes_tail, has_tail) = (Vec::new(), false, false);
+        Self { text, at: 0, dialect, encoding, unescaped, params, takes_tail, has_tail }
     }
 
     /// Scans at most so many rows; whether the statement ends behind them.
@@ -175,6 +189,10 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
                     return Ok(true);
                 }
                 None => return Ok(true),
+                Some(b'A'..=b'Z' | b'a'..=b'z') if self.takes_tail => {
+                    self.has_tail = true;
+                    return Ok(true);
+                }
                 Some(_) => return Err(Stop::NotLiteral),
             }
         }

@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use freshet_base::{ColumnId, Error, Result, bail};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Fault, RowEncoder};
-use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order};
+use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order, is_of_new};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Literal, Scalar, Select};
@@ -95,6 +95,17 @@ impl Assigned {
     /// The expressions, in the order in which [`Self::compute`] takes their values.
     pub fn exprs(&self) -> Vec<Scalar> {
         self.values.iter().flatten().cloned().collect()
+    }
+
+    /// The values of [`Self::compute`] where each column takes that of the row to be inserted;
+    /// `None` where something is to be computed.
+    pub fn of_new(&self, new: &[&[u8]]) -> Option<NewValues> {
+        let schema = self.columns.target().schema();
+        let is_taken = |(&at, value): (&usize, &Option<Scalar>)| {
+            value.as_ref().is_some_and(|value| is_of_new(value, &schema.columns[at].name))
+        };
+        let is_all = self.columns.columns().iter().zip(&self.values).all(is_taken);
+        is_all.then(|| self.columns.of_rows(new))
     }
 
     /// Runs the query of [`ROW`] and [`Self::exprs`] over `given` rows, of which there are `count`.

@@ -170,10 +170,16 @@ impl Rounds<'_> {
         let old = updates.iter().map(current).collect::<Vec<_>>();
         let new = |at: &usize| self.new[self.groups[*at].rows[round] as usize];
         let new = updates.iter().map(new).collect::<Vec<_>>();
-        let given = (given(&self.target.into, &old, Some(&new))?, updates.len());
-        let select = over_rows(self.table, &self.assigned.exprs());
-        let mut values =
-            self.assigned.compute(session, &select, given, parameters.to_vec()).await?;
+        let is_all_seen = !session.hides_rows_of(self.target.into.table());
+        let taken = is_all_seen.then(|| self.assigned.of_new(&new)).flatten();
+        let mut values = match taken {
+            Some(values) => values,
+            None => {
+                let given = (given(&self.target.into, &old, Some(&new))?, updates.len());
+                let select = over_rows(self.table, &self.assigned.exprs());
+                self.assigned.compute(session, &select, given, parameters.to_vec()).await?
+            }
+        };
         for (number, at) in updates.into_iter().enumerate() {
             if !values.has(number) {
                 return Err(session.hidden_row(&self.table.table));

@@ -260,6 +260,25 @@ fn a_row_scan_pauses_where_it_is_told() {
 }
 
 #[test]
+fn a_row_scan_ends_before_words_that_follow_the_rows() {
+    let (schema, rules) = (table(), Rules::default());
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let scan = |text: &[u8]| {
+        let mut out = Vec::new();
+        let scan = RowScan::new(text, &plan, &rules, Dialect::default(), &mut out);
+        let mut scan = scan.before_tail();
+        scan.rows(9).map(|is_last| (is_last, scan.finish().unwrap()))
+    };
+    let (is_last, scanned) = scan(b"(1,2,'a',NULL) , (2,2,'b',NULL)/* b */ON DUPLICATE").unwrap();
+    assert_eq!((is_last, scanned.consumed, scanned.has_tail), (true, 39, true));
+    assert_eq!(scanned.encoded.rows, 2);
+    let (_, scanned) = scan(b"(1,2,'a',NULL);ON DUPLICATE").unwrap();
+    assert_eq!((scanned.consumed, scanned.has_tail), (15, false));
+    assert!(matches!(scan(b"(1,2,'a',NULL) (2"), Err(NoRows::NotLiteral)));
+    assert!(matches!(scan(b"(1,2,'a',NULL) + 1"), Err(NoRows::NotLiteral)));
+}
+
+#[test]
 fn a_head_says_what_happens_to_rows_whose_key_exists() {
     for (sql, on_existing) in [
         ("INSERT INTO t VALUES (1)", OnExisting::Refuse),

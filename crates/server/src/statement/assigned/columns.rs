@@ -76,6 +76,30 @@ impl AssignedColumns {
         &self.target
     }
 
+    /// Which columns of the table, ascending.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The values that rows of the table have in these columns.
+    pub fn of_rows(&self, rows: &[&[u8]]) -> NewValues {
+        let cells = RowCells::new(self.target.schema());
+        let taken = |row: &&[u8]| {
+            let mut out = Vec::with_capacity(row.len());
+            let mut writer = RowWriter::new(self.columns.len(), &mut out);
+            writer.begin_row();
+            for &at in &self.columns {
+                match cells.encoded(row, at) {
+                    Some(cell) => writer.put_encoded(cell),
+                    None => writer.put_null(),
+                }
+            }
+            writer.end_row();
+            Some(out)
+        };
+        NewValues { rows: rows.iter().map(taken).collect(), warnings: Warnings::default() }
+    }
+
     pub fn rules(&self) -> &Rules {
         &self.rules
     }

@@ -1,0 +1,82 @@
+//! INSERT .. VALUES of literals .. ON DUPLICATE KEY UPDATE whose columns take the values of the new
+//! rows: what feeds and batches of drivers send. The rows are scanned like those of any INSERT, so
+//! that only a few words are left to the SQL parser, and nothing is left to compute.
+
+use freshet_base::Result;
+use freshet_ingest::OnExisting;
+use freshet_ingest::decode::values::Scanned;
+use freshet_query::change::is_of_new;
+use freshet_query::parser::{Insert, OnDuplicate, Statement, parse};
+use freshet_schema::KeyModel;
+
+use super::{Done, Target, Values, encoded};
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::settings::StatementDeadline;
+use crate::statement;
+
+/// The longest text behind the rows that is parsed here.
+const TAIL_BYTES_MAX: usize = 16 << 10;
+
+/// Inserts the rows that were scanned, or updates those that have their keys. `None` where what
+/// follows the rows has to go to the planner, with all of the statement.
+///
+/// # Errors
+/// Names, privileges, values, keys that others hold: the statement had no effect then.
+pub(super) async fn insert_or_update(
+    session: &mut Session,
+    target: &mut Target,
+    values: &Values<'_>,
+    scanned: Scanned,
+) -> Result<Option<Done>> {
+    let rest = &values.sql[values.at + scanned.consumed..];
+    let Some(insert) = parsed(session, &values.sql[..values.at], rest) else { return Ok(None) };
+    let OnDuplicate::Update(set) = &insert.on_duplicate else { return Ok(None) };
+    let table = target.into.table();
+    let is_plain = values.label.is_none()
+        && insert.label.is_none()
+        && target.on_existing == OnExisting::Refuse
+        && target.partial.is_none()
+        && table.key_model == KeyModel::Primary
+        && table.unenforced_key().is_none()
+        && !session.hides_rows_of(table);
+    let columns = &target.into.schema().columns;
+    let is_set = |name: &str| set.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
+    let takes_new = set.iter().all(|(column, value)| {
+        value.as_ref().is_some_and(|value| is_of_new(value, column))
+            && columns.iter().any(|known| known.name.eq_ignore_ascii_case(column))
+    });
+    // Columns with ON UPDATE get a time, generated ones are computed.
+    let is_stored = columns.iter().all(|column| match column.generated {
+        Some(_) => !is_set(&column.name),
+        None => !column.on_update_now || is_set(&column.name),
+    });
+    if !(is_plain && takes_new && is_stored) {
+        return Ok(None);
+    }
+    session.count_update()?;
+    encoded(session, target, scanned.encoded)?;
+    if let Some(hint) = values.hint {
+        session.tell_hint(hint);
+    }
+    let clock = session.shared.engine.clock();
+    session.statement_deadline = StatementDeadline::of_insert(&session.settings, &**clock);
+    let done = statement::insert_or_update(session, target, &insert.table, set, Vec::new());
+    let Reply::Done { affected } = done.await? else { unreachable!("rows are only counted") };
+    session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
+    Ok(Some(Done { rows: affected, consumed: values.sql.len() }))
+}
+
+/// The statement without its rows, if it is the last one of the text.
+fn parsed(session: &Session, head: &[u8], tail: &[u8]) -> Option<Insert> {
+    if tail.len() > TAIL_BYTES_MAX {
+        return None;
+    }
+    let text = [head, b" ()", tail].concat();
+    let mut parsed = parse(str::from_utf8(&text).ok()?, session.settings.mode).ok()?;
+    let only = parsed.pop().filter(|only| parsed.is_empty() && only.parameters == 0)?;
+    match only.statement {
+        Statement::Insert(insert) => Some(*insert),
+        _ => None,
+    }
+}
