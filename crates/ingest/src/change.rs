@@ -51,7 +51,7 @@ pub struct Change<'a> {
     seen: Lsn,
     /// The end of the log when it first looked.
     end: Option<Lsn>,
-    /// Where it has found the stored row of each key when it first looked.
+    /// Where it has found the stored row of each key when it first looked, if that matters later.
     looked: BTreeMap<Vec<u8>, Option<Place>>,
     /// The stored rows that it has read, in a transaction and a table whose keys nobody locks.
     read: RowsByKey,
@@ -138,6 +138,30 @@ impl<'a> Change<'a> {
         Ok(current)
     }
 
+    /// Locks the keys of these rows, which are there as of an LSN; whether nobody has written to
+    /// the table since, so that they are what they were. Otherwise [`Self::lock`] reads them.
+    ///
+    /// # Errors
+    /// 1205, 1206 and 1213 for keys that others hold.
+    pub async fn lock_unchanged(&mut self, rows: &KeyedRows, as_of: Lsn) -> Result<bool> {
+        self.check_pass()?;
+        if self.looks_again() || rows.is_empty() {
+            return Ok(false);
+        }
+        let (engine, of) = (self.engine, (self.target.id(), PRIMARY));
+        let deadline = self.rules.deadline(engine);
+        self.statement.lock(of, rows, engine.store.clock(), deadline).await?;
+        let latch = resolver(self.target).latch().await?;
+        let delta = &self.target.state.delta;
+        let last = delta.last().max(delta.truncated()).max(delta.lost());
+        if last > as_of {
+            return Ok(false);
+        }
+        self.end.get_or_insert(latch.end());
+        self.seen = self.seen.max(last);
+        Ok(true)
+    }
+
     /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and
     /// returns them.
     ///
@@ -187,13 +211,20 @@ impl<'a> Change<'a> {
         }
         let mut latch = resolver(self.target).latch().await?;
         let places = latch.find(rows).await?;
-        for (at, place) in (0..rows.len()).zip(&places) {
-            // What the first look has found counts, even if a TRUNCATE has removed it since.
-            self.looked.entry(rows.key(at).to_vec()).or_insert_with(|| place.clone());
+        if self.looks_again() {
+            for (at, place) in (0..rows.len()).zip(&places) {
+                // What the first look has found counts, even if a TRUNCATE has removed it since.
+                self.looked.entry(rows.key(at).to_vec()).or_insert_with(|| place.clone());
+            }
         }
         self.end.get_or_insert(latch.end());
         self.seen = self.seen.max(seen(&latch, &places));
         Ok(Some((places, latch)))
+    }
+
+    /// Whether it matters later what it has found first: others may write the rows before it does.
+    fn looks_again(&self) -> bool {
+        self.own.is_some() || self.is_unlocked()
     }
 
     /// Whether nobody locks keys of the table: who writes there does not look (keys.md K13).
@@ -319,7 +350,9 @@ impl<'a> Change<'a> {
         let mut stored = BTreeMap::new();
         let mut current = BTreeMap::new();
         for (key, place) in of_rows.chain(of_others) {
-            self.looked.entry(key.to_vec()).or_insert_with(|| place.clone());
+            if self.looks_again() {
+                self.looked.entry(key.to_vec()).or_insert_with(|| place.clone());
+            }
             let changed = self.own.as_ref().and_then(|own| own.changed(target, key));
             match (changed, place) {
                 (Some(row), _) => _ = row.map(|row| current.insert(key.to_vec(), row)),

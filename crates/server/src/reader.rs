@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId, bail};
+use freshet_base::{Lsn, Result, TableId, bail};
 use freshet_ingest::{LoadTarget, OwnRows};
 use freshet_meta::{
     Account, Actor, Catalog, ColumnRights, Object, Privilege, View, authorize, authorize_columns,
@@ -18,6 +18,7 @@ use freshet_query::syntax::Select;
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
 use freshet_schema::{Collation, KeyModel, TableSchema, Zone};
+use freshet_storage::delta::Freshness;
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
@@ -104,6 +105,15 @@ impl Reader {
     pub async fn entering(session: &mut Session, query: &Select) -> Result<Arc<Self>> {
         session.enter_for(query).await?;
         Self::of(session, query.reads_tables()).await
+    }
+
+    /// The LSN up to which it reads all that is in the log; zero where it leaves out groups that
+    /// are open.
+    pub fn as_of(&self) -> Lsn {
+        match self.snapshot.freshness {
+            Freshness::Committed => self.snapshot.horizon,
+            Freshness::Published => Lsn::ZERO,
+        }
     }
 
     /// As [`Self::new`], with rows in place of those of a table.

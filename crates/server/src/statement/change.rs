@@ -138,8 +138,15 @@ async fn delete_all(session: &mut Session, target: &LoadTarget) -> Result<Reply>
     Ok(Reply::Done { affected: rows })
 }
 
-/// The keys of the rows that the statement would change if it ran now; `None` if their table is
-/// just being altered.
+/// The rows that a statement would change if it ran now.
+pub struct Candidates {
+    pub keys: KeyedRows,
+    /// They are those of all that is in the log up to here.
+    pub as_of: Lsn,
+}
+
+/// The rows that the statement would change if it ran now; `None` if their table is just being
+/// altered.
 ///
 /// # Errors
 /// Those of planning and executing.
@@ -148,7 +155,7 @@ pub async fn candidates(
     change: &Change,
     target: &LoadTarget,
     parameters: &[Parameter],
-) -> Result<Option<KeyedRows>> {
+) -> Result<Option<Candidates>> {
     let schema = target.schema();
     let key = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect::<Vec<_>>();
     let names = key.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
@@ -160,7 +167,7 @@ pub async fn candidates(
     let reads = reads(session, change, target)?;
     let select = change.candidates(&names, names.first().copied());
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
-    let Some((columns, mut rows)) = found else { return Ok(None) };
+    let Some((columns, mut rows, as_of)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);
     let (mut bytes, mut count, mut text) = (Vec::new(), 0, Vec::new());
     while let Some(batch) = bounded(session, rows.next()).await? {
@@ -182,7 +189,8 @@ pub async fn candidates(
     let Ok(count) = u32::try_from(count) else {
         bail!(OutOfRoom, "the statement changes more than {} rows; add a LIMIT", u32::MAX);
     };
-    Ok(Some(KeyedRows::of_encoded(&bytes, (count, 0), target.table(), &alone)))
+    let keys = KeyedRows::of_encoded(&bytes, (count, 0), target.table(), &alone);
+    Ok(Some(Candidates { keys, as_of }))
 }
 
 /// A change of a table whose rows are known by key.
@@ -201,8 +209,15 @@ pub struct Keyed<'a> {
 pub struct Found<'a> {
     changing: freshet_ingest::Change<'a>,
     keys: KeyedRows,
-    /// The row that each key has now.
-    current: Vec<Option<Vec<u8>>>,
+    current: Current,
+}
+
+/// What rows are when they are locked.
+enum Current {
+    /// What they were when they were found, which is not read once more.
+    Same,
+    /// The row that each key has.
+    Read(Vec<Option<Vec<u8>>>),
 }
 
 impl Found<'_> {
@@ -263,13 +278,19 @@ impl<'a> Keyed<'a> {
         session: &mut Session,
         parameters: &[Parameter],
     ) -> Result<Option<Found<'a>>> {
-        let keys = candidates(session, self.change, self.target, parameters).await?;
-        let Some(keys) = keys else { return Ok(None) };
+        let found = candidates(session, self.change, self.target, parameters).await?;
+        let Some(Candidates { keys, as_of }) = found else { return Ok(None) };
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let key_rules = key_rules(&session.settings, OnExisting::Replace);
         let own = self.own.clone();
         let mut changing = self.engine.change(self.target, own, key_rules, patience);
-        let current = bounded(session, changing.lock(&keys)).await?;
+        let is_removed =
+            self.change.kind == ChangeKind::Delete && self.target.schema().sequence.is_none();
+        let is_same = is_removed && bounded(session, changing.lock_unchanged(&keys, as_of)).await?;
+        let current = match is_same {
+            true => Current::Same,
+            false => Current::Read(bounded(session, changing.lock(&keys)).await?),
+        };
         Ok(Some(Found { changing, keys, current }))
     }
 
@@ -284,10 +305,18 @@ impl<'a> Keyed<'a> {
         parameters: &[Parameter],
     ) -> Result<Looked<'a>> {
         let Found { changing, keys, current } = found;
+        let current = match current {
+            Current::Read(current) => current,
+            Current::Same => {
+                let gone = keys.groups().map(|group| keys.key(group[0]).to_vec());
+                let (gone, new) = (gone.collect::<BTreeSet<_>>(), LoadBuffer::default());
+                return Ok(Looked { changing, matched: gone.len() as u64, gone, new });
+            }
+        };
         let mut current = current.into_iter().zip(0..).filter_map(|(row, at)| Some((at, row?)));
         let (places, rows): (Vec<u32>, Vec<Vec<u8>>) = current.by_ref().unzip();
         let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
-        let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
+        let (mut gone, mut new) = (Vec::new(), LoadBuffer::default());
         let (schema, out) = (self.target.schema(), new.begin());
         let (mut matched, mut written) = (0, 0);
         let (changing_rows, mut values) = self.computed(session, &old, parameters).await?;
@@ -311,13 +340,15 @@ impl<'a> Keyed<'a> {
                 _ => true,
             };
             if differs {
-                gone.insert(keys.key(places[at]).to_vec());
+                gone.push(keys.key(places[at]).to_vec());
             }
         }
         if let Some(values) = values {
             crate::insert::told(session, values.warnings);
         }
         new.count(written)?;
+        // Of many, one by one would take longer.
+        let gone = BTreeSet::from_iter(gone);
         Ok(Looked { changing, gone, new, matched })
     }
 

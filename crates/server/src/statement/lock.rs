@@ -101,8 +101,10 @@ async fn found(
     target: &LoadTarget,
     parameters: &[Parameter],
 ) -> Result<KeyedRows> {
-    let keys = candidates(session, lock, target, parameters).await?;
-    Ok(keys.expect("a transaction reads its snapshot, whatever columns the table has now"))
+    let found = candidates(session, lock, target, parameters).await?;
+    Ok(found
+        .map(|found| found.keys)
+        .expect("a transaction reads its snapshot, whatever columns the table has now"))
 }
 
 /// The error of a statement that does not wait.

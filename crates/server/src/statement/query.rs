@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId, bail};
+use freshet_base::{Lsn, Result, TableId, bail};
 use freshet_ingest::LoadTarget;
 use freshet_query::actions;
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
@@ -197,8 +197,9 @@ pub async fn run(
     begun(session, asked, parameters).await
 }
 
-/// As [`run`], for the rows of a table that a statement changes; `None` if what it would read has
-/// other columns than the target, behind an ALTER TABLE that is just being settled.
+/// As [`run`], for the rows of a table that a statement changes, with the LSN up to which it reads
+/// all; `None` if what it would read has other columns than the target, behind an ALTER TABLE that
+/// is just being settled.
 ///
 /// # Errors
 /// As [`run`].
@@ -207,7 +208,7 @@ pub async fn find(
     query: &Select,
     parameters: Vec<Parameter>,
     (target, reads): (&LoadTarget, bool),
-) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows)>> {
+) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows, Lsn)>> {
     let losses = session.settings.losses(target.table().form);
     session.enter_group(true).await?;
     let origin = match reads {
@@ -217,8 +218,10 @@ pub async fn find(
     if session.transactions.open().is_none() && !origin.has_columns_of(target)? {
         return Ok(None);
     }
+    let as_of = origin.as_of();
     let asked = PlanRequest { losses, ..asked(origin, query.clone(), &parameters) };
-    begun(session, asked, parameters).await.map(Some)
+    let (columns, rows) = begun(session, asked, parameters).await?;
+    Ok(Some((columns, rows, as_of)))
 }
 
 /// Starts a query of rows by a constraint of their table, which depends on no session.

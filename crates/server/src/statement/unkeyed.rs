@@ -209,7 +209,7 @@ async fn candidates(
     let select = change.candidates(&names, present.map(|column| column.name.as_str()));
     let reads = reads(session, change, target)?;
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
-    let Some((_, mut found)) = found else { return Ok(None) };
+    let Some((_, mut found, _)) = found else { return Ok(None) };
     let mut memory = SessionMemory::new(&session.usage);
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(batch) = bounded(session, found.next()).await? {
