@@ -173,7 +173,7 @@ pub(crate) fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSc
         .map(|&at| position(now.columns[at].id).expect("key columns are never dropped"))
         .collect();
     let next = TableSchema::new(now.version.next(), columns, sort_key);
-    Ok(next.with_checks(checks).sequenced_by(sequence))
+    Ok(next.with_checks(checks).sequenced_by(sequence).hiding_row_id())
 }
 
 fn check_versions(table: &Table) -> Result<()> {

@@ -4,7 +4,7 @@
 //! index by it or not (RFC 0020), and those that are there stay as they are. Before a unique key is
 //! enforced, whoever changes the catalog looks at the rows (RFC 0026).
 
-use freshet_base::{Result, TableId, bail, err};
+use freshet_base::{Error, Result, TableId, bail, err};
 use freshet_schema::{Column, DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
 
 use crate::alter::{SchemaChange, changed};
@@ -122,7 +122,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
     if keys.len() > KEYS_MAX.max(table.declared_keys.len()) {
         bail!(Unknown, "Too many keys specified; max {KEYS_MAX} keys allowed");
     }
-    if let Some(counted) = table.schema().columns.iter().find(|one| one.auto_increment.is_some())
+    if let Some(counted) = table.schema().shown().iter().find(|one| one.auto_increment.is_some())
         && table.form == TableForm::MySql
         && !keys.iter().any(|key| key.columns.first() == Some(&counted.id))
     {
@@ -153,6 +153,9 @@ fn add(
         }
         DeclaredKeyKind::Unique => {
             check_divided(table, &key)?;
+            if can_have_row_ids(table) {
+                return Err(rows_need_names(table, &key));
+            }
             if let Some(why) = unenforceable(table, &key)? {
                 check_unique_global(&key, Some(&why))?;
                 key.kind = DeclaredKeyKind::UniqueHint;
@@ -177,13 +180,42 @@ fn check_divided(table: &Table, key: &DeclaredKey) -> Result<()> {
     }
 }
 
+/// Whether a copy of its rows has a column that names them, so that unique keys are enforced
+/// there (RFC 0051).
+pub(crate) fn can_have_row_ids(table: &Table) -> bool {
+    let counts = table.schema().columns.iter().any(|column| column.auto_increment.is_some());
+    table.form == TableForm::MySql
+        && table.key_model == KeyModel::Duplicate
+        && table.primary_key().is_none()
+        && !table.unlisted
+        && !counts
+}
+
+fn rows_need_names(table: &Table, key: &DeclaredKey) -> Error {
+    err!(
+        NotSupported,
+        "UNIQUE KEY '{}' cannot be enforced as long as the rows of table '{}' stay where they are: \
+         they have no name, and have to be copied",
+        key.name,
+        table.name
+    )
+}
+
 /// Why no rows can be looked up by a unique key.
 ///
 /// # Errors
 /// Columns of which there are no keys at all.
 fn unenforceable(table: &Table, key: &DeclaredKey) -> Result<Option<String>> {
     if table.key_model != KeyModel::Primary {
-        return Ok(Some(format!("table '{}' has no PRIMARY KEY", table.name)));
+        let counted = table.schema().columns.iter().find(|one| one.auto_increment.is_some());
+        return Ok(Some(match counted.filter(|_| table.form == TableForm::MySql) {
+            Some(counted) => format!(
+                "table '{}' has no PRIMARY KEY, and column '{}' is counted and of no UNIQUE KEY of \
+                 its own",
+                table.name, counted.name
+            ),
+            None => format!("table '{}' has no PRIMARY KEY", table.name),
+        }));
     }
     let columns = &table.schema().columns;
     let places = looked_up(key, columns, table.form)?;
@@ -211,6 +243,9 @@ fn enforce(table: &Table, keys: &mut [DeclaredKey]) -> Result<()> {
         );
     }
     for key in keys.iter_mut().filter(|key| key.kind == DeclaredKeyKind::UniqueHint) {
+        if can_have_row_ids(table) {
+            return Err(rows_need_names(table, key));
+        }
         if let Some(why) = unenforceable(table, key)? {
             bail!(NotSupported, "UNIQUE KEY '{}' cannot be enforced: {why}", key.name);
         }

@@ -4,7 +4,7 @@ use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    Distribution, KeyModel, PartitionBy, Placement, Properties, TABLETS_MAX, TableForm,
+    Distribution, KeyModel, PartitionBy, Placement, Properties, ROW_ID, TABLETS_MAX, TableForm,
     TableSchema,
 };
 
@@ -94,7 +94,7 @@ impl Planned {
         let mut columns = generated::of_table(spec, columns(spec)?)?;
         let checks = checks::of_table(spec, &columns)?;
         let mut declared_keys = declared_keys(spec, &columns)?;
-        let (key_model, sort_key) = sort_key(spec, &columns, &declared_keys)?;
+        let (key_model, sort_key) = sort_key(spec, &mut columns, &declared_keys)?;
         generated::check_keys(&columns, (key_model, &sort_key), &declared_keys)?;
         check_unique_keys(&mut declared_keys, &columns, key_model, spec.form)?;
         let key_columns = if key_model == KeyModel::Primary { 0 } else { sort_key.len() };
@@ -137,7 +137,8 @@ impl Planned {
             buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
             schema: TableSchema::new(SchemaVersion(1), columns, sort_key)
                 .with_checks(checks)
-                .sequenced_by(sequence),
+                .sequenced_by(sequence)
+                .hiding_row_id(),
             collation: default_collation(spec),
             key_columns,
             declared_keys,
@@ -219,7 +220,7 @@ fn position(columns: &[Column], name: &str) -> Option<usize> {
 /// What happens to rows with equal keys, and the columns that rows are sorted by.
 fn sort_key(
     spec: &TableSpec,
-    columns: &[Column],
+    columns: &mut Vec<Column>,
     declared: &[DeclaredKey],
 ) -> Result<(KeyModel, Vec<usize>)> {
     let primary = declared.iter().find(|key| key.kind == DeclaredKeyKind::Primary);
@@ -229,12 +230,15 @@ fn sort_key(
     if let Some(columns) = unique::names_rows(spec, columns, declared)? {
         return Ok((KeyModel::Primary, columns));
     }
+    if let Some(sort_key) = unique::row_id(spec, columns, declared) {
+        return Ok((KeyModel::Primary, sort_key));
+    }
     let leading = key_columns(spec, columns)?;
     check_aggregates(spec, columns, leading)?;
     Ok((key_model(spec, &columns[..leading])?, (0..leading).collect()))
 }
 
-/// A unique key is enforced beside an enforced primary key, and only shown without one.
+/// A unique key is enforced where rows have a name, and only shown in tables without one.
 fn check_unique_keys(
     keys: &mut [DeclaredKey],
     columns: &[Column],
@@ -245,7 +249,7 @@ fn check_unique_keys(
         match key_model {
             KeyModel::Primary => _ = looked_up(key, columns, form)?,
             KeyModel::Duplicate | KeyModel::Unique | KeyModel::Aggregate => {
-                check_unique_global(key, Some("the table has no PRIMARY KEY"))?;
+                check_unique_global(key, Some("its rows have no name"))?;
                 key.kind = DeclaredKeyKind::UniqueHint;
             }
         }
@@ -528,6 +532,9 @@ fn distribution_by_key(
     sort_key: &[usize],
 ) -> Result<Distribution> {
     let keys = sort_key.iter().map(|&at| &columns[at]).collect::<Vec<_>>();
+    // Rows that a hidden column names are anywhere.
+    let is_named = columns.last().is_some_and(|last| last.name == ROW_ID);
+    let written = written.filter(|by| !is_named || !matches!(by, DistributionSpec::Random));
     if matches!(written, Some(DistributionSpec::Random)) {
         bail!(
             Unknown,

@@ -510,7 +510,8 @@ impl Fold {
         let Some(schema) = schema.filter(|schema| schema.version <= lost) else { return };
         let (columns, sort_key) = (schema.columns.clone(), schema.sort_key.clone());
         let next = TableSchema::new(lost.next(), columns, sort_key);
-        let next = next.with_checks(schema.checks.clone()).sequenced_by(schema.sequence);
+        let next =
+            next.with_checks(schema.checks.clone()).sequenced_by(schema.sequence).hiding_row_id();
         let next = Arc::new(next);
         self.define(table, &Definition::Schema(next));
     }

@@ -359,19 +359,19 @@ fn check_distribution(
             |id: &ColumnId| schema.position_of(*id).map(|at| schema.columns[at].name.clone());
         ids.iter().filter_map(name).collect::<Vec<_>>()
     };
-    let (is_same, shown) = match (&table.distribution, distribution) {
-        (Distribution::Random, DistributionSpec::Random) => (true, String::new()),
-        (Distribution::Random, DistributionSpec::Hash(_)) => (false, "RANDOM".to_owned()),
-        (Distribution::Hash(ids), of) => {
-            let known = columns(ids);
-            let is_same = |names: &[String]| {
-                let mut pairs = known.iter().zip(names);
-                known.len() == names.len() && pairs.all(|(a, b)| a.eq_ignore_ascii_case(b))
-            };
-            let is_same = matches!(of, DistributionSpec::Hash(names) if is_same(names));
-            (is_same, format!("HASH({})", known.join(", ")))
-        }
+    let hashed = match &table.distribution {
+        Distribution::Hash(ids) if !table.is_random() => Some(columns(ids)),
+        _ => None,
     };
+    let is_same = match (&hashed, distribution) {
+        (None, DistributionSpec::Random) => true,
+        (Some(known), DistributionSpec::Hash(names)) => {
+            let mut pairs = known.iter().zip(names);
+            known.len() == names.len() && pairs.all(|(a, b)| a.eq_ignore_ascii_case(b))
+        }
+        _ => false,
+    };
+    let shown = hashed.map_or("RANDOM".to_owned(), |known| format!("HASH({})", known.join(", ")));
     match is_same {
         true => Ok(()),
         false => bail!(

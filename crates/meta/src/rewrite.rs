@@ -11,7 +11,7 @@ use freshet_schema::{
 };
 
 use crate::alter::{ColumnPlace, SchemaChange};
-use crate::alter_keys::KeyChange;
+use crate::alter_keys::{KeyChange, can_have_row_ids};
 use crate::spec::{
     ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, TableSpec,
 };
@@ -86,7 +86,8 @@ impl NewForm {
         let hidden = to.columns[to.shown().len()..].iter().map(|column| {
             let same = from.columns[from.shown().len()..].iter();
             let same = same.into_iter().find(|other| other.name == column.name);
-            Source::Column(same.expect("hidden columns stay").id)
+            // Rows that had no name get one.
+            same.map_or(Source::New(None), |same| Source::Column(same.id))
         });
         let all = self.sources.iter().cloned().chain(hidden).collect::<Vec<_>>();
         assert_eq!(all.len(), to.columns.len(), "a new table has the columns of its statement");
@@ -413,9 +414,19 @@ impl Edit<'_> {
                 self.spec.declared_keys[at].name = Some(to.clone());
             }
             KeyChange::DropForeign { .. } => {}
+            KeyChange::Enforce if can_have_row_ids(self.table) => self.enforce(),
             KeyChange::Enforce | KeyChange::Show { .. } => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Lets unique keys be enforced that were only shown.
+    fn enforce(&mut self) {
+        for key in &mut self.spec.declared_keys {
+            if key.kind == DeclaredKeyKind::UniqueHint {
+                key.kind = DeclaredKeyKind::Unique;
+            }
+        }
     }
 
     fn add_key(&mut self, written: &DeclaredKeySpec) -> Result<()> {

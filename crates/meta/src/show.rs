@@ -202,6 +202,7 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
     // Only if it was written, so that a table without it has a statement that MySQL accepts.
     let by_key = table.row_key().map(|key| Distribution::Hash(key.columns.clone()));
     let is_default = match table.key_model {
+        KeyModel::Primary if table.has_row_ids() => table.is_random(),
         KeyModel::Primary => Some(&table.distribution) == by_key.as_ref(),
         _ => table.distribution == Distribution::Random,
     };
@@ -226,8 +227,7 @@ fn placement(table: &Table) -> String {
 
 fn distribution(table: &Table) -> String {
     let by = match &table.distribution {
-        Distribution::Random => "RANDOM".to_owned(),
-        Distribution::Hash(ids) => {
+        Distribution::Hash(ids) if !table.is_random() => {
             let schema = table.schema();
             let names = ids.iter().map(|&id| {
                 let at = schema.position_of(id).expect("hashed columns are never dropped");
@@ -235,6 +235,7 @@ fn distribution(table: &Table) -> String {
             });
             format!("HASH({})", names.collect::<Vec<_>>().join(", "))
         }
+        _ => "RANDOM".to_owned(),
     };
     match (table.buckets_auto, table.partitions.first()) {
         (false, Some(partition)) => {

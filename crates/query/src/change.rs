@@ -9,6 +9,7 @@ mod looks;
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
+use freshet_schema::ROW_ID;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
@@ -194,8 +195,13 @@ impl Change {
 
     /// The query of the values of these columns in the rows to be changed. `present` is a column
     /// of the table that is never NULL: it is where an outer join has found no row of the table.
+    /// The hidden [`ROW_ID`] is seen where the statement names the table that it changes, alone.
     pub fn candidates(&self, columns: &[&str], present: Option<&str>) -> Select {
         let mut query = self.query(columns.iter().map(|column| self.column(column)).collect());
+        if columns.contains(&ROW_ID) {
+            joined::on_table(body_of(&mut query), &self.name, joined::with_row_id);
+            self.without_database(&mut query);
+        }
         if joined::is_outer(&self.rows.from) {
             if present.is_none() {
                 joined::on_table(body_of(&mut query), &self.name, joined::mark);

@@ -7,6 +7,7 @@ use sqlparser::ast::{
     TableWithJoins, Value, VisitMut, visit_expressions_mut,
 };
 
+use crate::snapshot::HIDDEN_MARK;
 use crate::syntax::{TableName, select_of};
 
 /// The name of a column that has a value in each row of a table; no user column is named like this.
@@ -145,6 +146,13 @@ fn is_named(factor: &TableFactor, name: &str) -> bool {
 pub fn given(factor: &mut TableFactor) {
     if let TableFactor::Table { partitions, .. } = factor {
         *partitions = vec![Ident::with_quote('`', "")];
+    }
+}
+
+/// Shows the hidden column that names its rows, too. Partitions that are named stay so.
+pub fn with_row_id(factor: &mut TableFactor) {
+    if let TableFactor::Table { partitions, .. } = factor {
+        partitions.push(Ident::with_quote('`', HIDDEN_MARK));
     }
 }
 

@@ -358,7 +358,8 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot, shown: &[Column]) ->
 /// in all columns.
 fn unique_keys(snapshot: &TableSnapshot) -> Vec<Constraint> {
     let (table, schema) = (&snapshot.table, &snapshot.schema);
-    let key = (table.key_model == KeyModel::Primary).then(|| schema.sort_key.clone());
+    let has_key = table.key_model == KeyModel::Primary && schema.row_id().is_none();
+    let key = has_key.then(|| schema.sort_key.clone());
     let others = table.unique_keys().filter_map(|key| {
         let place = |id: &ColumnId| {
             let at = schema.columns.iter().position(|column| column.id == *id)?;

@@ -35,6 +35,9 @@ pub const PARTITION_MARK: char = '\u{1}';
 /// Stands in front of the names of temporary partitions, as a name.
 pub const TEMPORARY_MARK: &str = "\u{2}";
 
+/// Stands behind the names of partitions, as a name, where hidden columns are read, too.
+pub const HIDDEN_MARK: &str = "\u{3}";
+
 /// The temporary partitions among these names, if they are such.
 pub fn temporary_names<N: AsRef<str>>(names: &[N]) -> Option<&[N]> {
     let (first, names) = names.split_first()?;
@@ -65,7 +68,9 @@ impl SnapshotTables<'_> {
     pub fn stored(&self, database: &str, full_name: &str, id: TableId) -> Result<Table> {
         let mut names = full_name.split(PARTITION_MARK);
         let name = names.next().unwrap_or_default();
-        let partitions = names.collect::<Vec<_>>();
+        let mut partitions = names.collect::<Vec<_>>();
+        let shows_hidden = self.shows_hidden || partitions.last() == Some(&HIDDEN_MARK);
+        partitions.retain(|name| *name != HIDDEN_MARK);
         let is_given = partitions == [""];
         let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
         let (id, named) = self.named(id, &partitions)?;
@@ -75,7 +80,7 @@ impl SnapshotTables<'_> {
             snapshot = within(snapshot, named)?;
         }
         let mut stored = StoredTable::new((database, full_name), snapshot, self.zone);
-        if self.shows_hidden {
+        if shows_hidden {
             stored = stored.showing_hidden();
         }
         Ok(Table::new(Arc::new(stored)))

@@ -141,7 +141,8 @@ impl RowConverter {
 
     /// Which row it is, for messages.
     fn named(&self, row: &[u8]) -> String {
-        let keys = self.from.sort_key.iter().take(SHOWN_KEYS_MAX).map(|&at| {
+        let shown = |at: &&usize| Some(**at) != self.from.row_id();
+        let keys = self.from.sort_key.iter().filter(shown).take(SHOWN_KEYS_MAX).map(|&at| {
             let column = &self.from.columns[at];
             let text = self.cells.cell(row, at).map(|cell| cell_text(column.ty, cell));
             let text = text.map_or("NULL".to_owned(), |text| format!("'{text}'"));

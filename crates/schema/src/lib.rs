@@ -31,6 +31,7 @@ mod plain;
 mod policy;
 mod properties;
 pub mod row;
+mod row_id;
 pub mod sequence;
 pub mod sequenced;
 pub mod sketch;
@@ -58,6 +59,7 @@ pub use partition::{
 };
 pub use policy::{POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy};
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
+pub use row_id::{ROW_ID, row_id_column};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};
 pub use sequenced::{DELETE_SIGN, SEQUENCE_COLUMN, hidden_columns};
 pub use table::*;

@@ -63,8 +63,8 @@ impl TableSchema {
 
     /// The columns that users see, which are the first ones.
     pub fn shown(&self) -> &[Column] {
-        let sign = self.delete_sign().unwrap_or(self.columns.len());
-        &self.columns[..self.hidden_sequence().unwrap_or(sign)]
+        let hidden = self.hidden_sequence().or(self.delete_sign()).or(self.row_id());
+        &self.columns[..hidden.unwrap_or(self.columns.len())]
     }
 
     /// Their names.

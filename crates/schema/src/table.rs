@@ -184,6 +184,8 @@ pub struct TableSchema {
     pub checks: Vec<Check>,
     /// The sequence column, if one says which of several rows of a key stays.
     pub sequence: Option<ColumnId>,
+    /// The position of the hidden column that names rows, see [`TableSchema::row_id`].
+    pub(crate) row_id: Option<usize>,
     arrow: SchemaRef,
 }
 
@@ -197,7 +199,8 @@ impl TableSchema {
             .map(|column| Field::new(&column.name, column.ty.arrow(), column.nullable))
             .collect::<Vec<_>>();
         let arrow = Arc::new(Schema::new(fields));
-        Self { version, columns, sort_key, checks: Vec::new(), sequence: None, arrow }
+        let (checks, sequence, row_id) = (Vec::new(), None, None);
+        Self { version, columns, sort_key, checks, sequence, row_id, arrow }
     }
 
     /// With these constraints.
@@ -211,9 +214,10 @@ impl TableSchema {
         &self.arrow
     }
 
-    /// The index of the column with this name, compared case-insensitively.
+    /// The index of the column with this name, compared case-insensitively. Nobody names a row id.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+        let mut named = self.columns[..self.row_id.unwrap_or(self.columns.len())].iter();
+        named.position(|column| column.name.eq_ignore_ascii_case(name))
     }
 
     /// Whether rows with equal keys become one ([`Column::aggregate`]).

@@ -547,7 +547,7 @@ pub async fn report(
     if loaded.given.is_some() && loaded.txn.is_some() {
         note_labelled(session, target, &loaded, rows);
     }
-    if affected > 0 {
+    if affected > 0 && !target.into.table().has_row_ids() {
         session.note_ids(ids);
     }
     let is_published = session.settings.freshness == Freshness::Published;

@@ -17,7 +17,7 @@ use freshet_query::snapshot::{SnapshotTables, without_partitions};
 use freshet_query::syntax::Select;
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
-use freshet_schema::{Collation, KeyModel, TableSchema, Zone};
+use freshet_schema::{Collation, KeyModel, ROW_ID, TableSchema, Zone};
 use freshet_storage::delta::Freshness;
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
@@ -376,6 +376,10 @@ impl Reader {
             if column == freshet_query::change::ROW {
                 let table = Object::Table(database, alone);
                 return authorize(&self.catalog, reader, Privilege::Select, table).err();
+            }
+            // It names a row, and says nothing of it.
+            if column.eq_ignore_ascii_case(ROW_ID) {
+                return None;
             }
             let denied = || column_denied(reader.account, Privilege::Select, column, alone);
             (!rights.has(column)).then(denied)

@@ -32,6 +32,8 @@ enum Keys {
     Numbers,
     /// Texts that are compared by collations, each written in several ways.
     Texts,
+    /// Numbers in a table without a primary key, whose rows a hidden column names.
+    Unnamed,
 }
 
 impl Keys {
@@ -40,6 +42,10 @@ impl Keys {
             Self::Numbers => {
                 "CREATE TABLE q.q (id BIGINT PRIMARY KEY, u INT, w VARCHAR(20), v BIGINT, \
                  UNIQUE KEY (u), UNIQUE KEY (w)) DISTRIBUTED BY HASH(id) BUCKETS 2"
+            }
+            Self::Unnamed => {
+                "CREATE TABLE q.q (id BIGINT, u INT, w VARCHAR(20), v BIGINT, UNIQUE KEY (id), \
+                 UNIQUE KEY (u), UNIQUE KEY (w))"
             }
             Self::Texts => {
                 "CREATE TABLE q.q (id VARCHAR(20) PRIMARY KEY, u INT, \
@@ -51,7 +57,7 @@ impl Keys {
 
     fn id(self, id: u64, version: u64) -> String {
         match self {
-            Self::Numbers => id.to_string(),
+            Self::Numbers | Self::Unnamed => id.to_string(),
             Self::Texts => {
                 format!("'{}{id:02}'", ["key", "KEY", "k\u{e9}y"][version as usize % 3])
             }
@@ -172,6 +178,11 @@ fn no_value_of_a_unique_key_is_ever_of_two_rows() {
 #[test]
 fn no_two_rows_have_keys_that_a_collation_calls_equal() {
     no_value_twice(Keys::Texts);
+}
+
+#[test]
+fn no_value_is_of_two_rows_that_a_hidden_column_names() {
+    no_value_twice(Keys::Unnamed);
 }
 
 fn no_value_twice(keys: Keys) {

@@ -39,6 +39,8 @@ impl IdPlan {
         let column = &schema.columns[at];
         let (last, bytes) = column.ty.generated_ids()?;
         let signed = !column.ty.is_unsigned();
+        // What a session says is of ids that it sees.
+        let rules = if schema.row_id().is_some() { IdRules::default() } else { rules };
         let (counter, name) = (Arc::clone(counter), column.name.clone());
         Some(Self { counter, rules, forced: None, column: at, name, last, bytes, signed })
     }

@@ -391,7 +391,7 @@ impl InsertPlan {
 
     /// Sets the first generated id of the next statement, instead of the counter's.
     pub fn force_id(&mut self, id: Option<u64>) {
-        if let Some(ids) = &mut self.ids {
+        if let Some(ids) = self.ids.as_mut().filter(|_| self.schema.row_id().is_none()) {
             ids.forced = id;
         }
     }

@@ -195,8 +195,11 @@ fn keys_of_the_mysql_form_are_kept_and_enforced_beside_a_primary_key() {
 
     let primary = spec.declared_keys.pop().unwrap();
     let planned = Planned::check(&spec).unwrap();
-    assert_eq!(planned.warnings.len(), 1, "without a primary key UNIQUE is not enforced");
-    assert_eq!(planned.declared_keys[0].kind, DeclaredKeyKind::UniqueHint);
+    assert_eq!(planned.warnings, [""; 0]);
+    assert_eq!(planned.declared_keys[0].kind, DeclaredKeyKind::Unique);
+    assert_eq!((planned.key_model, &planned.schema.sort_key[..]), (KeyModel::Primary, &[3][..]));
+    assert_eq!((planned.schema.row_id(), planned.schema.shown().len()), (Some(3), 3));
+    assert_eq!(planned.distribution, Distribution::Hash(vec![ColumnId(4)]));
     spec.declared_keys.push(primary);
 
     let before = spec.clone();
@@ -209,6 +212,38 @@ fn keys_of_the_mysql_form_are_kept_and_enforced_beside_a_primary_key() {
     assert_eq!(refused(&spec), (1068, "Multiple primary key defined".to_owned()));
     spec.declared_keys = vec![declared(DeclaredKeyKind::Index, Some("k"), &["nope"])];
     assert_eq!(refused(&spec).0, 1072);
+}
+
+#[test]
+fn rows_without_a_name_get_one_where_a_unique_key_needs_it() {
+    let mut spec = TableSpec { form: TableForm::MySql, distribution: None, ..spec("t") };
+    let row_id = |spec: &TableSpec| Planned::check(spec).unwrap().schema.row_id();
+    let unique = |column| declared(DeclaredKeyKind::Unique, None, &[column]);
+    assert_eq!(row_id(&spec), None, "nobody asks for it");
+    spec.declared_keys = vec![declared(DeclaredKeyKind::UniqueHint, None, &["name"])];
+    assert_eq!(row_id(&spec), None, "it is only shown");
+    spec.declared_keys = vec![unique("name")];
+    assert_eq!(row_id(&spec), Some(3));
+    // Columns that divide the rows stand before it in the key.
+    spec.distribution = Some(DistributionSpec::Hash(vec!["score".to_owned()]));
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!(planned.schema.sort_key, [2, 3]);
+    assert_eq!(planned.distribution, Distribution::Hash(vec![ColumnId(3)]));
+    spec.distribution = Some(DistributionSpec::Random);
+    assert_eq!(row_id(&spec), Some(3));
+    // A table has one counter, and an end.
+    spec.columns[2].auto_increment = true;
+    spec.declared_keys.push(declared(DeclaredKeyKind::Index, None, &["score"]));
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!((planned.schema.row_id(), planned.warnings.len()), (None, 1));
+    spec.columns[2].auto_increment = false;
+    let more = (3..COLUMNS_MAX).map(|n| ColumnSpec::new(format!("c{n}"), INT));
+    spec.columns.extend(more);
+    assert_eq!(row_id(&spec), None);
+    spec.columns.pop();
+    assert_eq!(row_id(&spec), Some(COLUMNS_MAX - 1));
+    spec.columns[3].name = freshet_schema::ROW_ID.to_owned();
+    assert_eq!(refused(&spec).0, 1166);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
     Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution, GlobalIndex,
-    GroupCommitMode, KeyModel, PartitionBy, Placement, Properties, SchemaHistory, Sequence, Table,
-    TableForm as Dialect, TableSchema,
+    GroupCommitMode, KeyModel, PartitionBy, Placement, Properties, ROW_ID, SchemaHistory, Sequence,
+    Table, TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
@@ -257,7 +257,7 @@ fn check(table: &Table) -> Result<(), Unreadable> {
         KeyModel::Unique | KeyModel::Aggregate => {
             table.key_columns > 0 && schema.sort_key.iter().copied().eq(0..table.key_columns)
         }
-        KeyModel::Primary => table.row_key().is_some(),
+        KeyModel::Primary => table.row_key().is_some() || table.has_row_ids(),
     };
     let is_folded = |(at, column): (usize, &freshet_schema::Column)| {
         let is_value = table.key_model == KeyModel::Aggregate && at >= table.key_columns;
@@ -318,8 +318,11 @@ impl OnDisk for TableSchema {
         ensure(sequence.is_none_or(is_sequence), "its sequence column is none")?;
         let has_sign = columns.last().is_some_and(|last| last.name == DELETE_SIGN);
         ensure(sequence.is_none() || has_sign, "it has a sequence without a delete sign")?;
+        let names_rows = columns.last().is_some_and(|last| last.name == ROW_ID);
+        let is_sorted_so = sort_key.last().is_some_and(|&at| at + 1 == columns.len());
+        ensure(!names_rows || is_sorted_so, "its row id does not end its sort key")?;
         let schema = Self::new(SchemaVersion(form.version), columns, sort_key);
-        Ok(schema.with_checks(checks).sequenced_by(sequence))
+        Ok(schema.with_checks(checks).sequenced_by(sequence).hiding_row_id())
     }
 }
 

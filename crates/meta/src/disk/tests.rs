@@ -210,6 +210,26 @@ fn a_unique_key_that_does_not_sort_its_rows_is_refused() {
 }
 
 #[test]
+fn a_row_id_ends_the_sort_key_of_its_table() {
+    let read = |sort_key: Vec<usize>| {
+        let table = golden::sample_table();
+        let (version, mut columns) = (table.schema().version, table.schema().columns.clone());
+        columns.push(freshet_schema::row_id_column(table.next_column));
+        let schema = TableSchema::new(version, columns, sort_key);
+        let history = SchemaHistory::new(schema);
+        let key_model = KeyModel::Primary;
+        let table = Table { key_model, key_columns: 0, declared_keys: vec![], history, ..table };
+        let read = decode::<Table>(&encode(&table)).map_err(|error| error.to_string())?;
+        Ok::<_, String>((read.has_row_ids(), read.schema().shown().len()))
+    };
+    let hidden = golden::sample_table().schema().columns.len();
+    assert_eq!(read(vec![hidden]), Ok((true, hidden)));
+    assert_eq!(read(vec![0, hidden]), Ok((true, hidden)));
+    assert!(read(vec![hidden, 0]).unwrap_err().contains("row id"));
+    assert!(read(vec![0]).unwrap_err().contains("row id"));
+}
+
+#[test]
 fn an_aggregate_key_has_functions_behind_its_key() {
     let read = |functions: &dyn Fn(usize) -> Option<Aggregate>| {
         let table = golden::sample_table();

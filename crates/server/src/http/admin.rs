@@ -142,6 +142,7 @@ pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str
     let table = catalog.require_table(database, table)?;
     let columns: Vec<Value> = table.schema().shown().iter().map(described).collect();
     let keys = match table.key_model {
+        KeyModel::Primary if table.has_row_ids() => "DUP_KEYS",
         KeyModel::Duplicate => "DUP_KEYS",
         KeyModel::Unique | KeyModel::Primary => "UNIQUE_KEYS",
         KeyModel::Aggregate => "AGG_KEYS",

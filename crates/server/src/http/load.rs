@@ -37,7 +37,7 @@ use freshet_ingest::{Destination, LoadTarget, Loaded, OnExisting, WaitLimit, ent
 use freshet_meta::{
     Account, Claim, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
-use freshet_schema::{Distribution, GroupCommitMode, KeyModel, Table};
+use freshet_schema::{GroupCommitMode, KeyModel, Table};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Incoming;
@@ -430,7 +430,7 @@ fn why_alone(headers: &LoadHeaders, size: BodySize, table: &Table) -> Option<&'s
 }
 
 fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
-    if headers.to_one_tablet && table.distribution != Distribution::Random {
+    if headers.to_one_tablet && !table.is_random() {
         bail!(
             WrongArguments,
             "if load_to_single_tablet set to true, the olap table must be with random distribution"
@@ -442,7 +442,8 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
     if !headers.may_delete() {
         return Ok(());
     }
-    if matches!(table.key_model, KeyModel::Duplicate | KeyModel::Aggregate) {
+    // Nobody can name a row by a key that is hidden.
+    if matches!(table.key_model, KeyModel::Duplicate | KeyModel::Aggregate) || table.has_row_ids() {
         bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.");
     }
     Ok(())

@@ -461,12 +461,12 @@ pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
 
 pub(super) fn distribution_of(table: &Table) -> String {
     match &table.distribution {
-        Distribution::Random => "RANDOM".to_owned(),
-        Distribution::Hash(ids) => {
+        Distribution::Hash(ids) if !table.is_random() => {
             let schema = table.schema();
             let name = |at: usize| schema.columns[at].name.clone();
             let names = ids.iter().filter_map(|id| schema.position_of(*id).map(name));
             names.collect::<Vec<_>>().join(", ")
         }
+        _ => "RANDOM".to_owned(),
     }
 }

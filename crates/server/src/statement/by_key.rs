@@ -155,7 +155,8 @@ impl Plan {
         let name = named(text.table)?;
         let into = session.target(database, name).ok()?;
         let (table, schema) = (into.table(), into.schema());
-        if table.key_model != KeyModel::Primary || session.hides_rows_of(table) {
+        let has_key = table.key_model == KeyModel::Primary && !table.has_row_ids();
+        if !has_key || session.hides_rows_of(table) {
             return None;
         }
         let position = |name: &[u8]| schema.position(named(name)?);

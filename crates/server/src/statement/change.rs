@@ -165,7 +165,8 @@ pub async fn candidates(
     let rules = rules(session, target, change.ignores);
     let plan = InsertPlan::partial::<&str>(&alone, None, 0, &rules)?;
     let reads = reads(session, change, target)?;
-    let select = change.candidates(&names, names.first().copied());
+    let present = alone.columns.iter().find(|column| !column.nullable);
+    let select = change.candidates(&names, present.map(|column| column.name.as_str()));
     let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
     let Some((columns, mut rows, as_of)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);

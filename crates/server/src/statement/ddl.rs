@@ -388,7 +388,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             alter_clauses(session, (table, id), &clauses).await?;
         }
         AlterAction::DisableKeys => session.disabled_keys.disable(id),
-        AlterAction::EnableKeys => enable_keys(session, id).await?,
+        AlterAction::EnableKeys => enable_keys(session, table, id).await?,
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {
             unreachable!("tables are renamed as by RENAME TABLE")
         }
@@ -424,8 +424,8 @@ async fn alter_clauses(
         let engine = Arc::clone(&session.shared.engine);
         shield(session, async move { engine.ddl().set_collation(id, collation).await }).await?;
     }
-    if let Some(next) = clauses.counter {
-        let engine = Arc::clone(&session.shared.engine);
+    let engine = Arc::clone(&session.shared.engine);
+    if let Some(next) = clauses.counter.filter(|_| engine.next_id(id).is_some()) {
         shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
     }
     Ok(affected)
@@ -451,15 +451,12 @@ async fn alter_columns(
 
 /// ENABLE KEYS: unique keys that were not enforced are from there on. Behind DISABLE KEYS it is of
 /// a dump, which says it for indexes that are not unique.
-async fn enable_keys(session: &mut Session, id: TableId) -> Result<()> {
+async fn enable_keys(session: &mut Session, table: &TableName, id: TableId) -> Result<()> {
     if session.disabled_keys.enable(id) {
         return Ok(());
     }
-    let engine = Arc::clone(&session.shared.engine);
-    let enforced = async move { alter_keys_of(&engine, id, &[KeyChange::Enforce]).await };
-    let warnings = shield(session, enforced).await?;
-    warn(session, warnings);
-    Ok(())
+    let clauses = Clauses { keys: vec![KeyChange::Enforce], ..Clauses::default() };
+    alter_clauses(session, (table, id), &clauses).await.map(drop)
 }
 
 /// Changes keys in one record. With columns, which have a record of their own, all of it is checked

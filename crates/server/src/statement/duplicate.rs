@@ -95,6 +95,9 @@ pub async fn insert_or_update(
         bail!(Internal, "the statement has locked its rows, and others have written them");
     };
     session.acked = session.acked.max(loaded.lsn);
+    if target.into.table().has_row_ids() {
+        return Ok(report(session, u64::from(buffer.rows()), &counts));
+    }
     if counts.inserted > 0 {
         session.note_ids(buffer.ids());
     } else if let (1, Some(counter)) = (buffer.rows(), target.into.counter()) {

@@ -90,8 +90,8 @@ fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> 
         Some("of temporary partitions: DROP and ADD TEMPORARY PARTITION, and INSERT")
     } else if !insert.partitions.is_empty() && target.into.counter().is_some() {
         Some(
-            "of partitions of a table with an AUTO_INCREMENT column, whose ids others use \
-             meanwhile: INSERT into temporary partitions, and REPLACE PARTITION",
+            "of partitions of a table with an AUTO_INCREMENT column, or with UNIQUE keys beside \
+             no PRIMARY KEY, whose ids others use meanwhile: INSERT into temporary partitions, and REPLACE PARTITION",
         )
     } else {
         None

@@ -8,6 +8,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::client::ROOT;
+use crate::query::data;
 use crate::site::Site;
 
 /// `d.q (a INT PRIMARY KEY, b INT UNIQUE, c VARCHAR(9))`.
@@ -83,5 +84,39 @@ fn large_loads_do_the_same() {
     assert_eq!(load(&site, &rows(0, 1, many))["Status"], json!("Success"));
     assert_eq!(load(&site, "900000,0,n\n")["Status"], json!("Success"));
     fails(&site, "900001,60000,n\n", "60000");
+    site.stop();
+}
+
+#[test]
+fn rows_that_a_hidden_column_names_come_without_it() {
+    let site = Site::with_small_records();
+    data(&site, "CREATE TABLE q (b INT UNIQUE, c VARCHAR(9))");
+    let count = || data(&site, "SELECT COUNT(*), COUNT(DISTINCT b) FROM q")["data"][0].clone();
+    let fails = |headers: &[&str], body: &str, wanted: &str| {
+        let (before, lines) = (count(), [&[ROOT, "column_separator: ,"], headers].concat());
+        let reply = site.client().request("PUT", "/api/d/q/_stream_load", &lines, body.as_bytes());
+        let reply = reply.json();
+        assert_eq!(reply["Status"], json!("Fail"), "{reply}");
+        assert!(reply["Message"].as_str().unwrap().contains(wanted), "{reply}");
+        assert_eq!(count(), before, "nothing was loaded");
+    };
+    assert_eq!(load(&site, "1,x\n\\N,y\n\\N,y\n")["Status"], json!("Success"));
+    assert_eq!(count(), json!([3, 1]));
+    fails(&[], "2,a\n1,b\n", "Duplicate entry '1' for key 'q.b'");
+    fails(&[], "3,a\n3,b\n", "Duplicate entry '3' for key 'q.b'");
+    fails(&["format: json"], r#"{"b": 1}"#, "Duplicate entry '1' for key 'q.b'");
+    fails(&["merge_type: DELETE"], "1,x\n", "only supported in unique tables");
+    fails(&["partial_columns: true", "columns: b"], "1\n", "no UNIQUE KEY");
+    let many = |first: u32| {
+        let mut text = String::new();
+        (first..first + 60_000).for_each(|b| writeln!(text, "{b},r\n\\N,r").unwrap());
+        text
+    };
+    assert_eq!(load(&site, &many(10))["Status"], json!("Success"));
+    assert_eq!(count(), json!([120_003, 60_001]));
+    fails(&[], &many(60_009), "Duplicate entry '60009' for key 'q.b'");
+    data(&site, "DELETE FROM q WHERE b = 60009");
+    assert_eq!(load(&site, &many(60_009))["Status"], json!("Success"));
+    assert_eq!(count(), json!([240_002, 120_000]));
     site.stop();
 }
