@@ -55,6 +55,8 @@ pub struct Change<'a> {
     looked: BTreeMap<Vec<u8>, Option<Place>>,
     /// The stored rows that it has read, in a transaction and a table whose keys nobody locks.
     read: RowsByKey,
+    /// Whether it locks the keys of a table with a UNIQUE KEY, too.
+    locks: bool,
     /// `None` where the end of a change of columns lets nobody in.
     pass: Option<Arc<Pass>>,
 }
@@ -86,6 +88,7 @@ impl<'a> Change<'a> {
             end,
             looked,
             read,
+            locks: false,
             pass,
         }
     }
@@ -96,6 +99,13 @@ impl<'a> Change<'a> {
             Some(_) => Ok(()),
             None => Err(self.target.state.changed()),
         }
+    }
+
+    /// Locks the keys of a table with a UNIQUE KEY, which only statements lock that say so: loads
+    /// replace rows there without looking, and a COMMIT compares what it has read (RFC 0052).
+    #[must_use]
+    pub fn locking(self) -> Self {
+        Self { locks: true, ..self }
     }
 
     /// Gives the load a label. It is free again where the change fails or was overtaken.
@@ -182,6 +192,21 @@ impl<'a> Change<'a> {
         Ok(KeyedRows::of_keys(locked.into_iter()))
     }
 
+    /// Keeps the rows that it has read in its transaction, whose COMMIT compares them if it changes
+    /// the table: it has locked them for what follows.
+    ///
+    /// # Errors
+    /// `OutOfRoom`.
+    pub async fn keep_read(&mut self) -> Result<()> {
+        let (Some(own), false) = (self.own.clone(), self.read.is_empty()) else { return Ok(()) };
+        let (mut nothing, nobody) = (LoadBuffer::default(), KeyedRows::of_keys(std::iter::empty()));
+        nothing.begin();
+        let seen = (self.seen, self.end.expect("a change has looked"));
+        let step = Step::change(self.target, (&nothing, &nobody), &[], &[], seen);
+        let step = step.of_read(std::mem::take(&mut self.read));
+        own.apply(self.engine, self.target, step, self.patience).await.map(drop)
+    }
+
     /// The rows that it has seen are durable up to here once the reply may be sent.
     pub fn seen(&self) -> Lsn {
         self.seen
@@ -205,7 +230,7 @@ impl<'a> Change<'a> {
         let deadline = self.rules.deadline(engine);
         let clock = engine.store.clock();
         match &self.own {
-            _ if self.is_unlocked() => {}
+            _ if self.is_unlocked() && !self.locks => {}
             Some(own) => own.owner(engine).lock((table, PRIMARY), rows, clock, deadline).await?,
             None => self.statement.lock((table, PRIMARY), rows, clock, deadline).await?,
         }
@@ -227,7 +252,7 @@ impl<'a> Change<'a> {
         self.own.is_some() || self.is_unlocked()
     }
 
-    /// Whether nobody locks keys of the table: who writes there does not look (keys.md K13).
+    /// Whether keys of the table need not be locked: who writes there does not look (keys.md K13).
     fn is_unlocked(&self) -> bool {
         self.target.table().key_model == KeyModel::Unique
     }

@@ -284,7 +284,8 @@ impl<'a> Keyed<'a> {
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let key_rules = key_rules(&session.settings, OnExisting::Replace);
         let own = self.own.clone();
-        let mut changing = self.engine.change(self.target, own, key_rules, patience);
+        let mut changing =
+            self.engine.change(self.target, own, key_rules, patience).locking();
         let is_removed =
             self.change.kind == ChangeKind::Delete && self.target.schema().sequence.is_none();
         let is_same = is_removed && bounded(session, changing.lock_unchanged(&keys, as_of)).await?;

@@ -147,10 +147,6 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
     };
     let name = &target.table().name;
     let (has, hint) = match target.table().key_model {
-        KeyModel::Unique if matches!(change.kind, ChangeKind::Lock(_)) => (
-            "has a UNIQUE KEY, whose rows nobody locks",
-            "UPDATE them, which COMMIT refuses (1213) where others have changed them",
-        ),
         KeyModel::Unique => (
             "has a sequence column, by which a change may come too late",
             "do it outside of a transaction, or load the rows that replace others",

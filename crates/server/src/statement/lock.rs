@@ -9,7 +9,7 @@ use freshet_ingest::{self as ingest, LoadTarget, OnExisting, WaitLimit};
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind, LockWait};
 use freshet_query::syntax::Select;
-use freshet_schema::{ColumnsBuilder, KeyModel};
+use freshet_schema::ColumnsBuilder;
 use freshet_storage::resolver::KeyedRows;
 
 use super::change::{candidates, resolve};
@@ -42,7 +42,8 @@ pub async fn select(
     session.enter_for(query).await?;
     let lock = Change::locking(query)?;
     let target = resolve(session, &lock)?;
-    if target.table().key_model != KeyModel::Primary {
+    // By a sequence column a row may come too late that the transaction has written.
+    if !target.table().key_model.is_keyed() || target.schema().sequence.is_some() {
         return Err(refused(&lock, &target));
     }
     let ChangeKind::Lock(wait) = lock.kind else { unreachable!("it locks rows") };
@@ -51,7 +52,7 @@ pub async fn select(
         rules.lock_wait = Duration::ZERO;
     }
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    let mut locking = engine.change(&target, Some(own), rules, patience);
+    let mut locking = engine.change(&target, Some(own), rules, patience).locking();
     let keys = match wait {
         LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,
         _ => found(session, &lock, &target, &parameters).await?,
@@ -61,6 +62,7 @@ pub async fn select(
         LockWait::Fail => at_once(error),
         _ => error,
     })?;
+    bounded(session, locking.keep_read()).await?;
     session.acked = session.acked.max(locking.seen());
     let schema = Arc::clone(target.schema());
     let mut rows = ColumnsBuilder::new(&schema, current.len());

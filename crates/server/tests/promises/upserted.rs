@@ -1,4 +1,8 @@
-//! Transactions that change stored rows of a table with a UNIQUE KEY, whose keys nobody locks.
+//! Transactions that change and lock stored rows of a table with a UNIQUE KEY, whose keys loads do
+//! not look at.
+
+use std::thread;
+use std::time::Duration;
 
 use freshet_wire::client::Outcome;
 
@@ -22,13 +26,14 @@ fn errno(client: &mut Client, sql: &str) -> u16 {
 fn a_commit_fails_where_others_have_changed_a_row() {
     let server = TestServer::start();
     let (mut one, mut two) = (table(&server), server.database("d"));
-    for other in ["insert into u values (1, 11)", "delete from u where id = 1"] {
+    for change in ["update u set v = v + 1 where id = 1", "delete from u where id = 1"] {
         one.run("insert into u values (1, 10)");
         one.run("begin");
-        one.run("update u set v = v + 1 where id = 1");
-        two.run(other);
-        assert_eq!(errno(&mut one, "commit"), 1213, "{other}");
+        one.run(change);
+        two.run("insert into u values (1, 11)");
+        assert_eq!(errno(&mut one, "commit"), 1213, "{change}");
     }
+    one.run("delete from u where id = 1");
     assert_eq!(one.texts("select * from u order by id"), [["2", "20"], ["3", "30"]]);
     // Rows that it has not read do not matter, and neither do those that it has written blindly.
     one.run("begin");
@@ -92,4 +97,90 @@ fn no_update_is_lost_beside_loads() {
     });
     assert_eq!(client.one("select v from u where id = 0"), (3 * EACH).to_string());
     assert_eq!(client.one("select count(*) from u"), "200");
+}
+
+#[test]
+fn who_changes_a_row_waits_for_who_holds_it() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (table(&server), server.database("d"));
+    two.run("set innodb_lock_wait_timeout = 1");
+    for holds in ["select v from u where id = 1 for update", "select * from u for share"] {
+        one.run("begin");
+        one.texts(holds);
+        for sql in [
+            "update u set v = 0 where id = 1",
+            "delete from u where id = 1",
+            "select * from u where id = 1 for update",
+        ] {
+            two.run("begin");
+            assert_eq!(errno(&mut two, sql), 1205, "{holds}: {sql}");
+            two.run("rollback");
+        }
+        assert_eq!(errno(&mut two, "update u set v = 0"), 1205, "a statement of its own");
+        two.run("begin");
+        let at_once = "select * from u where id = 1 for update nowait";
+        assert_eq!(errno(&mut two, at_once), 3572);
+        two.run("rollback");
+        one.run("update u set v = v + 1 where id = 1");
+        one.run("commit");
+    }
+    assert_eq!(one.one("select v from u where id = 1"), "12");
+    // It goes on once the row is free, with what the row is by then.
+    two.run("set innodb_lock_wait_timeout = 20");
+    one.run("begin");
+    assert_eq!(one.one("select v from u where id = 2 for update"), "20");
+    let waiting = thread::spawn(move || {
+        two.run("begin");
+        let seen = two.one("select v from u where id = 2 for update");
+        two.run("update u set v = v + 1 where id = 2");
+        two.run("commit");
+        (seen, two)
+    });
+    thread::sleep(Duration::from_millis(300));
+    one.run("update u set v = 200 where id = 2");
+    one.run("commit");
+    let (seen, mut two) = waiting.join().unwrap();
+    assert_eq!((seen.as_str(), two.one("select v from u where id = 2").as_str()), ("200", "201"));
+}
+
+#[test]
+fn loads_lock_nothing_and_a_commit_tells() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (table(&server), server.database("d"));
+    one.run("begin");
+    assert_eq!(one.one("select v from u where id = 1 for update"), "10");
+    two.run("insert into u values (1, 11)");
+    one.run("update u set v = v + 1 where id = 2");
+    assert_eq!(errno(&mut one, "commit"), 1213, "a row that it has locked is another one");
+    assert_eq!(one.texts("select v from u order by id"), [["11"], ["20"], ["30"]]);
+    // Rows of its own are locked with the others, and nothing is written for them.
+    one.run("begin");
+    one.run("insert into u values (4, 40), (1, 12)");
+    let all = [["1", "12"], ["2", "20"], ["3", "30"], ["4", "40"]];
+    assert_eq!(one.texts("select * from u order by id for update"), all);
+    one.run("commit");
+    assert_eq!(one.texts("select * from u order by id"), all);
+    one.run("begin");
+    assert_eq!(one.texts("select * from u where id = 1000 for update"), Vec::<Vec<String>>::new());
+    one.texts("select * from u for update");
+    two.run("insert into u values (1, 13)");
+    one.run("commit");
+}
+
+#[test]
+fn workers_share_the_rows_of_a_table() {
+    let server = TestServer::start();
+    let mut one = table(&server);
+    let mut two = server.database("d");
+    let next = "select id from u order by id limit 1 for update skip locked";
+    one.run("begin");
+    two.run("begin");
+    assert_eq!(one.one(next), "1");
+    assert_eq!(two.one(next), "2");
+    assert_eq!(two.texts("select id from u order by id for update skip locked"), [["2"], ["3"]]);
+    one.run("delete from u where id = 1");
+    one.run("commit");
+    two.run("delete from u where id = 2");
+    two.run("rollback");
+    assert_eq!(two.texts("select id from u order by id"), [["2"], ["3"]]);
 }
