@@ -25,6 +25,7 @@ use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
 use crate::overtaken::LookedUp;
 use crate::own_rows::OwnRows;
+use crate::ranks::Ranks;
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
@@ -115,6 +116,18 @@ impl<'a> Change<'a> {
         Self { label, ..self }
     }
 
+    /// Lets the transaction read what it has inserted into a table with a UNIQUE KEY by key, before
+    /// it looks for rows: by a sequence column stored rows may stay before them.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub async fn begin(&self) -> Result<()> {
+        match self.own.as_ref().filter(|_| self.is_unlocked()) {
+            Some(own) => own.begin_changes(self.engine, self.target, self.patience).await,
+            None => Ok(()),
+        }
+    }
+
     /// Locks the keys of these rows, and returns the row that each has now, encoded with the
     /// columns of the target; of several rows with one key, that of the first.
     ///
@@ -122,15 +135,16 @@ impl<'a> Change<'a> {
     /// 1205, 1206 and 1213 for keys that others hold; files that cannot be read.
     pub async fn lock(&mut self, rows: &KeyedRows) -> Result<Vec<Option<Vec<u8>>>> {
         let mut current = vec![None; rows.len() as usize];
-        if let Some(own) = self.own.clone().filter(|_| self.is_unlocked()) {
-            own.begin_changes(self.engine, self.target, self.patience).await?;
-        }
+        self.begin().await?;
         let Some((places, latch)) = self.lock_keys(rows).await? else { return Ok(current) };
         let mut stored = Vec::new();
         for group in rows.groups() {
             let own = self.own.as_ref();
             match own.and_then(|own| own.changed(self.target, rows.key(group[0]))) {
-                Some(row) => current[group[0] as usize] = row,
+                Some(row) => {
+                    let is_there = |row: &Vec<u8>| !self.target.schema().is_deleted(row);
+                    current[group[0] as usize] = row.filter(is_there);
+                }
                 None => stored.push(group[0] as usize),
             }
         }
@@ -298,6 +312,10 @@ impl<'a> Change<'a> {
         match self.own.clone() {
             Some(own) => {
                 self.check_values(&own, old, new).await?;
+                let in_time = self.without_late(&own, new)?;
+                let of_these = in_time.as_ref().map(|new| keys_of(self.target, new));
+                let (new, rows) =
+                    (in_time.as_ref().unwrap_or(new), of_these.as_ref().unwrap_or(&rows));
                 let seen = (self.seen, self.end.expect("a change has looked"));
                 let (target, engine, patience) = (self.target, self.engine, self.patience);
                 let reserved = own.use_ids(engine, target, self.ids_of(new))?;
@@ -308,7 +326,7 @@ impl<'a> Change<'a> {
                     looked.is_some() || self.is_unlocked()
                 });
                 let in_base = in_base.collect::<Vec<_>>();
-                let step = Step::change(target, (new, &rows), &removed, &in_base, seen);
+                let step = Step::change(target, (new, rows), &removed, &in_base, seen);
                 let step = step.of_read(std::mem::take(&mut self.read));
                 let loaded = own.apply(engine, target, step, patience).await?;
                 Ok(Written::Done(Loaded { lsn: loaded.lsn.max(reserved), ..loaded }))
@@ -316,6 +334,28 @@ impl<'a> Change<'a> {
             None if self.is_unlocked() => self.append_if_unchanged(new, &removed, prepared).await,
             None => self.append(new, &removed).await.map(Written::Done),
         }
+    }
+
+    /// The new rows but those that come too late by the sequence column, since they have a lower
+    /// value than the row that they follow from: these change nothing. `None` for all of them.
+    fn without_late(&self, own: &OwnRows, new: &LoadBuffer) -> Result<Option<LoadBuffer>> {
+        let schema = self.target.schema();
+        if schema.sequence.is_none() {
+            return Ok(None);
+        }
+        let (ranks, rows) = (Ranks::of(schema), keys_of(self.target, new));
+        let (mut kept, mut count) = (LoadBuffer::default(), 0);
+        let out = kept.begin();
+        for (row, at) in RowCells::new(schema).rows(new.row_bytes()).zip(0..) {
+            let own = own.changed(self.target, rows.key(at)).flatten();
+            let before = own.as_deref().or_else(|| self.read.get(rows.key(at)).map(|row| &**row));
+            if before.is_none_or(|before| ranks.replaces(row, before)) {
+                out.extend_from_slice(row);
+                count += 1;
+            }
+        }
+        kept.count(count)?;
+        Ok(Some(kept))
     }
 
     /// The ids in rows, which also an UPDATE may have raised.

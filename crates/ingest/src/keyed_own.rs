@@ -103,10 +103,16 @@ impl KeyedTable {
         }
     }
 
-    /// No changes yet, behind these rows that it has inserted into a table with a UNIQUE KEY.
-    pub fn behind(target: &LoadTarget, before: RowsByKey, held: HeldMemory) -> Self {
-        let bytes = bytes_of(&before);
-        Self { before: Arc::new(before), bytes, held: Some(held), ..Self::new(target) }
+    /// No changes yet, behind rows that it has inserted into a table with a UNIQUE KEY, and those
+    /// that are stored and stay before other ones.
+    pub fn behind(
+        target: &LoadTarget,
+        (before, read): (RowsByKey, RowsByKey),
+        held: HeldMemory,
+    ) -> Self {
+        let bytes = bytes_of(&before) + bytes_of(&read);
+        let (before, held) = (Arc::new(before), Some(held));
+        Self { before, read, bytes, held, ..Self::new(target) }
     }
 
     pub fn id(&self) -> TableId {
@@ -143,7 +149,8 @@ impl KeyedTable {
     /// Its rows, with the columns of `schema`.
     pub fn overlay(&self, schema: &TableSchema) -> Option<RecordBatch> {
         let rows = self.changes.values().filter_map(|change| change.row.as_deref());
-        let rows = rows.chain(self.inserted().map(|(_, row)| row)).collect::<Vec<_>>();
+        let rows = rows.chain(self.inserted().map(|(_, row)| row));
+        let rows = rows.filter(|row| !self.schema.is_deleted(row)).collect::<Vec<_>>();
         if rows.is_empty() {
             return None;
         }
@@ -403,17 +410,11 @@ impl Step {
         Self { read, ..self }
     }
 
-    /// The rows of an INSERT into a table with a UNIQUE KEY: the last of each key.
-    pub fn upsert(target: &LoadTarget, buffer: &LoadBuffer, rows: &KeyedRows) -> Self {
-        let cells = RowCells::new(target.schema());
-        let encoded = cells.rows(buffer.row_bytes()).collect::<Vec<_>>();
-        let last = |group: &[u32]| {
-            let at = group[group.len() - 1];
-            let row = Some(Box::from(encoded[at as usize]));
-            (Box::from(rows.key(at)), Change { row, in_base: true })
-        };
-        let changes = rows.groups().map(last).collect();
-        Self::new(target, changes, KeyOutcome::default(), (Lsn::ZERO, Lsn::ZERO))
+    /// The rows of an INSERT into a table with a UNIQUE KEY.
+    pub fn upsert(target: &LoadTarget, rows: RowsByKey) -> Self {
+        let rows = rows.into_iter();
+        let changes = rows.map(|(key, row)| (key, Change { row: Some(row), in_base: true }));
+        Self::new(target, changes.collect(), KeyOutcome::default(), (Lsn::ZERO, Lsn::ZERO))
     }
 }
 

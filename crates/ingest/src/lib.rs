@@ -77,6 +77,7 @@ mod partitions;
 mod periodic;
 mod prepared;
 mod privacy;
+mod ranks;
 mod record;
 mod recycle;
 pub mod rejects;

@@ -1,7 +1,6 @@
 //! What a transaction has appended to one table: rows in memory, and before them rows in a file
 //! without a name, when all of them are more than memory may hold (RFC 0042).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -16,6 +15,8 @@ use freshet_schema::{TableSchema, history};
 use crate::admit::HeldMemory;
 use crate::append::{PartBody, PartLoad};
 use crate::engine::Engine;
+use crate::keyed_own::RowsByKey;
+use crate::ranks::Ranks;
 use crate::spool;
 use crate::state::TableState;
 use crate::target::LoadTarget;
@@ -155,15 +156,17 @@ impl TableRows {
         ColumnsBuilder::batch_of(&self.schema, self.encoded(), self.rows as usize)
     }
 
-    /// The last of the rows in memory of each key, in a table with a UNIQUE KEY.
-    pub fn by_key(&self) -> BTreeMap<Box<[u8]>, Box<[u8]>> {
+    /// The row of each key that stays of those in memory, in a table with a UNIQUE KEY.
+    pub fn by_key(&self) -> RowsByKey {
         let codec = KeyCodec::of_sort_key(&self.schema);
-        let keyed = |row: &[u8]| {
+        let keyed = |row| {
             let mut key = Vec::new();
             codec.put(row, &mut key);
-            (Box::from(key), Box::from(row))
+            (Box::from(key), row)
         };
-        RowCells::new(&self.schema).rows(self.encoded()).map(keyed).collect()
+        let cells = RowCells::new(&self.schema);
+        let last = Ranks::of(&self.schema).last(cells.rows(self.encoded()).map(keyed));
+        last.into_iter().map(|(key, row)| (key, Box::from(row))).collect()
     }
 
     pub fn append(&mut self, schema: &Arc<TableSchema>, encoded: &[u8], rows: u32) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use freshet_base::{Lsn, Result, TableId, bail};
 use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::row::RowCells;
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema, history};
 use freshet_storage::resolver::{EqualRows, Values};
 use parking_lot::Mutex;
@@ -19,10 +20,11 @@ use crate::engine::Engine;
 use crate::gate::Pass;
 use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
-use crate::keyed_own::{self, Inserted, KeyedTable, OwnKeys, Step};
+use crate::keyed_own::{self, Inserted, KeyedTable, OwnKeys, RowsByKey, Step};
 use crate::locks::LockOwner;
 use crate::names;
 use crate::own_part::TableRows;
+use crate::ranks::{Ranks, take_late};
 use crate::record::TABLES_MAX;
 use crate::savepoint::Savepoint;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
@@ -181,19 +183,20 @@ impl OwnRows {
             part.append(target.schema(), &[], 0);
             (part.schema.version == target.schema().version).then(|| part.by_key())
         };
-        let before = match self.with_part(target.id(), by_key) {
+        let mut before = match self.with_part(target.id(), by_key) {
             None => BTreeMap::new(),
             Some(before) => before.ok_or_else(|| target.state.changed())?,
         };
-        let bytes = keyed_own::bytes_of(&before);
+        let late = take_late(target, &mut before).await?;
+        let bytes = keyed_own::bytes_of(&before) + keyed_own::bytes_of(&late);
         self.check_keyed_room(engine, bytes)?;
         let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
-        self.0.keyed.lock().push(KeyedTable::behind(target, before, held));
+        self.0.keyed.lock().push(KeyedTable::behind(target, (before, late), held));
         Ok(())
     }
 
     /// Whether it has begun to change rows of a table by their keys.
-    fn has_changes_of(&self, table: TableId) -> bool {
+    pub fn has_changes_of(&self, table: TableId) -> bool {
         self.0.keyed.lock().iter().any(|keyed| keyed.id() == table)
     }
 
@@ -375,7 +378,7 @@ impl OwnRows {
             return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
         }
         if self.has_changes_of(target.id()) {
-            let step = Step::upsert(target, buffer, &keys_of(target, buffer));
+            let step = self.upsert(target, buffer).await?;
             let loaded = self.apply(engine, target, step, patience).await?;
             return Ok(Loaded { lsn: loaded.lsn.max(reserved), ..loaded });
         }
@@ -386,6 +389,25 @@ impl OwnRows {
         }
         self.add(target, buffer, held);
         self.loaded(engine, reserved, KeyOutcome::default())
+    }
+
+    /// What an INSERT changes in a table with a UNIQUE KEY of which it has changed rows.
+    async fn upsert(&self, target: &LoadTarget, buffer: &LoadBuffer) -> Result<Step> {
+        let (rows, ranks) = (keys_of(target, buffer), Ranks::of(target.schema()));
+        let cells = RowCells::new(target.schema());
+        let keyed = cells.rows(buffer.row_bytes()).zip(0..).map(|(row, at)| (Box::from(rows.key(at)), row));
+        let is_stored = |key: &[u8]| self.changed(target, key).is_none();
+        let (mut new, mut over_own) = (RowsByKey::new(), RowsByKey::new());
+        for (key, row) in ranks.last(keyed) {
+            match self.changed(target, &key).flatten() {
+                Some(own) if !ranks.replaces(row, &own) => {}
+                _ if is_stored(&key) => _ = new.insert(key, row.into()),
+                _ => _ = over_own.insert(key, row.into()),
+            }
+        }
+        let late = take_late(target, &mut new).await?;
+        new.append(&mut over_own);
+        Ok(Step::upsert(target, new).of_read(late))
     }
 
     /// Reserves the ids of rows, which the client is told before they are in the log. Returns the

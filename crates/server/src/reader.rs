@@ -278,8 +278,9 @@ impl Reader {
         let Some(own) = &self.own else { return Ok(table) };
         own.check_in_memory(id)?;
         let rows = own.overlay(id, &table.schema);
-        let is_upserted =
-            table.table.key_model == KeyModel::Unique && table.schema.sequence.is_none();
+        // By a sequence column stored rows may stay before its own, which only changes look at.
+        let is_upserted = table.table.key_model == KeyModel::Unique
+            && (table.schema.sequence.is_none() || own.has_changes_of(id));
         if table.table.key_model == KeyModel::Primary || is_upserted {
             let hidden = HiddenKeys::new(own.hidden(id), &table.schema);
             return Ok(table.with_overlay(rows).hiding(hidden));

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, Int8Array, RecordBatch};
-use arrow::compute::filter_record_batch;
+use arrow::array::{ArrayRef, BooleanArray, Int8Array, RecordBatch};
 use arrow::compute::kernels::cmp::eq;
+use arrow::compute::{and, filter_record_batch};
 use freshet_schema::key::{KeyCodec, Keys, key_alone};
 use freshet_schema::{Column, TableSchema};
 
@@ -20,7 +20,8 @@ pub struct HiddenKeys {
 
 #[derive(Clone, Debug)]
 enum Hidden {
-    /// Those with these keys, and the columns of the key alone.
+    /// Those with these keys, and the columns of the key alone; behind these is the delete sign in
+    /// a table that has one, by which others are hidden, too.
     Keys(Arc<HashSet<Box<[u8]>>>, Arc<TableSchema>),
     /// Those with a delete sign.
     Deleted,
@@ -30,9 +31,10 @@ impl HiddenKeys {
     /// These keys of a table with the columns of `schema`; `None` if there are none.
     pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>, schema: &TableSchema) -> Option<Self> {
         let keys = keys.into_iter().collect::<HashSet<_>>();
-        let columns = schema.sort_key.clone();
-        let schema = Arc::new(key_alone(schema, &columns));
-        let hidden = Hidden::Keys(Arc::new(keys), schema);
+        let mut columns = schema.sort_key.clone();
+        let alone = Arc::new(key_alone(schema, &columns));
+        columns.extend(schema.delete_sign());
+        let hidden = Hidden::Keys(Arc::new(keys), alone);
         hidden.has_any().then_some(Self { hidden, columns })
     }
 
@@ -63,17 +65,25 @@ impl HiddenKeys {
         let told = batch.project(places).expect("the columns that tell are read");
         let seen = match &self.hidden {
             Hidden::Keys(hidden, schema) => {
-                let keys = Keys::of_batch(&told, schema);
+                let of_key = (0..schema.columns.len()).collect::<Vec<_>>();
+                let alone = told.project(&of_key).expect("the columns of the key come first");
+                let keys = Keys::of_batch(&alone, schema);
                 let is_seen = |row: usize| Some(!hidden.contains(keys.key(row)));
-                (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>()
+                let seen = (0..batch.num_rows()).map(is_seen).collect::<BooleanArray>();
+                match told.columns().get(of_key.len()) {
+                    Some(sign) => and(&seen, &lives(sign)).expect("both have a value for each row"),
+                    None => seen,
+                }
             }
-            Hidden::Deleted => {
-                let sign = told.column(0);
-                eq(sign, &Int8Array::new_scalar(0)).expect("the sign is a TINYINT")
-            }
+            Hidden::Deleted => lives(told.column(0)),
         };
         filter_record_batch(batch, &seen).expect("the mask has the rows of the batch")
     }
+}
+
+/// Of each row, whether it does not delete its key.
+fn lives(sign: &ArrayRef) -> BooleanArray {
+    eq(sign, &Int8Array::new_scalar(0)).expect("the sign is a TINYINT")
 }
 
 impl Hidden {

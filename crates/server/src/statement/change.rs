@@ -19,7 +19,7 @@ use freshet_storage::resolver::KeyedRows;
 use super::assigned::{Assigned, NewValues, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
-use super::changed::{Tries, check_safe, reads, refused, report};
+use super::changed::{Tries, check_safe, reads, report};
 use super::{query, shield, unkeyed};
 use crate::insert::key_rules;
 use crate::reader::GivenRows;
@@ -68,12 +68,7 @@ async fn once(
     if !target.table().key_model.is_keyed() {
         return unkeyed::change(session, change, (target, own), parameters).await;
     }
-    // By a sequence column a change may lose, so a transaction could not read what it wrote.
-    let is_read_again = own.is_none() || target.schema().sequence.is_none();
-    let is_unlocked = target.table().key_model == KeyModel::Unique && is_read_again;
-    if target.table().key_model != KeyModel::Primary && !is_unlocked {
-        return Err(refused(change, target));
-    }
+    let is_unlocked = target.table().key_model == KeyModel::Unique;
     let keyed = Keyed::new(session, &engine, change, (target, own))?;
     if is_unlocked && keyed.plan.as_ref().is_some_and(|plan| plan.columns().sets_key()) {
         bail!(
@@ -279,13 +274,14 @@ impl<'a> Keyed<'a> {
         session: &mut Session,
         parameters: &[Parameter],
     ) -> Result<Option<Found<'a>>> {
-        let found = candidates(session, self.change, self.target, parameters).await?;
-        let Some(Candidates { keys, as_of }) = found else { return Ok(None) };
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let key_rules = key_rules(&session.settings, OnExisting::Replace);
         let own = self.own.clone();
-        let mut changing =
-            self.engine.change(self.target, own, key_rules, patience).locking();
+        let changing = self.engine.change(self.target, own, key_rules, patience);
+        let mut changing = changing.locking();
+        bounded(session, changing.begin()).await?;
+        let found = candidates(session, self.change, self.target, parameters).await?;
+        let Some(Candidates { keys, as_of }) = found else { return Ok(None) };
         let is_removed =
             self.change.kind == ChangeKind::Delete && self.target.schema().sequence.is_none();
         let is_same = is_removed && bounded(session, changing.lock_unchanged(&keys, as_of)).await?;

@@ -147,10 +147,6 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
     };
     let name = &target.table().name;
     let (has, hint) = match target.table().key_model {
-        KeyModel::Unique => (
-            "has a sequence column, by which a change may come too late",
-            "do it outside of a transaction, or load the rows that replace others",
-        ),
         KeyModel::Aggregate => ("has an AGGREGATE KEY", "do it outside of a transaction"),
         _ => ("has no PRIMARY KEY", "create the table with one, or use the other statement"),
     };

@@ -42,8 +42,7 @@ pub async fn select(
     session.enter_for(query).await?;
     let lock = Change::locking(query)?;
     let target = resolve(session, &lock)?;
-    // By a sequence column a row may come too late that the transaction has written.
-    if !target.table().key_model.is_keyed() || target.schema().sequence.is_some() {
+    if !target.table().key_model.is_keyed() {
         return Err(refused(&lock, &target));
     }
     let ChangeKind::Lock(wait) = lock.kind else { unreachable!("it locks rows") };
@@ -53,6 +52,7 @@ pub async fn select(
     }
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let mut locking = engine.change(&target, Some(own), rules, patience).locking();
+    bounded(session, locking.begin()).await?;
     let keys = match wait {
         LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,
         _ => found(session, &lock, &target, &parameters).await?,

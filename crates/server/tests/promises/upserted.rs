@@ -184,3 +184,36 @@ fn workers_share_the_rows_of_a_table() {
     two.run("rollback");
     assert_eq!(two.texts("select id from u order by id"), [["2"], ["3"]]);
 }
+
+#[test]
+fn by_a_sequence_column_a_commit_fails_where_others_have_changed_a_row() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (server.database("d"), server.database("d"));
+    one.run(
+        "create table s (id int not null, v int, t int) unique key(id) distributed by hash(id) \
+         properties ('function_column.sequence_col' = 'v')",
+    );
+    one.run("insert into s values (1, 10, 1), (2, 20, 2), (3, 30, 3)");
+    // A late load is none; another one, also of a row that was only compared, is.
+    for (load, errno_of_commit) in [("1, 9", 0), ("1, 10", 1213), ("2, 21", 1213), ("3, 31", 0)] {
+        one.run("begin");
+        one.run("insert into s values (2, 1, 0)");
+        one.run("update s set t = t + 1 where id = 1");
+        two.run(&format!("insert into s values ({load}, 100)"));
+        match one.query("commit") {
+            Outcome::Ok { .. } => assert_eq!(errno_of_commit, 0, "{load}"),
+            Outcome::Err { errno, .. } => assert_eq!(errno, errno_of_commit, "{load}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let rows = [["1", "10", "101"], ["2", "21", "100"], ["3", "31", "100"]];
+    assert_eq!(one.texts("select * from s order by id"), rows);
+    one.run("begin");
+    one.run("delete from s where id < 3");
+    one.run("commit");
+    let server = server.restart();
+    let mut one = server.database("d");
+    assert_eq!(one.texts("select * from s order by id"), [["3", "31", "100"]]);
+    one.run("insert into s values (1, 10, 7), (2, 20, 8)");
+    assert_eq!(one.texts("select * from s order by id"), [["1", "10", "7"], ["3", "31", "100"]]);
+}
