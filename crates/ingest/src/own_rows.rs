@@ -395,7 +395,8 @@ impl OwnRows {
     async fn upsert(&self, target: &LoadTarget, buffer: &LoadBuffer) -> Result<Step> {
         let (rows, ranks) = (keys_of(target, buffer), Ranks::of(target.schema()));
         let cells = RowCells::new(target.schema());
-        let keyed = cells.rows(buffer.row_bytes()).zip(0..).map(|(row, at)| (Box::from(rows.key(at)), row));
+        let keyed =
+            cells.rows(buffer.row_bytes()).zip(0..).map(|(row, at)| (Box::from(rows.key(at)), row));
         let is_stored = |key: &[u8]| self.changed(target, key).is_none();
         let (mut new, mut over_own) = (RowsByKey::new(), RowsByKey::new());
         for (key, row) in ranks.last(keyed) {

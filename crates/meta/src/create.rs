@@ -36,7 +36,7 @@ pub(crate) use collation::{by_bytes, check_written, default_collation, keep_coll
 pub(crate) use column::{column, new_default};
 pub(crate) use global::{check_table, check_unique_global};
 pub(crate) use known::{Known, NewPartition};
-pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text};
+pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text, to_seconds};
 pub(crate) use steps::one_by_one;
 
 use aggregate::{check_aggregates, check_no_sketch};

@@ -35,6 +35,7 @@ pub enum PartitionMethod {
 pub enum PartitionFunction {
     Year,
     ToDays,
+    ToSeconds,
 }
 
 impl PartitionFunction {
@@ -43,12 +44,14 @@ impl PartitionFunction {
         match self {
             Self::Year => "year",
             Self::ToDays => "to_days",
+            Self::ToSeconds => "to_seconds",
         }
     }
 
     /// Parses a name, case-insensitively.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Year, Self::ToDays].into_iter().find(|it| it.name().eq_ignore_ascii_case(text))
+        let all = [Self::Year, Self::ToDays, Self::ToSeconds];
+        all.into_iter().find(|it| it.name().eq_ignore_ascii_case(text))
     }
 }
 

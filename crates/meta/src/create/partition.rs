@@ -4,7 +4,7 @@
 use freshet_base::{Result, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::partition::{value_key, value_text};
-use freshet_schema::value::temporal::{date_of, parse};
+use freshet_schema::value::temporal::{LocalDateTime, date_of, parse};
 use freshet_schema::{
     AutoPartition, Column, ColumnType, DeclaredKey, KeyModel, PartitionBy, PartitionFunction,
     PartitionKey, PartitionMethod, PartitionValues, TableForm, TimeUnit,
@@ -18,6 +18,7 @@ use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSp
 
 /// 1970-01-01 as TO_DAYS counts.
 pub(crate) const TO_DAYS_OF_1970: i64 = 719_528;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The PARTITION BY clause, and its partitions.
 pub(super) fn divided(
@@ -331,18 +332,22 @@ impl Bounds<'_> {
         let (text, shown) = match (value, self.by.function) {
             (ValueSpec::Null, _) => (None, "NULL"),
             (ValueSpec::Literal(text), None) => (Some(text.clone()), text.as_str()),
-            (ValueSpec::Literal(number), Some(function)) => {
-                let date = number.parse().ok().and_then(|number| first_with(function, number));
-                (Some(date.ok_or_else(|| incorrect(number))?), number.as_str())
+            (ValueSpec::Literal(shown), Some(function)) => {
+                let number = shown.parse().ok();
+                let date = number.and_then(|number| first_with(function, number, column.ty));
+                (Some(date.ok_or_else(|| incorrect(shown))?), shown.as_str())
             }
             (ValueSpec::Call(written, text), Some(function)) if *written == function => {
                 let date = parse(text.as_bytes()).ok_or_else(|| incorrect(text))?;
                 let (year, month, day) = date_of(date.days);
                 let date = match function {
-                    PartitionFunction::Year => format!("{year:04}-01-01"),
-                    PartitionFunction::ToDays => format!("{year:04}-{month:02}-{day:02}"),
+                    PartitionFunction::Year => Some(format!("{year:04}-01-01")),
+                    PartitionFunction::ToDays => Some(format!("{year:04}-{month:02}-{day:02}")),
+                    PartitionFunction::ToSeconds => {
+                        first_with(function, to_seconds(&date), column.ty)
+                    }
                 };
-                (Some(date), text.as_str())
+                (Some(date.ok_or_else(|| incorrect(text))?), text.as_str())
             }
             (ValueSpec::Call(_, text), _) => return Err(incorrect(text)),
             (ValueSpec::MaxValue, _) => unreachable!("a bound ends before MAXVALUE"),
@@ -401,9 +406,27 @@ pub(crate) fn range_text(columns: &[&Column], values: &PartitionValues) -> Strin
     }
 }
 
-/// The first date for which the function has at least this value.
-fn first_with(function: PartitionFunction, number: i64) -> Option<String> {
+/// The seconds of a moment, as TO_SECONDS counts them.
+pub(crate) fn to_seconds(moment: &LocalDateTime) -> i64 {
+    let days = i64::from(moment.days) + TO_DAYS_OF_1970;
+    days * SECONDS_PER_DAY + moment.micros / 1_000_000
+}
+
+/// The first date, or date and time, of a column of this type for which the function has at least
+/// this value.
+fn first_with(function: PartitionFunction, number: i64, ty: ColumnType) -> Option<String> {
     match function {
+        PartitionFunction::ToSeconds => {
+            let number = number.max(0);
+            if ty == ColumnType::Date {
+                let days = number.checked_add(SECONDS_PER_DAY - 1)? / SECONDS_PER_DAY;
+                return first_with(PartitionFunction::ToDays, days, ty);
+            }
+            let date = first_with(PartitionFunction::ToDays, number / SECONDS_PER_DAY, ty)?;
+            let of_day = number % SECONDS_PER_DAY;
+            let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+            Some(format!("{date} {hour:02}:{minute:02}:{second:02}"))
+        }
         PartitionFunction::Year => {
             (0..=9999).contains(&number).then(|| format!("{number:04}-01-01"))
         }

@@ -8,7 +8,7 @@ use freshet_schema::{
 };
 
 use super::{quoted, text};
-use crate::create::{TO_DAYS_OF_1970, range_text};
+use crate::create::{TO_DAYS_OF_1970, range_text, to_seconds};
 
 /// What the tables of the system say of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +89,9 @@ fn value(table: &Table, by: &PartitionBy, column: &Column, key: &[u8]) -> String
         (Some(PartitionFunction::ToDays), _) => {
             let days = parse(shown.as_bytes()).map(|date| i64::from(date.days) + TO_DAYS_OF_1970);
             days.map_or(shown, |days| days.to_string())
+        }
+        (Some(PartitionFunction::ToSeconds), _) => {
+            parse(shown.as_bytes()).map_or(shown, |moment| to_seconds(&moment).to_string())
         }
         (None, TableForm::MySql) if column.ty.is_integer() => shown,
         (None, TableForm::MySql) => text(&shown),

@@ -124,7 +124,8 @@ fn divided_by(cursor: &mut Cursor<'_>) -> Result<Divisor> {
         }
         function = PartitionFunction::parse(&name);
         if function.is_none() {
-            return Err(refuse(&format!("PARTITION BY a function but YEAR and TO_DAYS: {name}")));
+            let but = "PARTITION BY a function but YEAR, TO_DAYS and TO_SECONDS";
+            return Err(refuse(&format!("{but}: {name}")));
         }
         cursor.in_parens(Cursor::name)
     })?;
