@@ -91,7 +91,8 @@ fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> 
     } else if !insert.partitions.is_empty() && target.into.counter().is_some() {
         Some(
             "of partitions of a table with an AUTO_INCREMENT column, or with UNIQUE keys beside \
-             no PRIMARY KEY, whose ids others use meanwhile: INSERT into temporary partitions, and REPLACE PARTITION",
+             no PRIMARY KEY, whose ids others use meanwhile: INSERT into temporary partitions, and \
+             REPLACE PARTITION",
         )
     } else {
         None
