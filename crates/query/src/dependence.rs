@@ -167,7 +167,7 @@ fn extend(select: &mut Select, order_by: Option<&OrderBy>) {
 }
 
 /// Whether two names are of the same column, as far as names tell.
-fn names_same(one: &Expr, other: &Expr) -> bool {
+pub fn names_same(one: &Expr, other: &Expr) -> bool {
     let parts = |expr: &Expr| match expr {
         Expr::Identifier(ident) => vec![ident.value.clone()],
         Expr::CompoundIdentifier(idents) => idents.iter().map(|id| id.value.clone()).collect(),

@@ -4,6 +4,7 @@
 //! session become literals; other differences are left to the functions of `functions`.
 
 mod aggregate;
+mod ambiguous;
 mod cast;
 pub mod derived;
 mod expr;
@@ -23,8 +24,9 @@ pub mod values;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
-pub use aggregate::is_call as aggregate_call;
+pub use aggregate::{has_call as has_aggregate_call, is_call as aggregate_call, is_grouping};
 pub use join::constraint as join_condition;
+pub use select::key_at;
 
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{

@@ -5,7 +5,10 @@
 //! list of columns, and the name of a shared column becomes that of the side which shows it. This
 //! needs the columns of the tables, which the planner tells.
 
+mod aliases;
+mod levels;
 mod names;
+mod outer;
 mod scopes;
 
 use std::collections::HashMap;
@@ -14,7 +17,7 @@ use std::ops::ControlFlow;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::ContextProvider;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
-use freshet_base::{Error, Result, bail};
+use freshet_base::{Error, ErrorCode, Result, bail};
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
     SetExpr, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
@@ -49,7 +52,22 @@ pub fn planned<S: ContextProvider>(
         Ok(fields.map(|field| field.name().clone()).collect())
     };
     written_out(&mut query, &columns_of)?;
-    dependence::planned(query, mode.loose_group_by, plan)
+    aliases::told_apart(&mut query, &columns_of)?;
+    let kept = outer::may_be_in(&query).then(|| query.clone());
+    let planned = dependence::planned(query, mode.loose_group_by, &plan);
+    let Some(mut query) = kept else { return planned };
+    let (needs, all_read) = match &planned {
+        Ok(plan) => (outer::is_in(plan)?, false),
+        Err(error) => (true, error.code() == ErrorCode::NotGrouped),
+    };
+    if !needs || !outer::raised(&mut query, all_read, &columns_of) {
+        return planned;
+    }
+    let raised = dependence::planned(query, mode.loose_group_by, &plan);
+    match planned {
+        Err(refused) => raised.map_err(|_| refused),
+        Ok(_) => raised,
+    }
 }
 
 /// Writes out the joins of a rewritten query that share columns.
@@ -209,13 +227,8 @@ impl Using<'_> {
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
             return self.joined(table_with_joins);
         }
-        let of = match &*factor {
-            TableFactor::Table { name: ObjectName(parts), alias: None, .. } => {
-                parts.iter().filter_map(|part| part.as_ident().cloned()).collect()
-            }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. } => vec![alias.name.clone()],
-            _ => bail!(NotSupported, "USING and NATURAL JOIN of something else than a table"),
+        let Some(of) = name_of(factor) else {
+            bail!(NotSupported, "USING and NATURAL JOIN of something else than a table");
         };
         let names = self.scopes.columns(factor)?.into_iter();
         Ok(names.map(|name| Visible { name, of: of.clone(), is_shared: false }).collect())
@@ -263,6 +276,18 @@ impl Using<'_> {
         let rest = first.into_iter().chain(second);
         shown.extend(rest.filter(|column| !names.contains(&column.name)));
         Ok(shown)
+    }
+}
+
+/// The name by which expressions refer to a table; `None` for what is no table or derived table.
+fn name_of(factor: &TableFactor) -> Option<Vec<Ident>> {
+    match factor {
+        TableFactor::Table { name: ObjectName(parts), alias: None, .. } => {
+            Some(parts.iter().filter_map(|part| part.as_ident().cloned()).collect())
+        }
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(vec![alias.name.clone()]),
+        _ => None,
     }
 }
 

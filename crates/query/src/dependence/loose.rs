@@ -13,7 +13,7 @@ use sqlparser::ast::{
 
 use super::names_same;
 use crate::nesting::count_queries;
-use crate::rewrite::{aggregate_call, values};
+use crate::rewrite::{aggregate_call, is_grouping, values};
 use crate::syntax::select_of;
 
 /// The function that ANY_VALUE was rewritten to.
@@ -68,11 +68,13 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
         with: Option<&With>,
     ) -> Result<()> {
         let GroupByExpr::Expressions(keys, modifiers) = &select.group_by else { return Ok(()) };
-        let is_rolled_up = keys.iter().any(|key| matches!(key, Expr::Rollup(_)));
-        if is_rolled_up || !modifiers.is_empty() || keys.is_empty() && !aggregates(select) {
+        if !modifiers.is_empty() || keys.is_empty() && !aggregates(select) {
             return Ok(());
         }
-        let keys = keys.clone();
+        let keys = match &keys[..] {
+            [Expr::Rollup(sets)] => sets.concat(),
+            keys => keys.to_vec(),
+        };
         self.write_out(select, with)?;
         let named = |alias: Option<&Ident>, at: usize| {
             keys.iter().any(|key| match key {
@@ -85,7 +87,7 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
             })
         };
         let mut aliases = Vec::new();
-        let mut wrap = Wrap { keys: &keys, aliases: Vec::new(), aggregates: 0, queries: 0 };
+        let mut wrap = Wrap { keys: &keys, aliases: Vec::new(), within: 0, queries: 0 };
         for (at, item) in select.projection.iter_mut().enumerate() {
             let alias = match item {
                 SelectItem::ExprWithAlias { alias, .. } => Some(alias.clone()),
@@ -199,9 +201,16 @@ impl Visitor for Aggregates {
 struct Wrap<'a> {
     keys: &'a [Expr],
     aliases: Vec<String>,
-    aggregates: usize,
+    /// The nesting of aggregates and keys.
+    within: usize,
     /// The nesting of subqueries.
     queries: usize,
+}
+
+impl Wrap<'_> {
+    fn is_apart(&self, expr: &Expr) -> bool {
+        aggregate_call(expr) || is_grouping(expr) || self.keys.contains(expr)
+    }
 }
 
 impl VisitorMut for Wrap<'_> {
@@ -215,16 +224,16 @@ impl VisitorMut for Wrap<'_> {
             Expr::CompoundIdentifier(_) => true,
             _ => false,
         };
-        let is_free = is_column && self.aggregates == 0 && self.queries == 0;
+        let is_free = is_column && self.within == 0 && self.queries == 0;
         if is_free && !self.keys.iter().any(|key| names_same(key, expr)) {
             *expr = values::call(ANY, vec![expr.clone()]);
         }
-        self.aggregates += usize::from(aggregate_call(expr));
+        self.within += usize::from(self.is_apart(expr));
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        self.aggregates -= usize::from(aggregate_call(expr));
+        self.within -= usize::from(self.is_apart(expr));
         ControlFlow::Continue(())
     }
 }

@@ -51,6 +51,16 @@ pub fn is_call(expr: &Expr) -> bool {
     function.over.is_none() && (is_renamed || list::is_aggregate(&name))
 }
 
+/// Whether an aggregate is called in an expression, outside of its subqueries.
+pub fn has_call(expr: &Expr) -> bool {
+    super::having::find_own(expr, |part, _| is_call(part).then_some(())).is_some()
+}
+
+/// Whether an expression is GROUPING of keys.
+pub fn is_grouping(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("grouping"))
+}
+
 fn rename(function: &mut Function, name: &str) {
     function.name = ObjectName::from(vec![Ident::new(name)]);
 }

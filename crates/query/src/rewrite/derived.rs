@@ -1,7 +1,7 @@
 //! Derived tables made from subqueries and set operations, and SELECTs from them.
 
 use sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
 };
 
 use crate::parser::{self, Statement};
@@ -36,6 +36,16 @@ pub fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
 /// Whether a derived table was made by [`derived`] without column aliases.
 pub fn is_nameless(alias: &TableAlias) -> bool {
     alias.name.value == DERIVED && alias.columns.is_empty()
+}
+
+/// Marks a SELECT whose aggregates are not written in the statement, in a field of another dialect.
+pub fn mark_made(select: &mut Select) {
+    select.top_before_distinct = true;
+}
+
+/// Whether the aggregates of a SELECT are not written in the statement.
+pub fn is_made(select: &Select) -> bool {
+    select.top_before_distinct
 }
 
 /// `SELECT item FROM from WHERE condition`.

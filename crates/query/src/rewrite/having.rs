@@ -1,4 +1,4 @@
-//! HAVING without GROUP BY: a condition on rows, which may refer to aliases.
+//! HAVING: what its names mean; without groups it is a condition on rows.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -11,12 +11,12 @@ use sqlparser::ast::{
 
 use crate::functions::list;
 
-/// Moves a HAVING without groups and aggregates to WHERE.
+/// Moves a HAVING without groups and aggregates to WHERE; in one of groups it writes out aliases.
 ///
 /// # Errors
 /// 3593 and 3594 for a window function in HAVING; 1054 for a column that is neither selected nor
 /// grouped and cannot belong to an outer query.
-pub fn without_groups(select: &mut Select, has_outer: bool) -> Result<()> {
+pub fn before(select: &mut Select, has_outer: bool) -> Result<()> {
     if let Some(having) = &select.having {
         check_windows(select, having)?;
         if !has_outer {
@@ -30,11 +30,17 @@ pub fn without_groups(select: &mut Select, has_outer: bool) -> Result<()> {
         _ => None,
     });
     let aggregated = items.chain(&select.having).any(has_aggregate);
+    let Some(mut having) = select.having.take() else { return Ok(()) };
+    let mut aliases = aliases(select);
     if grouped || aggregated {
+        without_keys(&mut aliases, &select.group_by);
+        aliases.retain(|name, _| !units(&having).contains(name));
+    }
+    let _ = VisitMut::visit(&mut having, &mut Unaliased { aliases, depth: 0 });
+    if grouped || aggregated {
+        select.having = Some(having);
         return Ok(());
     }
-    let Some(mut having) = select.having.take() else { return Ok(()) };
-    let _ = VisitMut::visit(&mut having, &mut Unaliased { aliases: aliases(select), depth: 0 });
     select.selection = Some(match select.selection.take() {
         None => having,
         Some(selection) => Expr::BinaryOp {
@@ -44,6 +50,15 @@ pub fn without_groups(select: &mut Select, has_outer: bool) -> Result<()> {
         },
     });
     Ok(())
+}
+
+/// Leaves out the aliases that name a key: there the key goes before what is selected.
+fn without_keys(aliases: &mut HashMap<String, Expr>, group_by: &GroupByExpr) {
+    if let GroupByExpr::Expressions(keys, _) = group_by {
+        for key in keys.iter().filter_map(Name::of) {
+            aliases.remove(&key.column);
+        }
+    }
 }
 
 /// Rejects window functions: they are computed after HAVING.
@@ -175,10 +190,11 @@ fn units(having: &Expr) -> HashSet<String> {
     units
 }
 
-/// Replaces aliases by their expressions, except in subqueries.
+/// Replaces aliases by their expressions, except in subqueries, and in aggregates, where a column
+/// goes before an alias.
 struct Unaliased {
     aliases: HashMap<String, Expr>,
-    /// The nesting of queries at the visitor's position.
+    /// The nesting of queries and aggregates at the visitor's position.
     depth: usize,
 }
 
@@ -195,7 +211,13 @@ impl VisitorMut for Unaliased {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.depth += usize::from(is_aggregate_call(expr));
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.depth -= usize::from(is_aggregate_call(expr));
         if let Expr::Identifier(ident) = expr
             && self.depth == 0
             && let Some(aliased) = self.aliases.get(&ident.value.to_lowercase())
@@ -223,7 +245,7 @@ pub fn has_aggregate(expr: &Expr) -> bool {
 
 /// The first match in an expression, excluding subqueries. The second argument of `find` is whether
 /// the expression is inside an aggregate.
-fn find_own<T>(expr: &Expr, find: impl FnMut(&Expr, bool) -> Option<T>) -> Option<T> {
+pub fn find_own<T>(expr: &Expr, find: impl FnMut(&Expr, bool) -> Option<T>) -> Option<T> {
     match Visit::visit(expr, &mut Own { find, queries: 0, aggregates: 0 }) {
         ControlFlow::Break(found) => Some(found),
         ControlFlow::Continue(()) => None,

@@ -80,6 +80,7 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
 
 /// Rewrites that come before those of a query's parts.
 pub fn before(query: &mut Query, place: Place) -> Result<()> {
+    super::ambiguous::check(query)?;
     lateral_view::joined(&mut query.body)?;
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
@@ -244,7 +245,7 @@ fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
         bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
     }
     without_dual(select);
-    super::having::without_groups(select, has_outer)?;
+    super::having::before(select, has_outer)?;
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             if matches!(expr, Expr::Tuple(_)) {
@@ -357,7 +358,7 @@ fn group_by(select: &mut Select) -> Result<()> {
     match modifiers[..] {
         [] => {}
         [GroupByWithModifier::Rollup] => {
-            let sets = exprs.drain(..).map(|key| vec![placed(key, projection)]).collect();
+            let sets = exprs.drain(..).map(|key| vec![key_at(key, projection)]).collect();
             *exprs = vec![Expr::Rollup(sets)];
             modifiers.clear();
         }
@@ -366,8 +367,9 @@ fn group_by(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// The key that a position stands for, which has no meaning within a grouping set.
-fn placed(key: Expr, items: &[SelectItem]) -> Expr {
+/// The key that a position stands for, which has no meaning within a grouping set; other keys as
+/// they are.
+pub fn key_at(key: Expr, items: &[SelectItem]) -> Expr {
     let at = place(&key).and_then(|place| place.checked_sub(1));
     match at.and_then(|at| items.get(at)) {
         Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
@@ -377,7 +379,7 @@ fn placed(key: Expr, items: &[SelectItem]) -> Expr {
     }
 }
 
-/// Rejects keys that refer to an aggregate or to a position out of range.
+/// Rejects positions of an aggregate and those out of range.
 fn check_key(key: &Expr, items: &[SelectItem]) -> Result<()> {
     let wild = |item: &SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
@@ -388,10 +390,6 @@ fn check_key(key: &Expr, items: &[SelectItem]) -> Result<()> {
             None => bail!(UnknownColumn, "Unknown column '{place}' in 'group statement'"),
             item => item,
         },
-        (None, Expr::Identifier(ident)) => items.iter().find(|item| {
-            matches!(item, SelectItem::ExprWithAlias { alias, .. }
-                if alias.value.eq_ignore_ascii_case(&ident.value))
-        }),
         _ => None,
     };
     match item {

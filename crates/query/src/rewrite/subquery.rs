@@ -10,7 +10,7 @@ use sqlparser::ast::{
     SetExpr, VisitMut, VisitorMut, visit_expressions,
 };
 
-use super::derived::{column, derived, selecting};
+use super::derived::{column, derived, mark_made, selecting};
 use super::having::has_aggregate;
 use super::set_operation::as_derived;
 use super::values::{binary, call, case, int, not, null, take};
@@ -170,6 +170,7 @@ fn aggregated(subquery: &Query, aggregate: impl FnOnce(Expr) -> Expr) -> Expr {
         let mut select = select.clone();
         let item = aggregate(value.clone());
         select.projection = vec![SelectItem::UnnamedExpr(item)];
+        mark_made(&mut select);
         return Expr::Subquery(query_of(select, subquery));
     }
     let from = derived(Box::new(subquery.clone()), 1);

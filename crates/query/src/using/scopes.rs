@@ -30,6 +30,11 @@ impl<'a> Scopes<'a> {
         Self { columns_of, open: Vec::new() }
     }
 
+    /// Whether one query alone is being visited.
+    pub fn is_outermost(&self) -> bool {
+        self.open.len() == 1
+    }
+
     pub fn open(&mut self, query: &Query) {
         let is_defining = self.open.last().is_some_and(|around| !around.waiting.is_empty());
         let mut scope = Scope { is_defining, ..Scope::default() };
