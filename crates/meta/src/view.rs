@@ -33,6 +33,8 @@ pub struct TextMode {
     pub pipes_as_concat: bool,
     pub ansi_quotes: bool,
     pub no_backslash_escapes: bool,
+    /// ONLY_FULL_GROUP_BY was not set.
+    pub loose_group_by: bool,
 }
 
 impl View {

@@ -14,8 +14,9 @@ use crate::session::SqlMode;
 
 /// How the text of a view is read.
 pub fn mode_of(view: &View) -> SqlMode {
-    let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes } = view.text_mode;
-    SqlMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by: false }
+    let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by } =
+        view.text_mode;
+    SqlMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by }
 }
 
 /// The error of planning a view. What is wrong inside it is not told, since who reads a view may

@@ -179,8 +179,6 @@ impl Reader {
         session.before_read().await?;
         let mut reader = Self::captured(session);
         reader.defining = Some((database.to_owned(), view.to_owned()));
-        // Whoever reads the view reads it so.
-        reader.mode.loose_group_by = false;
         reader.shows_hidden = false;
         Ok(Arc::new(reader))
     }

@@ -36,13 +36,16 @@ pub struct ViewForm {
     sources: Vec<String>,
     #[prost(int64, tag = "13")]
     created_micros: i64,
+    #[prost(bool, tag = "14")]
+    loose_group_by: bool,
 }
 
 impl OnDisk for View {
     type Form = ViewForm;
 
     fn form(&self) -> ViewForm {
-        let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes } = self.text_mode;
+        let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by } =
+            self.text_mode;
         ViewForm {
             db: self.db.get(),
             name: self.name.clone(),
@@ -57,6 +60,7 @@ impl OnDisk for View {
             columns: forms(&self.columns),
             sources: self.sources.clone(),
             created_micros: self.created_micros,
+            loose_group_by,
         }
     }
 
@@ -68,12 +72,17 @@ impl OnDisk for View {
             sources == 0 || sources == columns,
             "a view has a column that is none of its query",
         )?;
-        let ViewForm { pipes_as_concat, ansi_quotes, no_backslash_escapes, .. } = form;
+        let text_mode = TextMode {
+            pipes_as_concat: form.pipes_as_concat,
+            ansi_quotes: form.ansi_quotes,
+            no_backslash_escapes: form.no_backslash_escapes,
+            loose_group_by: form.loose_group_by,
+        };
         Ok(Self {
             db: DbId(form.db),
             name: form.name,
             query: form.query,
-            text_mode: TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes },
+            text_mode,
             database: form.database,
             definer: Account { name: form.definer_name, host: form.definer_host },
             invoker: form.invoker,

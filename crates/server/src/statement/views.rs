@@ -65,6 +65,7 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
             pipes_as_concat: mode.pipes_as_concat,
             ansi_quotes: mode.ansi_quotes,
             no_backslash_escapes: mode.no_backslash_escapes,
+            loose_group_by: mode.loose_group_by,
         },
         database: session.database.as_deref().map(str::to_owned),
         definer,

@@ -532,7 +532,7 @@ fn view() {
         db: DbId(3),
         name: "v".to_owned(),
         query: "SELECT 1".to_owned(),
-        text_mode: TextMode { ansi_quotes: true, ..TextMode::default() },
+        text_mode: TextMode { ansi_quotes: true, loose_group_by: true, ..TextMode::default() },
         database: Some("d".to_owned()),
         definer: Account::anywhere("u"),
         invoker: true,
@@ -543,7 +543,7 @@ fn view() {
     has_bytes(
         &view,
         "01 0803 120176 1a0853454c4543542031 2801 3a0164 420175 4a0125 5001 5a0e \
-         0801120161200130013801d20100 620141 6809",
+         0801120161200130013801d20100 620141 6809 7001",
     );
 }
 

@@ -493,10 +493,14 @@ pub(super) fn log_state() -> impl Strategy<Value = LogState> {
 }
 
 pub(super) fn view() -> impl Strategy<Value = View> {
-    let modes =
-        any::<[bool; 3]>().prop_map(|[pipes_as_concat, ansi_quotes, no_backslash_escapes]| {
-            TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes }
-        });
+    let modes = any::<[bool; 4]>().prop_map(
+        |[pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by]| TextMode {
+            pipes_as_concat,
+            ansi_quotes,
+            no_backslash_escapes,
+            loose_group_by,
+        },
+    );
     let texts = (text(), text(), text(), text(), option::of(text()));
     let columns = vec((column(), text()), 1..4);
     (texts, modes, columns, any::<(u64, bool, bool, i64)>()).prop_map(
