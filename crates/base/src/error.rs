@@ -247,6 +247,8 @@ codes! {
     TooBigDisplayWidth = 1439 "42000" 400;
     /// The result of a date function is outside the years 0 to 9999.
     DateOverflow = 1441 "22008" 400;
+    /// RENAME of a view into another database.
+    SchemaChangeForbidden = 1450 "HY000" 400;
     /// As many prepared statements as a connection may have.
     TooManyStatements = 1461 "42000" 503;
     /// A view that reads itself.

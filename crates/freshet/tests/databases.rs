@@ -2,6 +2,9 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use freshet_torture::client::Client;
 use freshet_torture::server::Setup;
@@ -102,4 +105,58 @@ fn a_collation_that_is_not_known_stops_the_start() {
     let mut server = setup.spawn().unwrap();
     let why = server.wait_ready().unwrap_err() + &server.said();
     assert!(why.contains("'utf8mb4_klingon_ci' is not a known collation"), "{why}");
+}
+
+#[test]
+fn a_table_that_went_to_another_database_is_there_after_crashes() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    for sql in [
+        "CREATE DATABASE a",
+        "CREATE DATABASE b",
+        "CREATE TABLE a.t (id INT PRIMARY KEY, n INT)",
+        "INSERT INTO a.t VALUES (1, 0)",
+        "FLUSH TABLES a.t",
+        "INSERT INTO a.t VALUES (2, 0)",
+    ] {
+        client.query(sql).unwrap();
+    }
+    // Somebody writes beside each RENAME, and is told where the table is not.
+    let (port, is_over) = (server.mysql_port, Arc::new(AtomicBool::new(false)));
+    let watched = Arc::clone(&is_over);
+    let writer = thread::spawn(move || {
+        let mut client = Client::connect(port).unwrap();
+        let mut acknowledged = 0;
+        for at in (0..).take_while(|_| !watched.load(Ordering::Acquire)) {
+            for database in ["a", "b"] {
+                let id = 10 + 2 * at + i32::from(database == "b");
+                match client.query(&format!("INSERT INTO {database}.t VALUES ({id}, 1)")) {
+                    Ok(_) => acknowledged += 1,
+                    Err(error) => assert!(error.to_string().contains("1146"), "{error}"),
+                }
+            }
+        }
+        acknowledged
+    });
+    for (from, to) in [("a", "b"), ("b", "a")].into_iter().cycle().take(21) {
+        client.query(&format!("RENAME TABLE {from}.t TO {to}.t")).unwrap();
+    }
+    is_over.store(true, Ordering::Release);
+    let acknowledged: i32 = writer.join().unwrap();
+    let wanted = acknowledged.to_string();
+    client.query("DROP DATABASE a FORCE").unwrap();
+    for _ in 0..2 {
+        let found = client.query("SELECT COUNT(*), SUM(n) FROM b.t").unwrap();
+        assert_eq!(found, [[(acknowledged + 2).to_string(), wanted.clone()]]);
+        server.kill();
+        server = setup.start().unwrap();
+        client = Client::connect(server.mysql_port).unwrap();
+    }
+    let twice = client.query("INSERT INTO b.t VALUES (2, 0)").unwrap_err().to_string();
+    assert!(twice.contains("1062"), "{twice}");
+    client.query("DROP DATABASE b FORCE").unwrap();
+    server.kill();
+    setup.check_files().unwrap();
 }

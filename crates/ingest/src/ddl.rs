@@ -321,7 +321,7 @@ impl Ddl {
         }
     }
 
-    /// Renames tables, or views, inside their databases, all or none of them.
+    /// Renames tables, also into other databases, or views, all or none of them.
     ///
     /// # Errors
     /// Those of metadata, and those of the log.
@@ -333,12 +333,9 @@ impl Ddl {
         }
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
-        let renamed = self.store.meta().catalog().renamed(pairs)?;
-        if renamed.is_empty() {
-            return Ok(());
-        }
-        let states = self.states_of(&renamed.iter().map(|(id, _)| *id).collect::<Vec<_>>())?;
-        self.settler.define_tables(&states, MetaEvent::Rename(renamed), room).await
+        let Some(event) = self.store.meta().catalog().renamed(pairs)? else { return Ok(()) };
+        let states = self.states_of(&event.renames())?;
+        self.settler.define_tables(&states, event, room).await
     }
 
     /// Creates a view.

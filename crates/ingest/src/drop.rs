@@ -30,7 +30,7 @@ impl Ddl {
     /// Drops a database with all its tables, whether they have names or not.
     pub(crate) async fn drop_with_tables(&self, id: DbId) -> Result<()> {
         let mut tables = self.store.tables.states();
-        tables.retain(|table| table.db == id);
+        tables.retain(|table| table.db() == id);
         self.append_database_drop(id, &tables).await
     }
 
@@ -51,7 +51,7 @@ impl Ddl {
     }
 
     async fn append_database_drop(&self, id: DbId, states: &[Arc<TableState>]) -> Result<()> {
-        let are_own = states.iter().all(|state| state.db == id);
+        let are_own = states.iter().all(|state| state.db() == id);
         assert!(are_own, "a database is dropped with its own tables");
         let room = self.room_of_removal(SMALL_RECORD_BYTES)?;
         let now_micros = self.store.clock().wall_micros();

@@ -388,8 +388,8 @@ impl Settler {
             MetaEvent::Define { table, .. } => {
                 self.store.tables.show(lsn, lsn, vec![(*table, Event::Define)]);
             }
-            MetaEvent::Rename(tables) => {
-                let events = tables.iter().map(|(table, _)| (*table, Event::Define));
+            MetaEvent::Rename(_) | MetaEvent::Move(_) => {
+                let events = event.renames().into_iter().map(|table| (table, Event::Define));
                 self.store.tables.show(lsn, lsn, events.collect());
             }
             MetaEvent::Divide(tables) => {
@@ -411,7 +411,7 @@ impl Settler {
             }
             MetaEvent::Drop(tables) => self.store.tables.remove(lsn, tables),
             MetaEvent::DropDatabase(id) => {
-                let of_it = |state: &Arc<TableState>| (state.db == *id).then_some(state.id);
+                let of_it = |state: &Arc<TableState>| (state.db() == *id).then_some(state.id);
                 let tables =
                     self.store.tables.states().iter().filter_map(of_it).collect::<Vec<_>>();
                 self.store.tables.remove(lsn, &tables);

@@ -29,8 +29,8 @@ const UNFLUSHABLE_PAUSE: Duration = Duration::from_secs(5);
 /// The state of a table in the engine.
 pub struct TableState {
     pub id: TableId,
-    /// Its database, which never changes.
-    pub db: DbId,
+    /// The id of its database, which RENAME changes.
+    db: AtomicU64,
     /// Its records above the flushed LSN.
     pub delta: Arc<Delta>,
     /// Its state according to the log; only changed under the append lock.
@@ -104,7 +104,7 @@ impl TableState {
         let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base), is_keyed);
         let state = Self {
             id: table.id,
-            db: table.db,
+            db: AtomicU64::new(table.db.get()),
             delta,
             log: Mutex::new(log),
             resolver: view.resolver.clone(),
@@ -141,10 +141,15 @@ impl TableState {
         self
     }
 
-    /// Updates the name and properties from a changed definition.
+    /// Its database. DROP DATABASE, which asks, holds the lock of names, as RENAME does.
+    pub fn db(&self) -> DbId {
+        DbId(self.db.load(Ordering::Acquire))
+    }
+
+    /// Updates the name, database and properties from a changed definition.
     pub fn adopt(&self, table: &Table, db_name: &str) {
-        let is_own = (table.id, table.db) == (self.id, self.db);
-        assert!(is_own, "a definition is of its table, which stays in its database");
+        assert!(table.id == self.id, "a definition is of its table");
+        self.db.store(table.db.get(), Ordering::Release);
         *self.name.lock() = format!("{db_name}.{}", table.name);
         let properties = &table.properties;
         self.interval_ms.store(properties.group_commit_interval_ms, Ordering::Relaxed);

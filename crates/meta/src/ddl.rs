@@ -13,6 +13,7 @@ use freshet_schema::{Collation, Partition, Properties, SchemaHistory, Table};
 use crate::catalog::{Catalog, Database, DatabaseMode, is_reserved_database};
 use crate::create::{NewPartition, Planned};
 use crate::dynamic::Dynamic;
+use crate::fold::{MetaEvent, Moved};
 use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
 use crate::{names, properties};
@@ -36,10 +37,23 @@ pub struct Created<T> {
 /// A pair of RENAME TABLE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Renaming {
-    /// The database of both names.
     pub database: String,
     pub from: String,
+    /// The database of the new name.
+    pub to_database: String,
     pub to: String,
+}
+
+impl Renaming {
+    /// Another name in the same database.
+    pub fn within(database: &str, from: &str, to: &str) -> Self {
+        Self {
+            database: database.to_owned(),
+            from: from.to_owned(),
+            to_database: database.to_owned(),
+            to: to.to_owned(),
+        }
+    }
 }
 
 impl Meta {
@@ -242,36 +256,53 @@ impl Catalog {
         Ok(())
     }
 
-    /// The tables that a RENAME TABLE gives other names, and those names. Its pairs are taken from
-    /// left to right, so that `a TO x, b TO a, x TO b` exchanges two tables.
+    /// The record of a RENAME TABLE; `None` if all tables have behind it the names that they have.
+    /// Its pairs are taken from left to right, so that `a TO x, b TO a, x TO b` exchanges two
+    /// tables. With a table go its temporary partitions.
     ///
     /// # Errors
     /// 1049 and 1146 for what does not exist, 1050 if a name is taken, 1103 if it is invalid.
-    pub fn renamed(&self, pairs: &[Renaming]) -> Result<Vec<(TableId, String)>> {
-        let mut names: BTreeMap<(&str, &str), Option<&Arc<Table>>> = BTreeMap::new();
-        for Renaming { database, from, to } in pairs {
+    pub fn renamed(&self, pairs: &[Renaming]) -> Result<Option<MetaEvent>> {
+        let mut names: BTreeMap<(DbId, &str), Option<&Arc<Table>>> = BTreeMap::new();
+        for Renaming { database, from, to_database, to } in pairs {
             let home = self.require_database(database)?;
-            let known = |names: &BTreeMap<_, _>, name: &str| match names.get(&(&**database, name)) {
+            let new_home = self.require_database(to_database)?;
+            let known = |home: &Arc<Database>, name: &str| match names.get(&(home.id, name)) {
                 Some(table) => *table,
-                None => home.tables.get(name),
+                None => self.database_by_id(home.id)?.tables.get(name),
             };
             if self.view(database, from).is_some() {
                 return Err(views_beside_tables());
             }
-            let table = known(&names, from)
+            let table = known(home, from)
                 .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{from}' doesn't exist"))?;
             names::check_table(to, table.form)?;
-            if known(&names, to).is_some() || self.view(database, to).is_some() {
+            if known(new_home, to).is_some() || self.view(to_database, to).is_some() {
                 bail!(TableExists, "Table '{to}' already exists");
             }
-            names.insert((database, from), None);
-            names.insert((database, to), Some(table));
+            names.insert((home.id, from), None);
+            names.insert((new_home.id, to), Some(table));
         }
-        let moved = |((_, name), table): ((&str, &str), Option<&Arc<Table>>)| {
-            let table = table.filter(|table| table.name != name)?;
-            Some((table.id, name.to_owned()))
+        let moved = names.into_iter().filter_map(|((database, name), table)| {
+            let table =
+                table.filter(|table| (table.db, table.name.as_str()) != (database, name))?;
+            Some((table, Moved { table: table.id, database, name: name.to_owned() }))
+        });
+        let moved = moved.collect::<Vec<_>>();
+        if moved.is_empty() {
+            return Ok(None);
+        }
+        if moved.iter().all(|(table, moved)| table.db == moved.database) {
+            let renamed = moved.into_iter().map(|(_, moved)| (moved.table, moved.name));
+            return Ok(Some(MetaEvent::Rename(renamed.collect())));
+        }
+        let temporary = |(table, moved): &(&Arc<Table>, Moved)| {
+            let beside = self.temporary_partitions(table.id)?;
+            Some(Moved { table: beside.id, database: moved.database, name: beside.name.clone() })
         };
-        Ok(names.into_iter().filter_map(moved).collect())
+        let temporary = moved.iter().filter_map(temporary).collect::<Vec<_>>();
+        let all = moved.into_iter().map(|(_, moved)| moved).chain(temporary);
+        Ok(Some(MetaEvent::Move(all.collect())))
     }
 
     /// The properties of a table after ALTER TABLE .. SET, with warnings.

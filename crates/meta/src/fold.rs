@@ -6,6 +6,7 @@
 //! Newer changes follow from the log.
 
 mod event;
+mod renaming;
 mod resting;
 
 use std::collections::HashSet;
@@ -20,11 +21,11 @@ use imbl::OrdMap;
 use crate::catalog::{Catalog, Database};
 use crate::ids::{IdEnds, IdKind};
 use crate::keys;
-use crate::names;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::store::MetaStore;
 
-pub use event::{Definition, Divide, MetaEvent, NewMarks, Publish, Replacement, Truncate};
+pub use event::{Definition, Divide, MetaEvent, Moved, NewMarks, Publish, Replacement, Truncate};
+use renaming::renamed;
 pub use resting::{Resting, StoredResting};
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
@@ -348,7 +349,10 @@ impl Fold {
             MetaEvent::Replace(replacement) => self.replace(replacement),
             MetaEvent::Create(table) => self.create(table),
             MetaEvent::Define { table, change } => self.define(*table, change),
-            MetaEvent::Rename(tables) => self.rename(tables),
+            MetaEvent::Rename(tables) => {
+                self.placed(tables).is_some_and(|moved| self.rename(&moved))
+            }
+            MetaEvent::Move(moved) => self.rename(moved),
             MetaEvent::Divide(tables) => {
                 tables.iter().filter(|change| self.divide_and_rest(change)).count() > 0
             }
@@ -463,24 +467,6 @@ impl Fold {
         true
     }
 
-    /// Gives tables other names, all or none of them: a table may take the name of another one that
-    /// is renamed too.
-    fn rename(&mut self, tables: &[(TableId, String)]) -> bool {
-        let next = tables.iter().map(|(id, name)| {
-            self.catalog.table_by_id(*id).map(|table| Arc::new(renamed(table, name)))
-        });
-        let Some(next) = next.collect::<Option<Vec<_>>>() else { return false };
-        let names = next.iter().map(|table| (table.db, &table.name)).collect::<HashSet<_>>();
-        if names.len() < next.len() || !self.in_the_way(tables).is_empty() {
-            return false;
-        }
-        // All of them first: one may take the name of another.
-        let catalog = Arc::make_mut(&mut self.catalog);
-        next.iter().for_each(|table| catalog.remove_table(table.id));
-        next.into_iter().for_each(|table| self.put_table(table));
-        true
-    }
-
     /// Lists table `new`, which is not, under the name of `old`, which is not listed any more.
     fn exchange(&mut self, old: TableId, new: TableId) -> bool {
         let tables = self.catalog.table_by_id(old).zip(self.catalog.table_by_id(new));
@@ -496,14 +482,6 @@ impl Fold {
         true
     }
 
-    /// The listed tables that have one of these names and are not renamed themselves.
-    fn in_the_way(&self, renamed: &[(TableId, String)]) -> Vec<Arc<Table>> {
-        let holder =
-            |(id, name): &(TableId, String)| self.holder(self.catalog.table_by_id(*id)?, name);
-        let stays = |table: &Arc<Table>| renamed.iter().all(|(id, _)| *id != table.id);
-        renamed.iter().filter_map(holder).filter(stays).collect()
-    }
-
     /// Leaves out schema versions up to `lost` of a table.
     pub(crate) fn skip_schemas(&mut self, table: TableId, lost: SchemaVersion) {
         let schema = self.catalog.table_by_id(table).map(|table| Arc::clone(table.schema()));
@@ -514,12 +492,6 @@ impl Fold {
             next.with_checks(schema.checks.clone()).sequenced_by(schema.sequence).hiding_row_id();
         let next = Arc::new(next);
         self.define(table, &Definition::Schema(next));
-    }
-
-    /// Whether a table can get this name.
-    fn is_free(&self, table: &Table, name: &str) -> bool {
-        let database = self.catalog.database_by_id(table.db);
-        database.is_some_and(|database| !database.beside(table).contains_key(name))
     }
 
     /// Replaces the tablets of a table by new, empty ones.
@@ -546,54 +518,6 @@ impl Fold {
         }
         true
     }
-
-    /// Gives other names to the tables that stand in the way of `event`, since the records that
-    /// removed or renamed them were given up with a hole in the log. Returns their names before and
-    /// after.
-    pub(crate) fn make_way(&mut self, event: &MetaEvent) -> Vec<(String, String)> {
-        let others = match event {
-            MetaEvent::Create(table) if !table.unlisted => self.holder(table, &table.name),
-            MetaEvent::Define { table, change } => {
-                let table = self.catalog.table_by_id(*table);
-                table.and_then(|table| match change {
-                    Definition::Name(name) | Definition::Recovered(name) => {
-                        self.holder(table, name)
-                    }
-                    Definition::Listed => self.holder(table, &table.name),
-                    _ => None,
-                })
-            }
-            MetaEvent::Rename(tables) => return self.rename_others(self.in_the_way(tables)),
-            _ => None,
-        };
-        self.rename_others(others.into_iter().collect())
-    }
-
-    /// The listed table that has a name which this one is to get.
-    fn holder(&self, table: &Table, name: &str) -> Option<Arc<Table>> {
-        self.catalog.database_by_id(table.db)?.beside(table).get(name).cloned()
-    }
-
-    fn rename_others(&mut self, others: Vec<Arc<Table>>) -> Vec<(String, String)> {
-        let mut renamed = Vec::new();
-        for other in others {
-            let mut names = names::similar(&other.name);
-            let Some(name) = names.find(|name| self.is_free(&other, name)) else { continue };
-            self.define(other.id, &Definition::Name(name.clone()));
-            renamed.push((other.name.clone(), name));
-        }
-        renamed
-    }
-}
-
-fn renamed(table: &Table, name: &str) -> Table {
-    let mut next = Table::clone(table);
-    // The single partition has the name of its table.
-    if table.partition_by.is_none() {
-        next.partitions.iter_mut().for_each(|partition| name.clone_into(&mut partition.name));
-    }
-    name.clone_into(&mut next.name);
-    next
 }
 
 #[cfg(test)]

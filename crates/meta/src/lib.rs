@@ -79,7 +79,7 @@ pub use create::{Planned, make_global};
 pub use ddl::{Created, Renaming};
 pub use dynamic::Dynamic;
 pub use fold::{
-    Definition, Divide, Flushed, Fold, MetaEvent, NewMarks, Publish, Replacement, Resting,
+    Definition, Divide, Flushed, Fold, MetaEvent, Moved, NewMarks, Publish, Replacement, Resting,
     StoredResting, StoredTable, Truncate,
 };
 pub use ids::{IdEnds, IdKind};

@@ -142,9 +142,8 @@ impl Meta {
         let catalog = self.catalog();
         let table = catalog.require(id)?;
         let database = catalog.database_name(table).to_string();
-        let (from, to) = (table.name.clone(), name.to_owned());
-        let renamed = catalog.renamed(&[Renaming { database, from, to }])?;
-        assert!(renamed.is_empty() || self.settle_next(&MetaEvent::Rename(renamed)));
+        let renamed = catalog.renamed(&[Renaming::within(&database, &table.name, name)])?;
+        assert!(renamed.is_none_or(|event| self.settle_next(&event)));
         Ok(())
     }
 

@@ -51,12 +51,12 @@ impl Meta {
     /// Gives views other names inside their databases, from left to right, all or none of them.
     ///
     /// # Errors
-    /// 1049 and 1146 for what does not exist, 1050 if a name is taken, 1103 if it is invalid; a
-    /// table among them.
+    /// 1049 and 1146 for what does not exist, 1050 if a name is taken, 1103 if it is invalid, 1450
+    /// for another database; a table among them.
     pub fn rename_views(&self, pairs: &[Renaming]) -> Result<()> {
         self.change(|catalog| {
             let (mut changed, mut moved) = (Catalog::clone(catalog), Vec::new());
-            for Renaming { database, from, to } in pairs {
+            for Renaming { database, from, to_database, to } in pairs {
                 let home = changed.require_database(database)?;
                 let Some(view) = changed.view(database, from) else {
                     if home.tables.contains_key(from) {
@@ -64,6 +64,12 @@ impl Meta {
                     }
                     bail!(NoSuchTable, "Table '{database}.{from}' doesn't exist");
                 };
+                if database != to_database {
+                    bail!(
+                        SchemaChangeForbidden,
+                        "Changing schema from '{database}' to '{to_database}' is not allowed."
+                    );
+                }
                 names::check_table(to, TableForm::MySql)?;
                 if home.tables.contains_key(to) || changed.view(database, to).is_some() {
                     bail!(TableExists, "Table '{to}' already exists");

@@ -79,6 +79,11 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
     ),
     (&["create on d.*"], "create database if not exists d", 1044),
     (&["alter on d.*"], "alter database d collate utf8mb4_0900_ai_ci", 1044),
+    (
+        &["alter on d.goes", "drop on d.goes", "create on e.*", "insert on e.*"],
+        "rename table d.goes to e.came",
+        1142,
+    ),
     (&["drop on e.*"], "drop database e", 1044),
     (&["create on d.*"], "create table d.n (a int)", 1142),
     (&["create on d.*", "select on d.t"], "create table d.like_t like d.t", 1142),
@@ -130,6 +135,7 @@ fn every_kind_of_statement_takes_its_rights_by_a_role_as_by_the_account() {
     let server = TestServer::sized(|config| config.recycle_bin_keep = keep);
     let mut root = server.database("d");
     root.run("create database e");
+    root.run("create table goes (a int)");
     root.run("create table t (a int, b int)");
     root.run("create table k (a int, b int, primary key (a))");
     root.run("insert into t values (1, 1)");

@@ -392,10 +392,8 @@ impl Client {
     }
 
     pub async fn rename(&self, table: &str, name: &str) -> Outcome {
-        let outcome = async {
-            let [database, from, to] = ["d", table, name].map(str::to_owned);
-            self.engine.ddl().rename_tables(&[Renaming { database, from, to }]).await
-        };
+        let outcome =
+            async { self.engine.ddl().rename_tables(&[Renaming::within("d", table, name)]).await };
         self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
 

@@ -110,7 +110,7 @@ fn renames_and_properties_change_the_definition_only() {
 }
 
 fn renaming(from: &str, to: &str) -> Renaming {
-    Renaming { database: "d".to_owned(), from: from.to_owned(), to: to.to_owned() }
+    Renaming::within("d", from, to)
 }
 
 #[test]
@@ -121,15 +121,15 @@ fn a_rename_of_several_tables_happens_whole_or_not_at_all() {
     let id = |name: &str| meta.catalog().table("d", name).map(|table| table.id);
     // An exchange, in which `x` is no name that a table has behind it.
     let pairs = [renaming("t", "x"), renaming("u", "t"), renaming("x", "u")];
-    let renamed = meta.catalog().renamed(&pairs).unwrap();
-    assert_eq!(renamed, [(u, "t".to_owned()), (t, "u".to_owned())]);
-    assert!(meta.settle_next(&MetaEvent::Rename(renamed)));
+    let renamed = meta.catalog().renamed(&pairs).unwrap().unwrap();
+    assert_eq!(renamed, MetaEvent::Rename(vec![(u, "t".to_owned()), (t, "u".to_owned())]));
+    assert!(meta.settle_next(&renamed));
     assert_eq!((id("t"), id("u"), id("x")), (Some(u), Some(t), None));
     meta.checkpoint().unwrap();
     assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
     // There and back is no change.
     let pairs = [renaming("t", "x"), renaming("x", "t")];
-    assert_eq!(meta.catalog().renamed(&pairs).unwrap(), []);
+    assert_eq!(meta.catalog().renamed(&pairs).unwrap(), None);
     let errno = |pairs: &[Renaming]| meta.catalog().renamed(pairs).unwrap_err().code().errno();
     assert_eq!(errno(&[renaming("t", "x"), renaming("t", "y")]), 1146, "t has gone");
     assert_eq!(errno(&[renaming("t", "x"), renaming("u", "x")]), 1050, "x has come");
@@ -149,4 +149,39 @@ fn a_rename_of_several_tables_happens_whole_or_not_at_all() {
     meta.settle_behind_hole(meta.settled().next(), &MetaEvent::Rename(vec![(u, "u".to_owned())]));
     assert_eq!(id("u"), Some(u));
     assert!(meta.catalog().table_by_id(t).unwrap().name != "u");
+}
+
+#[test]
+fn a_table_goes_to_another_database_with_its_name_free_there() {
+    let meta = meta();
+    let [d, e] =
+        ["d", "e"].map(|name| meta.create_database(name, None, None, false).unwrap().object.id);
+    let [t, u] = ["t", "u"].map(|name| meta.create_table("d", &spec(name)).unwrap().id);
+    let there = meta.create_table("e", &spec("t")).unwrap().id;
+    let to = |from: &str, to_database: &str, to: &str| Renaming {
+        to_database: to_database.to_owned(),
+        ..renaming(from, to)
+    };
+    let errno = |pairs: &[Renaming]| meta.catalog().renamed(pairs).unwrap_err().code().errno();
+    assert_eq!(errno(&[to("t", "e", "t")]), 1050);
+    assert_eq!(errno(&[to("t", "none", "t")]), 1049);
+    // One goes, and another one takes its name.
+    let pairs = [to("t", "e", "t2"), renaming("u", "t")];
+    let event = meta.catalog().renamed(&pairs).unwrap().unwrap();
+    assert!(matches!(&event, MetaEvent::Move(moved) if moved.len() == 2), "{event:?}");
+    assert!(meta.settle_next(&event));
+    let id = |database: &str, name: &str| meta.catalog().table(database, name).map(|one| one.id);
+    assert_eq!((id("d", "t"), id("e", "t2"), id("e", "t")), (Some(u), Some(t), Some(there)));
+    assert_eq!(meta.catalog().tables_of(e).len(), 2);
+    meta.checkpoint().unwrap();
+    assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
+    // A record of a database that is gone changes nothing; behind a hole names make way there.
+    assert!(meta.drop_database(d));
+    let moved = |database: DbId| Moved { table: t, database, name: "t".to_owned() };
+    let before = meta.catalog();
+    assert!(!meta.settle_next(&MetaEvent::Move(vec![moved(d)])));
+    assert!(!meta.settle_next(&MetaEvent::Move(vec![moved(e)])), "the name is taken");
+    assert_eq!(*meta.catalog(), *before);
+    meta.settle_behind_hole(meta.settled().next(), &MetaEvent::Move(vec![moved(e)]));
+    assert_eq!(id("e", "t"), Some(t));
 }

@@ -15,14 +15,14 @@ use super::sequence::SequenceForm;
 use super::table::{DeclaredKeyForm, PropertiesForm, SchemaForm, TableForm};
 use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
-use crate::fold::{Definition, Divide, MetaEvent, NewMarks, Publish, Replacement, Truncate};
+use crate::fold::{Definition, Divide, MetaEvent, Moved, NewMarks, Publish, Replacement, Truncate};
 use crate::ids::IdEnds;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EventForm {
-    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 21, 31, 32, 33")]
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 21, 31, 32, 33, 34")]
     kind: Option<EventKind>,
 }
 
@@ -60,6 +60,9 @@ pub enum EventKind {
     RecoverDatabase(RecoverDatabaseForm),
     #[prost(message, tag = "21")]
     Exchange(ExchangeForm),
+    // A tag of its own, since who ignored the database would rename in place.
+    #[prost(message, tag = "34")]
+    Move(MovesForm),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -115,6 +118,22 @@ pub struct RenameForm {
     #[prost(uint64, tag = "1")]
     table: u64,
     #[prost(string, tag = "2")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct MovesForm {
+    #[prost(message, repeated, tag = "1")]
+    tables: Vec<MoveForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct MoveForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(uint64, tag = "2")]
+    database: u64,
+    #[prost(string, tag = "3")]
     name: String,
 }
 
@@ -251,6 +270,14 @@ impl OnDisk for MetaEvent {
                 };
                 EventKind::Rename(RenamesForm { tables: tables.iter().map(form).collect() })
             }
+            Self::Move(tables) => {
+                let form = |moved: &Moved| MoveForm {
+                    table: moved.table.get(),
+                    database: moved.database.get(),
+                    name: moved.name.clone(),
+                };
+                EventKind::Move(MovesForm { tables: tables.iter().map(form).collect() })
+            }
             Self::Divide(tables) => {
                 let form = |change: &Divide| DivideForm {
                     table: change.table.get(),
@@ -297,6 +324,14 @@ impl OnDisk for MetaEvent {
             Some(EventKind::Rename(form)) => {
                 let pair = |form: RenameForm| (TableId(form.table), form.name);
                 Ok(Self::Rename(form.tables.into_iter().map(pair).collect()))
+            }
+            Some(EventKind::Move(form)) => {
+                let moved = |form: MoveForm| Moved {
+                    table: TableId(form.table),
+                    database: DbId(form.database),
+                    name: form.name,
+                };
+                Ok(Self::Move(form.tables.into_iter().map(moved).collect()))
             }
             Some(EventKind::Divide(form)) => {
                 let change = |form: DivideForm| {

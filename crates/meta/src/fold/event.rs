@@ -95,6 +95,14 @@ pub enum Definition {
     Policies(Vec<RowPolicy>),
 }
 
+/// The place of a table behind a RENAME.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moved {
+    pub table: TableId,
+    pub database: DbId,
+    pub name: String,
+}
+
 /// Other partitions of one table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Divide {
@@ -106,6 +114,17 @@ pub struct Divide {
     pub rests_micros: Option<i64>,
     /// Partitions that are in the recycle bin no longer.
     pub forgotten: Vec<PartitionId>,
+}
+
+impl MetaEvent {
+    /// The tables that it gives other names.
+    pub fn renames(&self) -> Vec<TableId> {
+        match self {
+            Self::Rename(tables) => tables.iter().map(|(table, _)| *table).collect(),
+            Self::Move(tables) => tables.iter().map(|moved| moved.table).collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The effect of a record of the log on metadata.
@@ -123,6 +142,8 @@ pub enum MetaEvent {
     },
     /// RENAME of tables inside their databases: the names that they have behind all of it.
     Rename(Vec<(TableId, String)>),
+    /// RENAME of tables of which some go to other databases (RFC 0054).
+    Move(Vec<Moved>),
     /// Tables that get other partitions, at one position.
     Divide(Vec<Divide>),
     /// A change of columns that has copied the rows of a table: the new table is listed under its

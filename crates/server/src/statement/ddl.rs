@@ -515,15 +515,12 @@ fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> R
     session.authorize(Privilege::Drop, Object::Table(database, &from.table))?;
     session.authorize(Privilege::Create, Object::Table(new_database, &to.table))?;
     session.authorize(Privilege::Insert, Object::Table(new_database, &to.table))?;
-    if new_database != database {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'RENAME to another database'; the table \
-             is in '{database}'"
-        );
-    }
-    let (database, from, to) = (database.to_owned(), from.table.clone(), to.table.clone());
-    Ok(Renaming { database, from, to })
+    Ok(Renaming {
+        database: database.to_owned(),
+        from: from.table.clone(),
+        to_database: new_database.to_owned(),
+        to: to.table.clone(),
+    })
 }
 
 /// Replaces a default that depends on the clock by the current time for existing rows, which all

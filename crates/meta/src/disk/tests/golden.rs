@@ -21,9 +21,9 @@ use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
     GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
-    LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, NewMarks,
-    Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode,
-    TlsRequirement, Truncate, User, UserOption, UserOptions, View,
+    LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, Moved,
+    NewMarks, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord,
+    TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
 };
 
 pub(super) fn has_bytes<T>(value: &T, hex: &str)
@@ -431,6 +431,8 @@ fn definitions() {
     has_bytes(&MetaEvent::Reserve(ends), "01 420c 0865 1066 1867 2068 2869 306a");
     let term = TermRecord {
         ended: vec![LeftOpen { table: TableId(1), txn: TxnId(2), version: Version(3) }],
+    let moved = Moved { table: TableId(7), database: DbId(3), name: "u".to_owned() };
+    has_bytes(&MetaEvent::Move(vec![moved]), "019202090a0708071003 1a0175");
         more: true,
         ids: ends,
         labels: LabelLimits {

@@ -22,8 +22,8 @@ use proptest::sample::select;
 use crate::{
     AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
     KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
-    MarkFileMeta, MetaEvent, NewMarks, NotedPartial, NotedRows, PreparedNote, Publish, Replacement,
-    RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
+    MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial, NotedRows, PreparedNote, Publish,
+    Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
 };
 
 pub(super) fn text() -> impl Strategy<Value = String> {
@@ -427,6 +427,14 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
             .prop_map(|(table, change)| MetaEvent::Define { table: TableId(table), change }),
         vec((any::<u64>().prop_map(TableId), text()), 0..3).prop_map(MetaEvent::Rename),
         any::<(u64, i64)>().prop_map(|(id, at_micros)| {
+        vec((any::<(u64, u64)>(), text()), 0..3).prop_map(|moved| {
+            let moved = moved.into_iter().map(|((table, database), name)| Moved {
+                table: TableId(table),
+                database: DbId(database),
+                name,
+            });
+            MetaEvent::Move(moved.collect())
+        }),
             MetaEvent::BinDatabase { database: DbId(id), at_micros }
         }),
         (any::<u64>(), text())

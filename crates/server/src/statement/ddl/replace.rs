@@ -43,11 +43,7 @@ pub async fn replace(
     }
     let id = replaced.id;
     let between = format!("replaced_table_{id}");
-    let step = |from: &str, to: &str| Renaming {
-        database: database.clone(),
-        from: from.to_owned(),
-        to: to.to_owned(),
-    };
+    let step = |from: &str, to: &str| Renaming::within(&database, from, to);
     let steps =
         [step(&there.from, &between), step(&back.from, &back.to), step(&between, &there.to)];
     shield(session, async move {
