@@ -319,6 +319,10 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
             let length = freshet_schema::types::TEXT_BYTES_MAX;
             ResultColumn { flags: flags::BLOB, ..plain(name, ResultType::Blob, length) }
         }
+        ColumnType::Binary { len } => {
+            let flags = flags::BINARY;
+            ResultColumn { flags, binary: true, ..plain(name, ResultType::String, len) }
+        }
         ColumnType::VarBinary { len } => ResultColumn {
             flags: flags::BINARY,
             binary: true,

@@ -75,7 +75,11 @@ pub enum ColumnType {
     },
     /// STRING and TEXT.
     Text,
-    /// BINARY and VARBINARY.
+    /// Padded with zero bytes.
+    Binary {
+        /// In bytes.
+        len: u32,
+    },
     VarBinary {
         /// In bytes.
         len: u32,
@@ -159,7 +163,11 @@ impl ColumnType {
             | Self::Struct
             | Self::Enum { .. }
             | Self::Set { .. } => DataType::Utf8View,
-            Self::VarBinary { .. } | Self::Blob | Self::Bitmap | Self::Hll => DataType::BinaryView,
+            Self::Binary { .. }
+            | Self::VarBinary { .. }
+            | Self::Blob
+            | Self::Bitmap
+            | Self::Hll => DataType::BinaryView,
         }
     }
 
@@ -183,6 +191,7 @@ impl ColumnType {
             Self::Char { .. }
             | Self::VarChar { .. }
             | Self::Text
+            | Self::Binary { .. }
             | Self::VarBinary { .. }
             | Self::Blob
             | Self::Json
@@ -234,7 +243,7 @@ impl ColumnType {
 
     /// Whether values are bytes without a character set.
     pub const fn is_binary(self) -> bool {
-        matches!(self, Self::VarBinary { .. } | Self::Blob)
+        matches!(self, Self::Binary { .. } | Self::VarBinary { .. } | Self::Blob)
     }
 
     pub const fn is_numeric(self) -> bool {
@@ -319,6 +328,7 @@ impl ColumnType {
             Self::Char { .. } => "char",
             Self::VarChar { .. } => "varchar",
             Self::Text => "text",
+            Self::Binary { .. } => "binary",
             Self::VarBinary { .. } => "varbinary",
             Self::Blob => "blob",
             Self::Json => "json",
@@ -350,9 +360,10 @@ impl fmt::Display for ColumnType {
             }
             Self::Bit { len } => write!(f, "{name}({len})"),
             Self::Year => f.write_str(name),
-            Self::Char { len } | Self::VarChar { len } | Self::VarBinary { len } => {
-                write!(f, "{name}({len})")
-            }
+            Self::Char { len }
+            | Self::VarChar { len }
+            | Self::Binary { len }
+            | Self::VarBinary { len } => write!(f, "{name}({len})"),
             _ if self.is_unsigned() => write!(f, "{name} unsigned"),
             _ => f.write_str(name),
         }

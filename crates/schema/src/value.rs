@@ -172,6 +172,9 @@ pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
         crate::Layout::Bytes if ty == ColumnType::Array => crate::row::put_bytes(out, b"[]"),
         // A STRUCT shows what was recorded when it was added.
         crate::Layout::Bytes if ty.is_nested() => crate::row::put_bytes(out, b"{}"),
+        crate::Layout::Bytes if let ColumnType::Binary { len } = ty => {
+            crate::row::put_bytes(out, &vec![0; len as usize]);
+        }
         crate::Layout::Bytes => {
             crate::row::put_bytes(out, ty.sketch().map_or(b"", SketchKind::empty));
         }

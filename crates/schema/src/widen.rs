@@ -15,10 +15,13 @@ pub fn holds_all_of(to: ColumnType, from: ColumnType) -> bool {
         return true;
     }
     match (from, to) {
-        (T::Char { .. } | T::VarChar { .. }, T::Text) | (T::VarBinary { .. }, T::Blob) => true,
+        (T::Char { .. } | T::VarChar { .. }, T::Text)
+        | (T::Binary { .. } | T::VarBinary { .. }, T::Blob) => true,
         (T::Char { len: from } | T::VarChar { len: from }, T::VarChar { len: to })
         | (T::Char { len: from }, T::Char { len: to })
-        | (T::VarBinary { len: from }, T::VarBinary { len: to }) => from <= to,
+        | (T::Binary { len: from } | T::VarBinary { len: from }, T::VarBinary { len: to }) => {
+            from <= to
+        }
         (T::Enum { .. } | T::Set { .. }, T::Text) => true,
         // Whether the list begins like the old one is for who knows both.
         (T::Enum { len: from }, T::Enum { len: to })

@@ -215,9 +215,10 @@ fn is_same_type(old: &Column, new: &Column) -> bool {
 
 fn length_of(ty: ColumnType) -> Option<u32> {
     match ty {
-        ColumnType::Char { len } | ColumnType::VarChar { len } | ColumnType::VarBinary { len } => {
-            Some(len)
-        }
+        ColumnType::Char { len }
+        | ColumnType::VarChar { len }
+        | ColumnType::Binary { len }
+        | ColumnType::VarBinary { len } => Some(len),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use freshet_schema::{
 /// What no column can have.
 pub(super) fn check_type(name: &str, ty: ColumnType) -> Result<()> {
     let (len, max) = match ty {
-        ColumnType::Char { len } => (len, CHAR_LEN_MAX),
+        ColumnType::Char { len } | ColumnType::Binary { len } => (len, CHAR_LEN_MAX),
         ColumnType::VarChar { len } | ColumnType::VarBinary { len } => (len, VARCHAR_LEN_MAX),
         ColumnType::Decimal { precision, scale } => {
             if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) {
@@ -43,6 +43,7 @@ pub(super) fn key_bytes(ty: ColumnType) -> u32 {
     match ty {
         ColumnType::Char { len }
         | ColumnType::VarChar { len }
+        | ColumnType::Binary { len }
         | ColumnType::VarBinary { len }
         | ColumnType::Enum { len }
         | ColumnType::Set { len } => len,

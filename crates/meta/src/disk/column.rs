@@ -47,7 +47,7 @@ pub struct ColumnForm {
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 40, 42, 43, 44, 45, 60, 61"
+                36, 37, 38, 40, 42, 43, 44, 45, 60, 61, 62"
     )]
     ty: Option<TypeForm>,
 }
@@ -132,6 +132,8 @@ pub enum TypeForm {
     Bitmap(()),
     #[prost(message, tag = "61")]
     Hll(()),
+    #[prost(uint32, tag = "62")]
+    Binary(u32),
     #[prost(message, tag = "42")]
     Variant(()),
     #[prost(message, tag = "43")]
@@ -302,6 +304,7 @@ impl OnDisk for ColumnType {
             Self::Char { len } => TypeForm::Char(len),
             Self::VarChar { len } => TypeForm::VarChar(len),
             Self::Text => TypeForm::Text(()),
+            Self::Binary { len } => TypeForm::Binary(len),
             Self::VarBinary { len } => TypeForm::VarBinary(len),
             Self::Blob => TypeForm::Blob(()),
             Self::Json => TypeForm::Json(()),
@@ -341,6 +344,7 @@ impl OnDisk for ColumnType {
             TypeForm::Char(len) => Self::Char { len },
             TypeForm::VarChar(len) => Self::VarChar { len },
             TypeForm::Text(()) => Self::Text,
+            TypeForm::Binary(len) => Self::Binary { len },
             TypeForm::VarBinary(len) => Self::VarBinary { len },
             TypeForm::Blob(()) => Self::Blob,
             TypeForm::Json(()) => Self::Json,
@@ -363,7 +367,7 @@ impl OnDisk for ColumnType {
 
 fn is_within_limits(ty: ColumnType) -> bool {
     match ty {
-        ColumnType::Char { len } => len <= CHAR_LEN_MAX,
+        ColumnType::Char { len } | ColumnType::Binary { len } => len <= CHAR_LEN_MAX,
         ColumnType::Bit { len } => (1..=BIT_LEN_MAX).contains(&len),
         ColumnType::VarChar { len } | ColumnType::VarBinary { len } => len <= VARCHAR_LEN_MAX,
         ColumnType::Decimal { precision, scale } => {

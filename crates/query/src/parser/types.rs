@@ -295,7 +295,7 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
             ColumnType::VarChar { len: length(VARCHAR_LEN_MAX)? }
         }
         "STRING" | "TEXT" | "TINYTEXT" | "MEDIUMTEXT" | "LONGTEXT" => ColumnType::Text,
-        "BINARY" => ColumnType::VarBinary { len: length(1)? },
+        "BINARY" => ColumnType::Binary { len: length(1)? },
         "VARBINARY" => ColumnType::VarBinary { len: length(VARCHAR_LEN_MAX)? },
         "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
         "JSON" | "JSONB" => ColumnType::Json,

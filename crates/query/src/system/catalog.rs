@@ -164,7 +164,7 @@ fn lengths(column: &Column) -> (Option<u64>, Option<u64>) {
         | ColumnType::VarChar { len }
         | ColumnType::Enum { len }
         | ColumnType::Set { len } => (len, false),
-        ColumnType::VarBinary { len } => (len, true),
+        ColumnType::Binary { len } | ColumnType::VarBinary { len } => (len, true),
         ColumnType::Text => (TEXT_BYTES_MAX, true),
         ColumnType::Blob => (TEXT_BYTES_MAX, true),
         _ => return (None, None),

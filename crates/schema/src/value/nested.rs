@@ -43,7 +43,7 @@ pub const fn can_be_inside(ty: ColumnType) -> bool {
     use ColumnType as T;
     match ty {
         T::Timestamp { .. } | T::Time { .. } | T::Year | T::Bit { .. } => false,
-        T::VarBinary { .. } | T::Blob | T::Enum { .. } | T::Set { .. } => false,
+        T::Binary { .. } | T::VarBinary { .. } | T::Blob | T::Enum { .. } | T::Set { .. } => false,
         _ => !ty.is_json() && ty.sketch().is_none(),
     }
 }

@@ -382,8 +382,10 @@ fn put_double_text(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     let plain = value == 0.0 || DOUBLES_SHOWN_PLAIN.contains(&value.abs());
-    if let ColumnType::Char { len } | ColumnType::VarChar { len } | ColumnType::VarBinary { len } =
-        column.ty
+    if let ColumnType::Char { len }
+    | ColumnType::VarChar { len }
+    | ColumnType::Binary { len }
+    | ColumnType::VarBinary { len } = column.ty
         && len < DOUBLE_TEXT_BYTES_MAX
         && let Some(shorter) = shortened(value, plain, len as usize)
     {

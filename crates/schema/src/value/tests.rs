@@ -312,7 +312,8 @@ proptest! {
             ColumnType::Decimal { precision: 38, scale: 38 }, ColumnType::Date,
             ColumnType::DateTime { fsp: 3 }, ColumnType::Timestamp { fsp: 6 },
             ColumnType::Char { len: 3 }, ColumnType::VarChar { len: 0 }, ColumnType::Text,
-            ColumnType::VarBinary { len: 4 }, ColumnType::Blob, ColumnType::Json,
+            ColumnType::VarBinary { len: 4 }, ColumnType::Binary { len: 4 }, ColumnType::Blob,
+            ColumnType::Json,
         ];
         let literals = [
             Literal::Text(&bytes), Literal::Binary(&bytes), Literal::Number(&bytes),

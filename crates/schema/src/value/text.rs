@@ -38,9 +38,10 @@ pub fn put_text(
             put_string(column, text, len, encoding, out)
         }
         // The bits of the bytes, as MySQL reads them.
-        ColumnType::VarBinary { .. } | ColumnType::Blob | ColumnType::Bit { .. } => {
-            put_binary(column, text, rules, out)
-        }
+        ColumnType::Binary { .. }
+        | ColumnType::VarBinary { .. }
+        | ColumnType::Blob
+        | ColumnType::Bit { .. } => put_binary(column, text, rules, out),
         ColumnType::Date if let Some(days) = temporal::parse_plain_date(text) => {
             out.extend_from_slice(&days.to_le_bytes());
             Ok(Put::Value)
@@ -167,7 +168,7 @@ pub fn put_binary(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     let limit = match column.ty {
-        ColumnType::VarBinary { len } => len as usize,
+        ColumnType::Binary { len } | ColumnType::VarBinary { len } => len as usize,
         ColumnType::Blob => TEXT_BYTES_MAX as usize,
         ty if ty.is_text() => return put_text(column, bytes, Encoding::Unknown, rules, out),
         ty if ty.is_integer() || is_fractional(ty) => {
@@ -190,7 +191,13 @@ pub fn put_binary(
     if bytes.len() > limit {
         return Err(BadValue::too_long(bytes.len(), limit));
     }
-    put_bytes(out, bytes);
+    if let ColumnType::Binary { .. } = column.ty {
+        let mut padded = bytes.to_vec();
+        padded.resize(limit, 0);
+        put_bytes(out, &padded);
+    } else {
+        put_bytes(out, bytes);
+    }
     Ok(Put::Value)
 }
 

@@ -21,7 +21,7 @@ use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableN
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
-use freshet_schema::{Collation, ColumnType, DefaultValue, TableForm};
+use freshet_schema::{CHAR_LEN_MAX, Collation, ColumnType, DefaultValue, TableForm};
 
 use self::written::{collated, made_global, spec_like};
 use super::{bin, insert, query, sequence, shield};
@@ -296,6 +296,9 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
         ResultType::Blob if column.binary => ColumnType::Blob,
         ResultType::VarString if column.binary => {
             ColumnType::VarBinary { len: column.length.clamp(1, 65_533) }
+        }
+        ResultType::String if column.binary => {
+            ColumnType::Binary { len: column.length.min(CHAR_LEN_MAX) }
         }
         ResultType::VarString if !column.org_name.is_empty() => {
             ColumnType::VarChar { len: characters }

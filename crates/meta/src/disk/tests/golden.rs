@@ -122,6 +122,13 @@ fn schema_of_all_types() {
     );
 }
 
+#[test]
+fn schema_of_padded_bytes() {
+    let column = Column::new(ColumnId(1), "c", ColumnType::Binary { len: 16 });
+    let schema = TableSchema::new(SchemaVersion(3), vec![column], vec![0]);
+    has_bytes(&schema, "01 0803 120e 0801 120163 2001 3001 3801 f00310 1a0100");
+}
+
 pub(super) fn sample_table() -> Table {
     let int = ColumnType::Int { unsigned: false };
     let first =

@@ -33,7 +33,7 @@ pub(super) fn text() -> impl Strategy<Value = String> {
 fn column_type() -> impl Strategy<Value = ColumnType> {
     let digits = (1u8..=38).prop_flat_map(|precision| (Just(precision), 0..=precision));
     let numbers = (any::<bool>(), digits, 0u8..=6, 0u32..=255);
-    (0..30, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
+    (0..31, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
         0 => ColumnType::Boolean,
         1 => ColumnType::TinyInt { unsigned },
         2 => ColumnType::SmallInt { unsigned },
@@ -63,6 +63,7 @@ fn column_type() -> impl Strategy<Value = ColumnType> {
         26 => ColumnType::Array,
         27 => ColumnType::Map,
         28 => ColumnType::Struct,
+        29 => ColumnType::Binary { len },
         _ => ColumnType::Json,
     })
 }
