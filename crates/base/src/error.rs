@@ -374,6 +374,8 @@ codes! {
     NotGroupingKey = 3602 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
+    /// A password that the account had.
+    PasswordReused = 3638 "HY000" 400;
     /// A value that a column of JSON_TABLE lacks or cannot hold, with ERROR ON EMPTY or ON ERROR.
     JsonTableValue = 3665 "22035" 400;
     /// A generated column whose value depends on more than the row.

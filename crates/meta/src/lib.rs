@@ -108,9 +108,13 @@ pub use spec::{
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
-pub use user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
+pub use user::{
+    Account, AuthData, Grant, GrantObject, GrantedRole, Remembered, TlsRequirement, User,
+};
 pub use user_admin::UserAdmin;
-pub use user_options::{FailedLogins, LockTime, UserLimits, UserOption, UserOptions};
+pub use user_options::{
+    FailedLogins, LockTime, PasswordReuse, UserLimits, UserOption, UserOptions,
+};
 pub use user_properties::UserProperties;
 pub use view::{TextMode, View};
 pub use workload::{GroupLimits, NORMAL_GROUP, UNLIMITED, WorkloadGroup};

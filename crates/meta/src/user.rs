@@ -160,11 +160,25 @@ pub struct GrantedRole {
     pub admin: bool,
 }
 
+/// The most passwords that are remembered of an account: each costs a slow hash where another one
+/// is set.
+const PAST_PASSWORDS_MAX: usize = 100;
+
+/// Which passwords an account must not have again: the last `count`, and those that were set at
+/// `since_seconds` or later, in seconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Remembered {
+    pub count: u32,
+    pub since_seconds: Option<u64>,
+}
+
 /// An account with its authentication data and grants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub account: Account,
     pub auth: AuthData,
+    /// Passwords that it had and must not have again, newest first.
+    pub past: Vec<AuthData>,
     /// Whether nobody can log in as it, as it is a role.
     pub locked: bool,
     /// One entry per object, ordered by object.
@@ -185,6 +199,7 @@ impl User {
         Self {
             account,
             auth,
+            past: Vec::new(),
             locked: false,
             grants: Vec::new(),
             roles: Vec::new(),
@@ -193,6 +208,17 @@ impl User {
             properties: UserProperties::default(),
             groups: Vec::new(),
         }
+    }
+
+    /// The passwords that it must not have again, newest first, with the present one.
+    pub fn remembered(&self, remembered: Remembered) -> impl Iterator<Item = &AuthData> {
+        let known = std::iter::once(&self.auth).chain(&self.past);
+        let known = known.filter(|auth| !auth.is_empty_password());
+        let is_remembered = move |(at, auth): &(u32, &AuthData)| {
+            let is_young = |since| auth.changed_seconds >= since;
+            *at < remembered.count || remembered.since_seconds.is_some_and(is_young)
+        };
+        (0..).zip(known).filter(is_remembered).map(|(_, auth)| auth).take(PAST_PASSWORDS_MAX)
     }
 
     /// Whether its password must be changed before anything else.
@@ -258,6 +284,26 @@ mod tests {
         assert!(!at("%.example.com").matches_host("a.example.org"));
         assert!(at("10.0.0.7").host_weight() > at("10.%").host_weight());
         assert!(at("10.%").host_weight() > at("%").host_weight());
+    }
+
+    #[test]
+    fn passwords_are_remembered_by_number_and_by_age() {
+        let set_at = |changed_seconds| AuthData {
+            native: Some([changed_seconds as u8; 20]),
+            changed_seconds,
+            ..AuthData::default()
+        };
+        let mut user = User::new(Account::root(), set_at(50));
+        user.past = vec![set_at(40), AuthData::default(), set_at(30), set_at(20)];
+        let times = |count, since_seconds| {
+            let remembered = user.remembered(Remembered { count, since_seconds });
+            remembered.map(|auth| auth.changed_seconds).collect::<Vec<_>>()
+        };
+        assert_eq!(times(0, None), []);
+        assert_eq!(times(3, None), [50, 40, 30], "an empty one is none");
+        assert_eq!(times(0, Some(30)), [50, 40, 30]);
+        assert_eq!(times(1, Some(45)), [50]);
+        assert_eq!(times(2, Some(45)), [50, 40]);
     }
 
     #[test]

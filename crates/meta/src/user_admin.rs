@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::policies;
 use crate::privilege::{Privilege, Privileges};
-use crate::user::{Account, AuthData, GrantObject, TlsRequirement, User};
+use crate::user::{Account, AuthData, GrantObject, Remembered, TlsRequirement, User};
 use crate::user_options::UserOption;
 use crate::workload::ALL_GROUPS;
 
@@ -129,11 +129,27 @@ impl UserAdmin {
         account: &Account,
         auth: AuthData,
     ) -> Result<()> {
+        self.set_password(by, account, auth, Remembered::default())
+    }
+
+    /// As [`Self::set_auth`]; the account remembers these of its passwords.
+    ///
+    /// # Errors
+    /// As [`Self::set_auth`].
+    pub fn set_password<'a>(
+        &mut self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        auth: AuthData,
+        remembered: Remembered,
+    ) -> Result<()> {
         let by = by.into();
         self.change_user(account, "ALTER USER", |catalog, mut user| {
             if by.account != account {
                 authorize_over(catalog, by, account)?;
             }
+            let past = user.remembered(remembered).cloned();
+            user.past = past.map(|auth| AuthData { tls: TlsRequirement::None, ..auth }).collect();
             user.auth = AuthData { tls: user.auth.tls, ..auth };
             user.options.is_expired = false;
             Ok(user)

@@ -11,6 +11,17 @@ pub struct UserOptions {
     pub is_expired: bool,
     /// PASSWORD EXPIRE INTERVAL, in days behind the change of the password; 0: it never expires.
     pub lifetime_days: u16,
+    pub reuse: PasswordReuse,
+}
+
+/// PASSWORD HISTORY and PASSWORD REUSE INTERVAL: which passwords an account must not have again.
+/// `None` is DEFAULT, what the server says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PasswordReuse {
+    /// The last so many.
+    pub history: Option<u16>,
+    /// Those that were set in the last so many days.
+    pub days: Option<u16>,
 }
 
 /// WITH MAX_..; 0 is no limit.
@@ -60,6 +71,10 @@ pub enum UserOption {
     Expired,
     /// PASSWORD EXPIRE INTERVAL; 0 for NEVER and DEFAULT.
     LifetimeDays(u16),
+    /// PASSWORD HISTORY; `None` for DEFAULT.
+    PasswordHistory(Option<u16>),
+    /// PASSWORD REUSE INTERVAL; `None` for DEFAULT.
+    PasswordReuseDays(Option<u16>),
 }
 
 impl UserOptions {
@@ -77,6 +92,8 @@ impl UserOptions {
             UserOption::Expired => self.is_expired = true,
             // What has expired stays so until the password is changed, as in MySQL.
             UserOption::LifetimeDays(days) => self.lifetime_days = days,
+            UserOption::PasswordHistory(count) => self.reuse.history = count,
+            UserOption::PasswordReuseDays(days) => self.reuse.days = days,
         }
         self
     }

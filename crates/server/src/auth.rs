@@ -2,6 +2,7 @@
 
 mod attempts;
 mod guard;
+pub mod reuse;
 pub mod strength;
 
 use std::collections::HashMap;

@@ -40,6 +40,42 @@ pub struct UserForm {
     groups: Vec<String>,
     #[prost(message, optional, tag = "13")]
     properties: Option<UserPropertiesForm>,
+    #[prost(message, repeated, tag = "14")]
+    past: Vec<PastPasswordForm>,
+}
+
+/// As [`UserForm`] it has no `Debug`.
+#[derive(Clone, PartialEq, Message)]
+#[prost(skip_debug)]
+pub struct PastPasswordForm {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    native: Option<Vec<u8>>,
+    #[prost(string, optional, tag = "2")]
+    sha2_slow: Option<String>,
+    #[prost(uint64, tag = "3")]
+    changed_seconds: u64,
+}
+
+fn past_form(auth: &AuthData) -> PastPasswordForm {
+    PastPasswordForm {
+        native: auth.native.map(Vec::from),
+        sha2_slow: auth.sha2_slow.clone(),
+        changed_seconds: auth.changed_seconds,
+    }
+}
+
+fn from_past_form(form: PastPasswordForm) -> Result<AuthData, Unreadable> {
+    Ok(AuthData {
+        native: native_of(form.native)?,
+        sha2_slow: form.sha2_slow,
+        tls: TlsRequirement::None,
+        changed_seconds: form.changed_seconds,
+    })
+}
+
+fn native_of(stored: Option<Vec<u8>>) -> Result<Option<[u8; 20]>, Unreadable> {
+    let native = stored.map(<[u8; 20]>::try_from).transpose();
+    native.map_err(|_| Unreadable("a hash is not of 20 bytes".to_owned()))
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -146,6 +182,7 @@ impl OnDisk for User {
                 .map(|options| options.form()),
             changed_seconds: Some(self.auth.changed_seconds).filter(|seconds| *seconds > 0),
             groups: self.groups.clone(),
+            past: self.past.iter().map(past_form).collect(),
             // Absent where there are none, as in accounts from before there were properties.
             properties: Some(&self.properties)
                 .filter(|properties| **properties != UserProperties::default())
@@ -154,8 +191,7 @@ impl OnDisk for User {
     }
 
     fn from_form(form: UserForm) -> Result<Self, Unreadable> {
-        let native = form.native.map(<[u8; 20]>::try_from).transpose();
-        let native = native.map_err(|_| Unreadable("a hash is not of 20 bytes".to_owned()))?;
+        let native = native_of(form.native)?;
         let tls = form.tls.map(TlsRequirement::from_form).transpose()?.unwrap_or_default();
         Ok(Self {
             account: Account { name: form.name, host: form.host },
@@ -176,6 +212,7 @@ impl OnDisk for User {
                 .transpose()?
                 .unwrap_or_default(),
             groups: form.groups,
+            past: form.past.into_iter().map(from_past_form).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use prost::Message;
 
 use super::{OnDisk, Unreadable};
-use crate::user_options::{FailedLogins, LockTime, UserLimits, UserOptions};
+use crate::user_options::{FailedLogins, LockTime, PasswordReuse, UserLimits, UserOptions};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct UserOptionsForm {
@@ -28,6 +28,10 @@ pub struct UserOptionsForm {
     is_expired: bool,
     #[prost(uint32, tag = "10")]
     lifetime_days: u32,
+    #[prost(uint32, optional, tag = "11")]
+    password_history: Option<u32>,
+    #[prost(uint32, optional, tag = "12")]
+    password_reuse_days: Option<u32>,
 }
 
 impl OnDisk for UserOptions {
@@ -49,6 +53,8 @@ impl OnDisk for UserOptions {
             is_lock_unbounded,
             is_expired: self.is_expired,
             lifetime_days: self.lifetime_days.into(),
+            password_history: self.reuse.history.map(Into::into),
+            password_reuse_days: self.reuse.days.map(Into::into),
         }
     }
 
@@ -71,6 +77,10 @@ impl OnDisk for UserOptions {
             failed_logins: FailedLogins { max: small(form.failed_logins_max)?, lock },
             is_expired: form.is_expired,
             lifetime_days: small(form.lifetime_days)?,
+            reuse: PasswordReuse {
+                history: form.password_history.map(small).transpose()?,
+                days: form.password_reuse_days.map(small).transpose()?,
+            },
         })
     }
 }

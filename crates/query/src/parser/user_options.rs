@@ -76,23 +76,22 @@ fn password(cursor: &mut Cursor<'_>) -> Result<Option<UserOption>> {
         let is_never = cursor.one_of(&["NEVER", "DEFAULT"]).is_some();
         return Ok(Some(if is_never { UserOption::LifetimeDays(0) } else { UserOption::Expired }));
     }
-    let (what, has_days) = match cursor.one_of(&["HISTORY", "REUSE INTERVAL", "REQUIRE CURRENT"]) {
-        Some("HISTORY") => ("PASSWORD HISTORY", false),
-        Some("REUSE INTERVAL") => ("PASSWORD REUSE INTERVAL", true),
-        Some(_) => {
-            return match cursor.one_of(&["DEFAULT", "OPTIONAL"]) {
-                Some(_) => Ok(None),
-                None => Err(refuse("PASSWORD REQUIRE CURRENT")),
-            };
+    if cursor.words("HISTORY") {
+        let count = if cursor.words("DEFAULT") { None } else { Some(small(cursor)?) };
+        return Ok(Some(UserOption::PasswordHistory(count)));
+    }
+    if cursor.words("REUSE INTERVAL") {
+        let days = if cursor.words("DEFAULT") { None } else { Some(small(cursor)?) };
+        if days.is_some() {
+            cursor.expect_words("DAY")?;
         }
-        None => return Err(cursor.error()),
-    };
-    if cursor.words("DEFAULT") {
-        return Ok(None);
+        return Ok(Some(UserOption::PasswordReuseDays(days)));
     }
-    let kept = cursor.number()?;
-    if has_days {
-        cursor.expect_words("DAY")?;
+    if !cursor.words("REQUIRE CURRENT") {
+        return Err(cursor.error());
     }
-    if kept > 0 { Err(refuse(what)) } else { Ok(None) }
+    match cursor.one_of(&["DEFAULT", "OPTIONAL"]) {
+        Some(_) => Ok(None),
+        None => Err(refuse("PASSWORD REQUIRE CURRENT")),
+    }
 }

@@ -226,6 +226,27 @@ pub fn attributes(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     users(system).map(row).collect()
 }
 
+fn number(number: Option<u16>) -> Cell {
+    number.map_or(Cell::Null, |number| Cell::Int(number.into()))
+}
+
+/// `mysql.password_history`: when the passwords were set that accounts remember.
+pub fn password_history(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let rows = users(system).flat_map(|user| {
+        user.past.iter().map(|past| {
+            let seconds = i64::try_from(past.changed_seconds).unwrap_or(i64::MAX);
+            vec![
+                user.account.host.as_str().into(),
+                user.account.name.as_str().into(),
+                Cell::Time(seconds.saturating_mul(1_000_000)),
+                // Password hashes are never displayed.
+                "".into(),
+            ]
+        })
+    });
+    rows.collect()
+}
+
 /// `mysql.user`, which has these columns.
 pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
     let row = |user: &User| {
@@ -246,6 +267,8 @@ pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
                 days => Cell::Int(days.into()),
             },
             y_or_n(user.locked || options.is_locked),
+            number(options.reuse.history),
+            number(options.reuse.days),
         ]);
         row
     };

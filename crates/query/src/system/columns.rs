@@ -340,7 +340,8 @@ const TABLES: &[SystemTable] = &[
         Create_view_priv, Show_view_priv, Create_routine_priv, Alter_routine_priv,
         Create_user_priv, Event_priv, Trigger_priv, Create_tablespace_priv, #max_questions,
         #max_updates, #max_connections, #max_user_connections, plugin, authentication_string,
-        password_expired, #password_lifetime, account_locked),
+        password_expired, #password_lifetime, account_locked, #Password_reuse_history,
+        #Password_reuse_time),
     table!(
         "mysql",
         "db",
@@ -401,6 +402,8 @@ const TABLES: &[SystemTable] = &[
         DEFAULT_ROLE_HOST,
         DEFAULT_ROLE_USER
     ),
+    table!("mysql", "password_history", Rows::Catalog(accounts::password_history), Host, User,
+        @Password_timestamp, Password),
     table!("mysql", "procs_priv", Rows::None, Host, Db, User, Routine_name, Routine_type, Grantor,
         Proc_priv, @Timestamp),
     table!("mysql", "help_topic", Rows::None, #help_topic_id, name, #help_category_id, description,

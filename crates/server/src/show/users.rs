@@ -80,8 +80,14 @@ fn options_text(options: &UserOptions) -> String {
         (false, days) => format!(" PASSWORD EXPIRE INTERVAL {days} DAY"),
     };
     text += if options.is_locked { " ACCOUNT LOCK" } else { " ACCOUNT UNLOCK" };
-    text += " PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT \
-             DEFAULT";
+    let or_default = |number: Option<u16>, unit: &str| {
+        number.map_or_else(|| "DEFAULT".to_owned(), |number| format!("{number}{unit}"))
+    };
+    text += &format!(
+        " PASSWORD HISTORY {} PASSWORD REUSE INTERVAL {} PASSWORD REQUIRE CURRENT DEFAULT",
+        or_default(options.reuse.history, ""),
+        or_default(options.reuse.days, " DAY"),
+    );
     if *failed_logins != FailedLogins::default() {
         let lock = match failed_logins.lock {
             LockTime::Days(days) => days.to_string(),

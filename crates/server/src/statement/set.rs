@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
-use freshet_meta::{Account, AuthData, Object, Privilege};
+use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
 use freshet_query::parser::{Assignment, SetTarget};
 use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
@@ -221,12 +221,16 @@ async fn set_password(
     }
     auth::strength::check(&session.shared.globals, &account, &own.account, password)?;
     let changed_seconds = seconds(&**session.shared.engine.clock());
+    let catalog = session.shared.engine.catalog();
+    let of = (&*session.shared.globals, &*catalog);
+    let remembered = auth::reuse::remembered(of, &account, &[], changed_seconds);
+    auth::reuse::check(&catalog, &account, remembered, password)?;
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let data = AuthData { changed_seconds, ..data };
     let engine = Arc::clone(&session.shared.engine);
-    let change = async move {
-        engine.ddl().change_users(move |admin| admin.set_auth(own.actor(), &account, data)).await
-    };
+    let set =
+        move |admin: &mut UserAdmin| admin.set_password(own.actor(), &account, data, remembered);
+    let change = async move { engine.ddl().change_users(set).await };
     super::shield(session, change).await?;
     session.must_change_password &= !is_own;
     Ok(())

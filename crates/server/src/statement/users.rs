@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    Account, AuthData, GrantObject, Object, Privilege, Privileges, TlsRequirement, User, UserAdmin,
-    UserOption, UserOptions, column_denied,
+    Account, AuthData, GrantObject, Object, Privilege, Privileges, Remembered, TlsRequirement,
+    User, UserAdmin, UserOption, UserOptions, column_denied,
 };
 use freshet_query::parser::{Authentication, GrantStatement, GrantTarget, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
@@ -23,12 +23,12 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     match statement {
         Statement::CreateUser { users, tls, options, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
-            let (users, if_not_exists) = (identified(session, users)?, *if_not_exists);
+            let (users, if_not_exists) = (identified(session, users, &[])?, *if_not_exists);
             let tls = tls.unwrap_or_default();
             let options = options.iter().fold(UserOptions::default(), |all, one| all.with(*one));
             let existed = run(session, move |admin| {
                 let mut existed = Vec::new();
-                for (account, auth) in users {
+                for (account, auth, _) in users {
                     let auth = AuthData { tls, ..auth };
                     let user = User { options, ..User::new(account.clone(), auth) };
                     if admin.create_with_options(by.actor(), user, if_not_exists)? {
@@ -92,7 +92,7 @@ async fn alter(
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
-    let passwords = identified(session, changed)?;
+    let passwords = identified(session, changed, options)?;
     let changes_password = !passwords.is_empty();
     let (of, options) = (accounts.clone(), options.to_vec());
     let sets_options = !options.is_empty();
@@ -100,8 +100,8 @@ async fn alter(
         for account in tls.iter().flat_map(|_| &of) {
             admin.require_tls(by.actor(), account, tls.unwrap_or_default())?;
         }
-        for (account, auth) in passwords {
-            admin.set_auth(by.actor(), &account, auth)?;
+        for (account, auth, remembered) in passwords {
+            admin.set_password(by.actor(), &account, auth, remembered)?;
         }
         let mut of = of.iter().filter(|_| !options.is_empty());
         of.try_for_each(|account| admin.set_options(by.actor(), account, &options))
@@ -134,19 +134,28 @@ pub(super) async fn run<T: Send + 'static>(
     super::shield(session, async move { engine.ddl().change_users(change).await }).await
 }
 
+/// What is stored of the passwords of these accounts, and which of their old ones are remembered.
+///
+/// # Errors
+/// 1819 and 3638 for a password that the policies refuse; those of plugins and hashes.
 fn identified<'a>(
     session: &Session,
     users: impl IntoIterator<Item = &'a (Account, Authentication)>,
-) -> Result<Vec<(Account, AuthData)>> {
+    options: &[UserOption],
+) -> Result<Vec<(Account, AuthData, Remembered)>> {
     let changed_seconds = seconds(&**session.shared.engine.clock());
+    let catalog = session.shared.engine.catalog();
     let (globals, by) = (&session.shared.globals, &session.client.account);
     let identified = |(account, how): &(Account, Authentication)| {
+        let of = (&**globals, &*catalog);
+        let remembered = auth::reuse::remembered(of, account, options, changed_seconds);
         if how.hash.is_none() {
             let password = how.password.as_deref().unwrap_or_default();
             auth::strength::check(globals, account, by, password)?;
+            auth::reuse::check(&catalog, account, remembered, password)?;
         }
         let auth = auth_data(how, session.shared.scramble())?;
-        Ok((account.clone(), AuthData { changed_seconds, ..auth }))
+        Ok((account.clone(), AuthData { changed_seconds, ..auth }, remembered))
     };
     users.into_iter().map(identified).collect()
 }

@@ -1,4 +1,4 @@
-//! `validate_password.*`: which passwords an account can get.
+//! Which passwords an account can get: `validate_password.*`, PASSWORD HISTORY, REUSE INTERVAL.
 
 use freshet_server::Settings;
 
@@ -126,4 +126,55 @@ fn the_strength_of_a_password_is_told() {
         [["NULL"], ["0"], ["50"]]
     );
     assert_eq!(root.fails("select validate_password_strength()").errno, 1582);
+}
+
+#[test]
+fn a_password_cannot_be_had_again() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u identified by 'p0' password history 2 password reuse interval default");
+    let set = |client: &mut Client, password: &str| {
+        client.run(&format!("alter user u identified by '{password}'"));
+    };
+    let refused = |client: &mut Client, statement: &str| {
+        let refused = client.fails(statement);
+        assert_eq!((refused.errno, &*refused.sqlstate), (3638, "HY000"), "{statement}");
+        assert_eq!(
+            refused.message,
+            "Cannot use these credentials for 'u@%' because they contradict the password history \
+             policy"
+        );
+    };
+    refused(&mut root, "alter user u identified by 'p0'");
+    set(&mut root, "p1");
+    refused(&mut root, "alter user u identified by 'p0'");
+    refused(&mut root, "set password for u = 'p1'");
+    // For another plugin too, of which the slow hash alone is known.
+    refused(&mut root, "alter user u identified with caching_sha2_password by 'p0'");
+    root.run("alter user u identified with caching_sha2_password by 'p2'");
+    refused(&mut root, "alter user u identified by 'p2'");
+    let kept = "select count(*) from mysql.password_history where user = 'u' and password = ''";
+    assert_eq!(root.one(kept), "2");
+    set(&mut root, "p0");
+    // The own password too; an empty one is none that is remembered.
+    root.run("alter user u identified by ''");
+    let mut own = as_user(&server, "u");
+    refused(&mut own, "set password = 'p0'");
+    own.run("set password = 'p9'");
+    // What the statement says counts for its password, and DEFAULT is what the server says.
+    root.run("alter user u identified by 'p9' password history 0");
+    assert_eq!(root.one(kept), "0");
+    root.run("alter user u password history default");
+    root.run("set global password_history = 1");
+    refused(&mut root, "alter user u identified by 'p9'");
+    root.run("set global password_history = default");
+    set(&mut root, "p9");
+    root.run("alter user u password reuse interval 365 day");
+    refused(&mut root, "alter user u identified by 'p9'");
+    assert!(
+        root.one("show create user u").contains("HISTORY DEFAULT PASSWORD REUSE INTERVAL 365 ")
+    );
+    let columns = "password_reuse_history, password_reuse_time";
+    let options = root.texts(&format!("select {columns} from mysql.user where user = 'u'"));
+    assert_eq!(options, [["NULL", "365"]]);
 }

@@ -8,7 +8,8 @@ use proptest::sample::select;
 use super::strategies::text;
 use crate::{
     Account, AuthData, FailedLogins, Grant, GrantObject, GrantedRole, GroupLimits, LockTime,
-    Privilege, TlsRequirement, User, UserLimits, UserOptions, UserProperties, WorkloadGroup,
+    PasswordReuse, Privilege, TlsRequirement, User, UserLimits, UserOptions, UserProperties,
+    WorkloadGroup,
 };
 
 pub(super) fn user() -> impl Strategy<Value = User> {
@@ -25,27 +26,39 @@ pub(super) fn user() -> impl Strategy<Value = User> {
         privileges: privileges.into_iter().collect(),
     });
     let tls = select(vec![TlsRequirement::None, TlsRequirement::Ssl, TlsRequirement::X509]);
+    let past = (option::of(any::<[u8; 20]>()), option::of(text()), any::<u64>()).prop_map(
+        |(native, sha2_slow, changed_seconds)| AuthData {
+            native,
+            sha2_slow,
+            tls: TlsRequirement::None,
+            changed_seconds,
+        },
+    );
     let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls, any::<u64>());
+    let auth = (auth, vec(past, 0..3));
     let account = || (text(), text()).prop_map(|(name, host)| Account { name, host });
     let granted = (account(), any::<bool>()).prop_map(|(role, admin)| GrantedRole { role, admin });
     let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3), user_options());
     let properties = (user_properties(), vec(text(), 0..3));
     (account(), auth, vec(grant, 0..4), roles, properties).prop_map(
-        |(account, auth, grants, (locked, roles, default_roles, options), properties)| User {
-            account,
-            auth: AuthData {
-                native: auth.0,
-                sha2_slow: auth.1,
-                tls: auth.2,
-                changed_seconds: auth.3,
-            },
-            locked,
-            grants,
-            roles,
-            default_roles,
-            options,
-            properties: properties.0,
-            groups: properties.1,
+        |(account, (auth, past), grants, (locked, roles, default_roles, options), properties)| {
+            User {
+                account,
+                auth: AuthData {
+                    native: auth.0,
+                    sha2_slow: auth.1,
+                    tls: auth.2,
+                    changed_seconds: auth.3,
+                },
+                past,
+                locked,
+                grants,
+                roles,
+                default_roles,
+                options,
+                properties: properties.0,
+                groups: properties.1,
+            }
         },
     )
 }
@@ -86,8 +99,16 @@ pub(super) fn workload_group() -> impl Strategy<Value = WorkloadGroup> {
 
 fn user_options() -> impl Strategy<Value = UserOptions> {
     let lock = prop_oneof![any::<u16>().prop_map(LockTime::Days), Just(LockTime::Unbounded)];
+    let reuse = (option::of(any::<u16>()), option::of(any::<u16>()))
+        .prop_map(|(history, days)| PasswordReuse { history, days });
+    let lock = (lock, reuse);
     (any::<[bool; 2]>(), any::<[u32; 4]>(), any::<[u16; 2]>(), lock).prop_map(
-        |([is_locked, is_expired], [queries, updates, logins, connections], [max, days], lock)| {
+        |(
+            [is_locked, is_expired],
+            [queries, updates, logins, connections],
+            [max, days],
+            (lock, reuse),
+        )| {
             UserOptions {
                 is_locked,
                 limits: UserLimits {
@@ -99,6 +120,7 @@ fn user_options() -> impl Strategy<Value = UserOptions> {
                 failed_logins: FailedLogins { max, lock },
                 is_expired,
                 lifetime_days: days,
+                reuse,
             }
         },
     )

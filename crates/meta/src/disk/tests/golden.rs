@@ -431,6 +431,8 @@ fn definitions() {
     has_bytes(&MetaEvent::Drop(vec![TableId(7)]), "01 3203 0a0107");
     let renamed = [(7, "u"), (8, "t")].map(|(id, name)| (TableId(id), name.to_owned()));
     has_bytes(&MetaEvent::Rename(renamed.to_vec()), "01a2010e0a0508071201750a050808120174");
+    let moved = Moved { table: TableId(7), database: DbId(3), name: "u".to_owned() };
+    has_bytes(&MetaEvent::Move(vec![moved]), "019202090a0708071003 1a0175");
     has_bytes(&MetaEvent::Exchange { old: TableId(7), new: TableId(9) }, "01aa010408071009");
     has_bytes(&MetaEvent::DropDatabase(DbId(3)), "01 3803");
     let ends = IdKind::ALL.into_iter().zip(101..);
@@ -438,8 +440,6 @@ fn definitions() {
     has_bytes(&MetaEvent::Reserve(ends), "01 420c 0865 1066 1867 2068 2869 306a");
     let term = TermRecord {
         ended: vec![LeftOpen { table: TableId(1), txn: TxnId(2), version: Version(3) }],
-    let moved = Moved { table: TableId(7), database: DbId(3), name: "u".to_owned() };
-    has_bytes(&MetaEvent::Move(vec![moved]), "019202090a0708071003 1a0175");
         more: true,
         ids: ends,
         labels: LabelLimits {
@@ -525,6 +525,14 @@ fn user() {
     has_bytes(
         &User { options, ..User::new(account.clone(), auth) },
         "010a0175120125 5212 0801 1002 1803 2004 2805 3006 3807 4801 5008 5809",
+    );
+    let reuse = [UserOption::PasswordHistory(Some(3)), UserOption::PasswordReuseDays(Some(0))];
+    let options = reuse.into_iter().fold(UserOptions::default(), UserOptions::with);
+    let past = AuthData { native: Some([7; 20]), changed_seconds: 9, ..AuthData::default() };
+    let user = User { options, ..User::new(account.clone(), AuthData::default()) };
+    has_bytes(
+        &User { past: vec![past], ..user },
+        "010a0175120125 5204 5803 6000 7218 0a14 0707070707070707070707070707070707070707 1809",
     );
     let role = User {
         locked: true,

@@ -427,7 +427,6 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         (any::<u64>(), change)
             .prop_map(|(table, change)| MetaEvent::Define { table: TableId(table), change }),
         vec((any::<u64>().prop_map(TableId), text()), 0..3).prop_map(MetaEvent::Rename),
-        any::<(u64, i64)>().prop_map(|(id, at_micros)| {
         vec((any::<(u64, u64)>(), text()), 0..3).prop_map(|moved| {
             let moved = moved.into_iter().map(|((table, database), name)| Moved {
                 table: TableId(table),
@@ -436,6 +435,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
             });
             MetaEvent::Move(moved.collect())
         }),
+        any::<(u64, i64)>().prop_map(|(id, at_micros)| {
             MetaEvent::BinDatabase { database: DbId(id), at_micros }
         }),
         (any::<u64>(), text())

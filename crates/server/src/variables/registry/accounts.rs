@@ -44,11 +44,12 @@ pub const ALL: &[Variable] = &[
     ),
     fixed("mandatory_roles", Kind::Text, "", "Empty: no role is granted to everybody."),
     fixed("partial_revokes", Kind::Bool, "0", "There are no partial revokes."),
-    fixed(
+    global(
         "password_history",
         Kind::Int { min: 0, max: 4294967295 },
         "0",
-        "Passwords may be used again.",
+        "The last passwords of an account that it must not have again (3638), where its PASSWORD \
+         HISTORY says nothing; at most 100 are remembered.",
     ),
     fixed(
         "password_require_current",
@@ -56,11 +57,12 @@ pub const ALL: &[Variable] = &[
         "0",
         "A change of the own password does not take the old one.",
     ),
-    fixed(
+    global(
         "password_reuse_interval",
         Kind::Int { min: 0, max: 4294967295 },
         "0",
-        "Passwords may be used again.",
+        "Days for which an account must not have a password again (3638), where its PASSWORD REUSE \
+         INTERVAL says nothing.",
     ),
     both("print_identified_with_as_hex", Kind::Bool, "0", NO_EFFECT),
     fixed(
