@@ -489,7 +489,8 @@ impl Ddl {
         if let BarrierBody::Divide(changes) = &body {
             assert_eq!(changes.len(), states.len(), "each table has partitions of its own");
             for (change, state) in changes.iter().zip(states) {
-                divided.push(Divided::new(change, catalog.require(state.id)?.schema()));
+                let table = catalog.require(state.id)?;
+                divided.push(Divided::new(change, table.schema(), Some(&table.partitions)));
             }
         }
         let (_, (unsettled, ended)) =

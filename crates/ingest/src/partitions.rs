@@ -1,6 +1,6 @@
 //! Partitions of a table at the end of the log: which rows and files may be appended (RFC 0019).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use freshet_base::{Error, Result, TabletId, bail, err};
@@ -94,12 +94,25 @@ pub(crate) struct Divided {
 }
 
 impl Divided {
-    pub fn new(change: &Repartition, schema: &Arc<TableSchema>) -> Self {
-        let division = Arc::new(Division::new(&change.by, schema, &change.removed));
+    /// What it means for a table with these partitions; `None` where its views are known to have
+    /// those behind the change.
+    pub fn new(
+        change: &Repartition,
+        schema: &Arc<TableSchema>,
+        before: Option<&[Partition]>,
+    ) -> Self {
+        let changed = before.map(|before| changed(before, &change.partitions));
+        let division = Arc::new(Division::new(&change.by, schema, &change.removed, changed));
         let is_divided = change.partitions.iter().any(|one| one.values.is_some());
         let layout = is_divided.then(|| Layout::behind(change));
         let tablets = change.partitions.iter().flat_map(|one| one.tablets.iter().copied());
         let (tablets, files) = (tablets.collect(), change.files.clone());
         Self { division, layout, tablets, files, schema: Arc::clone(schema) }
     }
+}
+
+/// The partitions that are new, or other than before.
+fn changed(before: &[Partition], behind: &[Partition]) -> Vec<Partition> {
+    let before = before.iter().map(|one| (one.id, one)).collect::<HashMap<_, _>>();
+    behind.iter().filter(|one| before.get(&one.id) != Some(one)).cloned().collect()
 }

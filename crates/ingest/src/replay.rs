@@ -236,7 +236,7 @@ impl<'a> Replay<'a> {
                     false => Vec::new(),
                 };
                 let rowsets = loaded_rowsets(&self.store.files, &state, &schema, files, lsn);
-                Barrier::Divide(Divided::new(change, &schema).division, rowsets)
+                Barrier::Divide(Divided::new(change, &schema, None).division, rowsets)
             }
             BarrierBody::Drop => Barrier::Drop,
         };

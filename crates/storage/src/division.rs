@@ -11,15 +11,41 @@ use freshet_schema::{LostKeys, Partition, PartitionBy, Router, TableSchema};
 pub struct Division {
     tablets: HashSet<TabletId>,
     lost: Option<LostKeys>,
+    /// The partitions behind it that were not there before, or had another name or other values.
+    changed: Option<Vec<Partition>>,
 }
 
 impl Division {
-    /// The loss of these partitions of a table with the columns `schema`.
-    pub fn new(by: &PartitionBy, schema: &TableSchema, removed: &[Partition]) -> Self {
+    /// The loss of these partitions of a table with the columns `schema`. `changed` are those that
+    /// are new or others behind it; `None` where views have them before it enters, as in a replay.
+    pub fn new(
+        by: &PartitionBy,
+        schema: &TableSchema,
+        removed: &[Partition],
+        changed: Option<Vec<Partition>>,
+    ) -> Self {
         let router = Router::new(by, removed.iter().filter_map(|one| one.values.as_ref()));
         Self {
             tablets: removed.iter().flat_map(|one| one.tablets.iter().copied()).collect(),
             lost: (!removed.is_empty()).then(|| LostKeys::new(router, schema)),
+            changed,
+        }
+    }
+
+    /// Whether views have its partitions only once it has settled.
+    pub fn changes(&self) -> bool {
+        self.changed.is_some()
+    }
+
+    /// Makes the partitions before it those behind it; in which order is open, and where it has
+    /// been done, nothing changes.
+    pub fn change(&self, partitions: &mut Vec<Partition>) {
+        partitions.retain(|one| !one.tablets.iter().any(|tablet| self.loses(*tablet)));
+        for changed in self.changed.iter().flatten() {
+            match partitions.iter_mut().find(|one| one.id == changed.id) {
+                Some(one) => one.clone_from(changed),
+                None => partitions.push(changed.clone()),
+            }
         }
     }
 

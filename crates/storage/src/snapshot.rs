@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use freshet_base::{Lsn, TableId};
+use freshet_base::{Lsn, PartitionId, TableId};
 use freshet_meta::Catalog;
 use freshet_schema::{Router, Table, TableSchema};
 
@@ -111,7 +111,7 @@ impl SnapshotTables {
             return None;
         }
         let mut snapshot = TableSnapshot {
-            table: Arc::clone(&view.table),
+            table: divided(view, &read.divisions),
             schema: read.schema.unwrap_or_else(|| Arc::clone(&view.schema)),
             horizon,
             tablets: match read.truncated {
@@ -139,6 +139,20 @@ impl SnapshotTables {
     }
 }
 
+/// The table of a view with the partitions behind these changes, of which some may not have settled
+/// when the view was shown: files and rows are of these partitions, by number and by value.
+fn divided(view: &TableView, divisions: &[(Lsn, Arc<Division>)]) -> Arc<Table> {
+    let is_new = |(at, one): &&(Lsn, Arc<Division>)| *at > view.defined && one.changes();
+    let mut new = divisions.iter().filter(is_new).peekable();
+    if new.peek().is_none() {
+        return Arc::clone(&view.table);
+    }
+    let mut table = Table::clone(&view.table);
+    new.for_each(|(_, division)| division.change(&mut table.partitions));
+    assert!(!table.partitions.is_empty(), "a table has a partition");
+    Arc::new(table)
+}
+
 /// The tablets whose partitions are not gone, which a view may still have.
 fn kept(tablets: &[TabletFiles], divisions: &[(Lsn, Arc<Division>)]) -> Vec<TabletFiles> {
     let is_lost = |id| divisions.iter().any(|(_, division)| division.loses(id));
@@ -148,6 +162,7 @@ fn kept(tablets: &[TabletFiles], divisions: &[(Lsn, Arc<Division>)]) -> Vec<Tabl
 /// A table as of a snapshot's horizon.
 #[derive(Clone)]
 pub struct TableSnapshot {
+    /// Its definition, with the partitions as of the horizon, in any order.
     pub table: Arc<Table>,
     pub schema: Arc<TableSchema>,
     pub horizon: Lsn,
@@ -183,7 +198,7 @@ impl Within {
 }
 
 impl TableSnapshot {
-    /// Some partitions of it, by their indices in the definition; it has a PARTITION BY.
+    /// Some partitions of it, by their indices in `table`; it has a PARTITION BY.
     #[must_use]
     pub fn within(mut self, partitions: &[usize]) -> Self {
         let kept = partitions.iter().flat_map(|&at| &self.table.partitions[at].tablets);
@@ -290,14 +305,15 @@ impl TableSnapshot {
         files.chain(self.delta.iter().map(DeltaRows::bytes)).chain(own).sum()
     }
 
-    /// The rows and approximate bytes of each partition, in the order of the definition; of all of
-    /// them for a table without PARTITION BY.
+    /// The rows and approximate bytes of each partition; of all of them for a table without
+    /// PARTITION BY.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
-    pub fn by_partition(&self) -> Result<Vec<(u64, u64)>> {
+    pub fn by_partition(&self) -> Result<HashMap<PartitionId, (u64, u64)>> {
+        let partitions = self.table.partitions.iter().map(|one| one.id);
         let Some(router) = self.table.router() else {
-            return Ok(vec![(self.rows(), self.bytes())]);
+            return Ok(partitions.map(|id| (id, (self.rows(), self.bytes()))).collect());
         };
         let mut counts = vec![(0, 0); self.table.partitions.len()];
         let numbered = self.table.partitions.iter().enumerate();
@@ -316,7 +332,7 @@ impl TableSnapshot {
                 counts[at as usize].1 += row_bytes;
             }
         }
-        Ok(counts)
+        Ok(partitions.zip(counts).collect())
     }
 
     /// The rows in memory as columns of `schema`, converting those that have not been converted

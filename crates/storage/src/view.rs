@@ -22,6 +22,9 @@ pub struct TableView {
     pub flushed: Lsn,
     /// The table's version at `flushed`.
     pub version: Version,
+    /// The last change of its definition that has settled since the start, zero if none has:
+    /// `table` has it and all before.
+    pub defined: Lsn,
     /// In the order of partitions and buckets; shared with snapshots.
     pub tablets: Arc<Vec<TabletFiles>>,
     /// Records above `flushed`; older ones in it are not read.
@@ -43,8 +46,8 @@ impl TableView {
     ) -> Self {
         let delta = Arc::new(Delta::new(table.id, table.history.versions()));
         let (schema, head) = (Arc::clone(table.schema()), delta.head());
-        let tablets = Arc::new(tablets);
-        Self { table, schema, flushed, version, tablets, delta, head, resolver: None }
+        let (defined, tablets) = (Lsn::ZERO, Arc::new(tablets));
+        Self { table, schema, flushed, version, defined, tablets, delta, head, resolver: None }
     }
 
     /// With what makes the marks of its rows.

@@ -1,7 +1,9 @@
 //! Rows of system tables that are derived from the catalog.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use freshet_base::PartitionId;
 use freshet_meta::{Database, RESERVED_DATABASES, View, partition_text};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::value::default_text;
@@ -273,9 +275,9 @@ fn column_row(
 }
 
 /// The rows and bytes of each partition; none if they cannot be read, or policies hide rows.
-fn partition_sizes(system: &SystemTables<'_>, table: &Table) -> Vec<(u64, u64)> {
+fn partition_sizes(system: &SystemTables<'_>, table: &Table) -> HashMap<PartitionId, (u64, u64)> {
     if system.source.hides_rows_of(table) {
-        return Vec::new();
+        return HashMap::new();
     }
     let read = system.snapshot.table(table.id).ok().flatten();
     read.and_then(|read| read.by_partition().ok()).unwrap_or_default()
@@ -285,7 +287,7 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
         let counts = partition_sizes(system, table);
-        for (place, (at, partition)) in (1_u64..).zip(table.shown_partitions()) {
+        for (place, (_, partition)) in (1_u64..).zip(table.shown_partitions()) {
             let mut row = vec![Cell::Null; 25];
             row[0] = CATALOG.into();
             row[1] = database.name.as_str().into();
@@ -300,7 +302,7 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 row[9] = text.expression.into();
                 row[11] = text.description.into();
             }
-            if let Some(&(count, bytes)) = counts.get(at) {
+            if let Some(&(count, bytes)) = counts.get(&partition.id) {
                 let average = bytes.checked_div(count).unwrap_or(0);
                 [row[12], row[13], row[14]] = [count.into(), average.into(), bytes.into()];
             }

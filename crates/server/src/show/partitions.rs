@@ -60,8 +60,8 @@ fn of_table(session: &Session, table: Option<&Arc<Table>>) -> Result<Listing> {
     let counts = read.map(|read| read.by_partition()).transpose()?.unwrap_or_default();
     let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
     let replicas = table.properties.replication_num;
-    for (at, partition) in table.shown_partitions() {
-        let (rows, bytes) = counts.get(at).copied().unwrap_or_default();
+    for (_, partition) in table.shown_partitions() {
+        let (rows, bytes) = counts.get(&partition.id).copied().unwrap_or_default();
         let text = partition_text(table, partition);
         let (key, range) = text.map(|text| (text.columns, text.range)).unwrap_or_default();
         listing.push([

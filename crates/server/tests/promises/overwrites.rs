@@ -48,6 +48,25 @@ fn insert(mut client: Client, table: &str, writer: u64, turns: &Turns) -> Vec<In
     rows
 }
 
+/// Reads the rows of one turn, which are all there, until it is over; returns how often.
+fn read(mut client: Client, place: &str, turns: &Arc<Turns>) -> thread::JoinHandle<u64> {
+    let of = |from: &str| {
+        format!("select count(*), count(distinct w), count(distinct n) from {from} where w > 0")
+    };
+    let (sqls, turns) = ([of("t"), of(&format!("t {place}"))], Arc::clone(turns));
+    thread::spawn(move || {
+        let mut looks = 0;
+        while !turns.is_over.load(Ordering::Acquire) {
+            for sql in &sqls {
+                let all = [[ROWS.to_string(), "1".to_owned(), ROWS.to_string()]];
+                assert_eq!(client.texts(sql), all, "{sql}");
+            }
+            looks += 1;
+        }
+        looks
+    })
+}
+
 /// Overwrites a table beside others, who see all rows of one turn and none of another.
 fn overwrite_beside_others(create: &str, place: &str, goes: bool) {
     let server = TestServer::start();
@@ -63,16 +82,7 @@ fn overwrite_beside_others(create: &str, place: &str, goes: bool) {
         thread::spawn(move || insert(client, "t", writer, &turns))
     });
     let writers = writers.collect::<Vec<_>>();
-    let (mut client, watched) = (server.database("d"), Arc::clone(&turns));
-    let reader = thread::spawn(move || {
-        let mut looks = 0;
-        while !watched.is_over.load(Ordering::Acquire) {
-            let sql = "select count(*), count(distinct w), count(distinct n) from t where w > 0";
-            assert_eq!(client.texts(sql), [[ROWS.to_string(), "1".to_owned(), ROWS.to_string()]]);
-            looks += 1;
-        }
-        looks
-    });
+    let reader = read(server.database("d"), place, &turns);
     for turn in 2..TURNS {
         turns.begun.store(turn, Ordering::Release);
         one.run(&format!("insert overwrite table t {place} select {turn}, n from s"));
@@ -115,6 +125,32 @@ fn a_partition_is_overwritten_and_others_stay() {
     let divided = "unique key(w, n) partition by range (w) (partition a values less than (0), \
                    partition b values less than maxvalue) distributed by hash(n) buckets 2";
     overwrite_beside_others(divided, "partition (b)", false);
+}
+
+#[test]
+fn a_partition_is_there_while_temporary_ones_take_its_place() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run(
+        "create table t (w int not null, n bigint not null) duplicate key(w) partition by \
+         range (w) (partition a values less than (0), partition b values less than (1000)) \
+         distributed by hash(n) buckets 2",
+    );
+    let rows = |turn: u64| {
+        let rows = (0..ROWS).map(|n| format!("({turn}, {n})")).collect::<Vec<_>>();
+        rows.join(", ")
+    };
+    one.run(&format!("insert into t values {}", rows(1)));
+    let turns = Arc::new(Turns::default());
+    let reader = read(server.database("d"), "partition (b)", &turns);
+    for turn in 2..TURNS {
+        one.run("alter table t add temporary partition c values [(0), (1000))");
+        one.run(&format!("insert into t temporary partition (c) values {}", rows(turn)));
+        one.run("alter table t replace partition (b) with temporary partition (c)");
+        assert_eq!(one.one("select max(w) from t partition (b)"), turn.to_string());
+    }
+    turns.is_over.store(true, Ordering::Release);
+    assert!(reader.join().unwrap() > 0);
 }
 
 #[test]

@@ -122,8 +122,8 @@ impl TableView {
             | Event::Define => {
                 if let Some(table) = table {
                     self.divide(at, table, &mut settled.gone);
+                    (self.table, self.defined) = (Arc::clone(table), at);
                 }
-                self.table = table.map_or_else(|| Arc::clone(&self.table), Arc::clone);
             }
         }
         true

@@ -1,14 +1,19 @@
+use arrow::array::RecordBatch;
 use freshet_base::budget::Budget;
 use freshet_base::task::Lane;
-use freshet_base::{ColumnId, RowsetId, SchemaVersion, TxnId};
+use freshet_base::{ColumnId, Incarnation, PartitionId, RowsetId, SchemaVersion, TabletId, TxnId};
+use freshet_schema::key::KeyCodec;
+use freshet_schema::{Partition, PartitionBy, PartitionMethod, PartitionValues, Table};
 use futures::executor::block_on;
 use imbl::HashMap;
 
 use super::*;
 use crate::delta::{Delta, DeltaEntry, Payload};
+use crate::division::Division;
 use crate::flush::{Files, FlushInput, Written, flush};
 use crate::rowset::known_ranges;
 use crate::segment::ScanRequest;
+use crate::snapshot::TableSnapshot;
 use crate::testing::{TABLE, batch, encode, files, keys, schema, table};
 
 /// The memory of a record until its rows are converted to columns.
@@ -27,8 +32,11 @@ struct Store {
 
 impl Store {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let table = Arc::new(table(&[schema(1), schema(2)], 1));
+        Self::of(table(&[schema(1), schema(2)], 1))
+    }
+
+    fn of(table: Table) -> Self {
+        let (dir, table) = (tempfile::tempdir().unwrap(), Arc::new(table));
         let view = TableView { schema: schema(1), ..TableView::created(&table) };
         let delta = Arc::clone(&view.delta);
         let tables = HashMap::unit(TABLE, Arc::new(view));
@@ -58,7 +66,10 @@ impl Store {
     }
 
     fn keys(&self, snapshot: &Snapshot) -> Vec<i64> {
-        let table = snapshot.table(TABLE).unwrap().unwrap();
+        self.keys_of(&snapshot.table(TABLE).unwrap().unwrap())
+    }
+
+    fn keys_of(&self, table: &TableSnapshot) -> Vec<i64> {
         let files = table.rowsets().flat_map(|rowset| {
             rowset.scan(ScanRequest::all(&table.schema)).map(Result::unwrap).collect::<Vec<_>>()
         });
@@ -69,26 +80,26 @@ impl Store {
         keys
     }
 
+    /// Writes rows to files of a table.
+    fn write(&self, to: Table, batches: Vec<RecordBatch>, lsns: (Lsn, Lsn)) -> Vec<Arc<Rowset>> {
+        let (lane, table, schema) = (Lane::Background, Arc::new(to), schema(1));
+        let input = FlushInput { lane, table, schema: Arc::clone(&schema), batches, lsns, turn: 0 };
+        let written = block_on(flush(&self.files, input, 1 << 30, || RowsetId(lsns.1.get())));
+        let open = |written: Written| {
+            let rowset = self.files.rowset(TABLE, written.rowset, &schema);
+            Arc::new(rowset)
+        };
+        written.unwrap().into_iter().map(open).collect()
+    }
+
     /// Flushes everything: files are added and rows removed in one step.
     fn flush(&self) {
         let frozen = self.delta.freeze();
         let before = self.pin(frozen.get());
         let view = Arc::clone(&self.views.load().tables[&TABLE]);
         let rows = before.table(TABLE).unwrap().unwrap();
-        let input = FlushInput {
-            lane: Lane::Background,
-            table: Arc::new(table(&[schema(1)], 1)),
-            schema: schema(1),
-            batches: rows.delta_batches().unwrap(),
-            lsns: (view.flushed.next(), frozen),
-            turn: 0,
-        };
-        let written = block_on(flush(&self.files, input, 1 << 30, || RowsetId(frozen.get())));
-        let open = |written: Written| {
-            let rowset = self.files.rowset(TABLE, written.rowset, &schema(1));
-            Arc::new(rowset)
-        };
-        let rowsets = written.unwrap().into_iter().map(open).collect();
+        let (batches, lsns) = (rows.delta_batches().unwrap(), (view.flushed.next(), frozen));
+        let rowsets = self.write(table(&[schema(1)], 1), batches, lsns);
         let publish =
             Event::Publish { version: view.version, schema: schema(1), rowsets, swap: None };
         self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
@@ -124,6 +135,60 @@ fn a_truncate_hides_files_and_rows_below_it_at_its_lsn_and_not_before() {
     assert_eq!(store.keys(&store.pin(2)), [1, 2]);
     assert!(store.keys(&store.pin(3)).is_empty());
     assert_eq!(store.keys(&store.pin(4)), [4]);
+}
+
+/// A partition of the keys from `lower`, 0 or 10, on.
+fn partition(id: u64, name: &str, tablet: u64, lower: i64) -> Partition {
+    let mut ten = Vec::new();
+    KeyCodec::new(&schema(1), &[0]).put(&encode(&schema(1), &[10]), &mut ten);
+    let values = match lower {
+        0 => PartitionValues::Range { lower: None, upper: vec![ten] },
+        _ => PartitionValues::Range { lower: Some(vec![ten]), upper: Vec::new() },
+    };
+    Partition {
+        id: PartitionId(id),
+        name: name.to_owned(),
+        incarnation: Incarnation(1),
+        tablets: vec![TabletId(tablet)],
+        values: Some(values),
+    }
+}
+
+#[test]
+fn partitions_are_those_at_the_horizon_before_their_change_has_settled() {
+    let by = PartitionBy {
+        method: PartitionMethod::Range,
+        columns: vec![ColumnId(1)],
+        function: None,
+        has_columns_word: false,
+        auto: None,
+    };
+    let (low, high) = (partition(1, "low", 100, 0), partition(2, "high", 101, 10));
+    let plain = table(&[schema(1)], 1);
+    let partitions = vec![high.clone(), low];
+    let divided = Table { partition_by: Some(by.clone()), partitions, ..plain };
+    let store = Store::of(divided.clone());
+    store.push(1, 0, &[1, 11]);
+    let new = partition(3, "high", 102, 10);
+    let to = Table { partitions: vec![new.clone()], ..divided };
+    let files = store.write(to, vec![batch(&schema(1), &[12, 13])], (Lsn(2), Lsn(2)));
+    let division = Division::new(&by, &schema(1), &[high], Some(vec![new]));
+    store.delta.push_division(Lsn(2), Arc::new(division), files);
+    store.push(3, 0, &[2, 14]);
+    for (horizon, low, high) in
+        [(1, vec![1], vec![11]), (2, vec![1], vec![12, 13]), (3, vec![1, 2], vec![12, 13, 14])]
+    {
+        let read = store.pin(horizon).table(TABLE).unwrap().unwrap();
+        let of = |name| {
+            let at = read.table.partition_at(name).unwrap();
+            (store.keys_of(&read.clone().within(&[at])), read.table.partitions[at].id)
+        };
+        let ((low_keys, low_id), (high_keys, high_id)) = (of("low"), of("high"));
+        assert_eq!((&low_keys, &high_keys), (&low, &high), "at {horizon}");
+        let counts = read.by_partition().unwrap();
+        let count = |id| counts[&id].0 as usize;
+        assert_eq!((count(low_id), count(high_id)), (low.len(), high.len()), "at {horizon}");
+    }
 }
 
 #[test]
