@@ -133,7 +133,7 @@ pub use partition_bin::{bin_partitions, recover_partition};
 pub use prepared::{PreparedEnd, PreparedId, PreparedTable};
 pub use removals::with_removals;
 pub use reorganize::reorganize;
-pub use rewrite::{Progress, Rewriting, Stage, overwrite, rewrite};
+pub use rewrite::{Progress, Rewriting, Stage, overwrite, rewrite, rewrite_temporary};
 pub use savepoint::Savepoint;
 pub use state::TableState;
 pub use target::{KeyOutcome, LoadTarget, Loaded};

@@ -65,10 +65,38 @@ pub async fn rewrite(
     }
     bail!(
         Deadlock,
-        "table '{}' was truncated, altered or divided anew again and again while its rows were \
-         copied; try again when it is not",
+        "table '{}' was truncated, altered or divided anew, or rows of its AGGREGATE KEY deleted, \
+         again and again while its rows were copied; try again when it is not",
         state.name()
     )
+}
+
+/// As [`rewrite`], of a temporary table, to which nobody writes beside its session: returns the
+/// table that is to have its name.
+///
+/// # Errors
+/// Those of [`rewrite`]; nothing remains of the new table then.
+pub async fn rewrite_temporary(
+    engine: &Arc<Engine>,
+    id: TableId,
+    how: &dyn Rewriting,
+    progress: &Progress,
+) -> Result<(UnpublishedTable, Vec<String>)> {
+    engine.begun().await?;
+    let state = engine.ddl().states_of(&[id])?.remove(0);
+    let job = Job { engine, state: &state, progress };
+    progress.set(Stage::Running);
+    let _left = LeftAlone::begin(engine, &state).await;
+    let before = Arc::clone(engine.meta().catalog().require(id)?);
+    let form = how.form(&before)?;
+    let (new, warnings) = engine.ddl().create_copy(&before, &form).await?;
+    let mut copying = Copying::begin(&job, how, (&before, &form), new.target().clone())?;
+    if copying.round().await?.is_none() {
+        return Err(state.changed());
+    }
+    copying.check_count().await?;
+    copying.move_counter(&state).await?;
+    Ok((new, warnings))
 }
 
 /// INSERT OVERWRITE: puts a table that is filled in the place of `before`, like which it was made

@@ -160,6 +160,7 @@ impl Ddl {
         let make = move || store.meta().new_temporary(&database, &spec);
         let Created { object: table, warnings, .. } = task::run(self.store.pool(), make).await?;
         let policies = form.policies(before, &table)?;
+        form.check_combined(before, &table)?;
         let properties = before.properties.clone();
         let table = Table { policies, properties, ..Table::clone(&table) };
         Ok((self.begin_unlisted(&table, room).await?, warnings))

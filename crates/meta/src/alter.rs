@@ -290,7 +290,7 @@ fn check_key_first(table: &Table, columns: &[Column]) -> Result<()> {
 
 /// A column of a table with an AGGREGATE KEY is aggregated, and its default does not depend on how
 /// many rows have become one already.
-fn check_aggregate(table: &Table, new: &Column) -> Result<()> {
+pub(crate) fn check_aggregate(table: &Table, new: &Column) -> Result<()> {
     let Column { name, ty, .. } = new;
     match (table.key_model == KeyModel::Aggregate, new.aggregate) {
         (false, None) => Ok(()),

@@ -6,9 +6,7 @@
 
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::convert::Source;
-use freshet_schema::{
-    Column, DeclaredKeyKind, Distribution, KeyModel, RowPolicy, Table, TableForm,
-};
+use freshet_schema::{Column, DeclaredKeyKind, Distribution, RowPolicy, Table, TableForm};
 
 use crate::alter::{ColumnPlace, SchemaChange};
 use crate::alter_keys::{KeyChange, can_have_row_ids};
@@ -16,6 +14,7 @@ use crate::spec::{
     ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, TableSpec,
 };
 
+mod combined;
 mod divide;
 
 pub use divide::{Division, DivisionSpec};
@@ -48,7 +47,7 @@ impl NewForm {
         keys: &[KeyChange],
         division: Option<&Division>,
     ) -> Result<Option<Self>> {
-        if table.key_model == KeyModel::Aggregate || table.sequence.is_some() {
+        if table.sequence.is_some() {
             return Ok(None);
         }
         let Self { spec, sources } = Self::same(table, spec);
@@ -157,10 +156,15 @@ impl Edit<'_> {
     /// Applies a clause for columns; false if it stays refused.
     fn column(&mut self, change: &SchemaChange) -> Result<bool> {
         match change {
+            // As in Doris: what is not aggregated is of the key.
+            SchemaChange::AddColumn { column, place }
+                if self.is_combined() && column.aggregate.is_none() =>
+            {
+                self.add_key_column(column, Some(place))?;
+            }
             SchemaChange::AddColumn { column, place } => self.add(column, Some(place))?,
             SchemaChange::AddKeyColumn { column, place } => {
-                self.add(column, place.as_ref())?;
-                self.mark_key(&column.name)?;
+                self.add_key_column(column, place.as_ref())?;
             }
             SchemaChange::DropColumn { name } => self.drop(name)?,
             SchemaChange::RenameColumn { from, to } => self.rename(from, to)?,
@@ -259,17 +263,7 @@ impl Edit<'_> {
                 "You can't delete all columns with ALTER TABLE; use DROP TABLE instead"
             );
         }
-        let names = |known: &String| is(known, name);
-        if self.spec.key.as_ref().is_some_and(|key| key.columns.iter().any(names)) {
-            let key = self.spec.key.as_mut().expect("just found");
-            if key.model != KeyModelSpec::Duplicate {
-                bail!(
-                    NotSupported,
-                    "Can not drop key column in Unique data model table: column '{name}'"
-                );
-            }
-            key.columns.retain(|known| !is(known, name));
-        }
+        self.drop_key_column(name)?;
         self.check_undivided(name, "dropped")?;
         if self.before(at).is_some_and(|before| self.table.schema().sequence == Some(before.id)) {
             bail!(

@@ -19,24 +19,29 @@ const FAILPOINTS: [Failpoint; 5] = [
     ("rewrite-exchange", 4),
 ];
 /// Each of them copies the rows of a table.
-const CHANGES: [&str; 12] = [
+const CHANGES: [&str; 16] = [
     "ALTER TABLE r.k MODIFY v BIGINT",
     "ALTER TABLE r.d PARTITION BY LIST (w) (PARTITION a VALUES IN (0, 2), PARTITION b VALUES IN \
      (1))",
     "ALTER TABLE r.k PARTITION BY KEY (id) PARTITIONS 4",
     "ALTER TABLE r.d MODIFY n VARCHAR(30)",
+    "ALTER TABLE r.g MODIFY v BIGINT SUM, MODIFY r BIGINT REPLACE",
     "ALTER TABLE r.k COALESCE PARTITION 1",
+    "ALTER TABLE r.g PARTITION BY LIST (w) (PARTITION a VALUES IN ('0', '2'), PARTITION b VALUES \
+     IN ('1'))",
     "ALTER TABLE r.k DROP PRIMARY KEY",
     "ALTER TABLE r.k MODIFY v VARCHAR(30)",
     "ALTER TABLE r.d MODIFY n BIGINT",
+    "ALTER TABLE r.g MODIFY r VARCHAR(30) REPLACE, MODIFY v INT SUM",
     "ALTER TABLE r.k ADD PARTITION PARTITIONS 1",
     "ALTER TABLE r.k PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (500), PARTITION q \
      VALUES LESS THAN MAXVALUE)",
     "ALTER TABLE r.d REMOVE PARTITIONING",
+    "ALTER TABLE r.g REMOVE PARTITIONING",
     "ALTER TABLE r.k ADD PRIMARY KEY (id)",
 ];
 
-/// What one writer has in both tables.
+/// What one writer has in all tables.
 #[derive(Clone, Default)]
 struct Rows {
     last: u64,
@@ -44,6 +49,8 @@ struct Rows {
     keyed: BTreeMap<u64, u64>,
     /// Its numbers in `r.d`.
     plain: BTreeMap<u64, ()>,
+    /// How many rows of its key in `r.g`, and the last version.
+    parts: (u64, u64),
 }
 
 /// A statement, and what it makes of the rows of its writer.
@@ -53,7 +60,7 @@ fn statement(random: &mut StdRng, writer: u64, rows: &Rows) -> (Vec<String>, Row
     let version = next.last;
     let own = version * WRITERS + writer;
     let known = rows.keyed.keys().nth(random.random_range(0..rows.keyed.len().max(1))).copied();
-    let sql = match (random.random_range(0..8), known) {
+    let sql = match (random.random_range(0..10), known) {
         (0..3, _) | (_, None) => {
             next.keyed.insert(own, version);
             format!("INSERT INTO r.k VALUES ({own}, '{version}')")
@@ -69,6 +76,10 @@ fn statement(random: &mut StdRng, writer: u64, rows: &Rows) -> (Vec<String>, Row
         (6, _) => {
             next.plain.insert(own, ());
             format!("INSERT INTO r.d VALUES ({writer}, '{own}')")
+        }
+        (7 | 8, _) => {
+            next.parts = (rows.parts.0 + 1, version);
+            format!("INSERT INTO r.g VALUES ({writer}, 1, '{version}')")
         }
         _ => {
             let gone = rows.plain.keys().next().copied().unwrap_or_default();
@@ -147,6 +158,10 @@ fn seen(client: &mut Client, writer: u64, last: u64) -> Rows {
         let before = rows.plain.insert(row[0].parse().unwrap(), ());
         assert_eq!(before, None, "number {} is there twice", row[0]);
     }
+    let sql = format!("SELECT v, r FROM r.g WHERE w = {writer}");
+    for row in client.query(&sql).unwrap() {
+        rows.parts = (row[0].parse().unwrap(), row[1].parse().unwrap());
+    }
     rows
 }
 
@@ -154,22 +169,26 @@ fn seen(client: &mut Client, writer: u64, last: u64) -> Rows {
 fn compare(client: &mut Client, writers: &mut [(Rows, Rows)]) {
     for (writer, (acknowledged, sent)) in writers.iter_mut().enumerate() {
         let rows = seen(client, writer as u64, sent.last);
-        let is = |other: &Rows| (&rows.keyed, &rows.plain) == (&other.keyed, &other.plain);
+        let of = |rows: &Rows| (rows.keyed.clone(), rows.plain.clone(), rows.parts);
+        let is = |other: &Rows| of(&rows) == of(other);
         if !is(acknowledged) && !is(sent) {
             let lost = acknowledged.keyed.iter().find(|(id, v)| rows.keyed.get(id) != Some(v));
             let plain = acknowledged.plain.keys().find(|n| !rows.plain.contains_key(n));
             panic!(
-                "writer {writer}: {} and {} of {} and {} rows; differs at {lost:?}, {plain:?}",
+                "writer {writer}: {} and {} of {} and {} rows; differs at {lost:?}, {plain:?}; \
+                 {:?} of {:?}",
                 rows.keyed.len(),
                 rows.plain.len(),
                 acknowledged.keyed.len(),
-                acknowledged.plain.len()
+                acknowledged.plain.len(),
+                rows.parts,
+                acknowledged.parts
             );
         }
         (*acknowledged, *sent) = (rows.clone(), rows);
     }
     let names = client.query("SHOW TABLES FROM r").unwrap();
-    assert_eq!(names, [["d"], ["k"]]);
+    assert_eq!(names, [["d"], ["g"], ["k"]]);
 }
 
 #[test]
@@ -185,6 +204,9 @@ fn rows_that_are_copied_are_those_that_were_acknowledged() {
                 client.query("CREATE DATABASE r").unwrap();
                 client.query("CREATE TABLE r.k (id BIGINT PRIMARY KEY, v VARCHAR(30))").unwrap();
                 client.query("CREATE TABLE r.d (w INT, n BIGINT)").unwrap();
+                let parts = "CREATE TABLE r.g (w INT, v INT SUM, r VARCHAR(30) REPLACE) AGGREGATE \
+                             KEY(w) DISTRIBUTED BY HASH(w) BUCKETS 2";
+                client.query(parts).unwrap();
             }
             compare(client, &mut writers);
         });

@@ -5,7 +5,7 @@ use freshet_schema::ColumnType;
 
 use super::*;
 use crate::Meta;
-use crate::spec::KeySpec;
+use crate::spec::{KeyModelSpec, KeySpec};
 use crate::test::{INT, meta, spec};
 
 const TEXT: ColumnType = ColumnType::VarChar { len: 5 };

@@ -93,6 +93,19 @@ impl Session {
         true
     }
 
+    /// Gives the name of a temporary table to another one, and drops the first.
+    pub fn replace_temporary(&mut self, before: TableId, table: UnpublishedTable) {
+        let id = table.target().id();
+        let rename = |names: &mut Vec<TemporaryName>| {
+            let mut named = names.iter_mut().filter(|one| one.table == before);
+            named.next().expect("a temporary table has a name").table = id;
+        };
+        self.temporary.edit(rename);
+        self.temporary.tables.remove(&before);
+        self.temporary.tables.insert(id, table);
+        self.settings.version += 1;
+    }
+
     /// As [`Self::authorize`] of a statement that uses a table: a session may do anything with its
     /// temporary tables.
     ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
 use freshet_ingest::decode::Completion;
-use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite};
+use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite, rewrite_temporary};
 
 use freshet_meta::{
     Division, KeyChange, NewForm, Planned, Privilege, SchemaChange, TableSpec, show_create_table,
@@ -42,8 +42,7 @@ pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<H
         let why = err!(
             NotSupported,
             "This version of Freshet doesn't yet support a change of partitions that copies rows \
-             of a table with an AGGREGATE KEY or a sequence column, or a clause beside it that no \
-             copy can do; create the table anew"
+             beside a clause that no copy can do; a statement for each"
         );
         return Some(Heavy { columns, keys: keys.clone(), division: division.clone(), why });
     }
@@ -85,14 +84,6 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
     let losses = session.settings.losses(before.form);
     let copied = Arc::new(Copied { it, shared, rules, losses, now });
     let form = copied.form(&before)?;
-    if before.unlisted {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support a change of a temporary table that copies \
-             its rows: {}",
-            copied.it.why.message()
-        );
-    }
     checked::compile(session, &Planned::check(&form.spec)?.schema)?;
     let progress = Arc::new(Progress::default());
     let job = session.shared.alter_jobs.add(AlterJob {
@@ -105,7 +96,14 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
         end: JobEnd::Runs(Arc::clone(&progress)),
     });
     let (own, watched) = (Arc::clone(&engine), Arc::clone(&progress));
-    let work = async move { rewrite(&own, id, &*copied, &progress).await };
+    let is_temporary = before.unlisted;
+    let work = async move {
+        if is_temporary {
+            let (new, warnings) = rewrite_temporary(&own, id, &*copied, &progress).await?;
+            return Ok((Some(new), warnings));
+        }
+        Ok::<_, Error>((None, rewrite(&own, id, &*copied, &progress).await?))
+    };
     let mut running = session.shared.statements.spawn(work);
     let done = tokio::select! {
         biased;
@@ -116,7 +114,12 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
         }
     };
     let done = done.map_err(|error| err!(Unknown, "it ended by an internal error: {error}"));
-    let done = done.and_then(|done| done);
+    let done = done.and_then(|done| done).map(|(temporary, warnings)| {
+        if let Some(new) = temporary {
+            session.replace_temporary(id, new);
+        }
+        warnings
+    });
     let ended = engine.clock().wall_micros();
     let (version, end) = match &done {
         Ok(_) => {
