@@ -56,6 +56,8 @@ impl LabelState {
 pub struct LabelRecord {
     pub db: DbId,
     pub label: String,
+    /// `Statement` also for stream loads whose record was stored before it said so.
+    pub kind: LabelKind,
     /// The transaction of its load.
     pub txn: TxnId,
     /// The LSN of the load's record.
@@ -90,6 +92,7 @@ pub struct LabelTime {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsedLabel {
     pub label: String,
+    pub kind: LabelKind,
     /// The transaction of the load; `None` while it writes its rows.
     pub txn: Option<TxnId>,
     /// The state of the load.
@@ -189,8 +192,8 @@ impl Drop for Claim {
 
 #[derive(Debug)]
 enum Entry {
-    Running,
-    Prepared(TxnId),
+    Running(LabelKind),
+    Prepared(LabelKind, TxnId),
     Finished(Arc<LabelRecord>),
 }
 
@@ -210,7 +213,7 @@ impl DbLabels {
     fn insert(&mut self, record: Arc<LabelRecord>, is_saved: bool) {
         let label = record.label.clone();
         match self.entries.insert(label, Entry::Finished(Arc::clone(&record))) {
-            Some(Entry::Running | Entry::Prepared(_)) => self.running -= 1,
+            Some(Entry::Running(_) | Entry::Prepared(..)) => self.running -= 1,
             Some(Entry::Finished(before)) => {
                 self.finished.remove(&(before.expires_micros, before.lsn));
                 self.unsaved.remove(&before.lsn);
@@ -340,7 +343,7 @@ impl LabelRegistry {
         if let Some(wait) = labels.full_for(limits.finished_max, now_micros) {
             return Err(full(limits, wait));
         }
-        labels.entries.insert(label.to_owned(), Entry::Running);
+        labels.entries.insert(label.to_owned(), Entry::Running(kind));
         labels.running += 1;
         let (book, label, wall_micros) = (self.clone(), label.to_owned(), self.wall.wall_micros());
         Ok(ClaimOutcome::New(Claim { book, db, label, kind, wall_micros, committed: false }))
@@ -360,7 +363,7 @@ impl LabelRegistry {
         if let Some(entry) = labels.entries.get(label) {
             return Err(used(label, entry));
         }
-        labels.entries.insert(label.to_owned(), Entry::Prepared(txn));
+        labels.entries.insert(label.to_owned(), Entry::Prepared(kind, txn));
         labels.running += 1;
         let (book, label, wall_micros) = (self.clone(), label.to_owned(), self.wall.wall_micros());
         Ok(Claim { book, db, label, kind, wall_micros, committed: false })
@@ -370,8 +373,10 @@ impl LabelRegistry {
         let mut databases = self.databases.lock();
         // The database, and its labels with it, may have been dropped.
         let entry = databases.get_mut(&db).and_then(|labels| labels.entries.get_mut(label));
-        if let Some(entry @ Entry::Running) = entry {
-            *entry = Entry::Prepared(txn);
+        if let Some(entry) = entry
+            && let Entry::Running(kind) = *entry
+        {
+            *entry = Entry::Prepared(kind, txn);
         }
     }
 
@@ -444,6 +449,7 @@ impl LabelRegistry {
         let record = LabelRecord {
             db,
             label: label.to_owned(),
+            kind,
             txn,
             lsn,
             finished_micros: time.wall_micros,
@@ -457,7 +463,7 @@ impl LabelRegistry {
         let mut databases = self.databases.lock();
         // The database, and its labels with it, may have been dropped.
         let Some(labels) = databases.get_mut(&db) else { return };
-        if matches!(labels.entries.get(label), Some(Entry::Running | Entry::Prepared(_))) {
+        if matches!(labels.entries.get(label), Some(Entry::Running(_) | Entry::Prepared(..))) {
             labels.entries.remove(label);
             labels.running -= 1;
         }
@@ -547,19 +553,14 @@ impl std::fmt::Display for Readable {
 }
 
 fn used(label: &str, entry: &Entry) -> UsedLabel {
-    let label = label.to_owned();
-    match entry {
-        Entry::Running => UsedLabel { label, txn: None, state: LabelState::Running, lsn: None },
-        Entry::Prepared(txn) => {
-            UsedLabel { label, txn: Some(*txn), state: LabelState::Prepared, lsn: None }
+    let (kind, txn, state, lsn) = match entry {
+        Entry::Running(kind) => (*kind, None, LabelState::Running, None),
+        Entry::Prepared(kind, txn) => (*kind, Some(*txn), LabelState::Prepared, None),
+        Entry::Finished(record) => {
+            (record.kind, Some(record.txn), LabelState::Visible, Some(record.lsn))
         }
-        Entry::Finished(record) => UsedLabel {
-            label,
-            txn: Some(record.txn),
-            state: LabelState::Visible,
-            lsn: Some(record.lsn),
-        },
-    }
+    };
+    UsedLabel { label: label.to_owned(), kind, txn, state, lsn }
 }
 
 fn check_label(label: &str) -> Result<()> {

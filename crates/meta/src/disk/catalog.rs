@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::{OnDisk, Unreadable, numbered};
 use crate::catalog::{Database, DatabaseMode};
-use crate::label::LabelRecord;
+use crate::label::{LabelKind, LabelRecord};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct DatabaseForm {
@@ -41,6 +41,9 @@ pub struct LabelForm {
     finished_micros: i64,
     #[prost(int64, tag = "6")]
     expires_micros: i64,
+    /// 0 of a statement, and in labels that are older than this field.
+    #[prost(uint32, tag = "7")]
+    kind: u32,
 }
 
 numbered!(DatabaseMode { Auto = 1, Drds = 2 });
@@ -85,6 +88,10 @@ impl OnDisk for LabelRecord {
             lsn: self.lsn.get(),
             finished_micros: self.finished_micros,
             expires_micros: self.expires_micros,
+            kind: match self.kind {
+                LabelKind::Statement => 0,
+                LabelKind::Streaming => 1,
+            },
         }
     }
 
@@ -96,6 +103,11 @@ impl OnDisk for LabelRecord {
             lsn: Lsn(form.lsn),
             finished_micros: form.finished_micros,
             expires_micros: form.expires_micros,
+            kind: match form.kind {
+                0 => LabelKind::Statement,
+                1 => LabelKind::Streaming,
+                other => return Err(Unreadable(format!("{other} is no kind of a label"))),
+            },
         })
     }
 }

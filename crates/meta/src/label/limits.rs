@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use freshet_base::Lsn;
 
-/// Determines the retention of a label.
+/// How a load with a label came, which determines how long the label is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LabelKind {
-    /// INSERT WITH LABEL, BEGIN WITH LABEL and two-phase loads.
+    /// INSERT WITH LABEL and BEGIN WITH LABEL.
     Statement,
-    /// Stream loads.
+    /// Stream loads, also those in two phases.
     Streaming,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Result, TxnId, bail};
-use freshet_meta::{LabelState, may_see_table, require_visible};
+use freshet_meta::{LabelKind, LabelState, may_see_table, require_visible};
 
 use super::listing::{Listing, Row, instant, some};
 use crate::load_book::{LoadKind, LoadNote};
@@ -37,6 +37,7 @@ fn notes(session: &Session, home: &Home) -> Vec<Arc<LoadNote>> {
 /// A load with a label, as SHOW TRANSACTION and SHOW LOAD tell of it.
 struct Labelled {
     label: String,
+    kind: LabelKind,
     txn: Option<TxnId>,
     state: LabelState,
     /// When it was committed, in microseconds since 1970-01-01 UTC.
@@ -48,6 +49,7 @@ fn labelled(session: &Session, home: &Home) -> Vec<Labelled> {
     let engine = &session.shared.engine;
     let running = engine.running_labels(home.id).into_iter().map(|used| Labelled {
         label: used.label,
+        kind: used.kind,
         txn: used.txn,
         state: used.state,
         finished_micros: None,
@@ -55,6 +57,7 @@ fn labelled(session: &Session, home: &Home) -> Vec<Labelled> {
     let horizon = engine.horizon().get();
     let finished = engine.finished_labels(home.id).into_iter().map(|record| Labelled {
         label: record.label.clone(),
+        kind: record.kind,
         txn: Some(record.txn),
         state: record.state_at(horizon),
         finished_micros: Some(record.finished_micros),
@@ -96,9 +99,9 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
             LabelState::Prepared => ("PRECOMMITTED", received, None),
             LabelState::Running => ("PREPARE", None, None),
         };
-        let source = match note.map(|note| note.kind) {
-            Some(LoadKind::Stream) => "BACKEND_STREAMING",
-            Some(LoadKind::Insert) | None => "INSERT_STREAMING",
+        let source = match load.kind {
+            LabelKind::Streaming => "BACKEND_STREAMING",
+            LabelKind::Statement => "INSERT_STREAMING",
         };
         listing.push([
             load.txn.map(|txn| txn.to_string()),
@@ -159,19 +162,23 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
         };
         let head = [load.txn.map(|txn| txn.to_string()), some(&load.label), some(state)];
         let finished = load.finished_micros.map(instant);
-        listing.push(load_row(head, progress, finished, note.map(|note| &**note)));
+        let kind = match load.kind {
+            LabelKind::Streaming => LoadKind::Stream,
+            LabelKind::Statement => LoadKind::Insert,
+        };
+        listing.push(load_row(head, (kind, progress), finished, note.map(|note| &**note)));
     }
     for note in notes.iter().filter(|note| note.is_failed()) {
         let head = [note.txn.map(|txn| txn.to_string()), some(&note.label), some("CANCELLED")];
         let finished = some(instant(note.ended_micros));
-        listing.push(load_row(head, "0%", finished, Some(note)));
+        listing.push(load_row(head, (note.kind, "0%"), finished, Some(note)));
     }
     Ok(listing)
 }
 
 fn load_row(
     head: [Option<String>; 3],
-    progress: &str,
+    (kind, progress): (LoadKind, &str),
     finished: Option<String>,
     note: Option<&LoadNote>,
 ) -> Row {
@@ -184,9 +191,9 @@ fn load_row(
             note.rows_total, note.body_bytes, note.rows_filtered, note.rows_unselected
         )
     });
-    let kind = match note.map(|note| note.kind) {
-        Some(LoadKind::Stream) => "STREAM_LOAD",
-        Some(LoadKind::Insert) | None => "INSERT",
+    let kind = match kind {
+        LoadKind::Stream => "STREAM_LOAD",
+        LoadKind::Insert => "INSERT",
     };
     let txn = head[0].clone();
     let rest = [

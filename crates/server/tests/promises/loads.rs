@@ -3,6 +3,7 @@
 use freshet_wire::client::Outcome;
 
 use super::common::{Client, TestServer};
+use super::rewrites::put;
 
 fn server() -> (TestServer, Client) {
     let server = TestServer::start();
@@ -163,6 +164,39 @@ fn loads_are_shown_by_their_labels() {
     client.run(&again("two"));
     client.run(&again("one"));
     assert_eq!(client.texts("show transaction where label = 'one'").len(), 1);
+}
+
+#[test]
+fn stream_loads_are_known_as_such_behind_a_restart() {
+    let (mut server, mut client) = server();
+    let load = |server: &TestServer, headers: &[&str]| {
+        let reply = put(server, "/api/d/t/_stream_load", headers, "1\n");
+        assert!(reply.contains("Success"), "{reply}");
+    };
+    client.run("insert into t with label stated values (1)");
+    load(&server, &["label: streamed"]);
+    load(&server, &["label: waiting", "two_phase_commit: true"]);
+    // Behind the first start labels are those of the log, behind the second those of metadata.
+    for start in 0..3 {
+        let rows = client.texts("show transaction from d order by Label");
+        let of = |row: &Vec<String>| (row[1].clone(), row[3].clone(), row[4].clone());
+        let line = |label: &str, state: &str, kind: &str| {
+            (label.to_owned(), state.to_owned(), kind.to_owned())
+        };
+        let expected = [
+            line("stated", "VISIBLE", "INSERT_STREAMING"),
+            line("streamed", "VISIBLE", "BACKEND_STREAMING"),
+            line("waiting", "PRECOMMITTED", "BACKEND_STREAMING"),
+        ];
+        assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), expected, "start {start}");
+        let rows = client.texts("show load from d order by Label");
+        let kinds = rows.iter().map(|row| row[4].as_str()).collect::<Vec<_>>();
+        assert_eq!(kinds, ["INSERT", "STREAM_LOAD", "STREAM_LOAD"], "start {start}");
+        client.run("flush tables");
+        drop(client);
+        server = server.restart();
+        client = server.connect();
+    }
 }
 
 #[test]

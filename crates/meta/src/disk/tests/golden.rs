@@ -20,7 +20,7 @@ use prost::Message;
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
-    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelLimits, LabelRecord,
+    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord,
     LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, Moved,
     NewMarks, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord,
     TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
@@ -586,10 +586,13 @@ fn database_and_label() {
     let label = LabelRecord {
         db: DbId(3),
         label: "l".to_owned(),
+        kind: LabelKind::Statement,
         txn: TxnId(4),
         lsn: Lsn(5),
         finished_micros: 1_700_000_000_000_000,
         expires_micros: -1,
     };
     has_bytes(&label, "01080312016c18042005288080f9c0c1c4820330ffffffffffffffffff01");
+    let label = LabelRecord { kind: LabelKind::Streaming, ..label };
+    has_bytes(&label, "01080312016c18042005288080f9c0c1c4820330ffffffffffffffffff013801");
 }

@@ -21,7 +21,7 @@ use proptest::sample::select;
 
 use crate::{
     AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
-    KeyPartMeta, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
+    KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
     MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial, NotedRows, PreparedNote, Publish,
     Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
 };
@@ -547,9 +547,12 @@ pub(super) fn database() -> impl Strategy<Value = Database> {
 }
 
 pub(super) fn label() -> impl Strategy<Value = LabelRecord> {
-    (any::<(u64, u64, u64, i64, i64)>(), text()).prop_map(|(numbers, label)| LabelRecord {
+    let kind = prop_oneof![Just(LabelKind::Statement), Just(LabelKind::Streaming)];
+    let parts = (any::<(u64, u64, u64, i64, i64)>(), text(), kind);
+    parts.prop_map(|(numbers, label, kind)| LabelRecord {
         db: DbId(numbers.0),
         label,
+        kind,
         txn: TxnId(numbers.1),
         lsn: Lsn(numbers.2),
         finished_micros: numbers.3,
