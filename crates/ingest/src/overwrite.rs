@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Lsn, Result, task};
-use freshet_meta::{Exchanged, Repartition};
-use freshet_schema::{Partition, Table};
+use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, task};
+use freshet_meta::{Exchanged, PartitionChange, Repartition};
+use freshet_schema::{Partition, PartitionKey, PartitionValues, Table};
+use freshet_storage::delta::Freshness;
 
 use crate::engine::Engine;
 use crate::record::BarrierBody;
 use crate::reorganize::{TRIES_MAX, copied, read_of};
+use crate::target::LoadTarget;
 use crate::unlisted::UnpublishedTable;
 
 /// Puts the rows of partitions of a table that is filled in the place of those of `before`, like
-/// which it was made; its last row is at `lsn`. The filled table goes.
+/// which it was made; its last row is at `lsn`. The partitions are those with these names, or those
+/// of which there are rows. The filled table goes.
 ///
 /// # Errors
 /// 1412 when the other table was altered since, 1735 for a partition that is gone, 1213 when rows
@@ -22,15 +25,22 @@ pub async fn overwrite_partitions(
     engine: &Engine,
     before: &Table,
     (filled, lsn): (UnpublishedTable, Lsn),
-    names: Vec<String>,
+    names: Option<Vec<String>>,
 ) -> Result<()> {
     engine.begun().await?;
     let (ddl, id) = (engine.ddl(), before.id);
     let states = ddl.states_of(&[id])?;
     let state = &states[0];
-    let _one = ddl.lock_definition(state).await?;
     // What is not durable is not read.
     engine.horizon().wait(lsn).await;
+    let names = match names {
+        Some(names) => names,
+        None => found(engine, id, filled.target()).await?,
+    };
+    if names.is_empty() {
+        return Ok(());
+    }
+    let _one = ddl.lock_definition(state).await?;
     let (source, names) = (filled.target().id(), Arc::new(names));
     let mut tries = 0;
     loop {
@@ -58,5 +68,33 @@ pub async fn overwrite_partitions(
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
             done => return done,
         }
+    }
+}
+
+/// The partitions in which a table that is filled has rows. Those that rows have made there are
+/// made in `into`, too.
+async fn found(engine: &Engine, into: TableId, filled: &LoadTarget) -> Result<Vec<String>> {
+    let snapshot = engine.snapshot(Freshness::Committed);
+    let Some(read) = snapshot.table(filled.id()).map_err(Error::from)? else {
+        return Err(filled.state.gone());
+    };
+    let counts = read.by_partition()?;
+    let has_rows = |one: &&Partition| counts.get(&one.id).is_some_and(|(rows, _)| *rows > 0);
+    let found = read.table.partitions.iter().filter(has_rows).collect::<Vec<_>>();
+    let catalog = engine.meta().catalog();
+    let table = catalog.require(into)?;
+    let is_missing = |one: &&&Partition| table.partition_at(&one.name).is_none();
+    let keys = found.iter().filter(is_missing).filter_map(|one| a_key_of(one)).collect::<Vec<_>>();
+    if !keys.is_empty() {
+        engine.ddl().change_partitions(into, PartitionChange::Make(keys)).await?;
+    }
+    Ok(found.into_iter().map(|one| one.name.clone()).collect())
+}
+
+/// Values for which AUTO PARTITION makes this partition.
+fn a_key_of(partition: &Partition) -> Option<PartitionKey> {
+    match partition.values.as_ref()? {
+        PartitionValues::Range { lower, .. } => lower.clone(),
+        PartitionValues::List(keys) => keys.first().cloned(),
     }
 }

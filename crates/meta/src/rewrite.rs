@@ -10,9 +10,7 @@ use freshet_schema::{Column, DeclaredKeyKind, Distribution, RowPolicy, Table, Ta
 
 use crate::alter::{ColumnPlace, SchemaChange};
 use crate::alter_keys::{KeyChange, can_have_row_ids};
-use crate::spec::{
-    ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, TableSpec,
-};
+use crate::spec::{ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, TableSpec};
 
 mod combined;
 mod divide;

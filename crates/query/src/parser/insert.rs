@@ -18,6 +18,8 @@ pub struct Insert {
     pub label: Option<String>,
     /// OVERWRITE: the rows that were there go, of the table or of its `partitions`.
     pub overwrites: bool,
+    /// PARTITION(*) of OVERWRITE: of the partitions that the rows find.
+    pub finds_partitions: bool,
     pub source: InsertSource,
     pub on_duplicate: OnDuplicate,
 }
@@ -68,12 +70,11 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
     cursor.words("INTO");
     cursor.words("TABLE");
     let table = cursor.table()?;
-    let partitions = match cursor.one_of(&["PARTITION", "PARTITIONS"]) {
-        Some(_) if overwrites && partition::all_in_parens(cursor) => {
-            return Err(refuse("INSERT OVERWRITE ... PARTITION(*); name the partitions"));
-        }
-        Some(_) => partition::names(cursor)?,
-        None => Vec::new(),
+    let says_partitions = cursor.one_of(&["PARTITION", "PARTITIONS"]).is_some();
+    let finds_partitions = says_partitions && overwrites && partition::all_in_parens(cursor);
+    let partitions = match says_partitions && !finds_partitions {
+        true => partition::names(cursor)?,
+        false => Vec::new(),
     };
     let mut label = label_of(cursor)?;
     let mut columns = None;
@@ -104,7 +105,16 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
         };
         on_duplicate = OnDuplicate::Update(set.into_iter().map(of_new).collect());
     }
-    Ok(Insert { table, partitions, columns, label, overwrites, source, on_duplicate })
+    Ok(Insert {
+        table,
+        partitions,
+        columns,
+        label,
+        overwrites,
+        finds_partitions,
+        source,
+        on_duplicate,
+    })
 }
 
 fn is_query(word: Option<String>) -> bool {

@@ -109,7 +109,8 @@ pub fn http_stream(sql: &str) -> Result<HttpStream> {
         bail!(NotSupported, "the header 'sql' has placeholders, which get no values there");
     }
     let Statement::Insert(insert) = parsed.statement else { return Err(other_form()) };
-    let Insert { table, partitions, columns, label, overwrites, source, on_duplicate } = *insert;
+    let Insert { table, partitions, columns, label, overwrites, source, on_duplicate, .. } =
+        *insert;
     if overwrites {
         return Err(refuse("INSERT OVERWRITE of http_stream; INSERT OVERWRITE from a table"));
     }

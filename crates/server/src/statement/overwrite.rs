@@ -63,10 +63,11 @@ pub async fn overwrite(
             insert::from_rows(session, target, Grouping::OfNewTable, columns, rows).await?
         }
     };
-    if insert.partitions.is_empty() {
+    if insert.partitions.is_empty() && !insert.finds_partitions {
         replace(session, before, filled).await?;
     } else {
-        let (names, lsn) = (insert.partitions.clone(), session.acked);
+        let names = (!insert.finds_partitions).then(|| insert.partitions.clone());
+        let lsn = session.acked;
         let put = async move { overwrite_partitions(&engine, &before, (filled, lsn), names).await };
         shield(session, put).await?;
     }
@@ -80,6 +81,10 @@ fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> 
     session.authorize_use(Privilege::Delete, session.database_of(database)?, name)?;
     let table = target.into.table();
     session.check_sees_all(table, Privilege::Delete, "INSERT OVERWRITE would remove them")?;
+    if insert.finds_partitions && table.partition_by.is_none() {
+        bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+    }
+    let is_of_partitions = insert.finds_partitions || !insert.partitions.is_empty();
     let refused = if insert.label.is_some() {
         Some("WITH LABEL: a label would be used up by rows that may not come into the table")
     } else if target.partial.is_some() {
@@ -88,7 +93,7 @@ fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> 
         Some("of a temporary table or of temporary partitions: TRUNCATE it, and INSERT")
     } else if temporary_names(&insert.partitions).is_some() {
         Some("of temporary partitions: DROP and ADD TEMPORARY PARTITION, and INSERT")
-    } else if !insert.partitions.is_empty() && target.into.counter().is_some() {
+    } else if is_of_partitions && target.into.counter().is_some() {
         Some(
             "of partitions of a table with an AUTO_INCREMENT column, or with UNIQUE keys beside \
              no PRIMARY KEY, whose ids others use meanwhile: INSERT into temporary partitions, and \

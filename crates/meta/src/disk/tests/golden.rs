@@ -20,10 +20,10 @@ use prost::Message;
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
-    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord,
-    LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, Moved,
-    NewMarks, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta, TermRecord,
-    TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
+    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits,
+    LabelRecord, LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent,
+    Moved, NewMarks, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta,
+    TermRecord, TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
 };
 
 pub(super) fn has_bytes<T>(value: &T, hex: &str)

@@ -21,9 +21,9 @@ use proptest::sample::select;
 
 use crate::{
     AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
-    KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
-    MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial, NotedRows, PreparedNote, Publish,
-    Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
+    KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
+    LogState, MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial, NotedRows, PreparedNote,
+    Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
 };
 
 pub(super) fn text() -> impl Strategy<Value = String> {
