@@ -11,7 +11,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::task;
 use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, bail, err};
 use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote};
-use freshet_schema::{GroupCommitMode, KeyModel};
+use freshet_schema::{GroupCommitMode, KeyModel, TableSchema};
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, SmallLoad};
@@ -20,6 +20,7 @@ use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
+use crate::large_load::LargeLoad;
 use crate::load::{Load, Staged, StagedBody};
 use crate::looked::PartialRows;
 use crate::names;
@@ -219,7 +220,7 @@ impl Engine {
             return partial::append_partial(self, prepared, target, (noted, of)).await;
         }
         if let Some(noted) = note.noted {
-            return self.append_noted(prepared, &target, noted).await;
+            return self.append_noted(prepared, (&target, schema), noted).await;
         }
         let part = PartLoad {
             table: Arc::clone(&target.state),
@@ -254,12 +255,15 @@ impl Engine {
     async fn append_noted(
         &self,
         prepared: &mut Prepared,
-        target: &LoadTarget,
+        (target, schema): (&LoadTarget, &Arc<TableSchema>),
         noted: NotedRows,
     ) -> Result<Lsn> {
         let PreparedNote { txn, rows, schema_version, incarnation, highest_id, .. } = prepared.note;
         let patience = WaitLimit::For(self.config().load_patience);
         let bytes = usize::try_from(noted.bytes).expect("a record is far below 4 GiB");
+        if !self.takes_record_of(PART_HEAD_BYTES + bytes) {
+            return self.append_noted_as_files(prepared, (target, schema), noted).await;
+        }
         let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, None, patience).await?;
         let loads = Arc::clone(&self.prepared);
         let file = (txn, note::NOTE_WITH_ROWS);
@@ -278,6 +282,33 @@ impl Engine {
         let appended = self.appender.append_rows(load, &mut buffer, admitted);
         prepared.claim = signature.label;
         appended.map(|(Appended { lsn, .. }, _)| lsn)
+    }
+
+    /// Writes the rows behind a note to files, which the record names: the log was larger when
+    /// they were prepared.
+    async fn append_noted_as_files(
+        &self,
+        prepared: &mut Prepared,
+        (target, schema): (&LoadTarget, &Arc<TableSchema>),
+        noted: NotedRows,
+    ) -> Result<Lsn> {
+        let PreparedNote { txn, rows, incarnation, highest_id, .. } = prepared.note;
+        let patience = WaitLimit::For(self.config().load_patience);
+        let memory = self.take_memory(noted.bytes, patience.soon(&self.admission)).await?;
+        let loads = Arc::clone(&self.prepared);
+        let file = (txn, note::NOTE_WITH_ROWS);
+        let payload = task::run(&**self.pool(), move || loads.read_rows(file, noted)).await?;
+        let bytes = Bytes::from(payload).slice(PART_HEAD_BYTES..);
+        let mut files = LargeLoad::begin(&self.flusher, &target.state, schema)?;
+        files.push(bytes, rows, memory).await?;
+        let ids = highest_id.map(UsedIds::up_to);
+        let part = PartLoad { ids, began_in: incarnation, ..files.finish().await? };
+        assert_eq!(part.rows, rows, "the rows behind a note are those in the files");
+        let deadline = patience.late(&self.admission);
+        let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
+        let appended = self.append_part(part, &mut signature, deadline).await;
+        prepared.claim = signature.label;
+        appended.map(|Appended { lsn, .. }| lsn)
     }
 
     async fn append_part(

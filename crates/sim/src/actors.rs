@@ -201,7 +201,7 @@ fn finish(sim: &mut Sim) {
         for load in staged {
             client.end(load, PreparedEnd::Commit).await;
         }
-        // Of others no client knows, or this life has a log of files that are too small for one.
+        // Of others no client knows.
         for load in client.engine.prepared_loads() {
             let aborted = client.engine.end_prepared(load.txn, PreparedEnd::Abort).await;
             aborted.expect("a prepared load can be aborted");

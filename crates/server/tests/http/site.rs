@@ -56,6 +56,14 @@ impl Site {
         })
     }
 
+    /// The same with files of the log that take no large record.
+    pub fn small_log_in(dir: tempfile::TempDir) -> Self {
+        Self::tuned(dir, HttpConfig::default(), |engine| {
+            engine.wal_file_bytes = ByteSize::kib(128);
+            engine.wal_bytes_max = ByteSize::mib(2);
+        })
+    }
+
     /// On the store in `dir`; a new store gets `d.t (a INT, b INT NULL, c VARCHAR(4))`.
     pub fn in_dir(dir: tempfile::TempDir, config: HttpConfig) -> Self {
         Self::tuned(dir, config, |_| {})

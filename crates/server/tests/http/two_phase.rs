@@ -141,6 +141,29 @@ fn prepared_loads_outlive_a_restart() {
 }
 
 #[test]
+fn rows_that_a_smaller_log_does_not_take_are_committed_as_files() {
+    let site = Site::new();
+    let rows = (0..40_000).map(|row| format!("{row},1,some\n")).collect::<String>();
+    let txn = prepare(&site, &["label: one"], &rows);
+    let dropped = prepare(&site, &["label: two"], &rows);
+    let notes = site.dir.path().join("store/prepared");
+    assert!(notes.join(format!("{txn}.load")).exists());
+    let site = Site::small_log_in(site.stop());
+    let told = format!("transaction [{txn}] commit successfully.");
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), done(&told));
+    assert_eq!(site.rows().len(), 40_000);
+    let table = site.engine.target("d", "t").unwrap().id();
+    block_on(site.engine.ddl().truncate(&[table])).unwrap();
+    let id = format!("txn_id: {dropped}");
+    let (status, message) = end(&site, &[&id, "txn_operation: commit"]);
+    assert!(status == "Fail" && message.contains("truncated"), "{message}");
+    let site = Site::small_log_in(site.stop());
+    assert!(site.rows().is_empty());
+    assert_eq!(state(&site, "one"), "VISIBLE");
+    site.stop();
+}
+
+#[test]
 fn a_note_behind_a_commit_commits_nothing_again() {
     let site = Site::new();
     let txn = prepare(&site, &["label: one"], "1,10,x\n");
