@@ -60,6 +60,30 @@ pub struct LoadNote {
 }
 
 impl LoadNote {
+    /// A load into a table that has begun and ended at `now`, as far as nothing else is known of it.
+    pub fn of(kind: LoadKind, (database, table): (&str, &str), now: i64) -> Self {
+        Self {
+            kind,
+            database: database.to_owned(),
+            table: table.to_owned(),
+            label: String::new(),
+            txn: None,
+            status: "",
+            message: String::new(),
+            error_url: None,
+            rows_total: 0,
+            rows_loaded: 0,
+            rows_filtered: 0,
+            rows_unselected: 0,
+            body_bytes: 0,
+            began_micros: now,
+            ended_micros: now,
+            client: String::new(),
+            user: String::new(),
+            comment: String::new(),
+        }
+    }
+
     pub fn is_failed(&self) -> bool {
         self.status == "Fail"
     }
@@ -165,26 +189,8 @@ mod tests {
     use super::*;
 
     fn note(label: &str) -> Arc<LoadNote> {
-        Arc::new(LoadNote {
-            kind: LoadKind::Stream,
-            database: "d".to_owned(),
-            table: "t".to_owned(),
-            label: label.to_owned(),
-            txn: None,
-            status: "Fail",
-            message: String::new(),
-            error_url: None,
-            rows_total: 0,
-            rows_loaded: 0,
-            rows_filtered: 0,
-            rows_unselected: 0,
-            body_bytes: 0,
-            began_micros: 0,
-            ended_micros: 0,
-            client: String::new(),
-            user: String::new(),
-            comment: String::new(),
-        })
+        let note = LoadNote::of(LoadKind::Stream, ("d", "t"), 0);
+        Arc::new(LoadNote { label: label.to_owned(), status: "Fail", ..note })
     }
 
     #[test]

@@ -44,23 +44,8 @@ pub fn note_failed(
 fn note_of(session: &Session, database: &str, table: &str) -> LoadNote {
     let now = session.shared.engine.clock().wall_micros();
     LoadNote {
-        kind: LoadKind::Insert,
-        database: database.to_owned(),
-        table: table.to_owned(),
-        label: String::new(),
-        txn: None,
-        status: "",
-        message: String::new(),
-        error_url: None,
-        rows_total: 0,
-        rows_loaded: 0,
-        rows_filtered: 0,
-        rows_unselected: 0,
-        body_bytes: 0,
-        began_micros: now,
-        ended_micros: now,
         client: session.client.peer.to_string(),
         user: session.client.account.name.clone(),
-        comment: String::new(),
+        ..LoadNote::of(LoadKind::Insert, (database, table), now)
     }
 }
