@@ -60,7 +60,7 @@ pub struct LoadNote {
 }
 
 impl LoadNote {
-    /// A load into a table that has begun and ended at `now`, as far as nothing else is known of it.
+    /// A load into a table that has begun and ended at `now`, of which nothing else is known.
     pub fn of(kind: LoadKind, (database, table): (&str, &str), now: i64) -> Self {
         Self {
             kind,

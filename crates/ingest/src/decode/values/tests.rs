@@ -270,7 +270,7 @@ fn a_row_scan_ends_before_words_that_follow_the_rows() {
         scan.rows(9).map(|is_last| (is_last, scan.finish().unwrap()))
     };
     let (is_last, scanned) = scan(b"(1,2,'a',NULL) , (2,2,'b',NULL)/* b */ON DUPLICATE").unwrap();
-    assert_eq!((is_last, scanned.consumed, scanned.has_tail), (true, 39, true));
+    assert_eq!((is_last, scanned.consumed, scanned.has_tail), (true, 38, true));
     assert_eq!(scanned.encoded.rows, 2);
     let (_, scanned) = scan(b"(1,2,'a',NULL);ON DUPLICATE").unwrap();
     assert_eq!((scanned.consumed, scanned.has_tail), (15, false));

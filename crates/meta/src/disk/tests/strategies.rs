@@ -14,10 +14,8 @@ use freshet_schema::{
     SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema,
 };
 use imbl::OrdMap;
-use proptest::collection::vec;
-use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::{collection::vec, option, sample::select};
 
 use crate::{
     AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
