@@ -1,7 +1,7 @@
 //! Locks of keys: who computes rows from stored ones, and every transaction that writes, holds the
 //! keys until its marks are made, a transaction until its end (keys.md K1, K6).
 //!
-//! All locks stand behind one mutex, which is held for a look-up each. Whoever finds no lock at all
+//! All locks stand behind one mutex, which is held for some look-ups. Whoever finds no lock at all
 //! does not take it: statements of their own transaction hold the latch of their table instead.
 
 use std::collections::{HashMap, VecDeque};
@@ -19,6 +19,9 @@ use parking_lot::Mutex;
 
 /// Locks that one owner may hold.
 const LOCKS_MAX: usize = 2_000_000;
+
+/// Keys that are locked while others wait for the mutex.
+const KEYS_AT_ONCE: usize = 1024;
 
 /// The number of the primary key among those of a table; unique keys follow it.
 pub(crate) const PRIMARY: usize = 0;
@@ -158,8 +161,14 @@ impl LockOwner {
         clock: &dyn Clock,
         deadline: Deadline,
     ) -> Result<()> {
-        let mut values = rows.groups().map(|group| rows.key(group[0]));
-        while let Some((key, wakes)) = self.lock_until_held(of, &mut values)? {
+        let firsts = rows.groups().map(|group| group[0]).collect::<Vec<_>>();
+        let mut rest = firsts.as_slice();
+        while !rest.is_empty() {
+            // Others have their turn.
+            let some = &rest[..rest.len().min(KEYS_AT_ONCE)];
+            let (done, held) = self.lock_until_held(of, (rows, some))?;
+            rest = &rest[done..];
+            let Some((key, wakes)) = held else { continue };
             let mut waiting = Waiting { owner: self, key: Some(key) };
             if until(clock, deadline, wakes).await.is_none() {
                 bail!(LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction");
@@ -169,16 +178,16 @@ impl LockOwner {
         Ok(())
     }
 
-    /// Locks values that are free or its own, up to the first one that another owner holds: it
-    /// waits in the queue of that.
-    fn lock_until_held<'v>(
+    /// Locks the keys of some rows that are free or its own, up to the first one that another owner
+    /// holds: it waits in the queue of that. Returns with how many keys it is done.
+    fn lock_until_held(
         &self,
         of: (TableId, usize),
-        values: &mut impl Iterator<Item = &'v [u8]>,
-    ) -> Result<Option<(LockKey, oneshot::Receiver<()>)>> {
+        (rows, some): (&KeyedRows, &[u32]),
+    ) -> Result<(usize, Option<(LockKey, oneshot::Receiver<()>)>)> {
         let mut inner = self.all.inner.lock();
-        for value in values {
-            let Some(held) = self.take(&mut inner, of, value)? else { continue };
+        for (at, row) in some.iter().enumerate() {
+            let Some(held) = self.take(&mut inner, of, rows.key(*row))? else { continue };
             if inner.is_circle(self.id, &held) {
                 return Err(err!(
                     Deadlock,
@@ -189,9 +198,9 @@ impl LockOwner {
             let lock = inner.lock_mut(&held).expect("as just seen");
             lock.waiters.push_back((self.id, sender));
             inner.waits.insert(self.id, held.clone());
-            return Ok(Some((held, wakes)));
+            return Ok((at + 1, Some((held, wakes))));
         }
-        Ok(None)
+        Ok((some.len(), None))
     }
 
     /// Locks a value in the key of a table with this number unless another owner holds it, and

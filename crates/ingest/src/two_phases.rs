@@ -10,7 +10,7 @@ use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task;
 use freshet_base::{DbId, Error, ErrorCode, Lsn, Result, TxnId, bail, err};
-use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote};
+use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote, Renaming};
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema};
 
 use crate::admit::WaitLimit;
@@ -308,7 +308,38 @@ impl Engine {
         let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
         let appended = self.append_part(part, &mut signature, deadline).await;
         prepared.claim = signature.label;
-        appended.map(|Appended { lsn, .. }| lsn)
+        let is_same = target.state.incarnation() == incarnation;
+        match appended {
+            // The rows stand behind the note, and go to other files by the partitions of now.
+            Err(error) if error.code() == ErrorCode::SnapshotTooOld && is_same => bail!(
+                OutOfRoom,
+                "partitions of table '{}' changed while the rows were written to files; commit \
+                 the load again",
+                target.table().name
+            ),
+            appended => appended.map(|Appended { lsn, .. }| lsn),
+        }
+    }
+
+    /// Renames tables, also into other databases, or views, all or none of them. A table that a
+    /// prepared load waits for stays in its database, by which the load is found.
+    ///
+    /// # Errors
+    /// Those of [`crate::Ddl::rename_tables`], and 1235 for such a table.
+    pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
+        for pair in pairs.iter().filter(|pair| pair.database != pair.to_database) {
+            let catalog = self.meta().catalog();
+            let table = catalog.table(&pair.database, &pair.from).map(|table| table.id);
+            if table.is_some_and(|table| self.prepared.holds(table)) {
+                bail!(
+                    NotSupported,
+                    "a prepared load waits for table '{}', and is found by its database: commit or \
+                     abort the load first, which SHOW TRANSACTION lists",
+                    pair.from
+                );
+            }
+        }
+        self.ddl().rename_tables(pairs).await
     }
 
     async fn append_part(

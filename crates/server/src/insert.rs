@@ -29,6 +29,7 @@ pub use cache::InsertCache;
 pub use grouping::{Grouping, note_alone};
 pub use noted::note_failed;
 use noted::note_labelled;
+use upsert::Updating;
 
 use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
@@ -301,11 +302,13 @@ impl Values<'_> {
         let text = &self.sql[self.at..];
         session.diagnostics.clear();
         target.begin_statement(session);
-        let Scanned { encoded: done, consumed, .. } = match self.scan(session, target).await {
-            Ok(scanned) if scanned.has_tail => {
-                return upsert::insert_or_update(session, target, &self, scanned).await;
+        let Scanned { encoded: done, consumed } = match self.scan(session, target).await {
+            Ok((scanned, Some(updating))) => {
+                return upsert::insert_or_update(session, target, &self, (scanned, updating)).await;
             }
-            Ok(scanned) if self.multi || text[scanned.consumed..].trim_ascii().is_empty() => {
+            Ok((scanned, None))
+                if self.multi || text[scanned.consumed..].trim_ascii().is_empty() =>
+            {
                 scanned
             }
             Ok(_) | Err(NoRows::NotLiteral) => return Ok(None),
@@ -324,29 +327,47 @@ impl Values<'_> {
         Ok(Some(Done { rows, consumed: self.at + consumed }))
     }
 
-    /// Reads the rows into the session's buffer; many in pieces, between which the thread serves
-    /// other connections.
+    /// Reads the rows into the session's buffer, and what stored rows get that have their keys.
     async fn scan(
         &self,
         session: &mut Session,
         target: &Target,
-    ) -> std::result::Result<Scanned, NoRows> {
+    ) -> std::result::Result<(Scanned, Option<Updating>), NoRows> {
+        let mut buffer = std::mem::take(&mut session.buffer);
+        let scanned = self.scan_into(session, target, buffer.begin()).await;
+        session.buffer = buffer;
+        scanned
+    }
+
+    /// As [`Self::scan`]; many rows in pieces, between which the thread serves other connections.
+    async fn scan_into(
+        &self,
+        session: &Session,
+        target: &Target,
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(Scanned, Option<Updating>), NoRows> {
         let policy = session.settings.batch;
         let policy = self.hint.map_or(policy, |hint| hint.batch(policy));
         let (text, dialect) = (&self.sql[self.at..], session.settings.dialect);
-        let (plan, rules, out) = (&target.plan, &target.rules, session.buffer.begin());
+        let (plan, rules) = (&target.plan, &target.rules);
         let mut scan = RowScan::new(text, plan, rules, dialect, out).before_tail();
-        let Some(piece) = policy.piece(self.sql.len()) else {
-            scan.rows(usize::MAX)?;
-            return scan.finish();
-        };
-        let metrics = session.shared.metrics();
-        while !scan.rows(piece)? {
-            metrics.insert_pieces.inc();
-            tokio::task::yield_now().await;
+        match policy.piece(self.sql.len()) {
+            None => _ = scan.rows(usize::MAX)?,
+            Some(piece) => {
+                let metrics = session.shared.metrics();
+                while !scan.rows(piece)? {
+                    metrics.insert_pieces.inc();
+                    tokio::task::yield_now().await;
+                }
+                metrics.insert_pieces.inc();
+            }
         }
-        metrics.insert_pieces.inc();
-        scan.finish()
+        // Before ids are taken: the planner would take others.
+        let updating = match scan.tail() {
+            None => None,
+            Some(at) => Some(Updating::of(session, target, self, at).ok_or(NoRows::NotLiteral)?),
+        };
+        Ok((scan.finish()?, updating))
     }
 }
 

@@ -49,9 +49,9 @@ fn before_tail(bytes: &[u8], plan: &InsertPlan, rules: &Rules, dialect: Dialect)
     if scan.rows(usize::MAX).is_err() {
         return;
     }
+    let is_word = |at: usize| bytes[at].is_ascii_alphabetic();
+    assert!(scan.tail().is_none_or(is_word), "a tail begins with a word");
     let Ok(scanned) = scan.finish() else { return };
-    let rest = &bytes[scanned.consumed..];
-    assert!(!scanned.has_tail || rest[0].is_ascii_alphabetic(), "a tail begins with a word");
     check(plan, &out, scanned.encoded.rows);
 }
 

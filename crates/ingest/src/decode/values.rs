@@ -28,11 +28,9 @@ pub struct Dialect {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scanned {
     pub encoded: Encoded,
-    /// Number of bytes of the statement, including its semicolon; those before its tail, if it has
-    /// one.
+    /// Number of bytes of the statement, including its semicolon; those before words that follow
+    /// its rows, if it was scanned up to them.
     pub consumed: usize,
-    /// Whether words follow the rows, such as ON DUPLICATE KEY UPDATE, and were looked for.
-    pub has_tail: bool,
 }
 
 /// Why a scan appended no rows.
@@ -112,14 +110,20 @@ impl<'a> RowScan<'a> {
         scanned.map_err(|stop| stop.reason(self.plan, &self.encoder))
     }
 
-    /// Ends a scan whose last row was scanned.
+    /// The offset of words that follow the rows, such as ON DUPLICATE KEY UPDATE, once the last row
+    /// was scanned.
+    pub fn tail(&self) -> Option<usize> {
+        self.scanner.has_tail.then_some(self.scanner.at)
+    }
+
+    /// Ends a scan whose last row was scanned: from here on generated ids are taken.
     ///
     /// # Errors
     /// 1467 when there are not as many generated ids.
     pub fn finish(self) -> Result<Scanned, NoRows> {
-        let (consumed, has_tail) = (self.scanner.at, self.scanner.has_tail);
+        let consumed = self.scanner.at;
         let encoded = self.encoder.finish().map_err(NoRows::Bad)?;
-        Ok(Scanned { encoded, consumed, has_tail })
+        Ok(Scanned { encoded, consumed })
     }
 }
 
@@ -138,7 +142,7 @@ pub(super) fn scan(
     let scanned = match scanner.rows(&mut encoder, usize::MAX) {
         Ok(_) => encoder
             .finish()
-            .map(|encoded| Scanned { encoded, consumed: scanner.at, has_tail: false })
+            .map(|encoded| Scanned { encoded, consumed: scanner.at })
             .map_err(NoRows::Bad),
         Err(stop) => Err(stop.reason(plan, &encoder)),
     };

@@ -23,6 +23,15 @@ impl NewForm {
         let replaces = replaces(new.schema());
         for (column, source) in new.schema().columns.iter().zip(&self.sources) {
             let Source::Column(id) = source else {
+                if column.auto_increment.is_some() {
+                    bail!(
+                        NotSupported,
+                        "This version of Freshet doesn't yet support 'ADD COLUMN ... \
+                         AUTO_INCREMENT' for a table with an AGGREGATE KEY (column '{}'), whose \
+                         rows are in parts that would be counted one by one",
+                        column.name
+                    );
+                }
                 if column.aggregate.is_some() {
                     check_aggregate(before, column)?;
                 }
@@ -94,7 +103,9 @@ fn is_same_collation(old: &Column, new: &Column) -> bool {
 /// Whether values that differ go on differing.
 fn keeps_apart(old: &Column, new: &Column) -> bool {
     let both = |is: fn(ColumnType) -> bool| is(old.ty) && is(new.ty);
-    let is_exact = holds_all_of(new.ty, old.ty) || both(ColumnType::is_integer);
+    // As YEAR, 1 and 2001 are one.
+    let is_exact = holds_all_of(new.ty, old.ty)
+        || (both(ColumnType::is_integer) && new.ty != ColumnType::Year);
     is_exact && is_same_collation(old, new)
 }
 

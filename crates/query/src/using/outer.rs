@@ -28,7 +28,7 @@ use crate::error::mapped;
 use crate::rewrite::{aggregate_call, is_grouping, key_at, values};
 use crate::syntax::select_of;
 
-/// The derived table of groups; users cannot have this name.
+/// The names of derived tables of groups begin so, and go on with a number; users cannot have them.
 const GROUPS: &str = "#groups";
 
 /// Whether a rewritten query has subqueries with aggregates, or beside GROUP BY.
@@ -116,7 +116,8 @@ pub fn is_in(plan: &LogicalPlan) -> Result<bool> {
 /// Makes the groups of such queries derived tables; where `all_read`, those of all queries whose
 /// subqueries read their columns. Returns whether there were any.
 pub fn raised(query: &mut Query, all_read: bool, columns_of: ColumnsOf<'_>) -> bool {
-    let mut raising = Raising { scopes: Scopes::new(columns_of), all_read, changed: false };
+    let scopes = Scopes::new(columns_of);
+    let mut raising = Raising { scopes, all_read, changed: false, tables: 0 };
     let _ = VisitMut::visit(query, &mut raising);
     raising.changed
 }
@@ -125,6 +126,8 @@ struct Raising<'a> {
     scopes: Scopes<'a>,
     all_read: bool,
     changed: bool,
+    /// The derived tables so far: a subquery may read those of the queries around it.
+    tables: usize,
 }
 
 impl VisitorMut for Raising<'_> {
@@ -136,7 +139,9 @@ impl VisitorMut for Raising<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.changed |= self.query(query);
+        if self.query(query) {
+            (self.changed, self.tables) = (true, self.tables + 1);
+        }
         self.scopes.close(query);
         ControlFlow::Continue(())
     }
@@ -159,7 +164,7 @@ impl Raising<'_> {
             || Visit::visit(&select.having, &mut search).is_break()
             || Visit::visit(order_by, &mut search).is_break();
         if is_found {
-            let groups = Groups::of(select, Place::new(&own, &self.scopes));
+            let groups = Groups::of(select, Place::new(&own, &self.scopes), self.tables);
             groups.set_apart(select, order_by);
         }
         is_found
@@ -207,6 +212,8 @@ impl Visitor for Search<'_> {
 /// The groups of a query, and its expressions as they are replaced.
 struct Groups<'a> {
     place: Place<'a>,
+    /// The name of the derived table.
+    name: String,
     /// Keys that stand for an alias or a place are those expressions.
     keys: Vec<Expr>,
     /// Keys by the alias that they were.
@@ -218,7 +225,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn of(select: &Select, place: Place<'a>) -> Self {
+    fn of(select: &Select, place: Place<'a>, number: usize) -> Self {
         let written = match &select.group_by {
             GroupByExpr::Expressions(keys, _) => match &keys[..] {
                 [Expr::Rollup(sets)] => sets.iter().flatten().cloned().collect(),
@@ -238,7 +245,8 @@ impl<'a> Groups<'a> {
             });
         }
         let is_rolled_up = is_rolled_up(select);
-        Self { place, keys, named, is_rolled_up, calls: Vec::new(), columns: Vec::new() }
+        let (name, calls, columns) = (format!("{GROUPS}{number}"), Vec::new(), Vec::new());
+        Self { place, name, keys, named, is_rolled_up, calls, columns }
     }
 
     fn set_apart(mut self, select: &mut Select, order_by: &mut Option<OrderBy>) {
@@ -283,7 +291,7 @@ impl<'a> Groups<'a> {
         for at in 0..self.keys.len() {
             let flag = values::call("grouping", vec![self.keys[at].clone()]);
             order.push(self.call(&flag));
-            order.push(column_of("key", at));
+            order.push(self.column("key", at));
         }
         let options = OrderByOptions { asc: None, nulls_first: None };
         let by = |expr| OrderByExpr { expr, options, with_fill: None };
@@ -312,7 +320,7 @@ impl<'a> Groups<'a> {
             });
             inner.projection = items.collect();
         }
-        let name = Ident::with_quote('`', GROUPS);
+        let name = Ident::with_quote('`', &self.name);
         TableFactor::Derived {
             lateral: false,
             subquery: Box::new(groups),
@@ -322,7 +330,14 @@ impl<'a> Groups<'a> {
     }
 
     fn call(&mut self, expr: &Expr) -> Expr {
-        column_of("call", place_in(&mut self.calls, expr))
+        let at = place_in(&mut self.calls, expr);
+        self.column("call", at)
+    }
+
+    /// A column of the derived table.
+    fn column(&self, kind: &str, at: usize) -> Expr {
+        let name = |text: &str| Ident::with_quote('`', text);
+        Expr::CompoundIdentifier(vec![name(&self.name), name(&format!("#{kind}{at}"))])
     }
 
     /// What an expression of the query is in the derived table.
@@ -331,7 +346,7 @@ impl<'a> Groups<'a> {
         if let Some(at) = self.keys.iter().position(|key| key == expr)
             && is_outside
         {
-            return Some(column_of("key", at));
+            return Some(self.column("key", at));
         }
         if is_outside && (aggregate_call(expr) || is_grouping(expr)) || self.place.is_raised(expr) {
             return Some(self.call(expr));
@@ -340,15 +355,18 @@ impl<'a> Groups<'a> {
             && let Some(at) = self.named.get(&name.value)
             && is_outside
         {
-            return Some(column_of("key", *at));
+            return Some(self.column("key", *at));
         }
         if !self.place.is_own(expr) {
             return None;
         }
         let key = self.keys.iter().position(|key| names_same(key, expr));
         Some(match key {
-            Some(at) => column_of("key", at),
-            None => column_of("column", place_in(&mut self.columns, expr)),
+            Some(at) => self.column("key", at),
+            None => {
+                let at = place_in(&mut self.columns, expr);
+                self.column("column", at)
+            }
         })
     }
 }
@@ -391,11 +409,6 @@ fn place_in(list: &mut Vec<Expr>, expr: &Expr) -> usize {
         list.push(expr.clone());
         list.len() - 1
     })
-}
-
-fn column_of(kind: &str, at: usize) -> Expr {
-    let name = |text: String| Ident::with_quote('`', text);
-    Expr::CompoundIdentifier(vec![name(GROUPS.into()), name(format!("#{kind}{at}"))])
 }
 
 fn aliased<'a>(select: &'a Select, name: &str) -> Option<&'a Expr> {

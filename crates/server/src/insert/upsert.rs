@@ -5,7 +5,7 @@
 use freshet_base::Result;
 use freshet_ingest::OnExisting;
 use freshet_ingest::decode::values::Scanned;
-use freshet_query::change::is_of_new;
+use freshet_query::change::{Assignments, is_of_new};
 use freshet_query::parser::{Insert, OnDuplicate, Statement, parse};
 use freshet_schema::KeyModel;
 
@@ -17,9 +17,59 @@ use crate::statement;
 
 /// The longest text behind the rows that is parsed here.
 const TAIL_BYTES_MAX: usize = 16 << 10;
+/// Longer statements go to other threads: what is done here keeps other connections waiting.
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Inserts the rows that were scanned, or updates those that have their keys. `None` where what
-/// follows the rows has to go to the planner, with all of the statement.
+/// What stored rows get that have the keys of new ones.
+pub(super) struct Updating {
+    /// The statement without its rows.
+    insert: Insert,
+}
+
+impl Updating {
+    /// What stands behind the rows, `tail` bytes behind VALUES; `None` where it has to go to the
+    /// planner, with all of the statement.
+    pub fn of(
+        session: &Session,
+        target: &Target,
+        values: &Values<'_>,
+        tail: usize,
+    ) -> Option<Self> {
+        let (head, tail) = (&values.sql[..values.at], &values.sql[values.at + tail..]);
+        let insert = parsed(session, head, tail)?;
+        let updating = Self { insert };
+        let set = updating.set()?;
+        let table = target.into.table();
+        let is_plain = values.label.is_none()
+            && values.sql.len() <= TEXT_BYTES_MAX
+            && target.on_existing == OnExisting::Refuse
+            && target.partial.is_none()
+            && table.key_model == KeyModel::Primary
+            && table.unenforced_key().is_none()
+            && !session.hides_rows_of(table);
+        let columns = &target.into.schema().columns;
+        let is_set = |name: &str| set.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
+        let takes_new = set.iter().all(|(column, value)| {
+            value.as_ref().is_some_and(|value| is_of_new(value, column))
+                && columns.iter().any(|known| known.name.eq_ignore_ascii_case(column))
+        });
+        // Columns with ON UPDATE get a time, generated ones are computed.
+        let is_stored = columns.iter().all(|column| match column.generated {
+            Some(_) => !is_set(&column.name),
+            None => !column.on_update_now || is_set(&column.name),
+        });
+        (is_plain && takes_new && is_stored).then_some(updating)
+    }
+
+    fn set(&self) -> Option<&Assignments> {
+        match &self.insert.on_duplicate {
+            OnDuplicate::Update(set) => Some(set),
+            _ => None,
+        }
+    }
+}
+
+/// Inserts the rows that were scanned, or updates those that have their keys.
 ///
 /// # Errors
 /// Names, privileges, values, keys that others hold: the statement had no effect then.
@@ -27,33 +77,8 @@ pub(super) async fn insert_or_update(
     session: &mut Session,
     target: &mut Target,
     values: &Values<'_>,
-    scanned: Scanned,
+    (scanned, updating): (Scanned, Updating),
 ) -> Result<Option<Done>> {
-    let rest = &values.sql[values.at + scanned.consumed..];
-    let Some(insert) = parsed(session, &values.sql[..values.at], rest) else { return Ok(None) };
-    let OnDuplicate::Update(set) = &insert.on_duplicate else { return Ok(None) };
-    let table = target.into.table();
-    let is_plain = values.label.is_none()
-        && insert.label.is_none()
-        && target.on_existing == OnExisting::Refuse
-        && target.partial.is_none()
-        && table.key_model == KeyModel::Primary
-        && table.unenforced_key().is_none()
-        && !session.hides_rows_of(table);
-    let columns = &target.into.schema().columns;
-    let is_set = |name: &str| set.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
-    let takes_new = set.iter().all(|(column, value)| {
-        value.as_ref().is_some_and(|value| is_of_new(value, column))
-            && columns.iter().any(|known| known.name.eq_ignore_ascii_case(column))
-    });
-    // Columns with ON UPDATE get a time, generated ones are computed.
-    let is_stored = columns.iter().all(|column| match column.generated {
-        Some(_) => !is_set(&column.name),
-        None => !column.on_update_now || is_set(&column.name),
-    });
-    if !(is_plain && takes_new && is_stored) {
-        return Ok(None);
-    }
     session.count_update()?;
     encoded(session, target, scanned.encoded)?;
     if let Some(hint) = values.hint {
@@ -61,7 +86,9 @@ pub(super) async fn insert_or_update(
     }
     let clock = session.shared.engine.clock();
     session.statement_deadline = StatementDeadline::of_insert(&session.settings, &**clock);
-    let done = statement::insert_or_update(session, target, &insert.table, set, Vec::new());
+    let set = updating.set().expect("it was looked at");
+    let table = &updating.insert.table;
+    let done = statement::insert_or_update(session, target, table, set, Vec::new());
     let Reply::Done { affected } = done.await? else { unreachable!("rows are only counted") };
     session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
     Ok(Some(Done { rows: affected, consumed: values.sql.len() }))

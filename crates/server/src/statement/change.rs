@@ -13,7 +13,7 @@ use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::result::Cells;
 use freshet_query::syntax::Select;
-use freshet_schema::{DELETE_SIGN, KeyModel, TableSchema};
+use freshet_schema::{ColumnType, DELETE_SIGN, KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use super::assigned::{Assigned, NewValues, given, note, rules};
@@ -265,6 +265,14 @@ impl<'a> Keyed<'a> {
         Ok(Self { engine, change, target, own, plan, computed })
     }
 
+    /// Whether a key that was found is that of the row that was found: two instants of a day on
+    /// which clocks are set back read alike.
+    fn is_found_by_key(&self) -> bool {
+        let schema = self.target.schema();
+        let mut key = schema.sort_key.iter().map(|&at| schema.columns[at].ty);
+        schema.sequence.is_none() && !key.any(|ty| matches!(ty, ColumnType::Timestamp { .. }))
+    }
+
     /// Finds the rows and locks them; `None` if their table is just being altered.
     ///
     /// # Errors
@@ -282,8 +290,7 @@ impl<'a> Keyed<'a> {
         bounded(session, changing.begin()).await?;
         let found = candidates(session, self.change, self.target, parameters).await?;
         let Some(Candidates { keys, as_of }) = found else { return Ok(None) };
-        let is_removed =
-            self.change.kind == ChangeKind::Delete && self.target.schema().sequence.is_none();
+        let is_removed = self.change.kind == ChangeKind::Delete && self.is_found_by_key();
         let is_same = is_removed && bounded(session, changing.lock_unchanged(&keys, as_of)).await?;
         let current = match is_same {
             true => Current::Same,

@@ -499,7 +499,7 @@ async fn alter_keys(
 async fn rename(session: &Session, pairs: &[(TableName, TableName)]) -> Result<Reply> {
     let pairs = pairs.iter().map(|(from, to)| authorized_renaming(session, from, to));
     let (pairs, engine) = (pairs.collect::<Result<Vec<_>>>()?, Arc::clone(&session.shared.engine));
-    shield(session, async move { engine.ddl().rename_tables(&pairs).await }).await?;
+    shield(session, async move { engine.rename_tables(&pairs).await }).await?;
     Ok(Reply::done())
 }
 

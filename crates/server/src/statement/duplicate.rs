@@ -16,8 +16,11 @@ use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, given};
 use crate::insert::{Target, key_rules, nothing, told};
-use crate::reply::{Reply, bounded};
+use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
+
+/// Rows that are computed before others have their turn.
+const ROWS_AT_ONCE: usize = 1024;
 
 /// A row and the new ones that meet it.
 struct Group {
@@ -79,10 +82,7 @@ pub async fn insert_or_update(
         meeting: &meeting,
         counts: Counts::default(),
     };
-    let most = rounds.groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
-    for round in 0..most {
-        rounds.run(session, round, &parameters).await?;
-    }
+    rounds.run_all(session, &parameters).await?;
     let (groups, counts) = (rounds.groups, rounds.counts);
     let changed = || groups.iter().filter(|group| group.is_changed);
     let old = changed().filter(|group| group.existed);
@@ -148,16 +148,29 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Takes the row with this number of each key.
+    async fn run_all(&mut self, session: &mut Session, parameters: &[Parameter]) -> Result<()> {
+        let mut open = (0..self.groups.len()).collect::<Vec<_>>();
+        for round in 0.. {
+            open.retain(|&at| self.groups[at].rows.len() > round);
+            if open.is_empty() {
+                break;
+            }
+            self.run(session, (round, &open), parameters).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the row with this number of each key that is open: that has so many.
     async fn run(
         &mut self,
         session: &mut Session,
-        round: usize,
+        (round, open): (usize, &[usize]),
         parameters: &[Parameter],
     ) -> Result<()> {
         let mut updates = Vec::new();
-        for (at, group) in self.groups.iter_mut().enumerate() {
-            let Some(&row) = group.rows.get(round) else { continue };
+        for &at in open {
+            let group = &mut self.groups[at];
+            let row = group.rows[round];
             if group.current.is_some() {
                 updates.push(at);
                 continue;
@@ -184,6 +197,10 @@ impl Rounds<'_> {
             }
         };
         for (number, at) in updates.into_iter().enumerate() {
+            if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
+                check_running(session)?;
+                tokio::task::yield_now().await;
+            }
             if !values.has(number) {
                 return Err(session.hidden_row(&self.table.table));
             }

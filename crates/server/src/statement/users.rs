@@ -23,7 +23,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     match statement {
         Statement::CreateUser { users, tls, options, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
-            let (users, if_not_exists) = (identified(session, users, &[])?, *if_not_exists);
+            let (users, if_not_exists) = (identified(session, users, None)?, *if_not_exists);
             let tls = tls.unwrap_or_default();
             let options = options.iter().fold(UserOptions::default(), |all, one| all.with(*one));
             let existed = run(session, move |admin| {
@@ -92,7 +92,7 @@ async fn alter(
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
-    let passwords = identified(session, changed, options)?;
+    let passwords = identified(session, changed, Some(options))?;
     let changes_password = !passwords.is_empty();
     let (of, options) = (accounts.clone(), options.to_vec());
     let sets_options = !options.is_empty();
@@ -135,24 +135,28 @@ pub(super) async fn run<T: Send + 'static>(
 }
 
 /// What is stored of the passwords of these accounts, and which of their old ones are remembered.
+/// New accounts have no `options` by which old passwords are looked for.
 ///
 /// # Errors
 /// 1819 and 3638 for a password that the policies refuse; those of plugins and hashes.
 fn identified<'a>(
     session: &Session,
     users: impl IntoIterator<Item = &'a (Account, Authentication)>,
-    options: &[UserOption],
+    options: Option<&[UserOption]>,
 ) -> Result<Vec<(Account, AuthData, Remembered)>> {
     let changed_seconds = seconds(&**session.shared.engine.clock());
     let catalog = session.shared.engine.catalog();
     let (globals, by) = (&session.shared.globals, &session.client.account);
     let identified = |(account, how): &(Account, Authentication)| {
         let of = (&**globals, &*catalog);
-        let remembered = auth::reuse::remembered(of, account, options, changed_seconds);
+        let by_options = options.unwrap_or_default();
+        let remembered = auth::reuse::remembered(of, account, by_options, changed_seconds);
         if how.hash.is_none() {
             let password = how.password.as_deref().unwrap_or_default();
             auth::strength::check(globals, account, by, password)?;
-            auth::reuse::check(&catalog, account, remembered, password)?;
+            if options.is_some() {
+                auth::reuse::check(&catalog, account, remembered, password)?;
+            }
         }
         let auth = auth_data(how, session.shared.scramble())?;
         Ok((account.clone(), AuthData { changed_seconds, ..auth }, remembered))

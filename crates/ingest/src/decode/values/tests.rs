@@ -267,13 +267,14 @@ fn a_row_scan_ends_before_words_that_follow_the_rows() {
         let mut out = Vec::new();
         let scan = RowScan::new(text, &plan, &rules, Dialect::default(), &mut out);
         let mut scan = scan.before_tail();
-        scan.rows(9).map(|is_last| (is_last, scan.finish().unwrap()))
+        scan.rows(9).map(|is_last| (is_last, scan.tail(), scan.finish().unwrap()))
     };
-    let (is_last, scanned) = scan(b"(1,2,'a',NULL) , (2,2,'b',NULL)/* b */ON DUPLICATE").unwrap();
-    assert_eq!((is_last, scanned.consumed, scanned.has_tail), (true, 38, true));
+    let (is_last, tail, scanned) =
+        scan(b"(1,2,'a',NULL) , (2,2,'b',NULL)/* b */ON DUPLICATE").unwrap();
+    assert_eq!((is_last, tail, scanned.consumed), (true, Some(38), 38));
     assert_eq!(scanned.encoded.rows, 2);
-    let (_, scanned) = scan(b"(1,2,'a',NULL);ON DUPLICATE").unwrap();
-    assert_eq!((scanned.consumed, scanned.has_tail), (15, false));
+    let (_, tail, scanned) = scan(b"(1,2,'a',NULL);ON DUPLICATE").unwrap();
+    assert_eq!((tail, scanned.consumed), (None, 15));
     assert!(matches!(scan(b"(1,2,'a',NULL) (2"), Err(NoRows::NotLiteral)));
     assert!(matches!(scan(b"(1,2,'a',NULL) + 1"), Err(NoRows::NotLiteral)));
 }

@@ -54,11 +54,13 @@ async fn end(http: &Http, client: &Client, database: &str, headers: &HeaderMap) 
     let found = http.engine.prepared(db, id_of(headers)?)?;
     match catalog.table_by_id(found.table) {
         Some(table) => {
-            // Who may not see the table is not told its name.
-            if !may_see_table(&catalog, actor, database, &table.name) {
+            // It may have moved to another database since, whose rights count. Who may not see the
+            // table is not told its name.
+            let home = catalog.database_name(table);
+            if !may_see_table(&catalog, actor, home, &table.name) {
                 return Err(not_found(found.txn));
             }
-            let object = Object::Table(database, &table.name);
+            let object = Object::Table(home, &table.name);
             authorize(&catalog, actor, Privilege::Insert, object)?;
         }
         // Of a table that was dropped the load can be aborted only.
