@@ -48,6 +48,9 @@ impl LockKey {
     }
 }
 
+/// A key that another owner holds, and what wakes who waits for it.
+type Queued = (LockKey, oneshot::Receiver<()>);
+
 /// The locks of all tables.
 #[derive(Default)]
 pub(crate) struct KeyLocks {
@@ -184,7 +187,7 @@ impl LockOwner {
         &self,
         of: (TableId, usize),
         (rows, some): (&KeyedRows, &[u32]),
-    ) -> Result<(usize, Option<(LockKey, oneshot::Receiver<()>)>)> {
+    ) -> Result<(usize, Option<Queued>)> {
         let mut inner = self.all.inner.lock();
         for (at, row) in some.iter().enumerate() {
             let Some(held) = self.take(&mut inner, of, rows.key(*row))? else { continue };

@@ -54,7 +54,7 @@ pub fn planned<S: ContextProvider>(
     written_out(&mut query, &columns_of)?;
     aliases::told_apart(&mut query, &columns_of)?;
     let kept = outer::may_be_in(&query).then(|| query.clone());
-    let planned = dependence::planned(query, mode.loose_group_by, &plan);
+    let planned = dependence::planned(query, mode.loose_group_by, plan);
     let Some(mut query) = kept else { return planned };
     let (needs, all_read) = match &planned {
         Ok(plan) => (outer::is_in(plan)?, false),
@@ -63,7 +63,7 @@ pub fn planned<S: ContextProvider>(
     if !needs || !outer::raised(&mut query, all_read, &columns_of) {
         return planned;
     }
-    let raised = dependence::planned(query, mode.loose_group_by, &plan);
+    let raised = dependence::planned(query, mode.loose_group_by, plan);
     match planned {
         Err(refused) => raised.map_err(|_| refused),
         Ok(_) => raised,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use freshet_meta::Renaming;
 use freshet_server::http::HttpConfig;
 use futures::executor::block_on;
 use serde_json::{Value, json};
@@ -278,6 +279,27 @@ fn the_load_of_a_dropped_table_can_be_aborted() {
     let told = format!("transaction [{txn}] abort successfully.");
     assert_eq!(end(&site, &["label: one", "txn_operation: abort"]), done(&told));
     assert_eq!(state(&site, "one"), "UNKNOWN");
+    site.stop();
+}
+
+#[test]
+fn a_table_that_a_prepared_load_waits_for_stays_in_its_database() {
+    let site = Site::new();
+    block_on(site.engine.ddl().create_database("e", None, None, false)).unwrap();
+    let txn = prepare(&site, &["label: one"], "1,10,x\n");
+    let to = |database: &str| Renaming {
+        database: "d".to_owned(),
+        from: "t".to_owned(),
+        to_database: database.to_owned(),
+        to: "moved".to_owned(),
+    };
+    let refused = block_on(site.engine.rename_tables(&[to("e")])).unwrap_err();
+    assert!(refused.message().contains("a prepared load waits for table 't'"), "{refused}");
+    block_on(site.engine.rename_tables(&[to("d")])).unwrap();
+    let told = format!("transaction [{txn}] commit successfully.");
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), done(&told));
+    let back = Renaming { from: "moved".to_owned(), to: "t".to_owned(), ..to("e") };
+    block_on(site.engine.rename_tables(&[back])).unwrap();
     site.stop();
 }
 
