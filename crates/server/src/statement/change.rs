@@ -290,7 +290,10 @@ impl<'a> Keyed<'a> {
         bounded(session, changing.begin()).await?;
         let found = candidates(session, self.change, self.target, parameters).await?;
         let Some(Candidates { keys, as_of }) = found else { return Ok(None) };
-        let is_removed = self.change.kind == ChangeKind::Delete && self.is_found_by_key();
+        // Who reads more of the table than its keys needs the right to, whoever else writes.
+        let is_removed = self.change.kind == ChangeKind::Delete
+            && self.is_found_by_key()
+            && !reads(session, self.change, self.target)?;
         let is_same = is_removed && bounded(session, changing.lock_unchanged(&keys, as_of)).await?;
         let current = match is_same {
             true => Current::Same,
