@@ -23,6 +23,8 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 # Seconds that each program took the last time, by its name.
 TIMES = TARGET / "test_seconds.json"
 SECONDS_MAX = 900
+# Those of simulations, whose programs wait for the others.
+SIMULATED_SECONDS_MAX = 1800
 SIDE_BY_SIDE = os.cpu_count() or 1
 # The crate of simulations, and how far its programs give way.
 SIMULATED = "sim"
@@ -38,6 +40,7 @@ class Program:
         source = pathlib.Path(message["target"]["src_path"]).relative_to(self.folder)
         self.name = f"{self.folder.name} {source}"
         self.gives_way = self.folder.name == SIMULATED
+        self.seconds_max = SIMULATED_SECONDS_MAX if self.gives_way else SECONDS_MAX
         self.output = self.process = self.began = None
 
     def start(self):
@@ -53,10 +56,10 @@ class Program:
         return time.monotonic() - self.began
 
     def has_ended(self):
-        if self.process.poll() is None and self.seconds() > SECONDS_MAX:
+        if self.process.poll() is None and self.seconds() > self.seconds_max:
             self.process.kill()
             self.process.wait()
-            self.output.write(f"\nerror: killed after {SECONDS_MAX} s\n")
+            self.output.write(f"\nerror: killed after {self.seconds_max} s\n")
         return self.process.poll() is not None
 
     def tell(self):

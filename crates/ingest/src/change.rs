@@ -19,7 +19,7 @@ use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::gate::Pass;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
-use crate::keyed::{KeyedLoad, put_removals, seen};
+use crate::keyed::{Computed, KeyedLoad, put_removals, seen};
 use crate::keyed_own::{OwnKeys, RowsByKey, Step};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
@@ -32,8 +32,8 @@ use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 /// What became of a change.
 pub enum Written {
     Done(Loaded),
-    /// Somebody else has written one of the rows since it looked, which only happens where nobody
-    /// locks them, in a table with a UNIQUE KEY: it may look again.
+    /// Somebody else has written one of the rows since it looked, which only happens where they
+    /// are not locked: it may look again.
     Overtaken,
 }
 
@@ -58,6 +58,8 @@ pub struct Change<'a> {
     read: RowsByKey,
     /// Whether it locks the keys of a table with a UNIQUE KEY, too.
     locks: bool,
+    /// Whether it has locked nothing, since nobody had written to the table.
+    relies_on_peace: bool,
     /// `None` where the end of a change of columns lets nobody in.
     pass: Option<Arc<Pass>>,
 }
@@ -90,6 +92,7 @@ impl<'a> Change<'a> {
             looked,
             read,
             locks: false,
+            relies_on_peace: false,
             pass,
         }
     }
@@ -162,27 +165,25 @@ impl<'a> Change<'a> {
         Ok(current)
     }
 
-    /// Locks the keys of these rows, which are there as of an LSN; whether nobody has written to
-    /// the table since, so that they are what they were. Otherwise [`Self::lock`] reads them.
+    /// Whether nobody has written to the table since these rows were found as of an LSN, so that
+    /// they are what they were and need not be locked: the record is refused where somebody comes
+    /// before it, and who holds one of the keys is waited for. Otherwise [`Self::lock`] reads them.
     ///
     /// # Errors
-    /// 1205, 1206 and 1213 for keys that others hold.
-    pub async fn lock_unchanged(&mut self, rows: &KeyedRows, as_of: Lsn) -> Result<bool> {
+    /// Those of [`Self::begin`].
+    pub async fn is_unchanged(&mut self, rows: &KeyedRows, as_of: Lsn) -> Result<bool> {
         self.check_pass()?;
         if self.looks_again() || rows.is_empty() {
             return Ok(false);
         }
-        let (engine, of) = (self.engine, (self.target.id(), PRIMARY));
-        let deadline = self.rules.deadline(engine);
-        self.statement.lock(of, rows, engine.store.clock(), deadline).await?;
         let latch = resolver(self.target).latch().await?;
-        let delta = &self.target.state.delta;
-        let last = delta.last().max(delta.truncated()).max(delta.lost());
+        let last = self.last();
         if last > as_of {
             return Ok(false);
         }
         self.end.get_or_insert(latch.end());
         self.seen = self.seen.max(last);
+        self.relies_on_peace = true;
         Ok(true)
     }
 
@@ -332,7 +333,7 @@ impl<'a> Change<'a> {
                 Ok(Written::Done(Loaded { lsn: loaded.lsn.max(reserved), ..loaded }))
             }
             None if self.is_unlocked() => self.append_if_unchanged(new, &removed, prepared).await,
-            None => self.append(new, &removed).await.map(Written::Done),
+            None => self.append(new, &removed).await,
         }
     }
 
@@ -514,18 +515,28 @@ impl<'a> Change<'a> {
         }
     }
 
-    async fn append(&mut self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Loaded> {
+    /// Where the table was last written to.
+    fn last(&self) -> Lsn {
+        let delta = &self.target.state.delta;
+        delta.last().max(delta.truncated()).max(delta.lost())
+    }
+
+    async fn append(&mut self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Written> {
         let (engine, target) = (self.engine, self.target);
         self.make_partitions(new).await?;
         let mut buffer = self.encoded(new, removed)?;
         let label = self.label.take();
         let load = self.load(label, None);
         let rules = KeyRules { on_existing: OnExisting::Overwrite, ..self.rules };
-        let computed = Some((&self.statement, self.end.expect("a change has looked")));
+        let end = self.end.expect("a change has looked");
+        let computed =
+            Some(Computed { owner: &self.statement, end, is_last: self.relies_on_peace });
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
-        let mut loaded = keyed.commit(load, &mut buffer, None).await?;
-        loaded.lsn = loaded.lsn.max(self.seen);
-        Ok(loaded)
+        match keyed.commit(load, &mut buffer, None).await {
+            Ok(loaded) => Ok(Written::Done(Loaded { lsn: loaded.lsn.max(self.seen), ..loaded })),
+            Err(_) if self.relies_on_peace && self.last() > end => Ok(Written::Overtaken),
+            Err(error) => Err(error),
+        }
     }
 
     async fn make_partitions(&self, new: &LoadBuffer) -> Result<()> {

@@ -6,13 +6,14 @@
 //! that change the definition of one table. Databases and users are committed to metadata at once.
 
 mod groups;
+mod renames;
 
 use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
     Catalog, Created, Database, DatabaseMode, Definition, Dynamic, Meta, MetaEvent,
-    PartitionChange, Renaming, Repartition, SchemaChange, TableSpec, UserAdmin, View,
+    PartitionChange, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::{Collation, RowPolicy, Table};
 use freshet_storage::flush::Files;
@@ -319,23 +320,6 @@ impl Ddl {
         if let Some(state) = self.store.tables.state(id) {
             state.note_clock(self.store.clock().wall_micros(), followed.err());
         }
-    }
-
-    /// Renames tables, also into other databases, or views, all or none of them.
-    ///
-    /// # Errors
-    /// Those of metadata, and those of the log.
-    pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
-        let catalog = self.store.meta().catalog();
-        if pairs.first().is_some_and(|pair| catalog.view(&pair.database, &pair.from).is_some()) {
-            let pairs = pairs.to_vec();
-            return self.change_names(move |meta| meta.rename_views(&pairs)).await;
-        }
-        let room = self.room_of_definition().await?;
-        let _names = self.lock_names().await;
-        let Some(event) = self.store.meta().catalog().renamed(pairs)? else { return Ok(()) };
-        let states = self.states_of(&event.renames())?;
-        self.settler.define_tables(&states, event, room).await
     }
 
     /// Creates a view.

@@ -164,7 +164,7 @@ impl Flusher {
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         if let Some(resolver) = &view.resolver {
-            resolver.resolve_to(frozen).await?;
+            resolver.begin_flush(frozen).await?;
         }
         let read = view.read_up_to(frozen);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));

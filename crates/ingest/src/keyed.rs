@@ -30,9 +30,18 @@ pub(crate) struct KeyedLoad<'a> {
     pub target: &'a LoadTarget,
     pub rules: KeyRules,
     pub patience: WaitLimit,
-    /// Of a statement that computed rows from stored ones: the keys that it holds, and the end of
-    /// the log when it first looked.
-    pub computed: Option<(&'a LockOwner, Lsn)>,
+    pub computed: Option<Computed<'a>>,
+}
+
+/// What is known of a statement that computed rows from stored ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Computed<'a> {
+    /// It holds the keys that the statement has locked.
+    pub owner: &'a LockOwner,
+    /// The end of the log when it first looked.
+    pub end: Lsn,
+    /// Whether nothing at all may have entered the table since, as it has locked no keys.
+    pub is_last: bool,
 }
 
 /// Decides about rows in the order in which they come: among those of one key, and where it exists.
@@ -134,9 +143,10 @@ impl KeyedLoad<'_> {
             if let Some(conflict) = looked.last_conflict(self.rules.on_existing) {
                 return Err(self.refuse(looked, buffer, conflict).await);
             }
-            let end = self.computed.map_or(looked.latch.end(), |(_, end)| end);
+            let end = self.computed.map_or(looked.latch.end(), |computed| computed.end);
+            let is_last = self.computed.is_some_and(|computed| computed.is_last);
             let is_derived = self.computed.is_some() || !decided.skipped.is_empty();
-            let looked_up = Some(LookedUp { end, is_derived, is_last: false });
+            let looked_up = Some(LookedUp { end, is_derived, is_last });
             let (mode, load) = (load.mode, SmallLoad { looked_up, ..load });
             let given = load.label.as_ref().map(|label| label.label().into());
             let Appended { lsn, txn } = self.append(load, buffer, admitted, looked)?;
@@ -179,7 +189,7 @@ impl KeyedLoad<'_> {
         let (engine, table, mut target) = (self.engine, self.target.id(), self.target.clone());
         let (rows, mut values) = (keys_of(&target, buffer), values_of(&target, buffer));
         let deadline = self.rules.deadline(engine);
-        let owner = self.computed.map_or(waiting, |(owner, _)| owner);
+        let owner = self.computed.map_or(waiting, |computed| computed.owner);
         let locks = engine.locks();
         loop {
             let admitted = engine.admission.admit(bytes, held.take(), self.patience).await?;

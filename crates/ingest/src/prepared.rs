@@ -86,13 +86,38 @@ pub(crate) struct PreparedLoads {
     aborted: Mutex<VecDeque<(DbId, TxnId)>>,
     /// Ends that run.
     ending: AtomicUsize,
+    bound: Mutex<Bound>,
 }
+
+/// What a table is bound to beside the loads that wait: a load is found by its database. No table is
+/// in both lists.
+#[derive(Default)]
+struct Bound {
+    /// Loads of these are being written down.
+    arriving: Vec<TableId>,
+    /// These go to another database.
+    moving: Vec<TableId>,
+}
+
+/// A load that is being written down, whose table stays in its database.
+pub(crate) struct Arriving(Arc<PreparedLoads>, TableId);
+
+/// Tables that go to another database, for which no load is prepared meanwhile.
+pub(crate) struct Moving(Arc<PreparedLoads>, Vec<TableId>);
 
 impl PreparedLoads {
     pub fn new(store: Arc<Store>, sweeper: Arc<Sweeper>) -> Self {
         let dir = prepared_dir(&store.config.data_dir);
         let (slots, aborted) = (Mutex::default(), Mutex::default());
-        Self { store, sweeper, dir, slots, aborted, ending: AtomicUsize::new(0) }
+        Self {
+            store,
+            sweeper,
+            dir,
+            slots,
+            aborted,
+            ending: AtomicUsize::new(0),
+            bound: Mutex::default(),
+        }
     }
 
     pub fn is_busy(&self) -> bool {
@@ -270,6 +295,34 @@ impl PreparedLoads {
         self.slots.lock().iter().map(|(txn, slot)| slot.table(*txn)).collect()
     }
 
+    /// Begins to write a load of a table down; `None` if the table goes to another database, or is
+    /// not in that of the load any more.
+    pub fn arrives(
+        self: &Arc<Self>,
+        table: TableId,
+        is_home: impl Fn() -> bool,
+    ) -> Option<Arriving> {
+        let mut bound = self.bound.lock();
+        if bound.moving.contains(&table) || !is_home() {
+            return None;
+        }
+        bound.arriving.push(table);
+        Some(Arriving(Arc::clone(self), table))
+    }
+
+    /// Begins to move tables to other databases; the one for which a load waits, or arrives, if
+    /// there is one.
+    pub fn move_tables(self: &Arc<Self>, tables: Vec<TableId>) -> Result<Moving, TableId> {
+        let mut bound = self.bound.lock();
+        // In this order: a load that has been written down waits before it has arrived.
+        let waits = |table: &&TableId| bound.arriving.contains(*table) || self.holds(**table);
+        if let Some(table) = tables.iter().find(waits) {
+            return Err(*table);
+        }
+        bound.moving.extend(&tables);
+        Ok(Moving(Arc::clone(self), tables))
+    }
+
     /// Whether a load of a table waits for its end.
     pub fn holds(&self, table: TableId) -> bool {
         self.slots.lock().iter().any(|(txn, slot)| slot.table(*txn).table == table)
@@ -341,5 +394,19 @@ pub(crate) struct Ending(Arc<PreparedLoads>);
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.ending.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let arriving = &mut self.0.bound.lock().arriving;
+        let at = arriving.iter().position(|table| *table == self.1);
+        arriving.swap_remove(at.expect("a load that arrives is listed"));
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.0.bound.lock().moving.retain(|table| !self.1.contains(table));
     }
 }

@@ -118,6 +118,15 @@ impl Engine {
                 labels.claim(target.db(), &label, LabelKind::Streaming)?.or_refuse()?
             }
         };
+        let (state, home) = (Arc::clone(&target.state), claim.db());
+        let Some(arriving) = self.prepared.arrives(target.id(), || state.db() == home) else {
+            bail!(
+                TableChanged,
+                "table '{}' has gone to another database while the load ran; nothing was loaded, \
+                 send it again",
+                target.table().name
+            );
+        };
         let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
         let note = PreparedNote {
             txn,
@@ -139,7 +148,7 @@ impl Engine {
         // Runs to its end, whoever waits for it.
         let write = move || {
             let written = loads.write(prepared, rows.as_ref().map(|(rows, _)| &rows[..]));
-            drop((ending, rows));
+            drop((arriving, ending, rows));
             written
         };
         task::run(&**self.pool(), write).await?;
@@ -322,24 +331,24 @@ impl Engine {
     }
 
     /// Renames tables, also into other databases, or views, all or none of them. A table that a
-    /// prepared load waits for stays in its database, by which the load is found.
+    /// prepared load waits for, or is just being prepared for, stays in its database, by which the
+    /// load is found.
     ///
     /// # Errors
     /// Those of [`crate::Ddl::rename_tables`], and 1235 for such a table.
     pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
-        for pair in pairs.iter().filter(|pair| pair.database != pair.to_database) {
-            let catalog = self.meta().catalog();
-            let table = catalog.table(&pair.database, &pair.from).map(|table| table.id);
-            if table.is_some_and(|table| self.prepared.holds(table)) {
-                bail!(
+        let binding = |tables| {
+            self.prepared.move_tables(tables).map_err(|table| {
+                let catalog = self.meta().catalog();
+                let name = catalog.table_by_id(table).map_or("", |table| table.name.as_str());
+                err!(
                     NotSupported,
-                    "a prepared load waits for table '{}', and is found by its database: commit or \
-                     abort the load first, which SHOW TRANSACTION lists",
-                    pair.from
-                );
-            }
-        }
-        self.ddl().rename_tables(pairs).await
+                    "a prepared load waits for table '{name}', and is found by its database: \
+                     commit or abort the load first, which SHOW TRANSACTION lists"
+                )
+            })
+        };
+        self.ddl().rename_tables(pairs, binding).await
     }
 
     async fn append_part(

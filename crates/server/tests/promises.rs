@@ -8,6 +8,8 @@ mod common;
 mod budget;
 #[path = "promises/changes_by_key.rs"]
 mod changes_by_key;
+#[path = "promises/claims.rs"]
+mod claims;
 #[path = "promises/create_as.rs"]
 mod create_as;
 #[path = "promises/horizon.rs"]

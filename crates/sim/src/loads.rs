@@ -393,7 +393,7 @@ impl Client {
 
     pub async fn rename(&self, table: &str, name: &str) -> Outcome {
         let outcome =
-            async { self.engine.ddl().rename_tables(&[Renaming::within("d", table, name)]).await };
+            async { self.engine.rename_tables(&[Renaming::within("d", table, name)]).await };
         self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
 

@@ -259,7 +259,9 @@ fn check_alike(table: &Table, other: &Table) -> Result<()> {
         && sequence(columns) == sequence(others)
         && columns.sort_key == others.sort_key
         && keys(table, columns) == keys(other, others);
-    if !same_columns || !same_keys {
+    // Rows of both may have the same id.
+    let number_rows = columns.has_row_ids() || others.has_row_ids();
+    if !same_columns || !same_keys || number_rows {
         bail!(
             ExchangeDifferent,
             "Tables have different definitions: '{}' and '{}'",

@@ -85,6 +85,8 @@ fn syntax_errors_name_the_place() {
         ("SELECT 1,\n  FROM t", "near", 2),
         ("CREATE TABLE t (a INT,,)", "near ',)'", 1),
         ("SELECT 'abc", "near", 1),
+        // The planner marks hidden columns so.
+        ("SELECT * FROM t PARTITION (`\u{3}`)", "near", 1),
     ] {
         let (errno, message) = refused(sql);
         assert_eq!(errno, 1064, "{sql}");

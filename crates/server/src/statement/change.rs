@@ -39,7 +39,7 @@ pub async fn change(
     loop {
         let target = resolve(session, change)?;
         check_safe(session, change, &target)?;
-        match once(session, change, &target, &parameters).await {
+        match once(session, change, &target, &parameters, tries.is_first()).await {
             Ok(Some(reply)) => return Ok(reply),
             Ok(None) => {}
             Err(error) if !was_altered(session, &target) => return Err(error),
@@ -50,12 +50,14 @@ pub async fn change(
     }
 }
 
-/// Runs UPDATE or DELETE; `None` if others wrote the rows meanwhile, or altered their table.
+/// Runs UPDATE or DELETE; `None` if others wrote the rows meanwhile, or altered their table. Whoever
+/// does so again locks the rows, and gets its turn.
 async fn once(
     session: &mut Session,
     change: &Change,
     target: &LoadTarget,
     parameters: &[Parameter],
+    is_first: bool,
 ) -> Result<Option<Reply>> {
     let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
     let own = session.transactions.writable(&engine, settings)?.cloned();
@@ -78,7 +80,7 @@ async fn once(
             target.table().name
         );
     }
-    let Some(found) = keyed.find(session, parameters).await? else { return Ok(None) };
+    let Some(found) = keyed.find(session, parameters, is_first).await? else { return Ok(None) };
     let looked = keyed.decide(session, found, parameters).await?;
     let (matched, changed) = (looked.matched, looked.changed());
     Ok(match looked.write(session).await? {
@@ -201,7 +203,8 @@ pub struct Keyed<'a> {
     computed: Select,
 }
 
-/// Rows that were found, and are locked where a transaction or a PRIMARY KEY does so.
+/// Rows that were found, and are locked where a transaction or a PRIMARY KEY does so; unless they
+/// are the same, and their record is refused where somebody writes before it.
 pub struct Found<'a> {
     changing: freshet_ingest::Change<'a>,
     keys: KeyedRows,
@@ -273,7 +276,8 @@ impl<'a> Keyed<'a> {
         schema.sequence.is_none() && !key.any(|ty| matches!(ty, ColumnType::Timestamp { .. }))
     }
 
-    /// Finds the rows and locks them; `None` if their table is just being altered.
+    /// Finds the rows and locks them, but for those of a DELETE that `may_rely` on nobody writing
+    /// to the table meanwhile; `None` if their table is just being altered.
     ///
     /// # Errors
     /// Expressions; keys that others hold.
@@ -281,6 +285,7 @@ impl<'a> Keyed<'a> {
         &self,
         session: &mut Session,
         parameters: &[Parameter],
+        may_rely: bool,
     ) -> Result<Option<Found<'a>>> {
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let key_rules = key_rules(&session.settings, OnExisting::Replace);
@@ -291,10 +296,11 @@ impl<'a> Keyed<'a> {
         let found = candidates(session, self.change, self.target, parameters).await?;
         let Some(Candidates { keys, as_of }) = found else { return Ok(None) };
         // Who reads more of the table than its keys needs the right to, whoever else writes.
-        let is_removed = self.change.kind == ChangeKind::Delete
+        let is_removed = may_rely
+            && self.change.kind == ChangeKind::Delete
             && self.is_found_by_key()
             && !reads(session, self.change, self.target)?;
-        let is_same = is_removed && bounded(session, changing.lock_unchanged(&keys, as_of)).await?;
+        let is_same = is_removed && bounded(session, changing.is_unchanged(&keys, as_of)).await?;
         let current = match is_same {
             true => Current::Same,
             false => Current::Read(bounded(session, changing.lock(&keys)).await?),

@@ -33,6 +33,10 @@ impl Tries {
         Self { noted: session.diagnostics.clone(), patience, until, count: 0 }
     }
 
+    pub fn is_first(&self) -> bool {
+        self.count == 0
+    }
+
     /// Notes that a try was overtaken.
     ///
     /// # Errors

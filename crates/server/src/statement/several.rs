@@ -201,7 +201,7 @@ async fn look<'a>(session: &mut Session, inside: Inside<'a>) -> Result<Option<Ve
         found.push(match target.table().key_model.is_keyed() {
             true => {
                 let keyed = Keyed::new(session, engine, change, into)?;
-                let rows = keyed.find(session, parameters).await?;
+                let rows = keyed.find(session, parameters, false).await?;
                 let Some(rows) = rows else { return Ok(None) };
                 end = end.max(rows.looked_to());
                 Found::Keyed(Box::new(keyed), rows)

@@ -1,5 +1,6 @@
 //! Loads of two phases: prepared by a stream load, then committed or aborted.
 
+use std::io::Write;
 use std::time::Duration;
 
 use freshet_meta::Renaming;
@@ -295,11 +296,39 @@ fn a_table_that_a_prepared_load_waits_for_stays_in_its_database() {
     };
     let refused = block_on(site.engine.rename_tables(&[to("e")])).unwrap_err();
     assert!(refused.message().contains("a prepared load waits for table 't'"), "{refused}");
+    // Nor by a name between.
+    let onward = Renaming { from: "moved".to_owned(), ..to("e") };
+    let refused = block_on(site.engine.rename_tables(&[to("d"), onward])).unwrap_err();
+    assert!(refused.message().contains("a prepared load waits for table 't'"), "{refused}");
     block_on(site.engine.rename_tables(&[to("d")])).unwrap();
     let told = format!("transaction [{txn}] commit successfully.");
     assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), done(&told));
     let back = Renaming { from: "moved".to_owned(), to: "t".to_owned(), ..to("e") };
     block_on(site.engine.rename_tables(&[back])).unwrap();
+    site.stop();
+}
+
+#[test]
+fn a_load_whose_table_moves_while_its_body_comes_is_not_prepared() {
+    let site = Site::new();
+    block_on(site.engine.ddl().create_database("e", None, None, false)).unwrap();
+    let mut slow = site.client();
+    let lines = [ROOT, "column_separator: ,", "label: one", "two_phase_commit: true"];
+    slow.head("PUT", "/api/d/t/_stream_load", &[&lines[..], &["Content-Length: 14"]].concat());
+    slow.0.write_all(b"1,10,x\n").unwrap();
+    while state(&site, "one") != "PREPARE" {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (from, to) = (("d".to_owned(), "t".to_owned()), ("e".to_owned(), "t".to_owned()));
+    let moved = Renaming { database: from.0, from: from.1, to_database: to.0, to: to.1 };
+    block_on(site.engine.rename_tables(&[moved])).unwrap();
+    slow.0.write_all(b"2,20,y\n").unwrap();
+    let reply = slow.answer().json();
+    assert_eq!(reply["Status"], "Fail");
+    let told = reply["Message"].as_str().unwrap();
+    assert!(told.contains("table 't' has gone to another database"), "{told}");
+    assert_eq!(state(&site, "one"), "UNKNOWN", "the label is free");
+    block_on(site.engine.ddl().drop_database("d", false)).unwrap();
     site.stop();
 }
 

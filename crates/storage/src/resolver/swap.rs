@@ -8,7 +8,7 @@ use freshet_base::{ColumnId, Lsn, RowsetId, SegmentId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
 use futures::lock::{Mutex, OwnedMutexGuard};
 
-use super::{Resolver, State};
+use super::{Resolver, State, ValueTable};
 use crate::compaction::RowMap;
 use crate::delta::DeltaMark;
 use crate::error::Result;
@@ -25,6 +25,19 @@ pub struct Swap {
 }
 
 impl Resolver {
+    /// Says that a flush writes the rows up to `lsn`: their keys are forgotten at once when it
+    /// ends, and who writes waits for its swap no longer than need be.
+    ///
+    /// # Errors
+    /// Those of [`Self::resolve_to`].
+    pub async fn begin_flush(&self, lsn: Lsn) -> Result<()> {
+        self.resolve_to(lsn).await?;
+        let mut state = self.state.lock().await;
+        state.keys.write().begin_generation();
+        state.values.iter_mut().for_each(ValueTable::begin_generation);
+        Ok(())
+    }
+
     /// Begins a swap with all marks up to the horizon made.
     ///
     /// # Errors
@@ -91,8 +104,15 @@ pub(crate) struct EndedSwap {
 impl EndedSwap {
     /// Forgets the keys that are in files now: the view is shown.
     pub fn forget_keys(mut self) {
-        let kept = self.state.keys.read().from(self.first_row);
-        *self.state.keys.write() = kept;
+        let keys = &self.state.keys;
+        let left = keys.read().left_of_old(self.first_row);
+        match left {
+            Some(left) => keys.write().forget_old(&left),
+            None => {
+                let kept = keys.read().from(self.first_row);
+                *keys.write() = kept;
+            }
+        }
         self.state.account();
     }
 }

@@ -93,8 +93,13 @@ impl ValueTable {
         self.rows.enter(value, Version { row, is_removal: false });
     }
 
+    /// See [`KeyTable::begin_generation`].
+    pub fn begin_generation(&mut self) {
+        self.rows.begin_generation();
+    }
+
     pub fn keep_from(&mut self, row: u64) {
-        self.rows = self.rows.from(row);
+        self.rows.keep_from(row);
     }
 
     /// Forgets the values of rows that do not live any more.

@@ -47,7 +47,7 @@ pub async fn replace(
     let steps =
         [step(&there.from, &between), step(&back.from, &back.to), step(&between, &there.to)];
     shield(session, async move {
-        engine.ddl().rename_tables(&steps).await?;
+        engine.rename_tables(&steps).await?;
         if !swap {
             engine.ddl().drop_table(&database, &there.to, false).await?;
         }

@@ -1,0 +1,75 @@
+//! A DELETE with a condition relies on nobody writing between its look and its record. Where
+//! somebody does, it looks again.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::TestServer;
+
+/// Rows that two sessions claim at the same time.
+const ROWS: u32 = 400;
+
+#[test]
+fn of_who_deletes_and_who_marks_a_row_one_gets_it() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    for table in ["p (id int primary key, v int, key (v))", "u (id int, v int) unique key (id)"] {
+        root.run(&format!("create table {table}"));
+        let table = &table[..1];
+        let rows = (0..ROWS).map(|id| format!("({id}, 0)")).collect::<Vec<_>>().join(", ");
+        root.run(&format!("insert into {table} values {rows}"));
+        let (mut marking, mut removing) = (server.connect(), server.connect());
+        marking.run("use d");
+        removing.run("use d");
+        let both = Barrier::new(2);
+        let (marked, removed) = thread::scope(|scope| {
+            let marked = scope.spawn(|| {
+                let mark = |id| {
+                    both.wait();
+                    marking.run(&format!("update {table} set v = 1 where id = {id} and v = 0")).0
+                };
+                (0..ROWS).map(mark).collect::<Vec<_>>()
+            });
+            let remove = |id| {
+                both.wait();
+                removing.run(&format!("delete from {table} where id = {id} and v = 0")).0
+            };
+            let removed = (0..ROWS).map(remove).collect::<Vec<_>>();
+            (marked.join().unwrap(), removed)
+        });
+        let left = root.texts(&format!("select id from {table} where v = 1 order by id"));
+        let left = left.concat();
+        let expected = (0..ROWS).filter(|&id| marked[id as usize] == 1).map(|id| id.to_string());
+        assert_eq!(left, expected.collect::<Vec<_>>(), "{table}");
+        for (id, counts) in marked.iter().zip(&removed).enumerate() {
+            assert_eq!(counts.0 + counts.1, 1, "row {id} of {table}: {counts:?}");
+        }
+        assert_eq!(root.one(&format!("select count(*) from {table}")), left.len().to_string());
+    }
+}
+
+#[test]
+fn a_delete_waits_for_who_holds_one_of_its_rows() {
+    let server = TestServer::start();
+    let mut holder = server.database("d");
+    holder.run("create table t (id int primary key, v int)");
+    holder.run("insert into t values (1, 0), (2, 0), (3, 0)");
+    holder.run("begin");
+    assert_eq!(holder.one("select v from t where id = 2 for update"), "0");
+    let mut other = server.connect();
+    other.run("use d");
+    other.run("set innodb_lock_wait_timeout = 1");
+    assert_eq!(other.fails("delete from t where v = 0").errno, 1205);
+    other.run("set innodb_lock_wait_timeout = 60");
+    thread::scope(|scope| {
+        let began = Instant::now();
+        let waits = scope.spawn(|| other.run("delete from t where v = 0"));
+        thread::sleep(Duration::from_millis(300));
+        holder.run("update t set v = 1 where id = 2");
+        holder.run("commit");
+        assert_eq!(waits.join().unwrap().0, 2, "row 2 is another one now");
+        assert!(began.elapsed() < Duration::from_secs(30));
+    });
+    assert_eq!(holder.texts("select * from t"), [["2", "1"]]);
+}
