@@ -55,7 +55,7 @@ pub(crate) struct KeyedTable {
 struct Change {
     /// The encoded row; `None` if the key is removed.
     row: Option<Box<[u8]>>,
-    /// Whether a stored row has the key.
+    /// Whether a stored row had the key when the transaction first changed it.
     in_base: bool,
 }
 
@@ -204,7 +204,12 @@ impl KeyedTable {
                 self.values[index].insert(value, key.clone());
             }
         }
-        self.changes.extend(step.changes);
+        for (key, change) in step.changes {
+            // It has held the key since: what others have brought there without locks, by partitions
+            // that they exchange, is not what it changes.
+            let in_base = self.in_base(&key).unwrap_or(change.in_base);
+            self.changes.insert(key, Change { in_base, ..change });
+        }
     }
 
     /// A copy of the changes, whose memory is the caller's to count.
@@ -286,9 +291,8 @@ impl KeyedTable {
         (!self.changes.is_empty()).then(|| std::mem::take(&mut self.read))
     }
 
-    /// The part of the record of the COMMIT, and the keys that are in it; `None` if there is
-    /// nothing to write.
-    pub fn into_part(self) -> Result<Option<(PartLoad, LoadTarget, KeyedRows)>> {
+    /// The part of the record of the COMMIT; `None` if there is nothing to write.
+    pub fn into_part(self) -> Result<Option<KeyedPart>> {
         let mut buffer = LoadBuffer::default();
         let is_removed = |change: &&Change| change.row.is_none() && change.in_base;
         let removed = self.changes.iter().filter(|(_, change)| is_removed(change));
@@ -296,9 +300,15 @@ impl KeyedTable {
         put_removals(&self.schema, removed.into_iter(), &mut buffer)?;
         let mut rows = 0;
         let inserted = self.inserted().map(|(_, row)| row);
-        let changed = self.changes.values().filter_map(|change| change.row.as_deref());
-        for row in inserted.chain(changed) {
+        for row in inserted {
             buffer.resume().extend_from_slice(row);
+            rows += 1;
+        }
+        let (before, mut free) = (buffer.removals() as usize, Vec::new());
+        for change in self.changes.values() {
+            let Some(row) = change.row.as_deref() else { continue };
+            buffer.resume().extend_from_slice(row);
+            free.extend((!change.in_base).then_some(before + rows));
             rows += 1;
         }
         buffer.count(rows)?;
@@ -307,12 +317,22 @@ impl KeyedTable {
         }
         let (table, schema) = (self.target.table(), &self.schema);
         let counts = (buffer.rows(), buffer.removals());
-        let keyed = KeyedRows::of_encoded(buffer.row_bytes(), counts, table, schema);
+        let rows = KeyedRows::of_encoded(buffer.row_bytes(), counts, table, schema);
         let held = self.held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
         let state = &self.target.state;
         let part = PartLoad::of_changes(state, schema, buffer, held, self.looked_from);
-        Ok(Some((part, self.target, keyed)))
+        Ok(Some(KeyedPart { part, target: self.target, rows, free }))
     }
+}
+
+/// What a transaction writes to a table by its keys.
+pub(crate) struct KeyedPart {
+    pub part: PartLoad,
+    pub target: LoadTarget,
+    /// The keys of its rows.
+    pub rows: KeyedRows,
+    /// Those of the rows that no stored row had.
+    pub free: Vec<usize>,
 }
 
 /// The rows of an INSERT of a transaction, whose keys are locked, and what they meet.

@@ -1,11 +1,12 @@
 //! The rows of a transaction before COMMIT: buffered in the session, visible only to it, and
 //! committed as one log record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use freshet_base::clock::Deadline;
-use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::TableSchema;
 use freshet_schema::row::RowCells;
@@ -14,10 +15,13 @@ use freshet_wal::Room;
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, PartBody, PartLoad, Signature};
+use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::resolver;
-use crate::keyed_own::{KeyedTable, RowsByKey};
+use crate::keyed::seen;
+use crate::keyed_own::{KeyedPart, KeyedTable, RowsByKey};
 use crate::large_load::LargeLoad;
+use crate::locks::PRIMARY;
 use crate::own_part::TableRows;
 use crate::own_rows::{OwnRows, Taken, bytes_of};
 use crate::record::PART_HEAD_BYTES;
@@ -95,7 +99,7 @@ impl Engine {
         let room = self.appender.room_for(&parts, deadline).await?;
         let mut latches = Vec::with_capacity(looked.len());
         for looked in looked {
-            latches.push(looked.latch(self).await?);
+            latches.push(looked.latch(self, &ids).await?);
         }
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
@@ -169,9 +173,18 @@ fn not_again(error: Error) -> Error {
 
 /// What a COMMIT looks up before its record, in a table of which it changes stored rows.
 enum Looked {
-    Keys { target: LoadTarget, rows: KeyedRows, encoded: EncodedRows },
+    Keys(LookedKeys),
     Rows { target: LoadTarget, equal: EqualRows, counts: Vec<usize> },
     Unlocked { target: LoadTarget, read: RowsByKey },
+}
+
+/// The rows of a part, whose keys the transaction holds.
+struct LookedKeys {
+    target: LoadTarget,
+    rows: KeyedRows,
+    /// Those whose keys no stored row had when they were first changed.
+    free: Vec<usize>,
+    encoded: EncodedRows,
 }
 
 /// The rows of a part, of which the first `removals` only remove their key.
@@ -223,13 +236,13 @@ fn changed_parts(
             let Some(read) = table.take_read() else { continue };
             // They are in its part.
             rows.retain(|part| part.table.id != table.id());
-            let Some((part, target, _)) = table.into_part()? else { continue };
+            let Some(KeyedPart { part, target, .. }) = table.into_part()? else { continue };
             changed.push((part, Looked::Unlocked { target, read }));
             continue;
         }
-        let Some((part, target, rows)) = table.into_part()? else { continue };
+        let Some(KeyedPart { part, target, rows, free }) = table.into_part()? else { continue };
         let encoded = EncodedRows::of(&part);
-        changed.push((part, Looked::Keys { target, rows, encoded }));
+        changed.push((part, Looked::Keys(LookedKeys { target, rows, free, encoded })));
     }
     for table in unkeyed {
         let at = rows.iter().position(|part| part.table.id == table.id());
@@ -248,28 +261,11 @@ impl Looked {
     ///
     /// # Errors
     /// 1062; 1213 for rows that others have removed.
-    async fn latch(self, engine: &Engine) -> Result<Latched> {
+    async fn latch(self, engine: &Engine, ids: &BTreeMap<TableId, UsedIds>) -> Result<Latched> {
         match self {
-            Self::Keys { mut target, rows, encoded } => {
-                let (removals, mut values) = (encoded.removals, encoded.values(&target));
-                let mut latch = resolver(&target).latch().await?;
-                if !latch.has_unique_keys_of(target.table()) {
-                    target = target.with_unique_keys_of_now(&engine.store.tables)?;
-                    values = encoded.values(&target);
-                }
-                let places = latch.find(&rows).await?;
-                let of_rows = (&rows, &places[..]);
-                let holders = Holders::find(&mut latch, &target, of_rows, &values).await?;
-                // It has locked its values: nobody else can have taken one, but of keys that came
-                // or went meanwhile.
-                if let Some(conflict) = holders.last_conflict(&rows, &values, |_| false) {
-                    let (at, number) = conflict;
-                    let of = number.checked_sub(1).map_or(&rows, |index| &values.all()[index]);
-                    let cells = RowCells::new(&encoded.schema);
-                    let row = cells.rows(&encoded.bytes).nth(at as usize);
-                    return Err(duplicate_entry(&target, number, of.key(at), row));
-                }
-                Ok(Latched::Keys { latch, rows, values, removals, places })
+            Self::Keys(keys) => {
+                let ids = ids.get(&keys.target.id());
+                keys.latch(engine, ids).await
             }
             Self::Rows { target, equal, counts } => {
                 let mut latch = resolver(&target).latch().await?;
@@ -291,6 +287,39 @@ impl Looked {
                 Unlocked::latch(target, read).await.map(Latched::Unlocked)
             }
         }
+    }
+}
+
+impl LookedKeys {
+    /// # Errors
+    /// 1062 for a key or a value that another row has, once that cannot be lost any more; 1213 where
+    /// that may be an id that was given again.
+    async fn latch(self, engine: &Engine, ids: Option<&UsedIds>) -> Result<Latched> {
+        let Self { mut target, rows, free, encoded } = self;
+        let (removals, mut values) = (encoded.removals, encoded.values(&target));
+        let mut latch = resolver(&target).latch().await?;
+        if !latch.has_unique_keys_of(target.table()) {
+            target = target.with_unique_keys_of_now(&engine.store.tables)?;
+            values = encoded.values(&target);
+        }
+        let places = latch.find(&rows).await?;
+        let holders = Holders::find(&mut latch, &target, (&rows, &places[..]), &values).await?;
+        // It has locked its keys and values: nobody else can have taken one, but of keys that came
+        // or went meanwhile, and with partitions that took the place of others.
+        let taken = free.into_iter().find(|at| places[*at].is_some());
+        let taken = taken.map(|at| (at as u32, PRIMARY));
+        let conflict = taken.or_else(|| holders.last_conflict(&rows, &values, |_| false));
+        if let Some((at, number)) = conflict {
+            target.counter().zip(ids).map_or(Ok(()), |(counter, ids)| counter.check(ids))?;
+            let of = number.checked_sub(1).map_or(&rows, |index| &values.all()[index]);
+            let row = RowCells::new(&encoded.schema).rows(&encoded.bytes).nth(at as usize);
+            let error = duplicate_entry(&target, number, of.key(at), row);
+            let seen = seen(&latch, &places).max(holders.seen);
+            drop(latch);
+            engine.horizon().wait(seen).await;
+            return Err(error);
+        }
+        Ok(Latched::Keys { latch, rows, values, removals, places })
     }
 }
 
