@@ -240,6 +240,30 @@ impl KeyedTable {
         self.held.iter_mut().for_each(|held| held.shrink_to(bytes));
     }
 
+    /// Goes back to where it had changed nothing: what it has read of stored rows was read. `None`
+    /// if that is nothing.
+    pub fn only_read(mut self) -> Option<Self> {
+        let read = std::mem::take(&mut self.read);
+        let (bytes, mut held) = (bytes_of(&read), self.held.take()?);
+        held.shrink_to(bytes as u64);
+        let Self { target, schema, looked_from, .. } = self;
+        let unchanged = Self::new(&target);
+        let is_read = !read.is_empty();
+        is_read.then(|| Self { schema, read, looked_from, bytes, held: Some(held), ..unchanged })
+    }
+
+    /// With what was read of stored rows before.
+    pub fn behind_read(&mut self, mut before: Self) {
+        before.follow(&self.target);
+        self.read.append(&mut before.read);
+        self.looked_from = before.looked_from.or(self.looked_from);
+        self.bytes += before.bytes;
+        match (&mut self.held, before.held) {
+            (Some(held), Some(before)) => held.merge(before),
+            (none, before) => *none = none.take().or(before),
+        }
+    }
+
     /// Goes on with the unique keys of a target, and with its columns if they are newer.
     pub fn follow(&mut self, target: &LoadTarget) {
         self.follow_columns(target);

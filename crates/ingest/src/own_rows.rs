@@ -1,6 +1,9 @@
 //! What a transaction has written before COMMIT: buffered in the session, visible only to it.
 
+mod savepoint;
 mod to_file;
+
+pub use savepoint::Savepoint;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +29,6 @@ use crate::names;
 use crate::own_part::TableRows;
 use crate::ranks::{Ranks, take_late};
 use crate::record::TABLES_MAX;
-use crate::savepoint::Savepoint;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::uniques::{Found, Holders, keys_of};
 use crate::unkeyed::{Affected, Copies, RowChange};
@@ -45,6 +47,9 @@ struct Own {
     parts: Mutex<Vec<TableRows>>,
     /// Changes of tables with a primary key, and of stored rows of those with a UNIQUE KEY.
     keyed: Mutex<Vec<KeyedTable>>,
+    /// What it had read of stored rows of tables with a UNIQUE KEY when it went back to where it had
+    /// changed nothing there: it holds these rows, as locks are held over ROLLBACK TO.
+    read: Mutex<BTreeMap<TableId, KeyedTable>>,
     /// Changes of stored rows of tables without a unique key; locked behind `parts`.
     unkeyed: Mutex<Vec<UnkeyedTable>>,
     /// Holds the keys of these until the end, once there are any.
@@ -86,6 +91,7 @@ impl OwnRows {
 
     /// Takes everything that was written.
     pub(crate) fn take(&self) -> Taken {
+        self.0.read.lock().clear();
         Taken {
             rows: std::mem::take(&mut *self.0.parts.lock()),
             keyed: std::mem::take(&mut *self.0.keyed.lock()),
@@ -191,8 +197,18 @@ impl OwnRows {
         let bytes = keyed_own::bytes_of(&before) + keyed_own::bytes_of(&late);
         self.check_keyed_room(engine, bytes)?;
         let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
-        self.0.keyed.lock().push(KeyedTable::behind(target, (before, late), held));
+        let mut table = KeyedTable::behind(target, (before, late), held);
+        if let Some(read) = self.0.read.lock().remove(&target.id()) {
+            table.behind_read(read);
+        }
+        self.0.keyed.lock().push(table);
         Ok(())
+    }
+
+    /// Whether it has read stored rows of a table before it went back, with which others are to be
+    /// compared at COMMIT.
+    fn has_read(&self, table: TableId) -> bool {
+        self.0.read.lock().contains_key(&table)
     }
 
     /// Whether it has begun to change rows of a table by their keys.
@@ -493,39 +509,6 @@ impl OwnRows {
         table.follow(target);
         table.apply(step, held);
         Ok(loaded)
-    }
-
-    /// Remembers what was written so far.
-    ///
-    /// # Errors
-    /// `OutOfRoom`.
-    pub async fn save(&self, engine: &Engine, patience: WaitLimit) -> Result<Savepoint> {
-        let bytes = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>()
-            + self.0.unkeyed.lock().iter().map(UnkeyedTable::bytes).sum::<usize>();
-        let held = engine.admission.hold(bytes as u64, patience.soon(&engine.admission)).await?;
-        let count = |part: &TableRows| {
-            (part.table.id, u32::try_from(part.rows()).expect("rows are counted in 32 bits"))
-        };
-        let rows = self.0.parts.lock().iter().map(count).collect();
-        let keyed = self.0.keyed.lock().iter().map(KeyedTable::copy).collect();
-        let unkeyed = self.0.unkeyed.lock().iter().map(UnkeyedTable::copy).collect();
-        Ok(Savepoint { rows, keyed, unkeyed, _held: held })
-    }
-
-    /// Takes back what was written since.
-    pub fn restore(&self, savepoint: &Savepoint) {
-        self.0.parts.lock().retain_mut(|part| {
-            let saved = savepoint.rows.iter().find(|(table, _)| *table == part.table.id);
-            saved.inspect(|(_, rows)| part.cut(*rows)).is_some()
-        });
-        self.0.keyed.lock().retain_mut(|table| {
-            let saved = savepoint.keyed.iter().find(|saved| saved.id() == table.id());
-            saved.inspect(|saved| table.go_back(saved)).is_some()
-        });
-        self.0.unkeyed.lock().retain_mut(|table| {
-            let saved = savepoint.unkeyed.iter().find(|saved| saved.id() == table.id());
-            saved.inspect(|saved| table.go_back(saved)).is_some()
-        });
     }
 
     /// Changes of stored rows are one record, with no files beside it.

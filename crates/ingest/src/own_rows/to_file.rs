@@ -45,6 +45,9 @@ impl OwnRows {
         buffer: &mut LoadBuffer,
         (is_first, patience): (bool, WaitLimit),
     ) -> Result<bool> {
+        if self.has_read(target.id()) {
+            self.begin_changes(engine, target, patience).await?;
+        }
         let more = buffer.row_bytes().len();
         self.make_room(engine, more).await?;
         if self.fits(engine, more) || !self.may_go_to_file(target, buffer) {
@@ -82,7 +85,8 @@ impl OwnRows {
                 // Changes of stored rows, and the rows beside them, are one record.
                 let may_go = |part: &&TableRows| {
                     let id = part.table.id;
-                    !unkeyed.iter().any(|of| of.id() == id) && !self.has_changes_of(id)
+                    let is_keyed = self.has_changes_of(id) || self.has_read(id);
+                    !unkeyed.iter().any(|of| of.id() == id) && !is_keyed
                 };
                 let largest = parts.iter().filter(may_go).max_by_key(|part| part.encoded().len());
                 largest.filter(|part| !part.encoded().is_empty()).map(|part| part.table.id)

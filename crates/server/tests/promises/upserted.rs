@@ -168,6 +168,43 @@ fn loads_lock_nothing_and_a_commit_tells() {
 }
 
 #[test]
+fn rows_are_held_behind_a_rollback_to_before_they_were_locked() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (table(&server), server.database("d"));
+    for (change, value) in
+        [("insert into u values (9, 90)", 11), ("delete from u where id = 3", 12)]
+    {
+        one.run("begin");
+        one.run("insert into u values (8, 80)");
+        one.run("savepoint a");
+        assert_eq!(one.texts("select id from u where id in (1, 8) for update"), [["1"], ["8"]]);
+        one.run("update u set v = 0 where id = 2");
+        one.run("rollback to a");
+        assert_eq!(one.one("select v from u where id = 2"), "20");
+        two.run(&format!("insert into u values (1, {value})"));
+        one.run(change);
+        assert_eq!(errno(&mut one, "commit"), 1213, "{change}");
+    }
+    // It has changed nothing, and nothing was changed.
+    for (read, write) in [("id = 1", "(1, 13)"), ("id = 2", "(3, 31)")] {
+        one.run("begin");
+        one.run("savepoint a");
+        one.texts(&format!("select id from u where {read} for update"));
+        one.run("rollback to a");
+        if read == "id = 2" {
+            one.run("insert into u values (2, 21)");
+            one.run("savepoint b");
+            one.run("delete from u where id = 1");
+            one.run("rollback to b");
+        }
+        two.run(&format!("insert into u values {write}"));
+        one.run("commit");
+    }
+    let rows = [["1", "13"], ["2", "21"], ["3", "31"]];
+    assert_eq!(one.texts("select * from u order by id"), rows);
+}
+
+#[test]
 fn workers_share_the_rows_of_a_table() {
     let server = TestServer::start();
     let mut one = table(&server);
