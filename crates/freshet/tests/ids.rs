@@ -139,7 +139,10 @@ fn truncates_beside_writers_double_no_id_and_fail_none() {
         thread::spawn(move || {
             let mut client = Client::connect(port).unwrap();
             while !stop.load(Ordering::Relaxed) {
-                insert(&mut client, "INSERT INTO d.t (v) VALUES (1), (1)").unwrap();
+                for behind in ["", " ON DUPLICATE KEY UPDATE v = 2"] {
+                    let sql = format!("INSERT INTO d.t (v) VALUES (1), (1){behind}");
+                    insert(&mut client, &sql).unwrap();
+                }
             }
         })
     });
@@ -152,6 +155,8 @@ fn truncates_beside_writers_double_no_id_and_fail_none() {
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     let doubled = client.number("SELECT COUNT(*) - COUNT(DISTINCT id) FROM d.t").unwrap();
     assert_eq!(doubled, 0);
+    let met = client.number("SELECT COUNT(*) FROM d.t WHERE v = 2").unwrap();
+    assert_eq!(met, 0, "a new id meets no row");
     server.kill();
 }
 

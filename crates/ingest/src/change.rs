@@ -60,6 +60,8 @@ pub struct Change<'a> {
     locks: bool,
     /// Whether it has locked nothing, since nobody had written to the table.
     relies_on_peace: bool,
+    /// The ids of the rows that it inserts where it meets none: some may be generated.
+    met: Option<UsedIds>,
     /// `None` where the end of a change of columns lets nobody in.
     pass: Option<Arc<Pass>>,
 }
@@ -93,6 +95,7 @@ impl<'a> Change<'a> {
             read,
             locks: false,
             relies_on_peace: false,
+            met: None,
             pass,
         }
     }
@@ -359,10 +362,12 @@ impl<'a> Change<'a> {
         Ok(Some(kept))
     }
 
-    /// The ids in rows, which also an UPDATE may have raised.
+    /// The ids in rows, which also an UPDATE may have raised. What it has drawn before it looked
+    /// is not good any more if ids have begun again since.
     fn ids_of(&self, rows: &LoadBuffer) -> Option<UsedIds> {
         let (counter, schema) = (self.target.counter()?, self.target.schema());
-        counter.of_rows(schema, rows.row_bytes(), rows.rows())
+        let ids = counter.of_rows(schema, rows.row_bytes(), rows.rows());
+        UsedIds::join(self.met, ids)
     }
 
     /// Locks the values that rows of a transaction bring, and checks that in the end no other row
@@ -432,6 +437,7 @@ impl<'a> Change<'a> {
         current.extend(read);
         self.end.get_or_insert(latch.end());
         self.seen = self.seen.max(seen);
+        self.met = UsedIds::join(self.met, new.ids());
         Ok(Meeting::new(target, (rows, values), holders, current))
     }
 

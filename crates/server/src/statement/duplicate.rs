@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::{self as ingest, LoadBuffer, Meeting, OnExisting, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
@@ -60,15 +60,34 @@ pub async fn insert_or_update(
     if session.buffer.rows() == 0 {
         return Ok(Reply::Done { affected: nothing(session) });
     }
+    loop {
+        let mut buffer = std::mem::take(&mut session.buffer);
+        let done = write(session, target, (table, &assigned), &buffer, &parameters).await;
+        // A TRUNCATE came between the ids of the rows and the rows.
+        let is_late = done.as_ref().is_err_and(|error| error.code() == ErrorCode::Deadlock);
+        let is_renewed = is_late && target.plan.renew_ids(&mut buffer)?;
+        session.buffer = buffer;
+        if !is_renewed {
+            return done;
+        }
+    }
+}
+
+async fn write(
+    session: &mut Session,
+    target: &Target,
+    (table, assigned): (&TableName, &Assigned),
+    buffer: &LoadBuffer,
+    parameters: &[Parameter],
+) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     let own = session.transactions.writable(&engine, &session.settings)?.cloned();
-    let buffer = std::mem::take(&mut session.buffer);
-    let new = rows_of(&buffer, target);
+    let new = rows_of(buffer, target);
     let schema = target.into.schema();
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let rules = key_rules(&session.settings, OnExisting::Replace);
     let mut change = engine.change(&target.into, own, rules, patience);
-    let mut meeting = bounded(session, change.meet(&buffer)).await?;
+    let mut meeting = bounded(session, change.meet(buffer)).await?;
     let groups = meeting.groups().into_iter().map(|met| {
         let ingest::Group { key, rows, current } = met;
         Group { key, rows, existed: current.is_some(), current, is_changed: false }
@@ -76,13 +95,13 @@ pub async fn insert_or_update(
     let mut rounds = Rounds {
         target,
         table,
-        assigned: &assigned,
+        assigned,
         new: &new,
         groups: groups.collect(),
         meeting: &meeting,
         counts: Counts::default(),
     };
-    rounds.run_all(session, &parameters).await?;
+    rounds.run_all(session, parameters).await?;
     let (groups, counts) = (rounds.groups, rounds.counts);
     let changed = || groups.iter().filter(|group| group.is_changed);
     let old = changed().filter(|group| group.existed);
