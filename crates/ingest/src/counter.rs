@@ -342,6 +342,8 @@ impl Counter {
         let mut counters = counters.collect::<Vec<_>>();
         // In one order, so that nobody waits in a circle.
         counters.sort_unstable_by_key(|counter| counter.table);
+        // Temporary partitions count with their table.
+        counters.dedup_by_key(|counter| counter.table);
         counters.into_iter().map(StoppedCounter::new).collect()
     }
 }

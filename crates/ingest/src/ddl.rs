@@ -114,7 +114,9 @@ impl Ddl {
         task::run(self.store.pool(), make).await
     }
 
-    /// Empties tables, all at one position of the log, in time independent of their rows.
+    /// Empties tables, all at one position of the log, in time independent of their rows. Their
+    /// temporary partitions go, as in Doris, and are emptied at the same position: wherever the
+    /// server dies, no row of theirs outlives the ids that begin again.
     ///
     /// # Errors
     /// `NoSuchTable`, and those of the log.
@@ -122,9 +124,12 @@ impl Ddl {
         self.term.begun().await?;
         let states = self.states_of(ids)?;
         let _partitions = self.hold_partitions(&states).await;
-        let body = BarrierBody::Truncate(self.new_tablets(ids).await?);
-        self.barrier(body, &states).await?;
-        // As in Doris; they are of a table that is empty now.
+        let temporary = self.temporaries(ids);
+        let beside = self.states_of(&temporary)?;
+        // Nobody holds these while waiting for those that they are of.
+        let _beside = self.hold_partitions(&beside).await;
+        let body = BarrierBody::Truncate(self.new_tablets(&[ids, &temporary].concat()).await?);
+        self.barrier(body, &[&states[..], &beside].concat()).await?;
         self.drop_temporaries(ids).await
     }
 

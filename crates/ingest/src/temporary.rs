@@ -74,11 +74,17 @@ impl Ddl {
         self.change_partitions(temporary.id, change).await
     }
 
+    /// The tables that have the temporary partitions of these.
+    pub(crate) fn temporaries(&self, of: &[TableId]) -> Vec<TableId> {
+        let catalog = self.store.meta().catalog();
+        let temporary = of.iter().filter_map(|id| catalog.temporary_partitions(*id));
+        temporary.map(|table| table.id).collect()
+    }
+
     /// Drops all temporary partitions of tables.
-    pub(crate) async fn drop_temporaries(&self, ids: &[TableId]) -> Result<()> {
-        for id in ids {
-            let catalog = self.store.meta().catalog();
-            self.drop_temporary(catalog.temporary_partitions(*id).map(|table| table.id)).await?;
+    pub(crate) async fn drop_temporaries(&self, of: &[TableId]) -> Result<()> {
+        for id in self.temporaries(of) {
+            self.drop_temporary(Some(id)).await?;
         }
         Ok(())
     }

@@ -127,3 +127,33 @@ fn exchanged_partitions_are_whole_behind_kill() {
     }
     setup.check_files().unwrap();
 }
+
+#[test]
+fn temporary_partitions_are_emptied_with_their_table() {
+    let World { _dir, setup } = world();
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    client.query("CREATE DATABASE e").unwrap();
+    client.query(TABLES[0]).unwrap();
+    let temporary = "ALTER TABLE e.t ADD TEMPORARY PARTITION tp VALUES [(\"0\"), (\"10\"))";
+    client.query(temporary).unwrap();
+    client.query("INSERT INTO e.t VALUES (1, 1, 1)").unwrap();
+    client.query("INSERT INTO e.t TEMPORARY PARTITION (tp) VALUES (2, 2, 2)").unwrap();
+    server.stop().unwrap();
+    // It dies between the record of the TRUNCATE and the one that drops them.
+    let mut server = setup.clone().with("failpoints", "barrier-durable=abort@0").spawn().unwrap();
+    server.wait_ready().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert!(client.query("TRUNCATE TABLE e.t").is_err(), "the server has died");
+    server.kill();
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    for from in ["e.t", "e.t TEMPORARY PARTITION (tp)"] {
+        let count = client.number(&format!("SELECT COUNT(*) FROM {from}")).unwrap();
+        assert_eq!(count, 0, "{from}");
+    }
+    client.query("TRUNCATE TABLE e.t").unwrap();
+    client.query(temporary).unwrap();
+    server.stop().unwrap();
+    setup.check_files().unwrap();
+}
