@@ -274,9 +274,7 @@ impl Engine {
             return self.append_noted_as_files(prepared, (target, schema), noted).await;
         }
         let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, None, patience).await?;
-        let loads = Arc::clone(&self.prepared);
-        let file = (txn, note::NOTE_WITH_ROWS);
-        let payload = task::run(&**self.pool(), move || loads.read_rows(file, noted)).await?;
+        let payload = self.noted_rows(txn, note::NOTE_WITH_ROWS, noted).await?;
         let mut buffer = LoadBuffer::of_payload(payload, rows);
         buffer.use_ids(highest_id.map(UsedIds::up_to));
         let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
@@ -293,6 +291,18 @@ impl Engine {
         appended.map(|(Appended { lsn, .. }, _)| lsn)
     }
 
+    /// Reads the rows behind a note, behind space for the head of a part; their memory is the
+    /// caller's to hold.
+    async fn noted_rows(
+        &self,
+        txn: TxnId,
+        extension: &'static str,
+        noted: NotedRows,
+    ) -> Result<Vec<u8>> {
+        let loads = Arc::clone(&self.prepared);
+        task::run(&**self.pool(), move || loads.read_rows((txn, extension), noted)).await
+    }
+
     /// Writes the rows behind a note to files, which the record names: the log was larger when
     /// they were prepared.
     async fn append_noted_as_files(
@@ -304,9 +314,7 @@ impl Engine {
         let PreparedNote { txn, rows, incarnation, highest_id, .. } = prepared.note;
         let patience = WaitLimit::For(self.config().load_patience);
         let memory = self.take_memory(noted.bytes, patience.soon(&self.admission)).await?;
-        let loads = Arc::clone(&self.prepared);
-        let file = (txn, note::NOTE_WITH_ROWS);
-        let payload = task::run(&**self.pool(), move || loads.read_rows(file, noted)).await?;
+        let payload = self.noted_rows(txn, note::NOTE_WITH_ROWS, noted).await?;
         let bytes = Bytes::from(payload).slice(PART_HEAD_BYTES..);
         let mut files = LargeLoad::begin(&self.flusher, &target.state, schema)?;
         files.push(bytes, rows, memory).await?;

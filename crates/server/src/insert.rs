@@ -304,7 +304,8 @@ impl Values<'_> {
         target.begin_statement(session);
         let Scanned { encoded: done, consumed } = match self.scan(session, target).await {
             Ok((scanned, Some(updating))) => {
-                return upsert::insert_or_update(session, target, &self, (scanned, updating)).await;
+                let done = upsert::insert_or_update(session, target, &self, (scanned, updating));
+                return done.await.map(Some);
             }
             Ok((scanned, None))
                 if self.multi || text[scanned.consumed..].trim_ascii().is_empty() =>

@@ -1,10 +1,8 @@
 //! The commit of a partial update that was prepared (RFC 0050): its rows stand behind its note, and
 //! are completed by what is stored when it is committed.
 
-use std::sync::Arc;
-
 use freshet_base::clock::Deadline;
-use freshet_base::{Lsn, Result, bail, err, task};
+use freshet_base::{Lsn, Result, bail, err};
 use freshet_meta::{NotedPartial, NotedRows, PreparedNote};
 use freshet_schema::Rules;
 
@@ -50,8 +48,7 @@ pub(super) async fn append_partial(
     let target = entered(engine, target, deadline).await?;
     let soon = patience.soon(&engine.admission);
     let _memory = engine.take_memory(noted.bytes, soon).await?;
-    let (loads, file) = (Arc::clone(&engine.prepared), (txn, NOTE_WITH_PARTIAL));
-    let payload = task::run(&**engine.pool(), move || loads.read_rows(file, noted)).await?;
+    let payload = engine.noted_rows(txn, NOTE_WITH_PARTIAL, noted).await?;
     let NotedPartial { given, required, is_flexible, refuses_new } = partial;
     let given_bytes = if is_flexible { given.len() * rows as usize } else { 0 };
     let (bytes, own) = payload[PART_HEAD_BYTES..]

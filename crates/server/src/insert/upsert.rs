@@ -6,7 +6,7 @@ use freshet_base::Result;
 use freshet_ingest::OnExisting;
 use freshet_ingest::decode::values::Scanned;
 use freshet_query::change::{Assignments, is_of_new};
-use freshet_query::parser::{Insert, OnDuplicate, Statement, parse};
+use freshet_query::parser::{Insert, OnDuplicate, Statement, TableName, parse};
 use freshet_schema::KeyModel;
 
 use super::{Done, Target, Values, encoded};
@@ -22,8 +22,8 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// What stored rows get that have the keys of new ones.
 pub(super) struct Updating {
-    /// The statement without its rows.
-    insert: Insert,
+    table: TableName,
+    set: Assignments,
 }
 
 impl Updating {
@@ -36,9 +36,8 @@ impl Updating {
         tail: usize,
     ) -> Option<Self> {
         let (head, tail) = (&values.sql[..values.at], &values.sql[values.at + tail..]);
-        let insert = parsed(session, head, tail)?;
-        let updating = Self { insert };
-        let set = updating.set()?;
+        let Insert { table: name, on_duplicate, .. } = parsed(session, head, tail)?;
+        let OnDuplicate::Update(set) = on_duplicate else { return None };
         let table = target.into.table();
         let is_plain = values.label.is_none()
             && values.sql.len() <= TEXT_BYTES_MAX
@@ -58,14 +57,7 @@ impl Updating {
             Some(_) => !is_set(&column.name),
             None => !column.on_update_now || is_set(&column.name),
         });
-        (is_plain && takes_new && is_stored).then_some(updating)
-    }
-
-    fn set(&self) -> Option<&Assignments> {
-        match &self.insert.on_duplicate {
-            OnDuplicate::Update(set) => Some(set),
-            _ => None,
-        }
+        (is_plain && takes_new && is_stored).then_some(Self { table: name, set })
     }
 }
 
@@ -78,7 +70,7 @@ pub(super) async fn insert_or_update(
     target: &mut Target,
     values: &Values<'_>,
     (scanned, updating): (Scanned, Updating),
-) -> Result<Option<Done>> {
+) -> Result<Done> {
     session.count_update()?;
     encoded(session, target, scanned.encoded)?;
     if let Some(hint) = values.hint {
@@ -86,12 +78,11 @@ pub(super) async fn insert_or_update(
     }
     let clock = session.shared.engine.clock();
     session.statement_deadline = StatementDeadline::of_insert(&session.settings, &**clock);
-    let set = updating.set().expect("it was looked at");
-    let table = &updating.insert.table;
+    let Updating { table, set } = &updating;
     let done = statement::insert_or_update(session, target, table, set, Vec::new());
     let Reply::Done { affected } = done.await? else { unreachable!("rows are only counted") };
     session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
-    Ok(Some(Done { rows: affected, consumed: values.sql.len() }))
+    Ok(Done { rows: affected, consumed: values.sql.len() })
 }
 
 /// The statement without its rows, if it is the last one of the text.
