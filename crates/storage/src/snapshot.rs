@@ -199,6 +199,13 @@ impl Within {
 
 impl TableSnapshot {
     /// Some partitions of it, by their indices in `table`; it has a PARTITION BY.
+    ///
+    /// A TRUNCATE gives all partitions other tablets, which `table` has once it has settled. No
+    /// snapshot has a large load above one that has not: its files are written to the new tablets,
+    /// so it waits for the TRUNCATE to settle, and settling waits for every snapshot that is being
+    /// opened with the view before, by which its horizon is below the load ([`Pins`]).
+    ///
+    /// [`Pins`]: crate::pins::Pins
     #[must_use]
     pub fn within(mut self, partitions: &[usize]) -> Self {
         let kept = partitions.iter().flat_map(|&at| &self.table.partitions[at].tablets);

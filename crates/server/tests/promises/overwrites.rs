@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use freshet_base::ByteSize;
+
 use crate::common::{Client, TestServer, failure};
 
 const ROWS: u64 = 40;
@@ -151,6 +153,48 @@ fn a_partition_is_there_while_temporary_ones_take_its_place() {
     }
     turns.is_over.store(true, Ordering::Release);
     assert!(reader.join().unwrap() > 0);
+}
+
+/// A large load writes its files to the tablets that a TRUNCATE has made, which a snapshot from
+/// before does not know: it has ended by then, or reads nothing of the load.
+#[test]
+fn a_partition_has_the_rows_of_its_table_beside_truncates_and_large_loads() {
+    let server = TestServer::sized(|config| config.wal_load_bytes_max = ByteSize::kib(64));
+    let mut one = server.database("d");
+    one.run(
+        "create table t (w int not null, n bigint not null) duplicate key(w) partition by \
+         range (w) (partition a values less than (0), partition b values less than (1000)) \
+         distributed by hash(n) buckets 2",
+    );
+    one.run("create table s (n bigint)");
+    one.run("insert into s values (1), (2), (3), (4), (5), (6), (7), (8)");
+    (0..11).for_each(|_| drop(one.run("insert into s select n + 8 from s")));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers = (0..2).map(|_| {
+        let (mut client, is_over) = (server.database("d"), Arc::clone(&is_over));
+        thread::spawn(move || {
+            let (mut looks, mut sizes) = (0, BTreeSet::new());
+            while !is_over.load(Ordering::Acquire) {
+                let both = "select (select count(*) from t), \
+                            (select count(*) from t partition (b))";
+                let counts = client.texts(both).concat();
+                assert_eq!(counts[0], counts[1], "rows of the table, and of its only partition");
+                sizes.insert(counts[0].clone());
+                looks += 1;
+            }
+            (looks, sizes)
+        })
+    });
+    let readers = readers.collect::<Vec<_>>();
+    for _ in 0..TURNS {
+        one.run("truncate table t");
+        one.run("insert into t select 1, n from s");
+    }
+    is_over.store(true, Ordering::Release);
+    for reader in readers {
+        let (looks, sizes) = reader.join().unwrap();
+        assert!(looks > 0 && sizes.iter().all(|size| ["0", "16384"].contains(&size.as_str())));
+    }
 }
 
 #[test]
