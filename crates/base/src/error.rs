@@ -91,6 +91,8 @@ codes! {
     UnknownThread = 1094 "HY000" 404;
     /// KILL of another user's connection.
     KillDenied = 1095 "HY000" 403;
+    /// A key of the first characters of a column that has none, or fewer.
+    WrongPrefixKey = 1089 "HY000" 400;
     CannotRemoveAllColumns = 1090 "42000" 400;
     TooManyLabels = 1097 "HY000" 400;
     WrongDatabaseName = 1102 "42000" 400;
@@ -234,6 +236,8 @@ codes! {
     /// CREATE, ALTER or DROP USER failed.
     CannotUser = 1396 "HY000" 400;
     TooManyPlaceholders = 1390 "HY000" 400;
+    /// A key of no characters of a column.
+    EmptyKeyPart = 1391 "HY000" 400;
     /// A change of columns has taken the place of the table meanwhile.
     TableChanged = 1412 "HY000" 503;
     /// Text longer than its column.

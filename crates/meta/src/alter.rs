@@ -357,7 +357,7 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     }
     check_undivided(table, id, name)?;
     check_placement(table, id, name)?;
-    if let Some(key) = table.declared_keys.iter().find(|key| key.columns.contains(&id)) {
+    if let Some(key) = table.declared_keys.iter().find(|key| key.has(id)) {
         bail!(NotSupported, "Can not drop column '{name}': it is part of key '{}'", key.name);
     }
     if let Some(key) = table.declared_keys.iter().find(|key| key.is_covering(id)) {

@@ -11,7 +11,7 @@ use crate::alter::{SchemaChange, changed};
 use crate::catalog::{Catalog, DatabaseMode};
 use crate::create::{
     add_foreign, check_table, check_unique, check_unique_count, check_unique_global, declared_key,
-    key_warning, looked_up, made_global_of, rank,
+    key_warning, looked_up, made_global_of, make_hint, rank,
 };
 use crate::names;
 use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
@@ -158,7 +158,7 @@ fn add(
             }
             if let Some(why) = unenforceable(table, &key)? {
                 check_unique_global(&key, Some(&why))?;
-                key.kind = DeclaredKeyKind::UniqueHint;
+                make_hint(&mut key, &table.schema().columns);
                 warning = Some(why);
             }
         }

@@ -1,7 +1,7 @@
 //! Validation of CREATE TABLE: a pure function from the specification to a table without ids.
 
 use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
-use freshet_schema::key::KEY_BYTES_MAX;
+use freshet_schema::key::{KEY_BYTES_MAX, is_of};
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
     Distribution, KeyModel, PartitionBy, Placement, Properties, ROW_ID, TABLETS_MAX, TableForm,
@@ -20,6 +20,7 @@ mod auto_global;
 mod collation;
 mod column;
 mod global;
+mod key_part;
 mod known;
 pub(crate) mod labels;
 mod nested;
@@ -35,13 +36,15 @@ pub use auto_global::make_global;
 pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
 pub(crate) use column::{column, new_default};
 pub(crate) use global::{check_table, check_unique_global};
+pub(crate) use key_part::{looked_up, make_hint};
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text, to_seconds};
 pub(crate) use steps::one_by_one;
 
 use aggregate::{check_aggregates, check_no_sketch};
+use key_part::key_part;
 use placement::{placed_by, placement};
-use sizes::{key_bytes, key_bytes_max};
+use sizes::key_bytes;
 
 /// Maximum number of columns in a default sort key.
 const AUTO_KEY_COLUMNS_MAX: usize = 3;
@@ -250,7 +253,7 @@ fn check_unique_keys(
             KeyModel::Primary => _ = looked_up(key, columns, form)?,
             KeyModel::Duplicate | KeyModel::Unique | KeyModel::Aggregate => {
                 check_unique_global(key, Some("its rows have no name"))?;
-                key.kind = DeclaredKeyKind::UniqueHint;
+                make_hint(key, columns);
             }
         }
     }
@@ -263,37 +266,6 @@ pub(crate) fn check_unique_count(keys: &[DeclaredKey]) -> Result<()> {
         bail!(Unknown, "Too many keys specified; max {UNIQUE_KEYS_MAX} unique keys allowed");
     }
     Ok(())
-}
-
-/// The columns of a key by which rows are looked up; they may stand anywhere in the table.
-pub(crate) fn looked_up(
-    key: &DeclaredKey,
-    columns: &[Column],
-    form: TableForm,
-) -> Result<Vec<usize>> {
-    let position = |id: &ColumnId| columns.iter().position(|column| column.id == *id);
-    let at = key.columns.iter().map(|id| position(id).expect("a declared key has its columns"));
-    let at = at.collect::<Vec<_>>();
-    for column in at.iter().map(|&at| &columns[at]) {
-        if column.ty.is_json() {
-            bail!(
-                JsonKey,
-                "JSON column '{}' supports indexing only via generated columns on a specified \
-                 JSON path.",
-                column.name
-            );
-        }
-        if matches!(column.ty, ColumnType::Text | ColumnType::Blob) {
-            bail!(
-                BlobKey,
-                "BLOB/TEXT column '{}' used in key specification without a key length",
-                column.name
-            );
-        }
-    }
-    let bytes = |&at: &usize| key_bytes_max(columns[at].ty, form);
-    check_key_bytes(at.iter().map(bytes).sum())?;
-    Ok(at)
 }
 
 fn check_key_bytes(bytes: u64) -> Result<()> {
@@ -404,10 +376,11 @@ fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey
 
 /// The order of MySQL, in which it shows keys and looks rows up, wherever they were declared.
 pub(crate) fn rank(key: &DeclaredKey, columns: &[Column]) -> u8 {
-    let is_nullable = |id: &ColumnId| columns.iter().any(|one| one.id == *id && one.nullable);
+    // As those with NULL, keys of first characters stand in for no primary key.
+    let is_whole = |id: &ColumnId| columns.iter().any(|one| one.id == *id && !one.nullable);
     match key.kind {
         DeclaredKeyKind::Primary => 0,
-        DeclaredKeyKind::Unique if !key.columns.iter().any(is_nullable) => 1,
+        DeclaredKeyKind::Unique if key.columns.iter().all(is_whole) => 1,
         DeclaredKeyKind::Unique => 2,
         DeclaredKeyKind::UniqueHint => 3,
         DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => 4,
@@ -427,12 +400,12 @@ pub(crate) fn declared_key(
     for name in &written.columns {
         let at = position(columns, name)
             .ok_or_else(|| err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table"))?;
-        if ids.contains(&columns[at].id) {
+        if ids.iter().any(|part| is_of(*part, columns[at].id)) {
             bail!(DuplicateColumn, "Duplicate column name '{name}'");
         }
         check_no_sketch(&columns[at])?;
         nested::check_key(&columns[at])?;
-        ids.push(columns[at].id);
+        ids.push(key_part(written, &columns[at])?);
     }
     let first = written
         .columns
@@ -481,6 +454,7 @@ pub(crate) fn add_foreign(
         kind: DeclaredKeyKind::Index,
         name: name.clone(),
         columns: named.clone(),
+        first: Vec::new(),
         global: None,
     };
     let free = DeclaredKeySpec { name: None, ..index.clone() };

@@ -273,6 +273,7 @@ impl Edit<'_> {
         self.check_not_covered(name)?;
         for key in &mut self.spec.declared_keys {
             key.columns.retain(|known| !is(known, name));
+            key.first.retain(|(known, _)| !is(known, name));
         }
         // As in MySQL: a key without columns is gone.
         self.spec.declared_keys.retain(|key| !key.columns.is_empty());
@@ -297,6 +298,9 @@ impl Edit<'_> {
         self.check_sequence(at)?;
         to.clone_into(&mut self.spec.columns[at].name);
         let spec = &mut self.spec;
+        let first = spec.declared_keys.iter_mut().flat_map(|key| &mut key.first);
+        let first = first.map(|(name, _)| name).filter(|name| is(name, &old));
+        first.for_each(|name| to.clone_into(name));
         let keys = spec.declared_keys.iter_mut().flat_map(|key| {
             let covering = key.global.as_mut().map(|global| &mut global.covering);
             std::iter::once(&mut key.columns).chain(covering)
@@ -372,7 +376,13 @@ impl Edit<'_> {
     fn mark_key(&mut self, name: &str) -> Result<()> {
         if self.spec.form == TableForm::MySql && self.spec.key.is_none() {
             let (kind, columns) = (DeclaredKeyKind::Primary, vec![name.to_owned()]);
-            return self.add_key(&DeclaredKeySpec { kind, name: None, columns, global: None });
+            return self.add_key(&DeclaredKeySpec {
+                kind,
+                name: None,
+                columns,
+                first: Vec::new(),
+                global: None,
+            });
         }
         let key = self.spec.key.as_mut().expect("a table in the form of Doris has a key");
         if !key.columns.iter().any(|known| is(known, name)) {

@@ -47,6 +47,7 @@ impl Meta {
             kind: DeclaredKeyKind::Index,
             name: None,
             columns: vec![COLUMN.to_owned()],
+            first: Vec::new(),
             global: None,
         };
         let spec = TableSpec {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use freshet_base::ColumnId;
+use freshet_schema::key::length_of;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
@@ -106,7 +107,8 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
     let names = |ids: &[ColumnId]| {
         let names = ids.iter().map(|&id| {
             let at = schema.position_of(id).expect("columns of a key are never dropped");
-            quoted(&schema.columns[at].name)
+            let first = length_of(id, &schema.columns).map(|length| format!("({length})"));
+            quoted(&schema.columns[at].name) + &first.unwrap_or_default()
         });
         names.collect::<Vec<_>>().join(",")
     };

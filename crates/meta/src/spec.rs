@@ -112,6 +112,8 @@ pub struct DeclaredKeySpec {
     /// Its name, if given.
     pub name: Option<String>,
     pub columns: Vec<String>,
+    /// Those of a unique key of which only so many first characters count.
+    pub first: Vec<(String, u32)>,
     /// Of a GLOBAL or CLUSTERED INDEX.
     pub global: Option<GlobalIndexSpec>,
 }

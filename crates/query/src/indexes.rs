@@ -15,7 +15,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNullExpr, Lit
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use freshet_base::{ColumnId, SchemaVersion};
-use freshet_schema::key::{KeyCodec, Keys};
+use freshet_schema::key::{KeyCodec, Keys, length_of};
 use freshet_schema::{
     Column as StoredColumn, DeclaredKey, DeclaredKeyKind, Table, TableSchema, Zone,
 };
@@ -113,6 +113,10 @@ impl AskedIndexes {
             let mut said = Vec::new();
             for id in &key.columns {
                 let Some(at) = schema.position_of(*id) else { break };
+                // First characters tell whether rows have one value, and not which.
+                if length_of(*id, &schema.columns).is_some() {
+                    break;
+                }
                 let of = of_column(guarantees, &conditions, &schema.columns[at], zone);
                 let Some(of) = of else { break };
                 let is_last = matches!(of, Said::Between(..));

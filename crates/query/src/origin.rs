@@ -53,7 +53,7 @@ impl ColumnOrigin {
         if column.auto_increment.is_some() {
             set |= flags::AUTO_INCREMENT;
         }
-        for key in table.declared_keys.iter().filter(|key| key.columns.contains(&column.id)) {
+        for key in table.declared_keys.iter().filter(|key| key.has(column.id)) {
             set |= match key.kind {
                 DeclaredKeyKind::Primary => flags::PRIMARY_KEY,
                 DeclaredKeyKind::Unique if table.is_row_key(key) => flags::PRIMARY_KEY,

@@ -10,6 +10,7 @@ use crate::check::Check;
 use crate::collation::Collation;
 use crate::generated::Generated;
 use crate::global::GlobalIndex;
+use crate::key::is_of;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::policy::RowPolicy;
 use crate::sequence::Sequence;
@@ -229,11 +230,6 @@ impl TableSchema {
     pub fn auto_increment(&self) -> Option<usize> {
         self.columns.iter().position(|column| column.auto_increment.is_some())
     }
-
-    /// The index of the column with this id.
-    pub fn position_of(&self, id: ColumnId) -> Option<usize> {
-        self.columns.iter().position(|column| column.id == id)
-    }
 }
 
 /// The dialect of the CREATE TABLE; it decides collation, length unit and SHOW CREATE TABLE.
@@ -276,6 +272,7 @@ pub struct DeclaredKey {
     pub kind: DeclaredKeyKind,
     /// `PRIMARY` for the primary key.
     pub name: String,
+    /// Its columns; those of which only the first characters count by [`crate::key::first_of`].
     pub columns: Vec<ColumnId>,
     /// Of a GLOBAL or CLUSTERED INDEX.
     pub global: Option<GlobalIndex>,
@@ -284,9 +281,9 @@ pub struct DeclaredKey {
 impl DeclaredKey {
     /// What it makes MySQL show as the key of a column.
     fn word(&self, column: ColumnId) -> Option<&'static str> {
-        let leads = self.columns.first() == Some(&column);
+        let leads = self.columns.first().is_some_and(|part| is_of(*part, column));
         match self.kind {
-            DeclaredKeyKind::Primary => self.columns.contains(&column).then_some("PRI"),
+            DeclaredKeyKind::Primary => self.has(column).then_some("PRI"),
             DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint if self.columns.len() == 1 => {
                 leads.then_some("UNI")
             }

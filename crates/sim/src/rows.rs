@@ -182,6 +182,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         kind,
         name: None,
         columns: vec![column.to_owned()],
+        first: Vec::new(),
         global: None,
     };
     let index = key(DeclaredKeyKind::Index, "amount");

@@ -38,6 +38,7 @@ impl Client {
                 kind: DeclaredKeyKind::Unique,
                 name: Some(COLUMN.to_owned()),
                 columns: vec![COLUMN.to_owned()],
+                first: Vec::new(),
                 global: None,
             }),
         };

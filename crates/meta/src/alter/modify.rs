@@ -145,7 +145,7 @@ fn is_key_column(table: &Table, id: ColumnId) -> bool {
     let is_hashed =
         matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id));
     // Files with another type than the current one are not looked up by an index.
-    let is_found_by = |key: &DeclaredKey| key.kind.is_unique() && key.columns.contains(&id);
+    let is_found_by = |key: &DeclaredKey| key.kind.is_unique() && key.has(id);
     let is_declared = table.declared_keys.iter().any(is_found_by);
     let is_divided_by = table.partition_by.as_ref().is_some_and(|by| by.columns.contains(&id));
     is_sorted_by || is_hashed || is_declared || is_divided_by

@@ -9,7 +9,13 @@ fn table(meta: &Meta) -> TableId {
 
 fn add(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> KeyChange {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    KeyChange::Add(DeclaredKeySpec { kind, name: name.map(str::to_owned), columns, global: None })
+    KeyChange::Add(DeclaredKeySpec {
+        kind,
+        name: name.map(str::to_owned),
+        columns,
+        first: Vec::new(),
+        global: None,
+    })
 }
 
 fn index(name: &str, columns: &[&str]) -> KeyChange {

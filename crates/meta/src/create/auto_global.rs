@@ -52,7 +52,9 @@ fn made_global(
     divided_by: &[String],
     names: &mut Vec<String>,
 ) -> Option<String> {
-    if key.kind != DeclaredKeyKind::Unique || key.global.is_some() {
+    // A global index has whole columns.
+    let is_plain = key.global.is_none() && key.first.is_empty();
+    if key.kind != DeclaredKeyKind::Unique || !is_plain {
         return None;
     }
     let has = |name: &&String| key.columns.iter().any(|own| own.eq_ignore_ascii_case(name));

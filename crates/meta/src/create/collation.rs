@@ -123,7 +123,7 @@ pub(crate) fn keep_collation(
     let schema = table.schema();
     let is_sorted_by = schema.sort_key.iter().any(|&at| schema.columns[at].id == new.id);
     let is_hashed = matches!(&table.distribution, Distribution::Hash(of) if of.contains(&new.id));
-    let is_unique = table.unique_keys().any(|key| key.columns.contains(&new.id));
+    let is_unique = table.unique_keys().any(|key| key.has(new.id));
     if !is_sorted_by && !is_hashed && !is_unique {
         return Ok(());
     }

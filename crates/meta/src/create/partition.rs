@@ -11,8 +11,9 @@ use freshet_schema::{
 };
 
 use super::known::{Known, NewPartition};
+use super::position;
+use super::sizes::key_bytes_max;
 use super::steps::one_by_one;
-use super::{key_bytes_max, position};
 use crate::dynamic;
 use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
 

@@ -54,6 +54,11 @@ pub(super) fn key_bytes(ty: ColumnType) -> u32 {
     }
 }
 
+/// The most bytes that the first characters of a value take in a key, or as many bytes.
+pub(super) fn first_bytes_max(ty: ColumnType, length: u32) -> u64 {
+    u64::from(length) * if ty.is_text() { 4 } else { 1 }
+}
+
 /// The most bytes that a value takes in the keys of a table in this syntax.
 pub(super) fn key_bytes_max(ty: ColumnType, form: TableForm) -> u64 {
     // A character may take four bytes.

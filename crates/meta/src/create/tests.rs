@@ -17,7 +17,13 @@ fn duplicate_key(columns: &[&str]) -> Option<KeySpec> {
 
 fn declared(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> DeclaredKeySpec {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    DeclaredKeySpec { kind, name: name.map(str::to_owned), columns, global: None }
+    DeclaredKeySpec {
+        kind,
+        name: name.map(str::to_owned),
+        columns,
+        first: Vec::new(),
+        global: None,
+    }
 }
 
 #[test]

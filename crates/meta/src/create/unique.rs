@@ -4,7 +4,8 @@ use freshet_base::{ErrorCode, Result, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::{COLUMNS_MAX, Column, DeclaredKey, DeclaredKeyKind, TableForm, row_id_column};
 
-use super::{key_bytes_max, looked_up, position, rank};
+use super::sizes::key_bytes_max;
+use super::{looked_up, position, rank};
 use crate::spec::{DefaultSpec, DistributionSpec, TableSpec};
 
 /// The columns of the key that takes the place of a PRIMARY KEY that a table lacks: as in MySQL,

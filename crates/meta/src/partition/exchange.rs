@@ -2,6 +2,7 @@
 //! EXCHANGE PARTITION the rows of another table.
 
 use freshet_base::{Error, Result, TableId, bail, err};
+use freshet_schema::key::length_of;
 use freshet_schema::{
     Column, DeclaredKey, DeclaredKeyKind, Partition, PartitionBy, PartitionMethod, PartitionValues,
     Table, TableSchema,
@@ -303,12 +304,13 @@ fn is_same_column(a: &Column, b: &Column) -> bool {
         && a.elements.iter().zip(b.elements.iter()).all(|(a, b)| is_same_column(a, b))
 }
 
+/// The place of a column, and of how many first characters of it a key is.
+type Part = (Option<usize>, Option<u32>);
+
 /// The keys of a table, by the places of their columns.
-fn keys(table: &Table, schema: &TableSchema) -> Vec<(DeclaredKeyKind, Vec<Option<usize>>)> {
-    let place = |key: &DeclaredKey| {
-        let places = key.columns.iter().map(|id| schema.position_of(*id)).collect::<Vec<_>>();
-        (key.kind, places)
-    };
+fn keys(table: &Table, schema: &TableSchema) -> Vec<(DeclaredKeyKind, Vec<Part>)> {
+    let part = |id: &_| (schema.position_of(*id), length_of(*id, &schema.columns));
+    let place = |key: &DeclaredKey| (key.kind, key.columns.iter().map(part).collect::<Vec<_>>());
     let mut keys = table.declared_keys.iter().map(place).collect::<Vec<_>>();
     keys.sort_by(|a, b| a.1.cmp(&b.1));
     keys

@@ -34,6 +34,7 @@ fn primary(columns: &[&str]) -> KeyChange {
         kind: DeclaredKeyKind::Primary,
         name: None,
         columns,
+        first: Vec::new(),
         global: None,
     })
 }

@@ -245,15 +245,14 @@ pub fn key_part(cursor: &mut Cursor<'_>) -> Result<String> {
 }
 
 /// As [`key_part`], and whether it has a length: the key is one of the beginnings of texts.
-pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<(String, bool)> {
-    let column = cursor.name()?;
-    let has_length = cursor.token(&Token::LParen);
-    if has_length {
-        cursor.number()?;
+pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<(String, Option<u32>)> {
+    let (column, mut length) = (cursor.name()?, None);
+    if cursor.token(&Token::LParen) {
+        length = Some(u32::try_from(cursor.number()?).unwrap_or(u32::MAX));
         cursor.expect(&Token::RParen)?;
     }
     let _ = cursor.words("ASC") || cursor.words("DESC");
-    Ok((column, has_length))
+    Ok((column, length))
 }
 
 /// Parses VISIBLE or INVISIBLE, in the words of MySQL or MariaDB: whether queries may go by it.

@@ -176,9 +176,9 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
     if cursor.words("USING") {
         cursor.name()?;
     }
-    let (kind, columns) = global::key_columns(cursor, kind, global.as_ref())?;
+    let (columns, first) = global::key_columns(cursor, kind, global.as_ref())?;
     let kind = key_options(cursor, kind, &mut global)?;
-    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns, global });
+    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns, first, global });
     Ok(())
 }
 
@@ -208,7 +208,8 @@ pub fn key_options(
 }
 
 fn key_of_column(kind: DeclaredKeyKind, column: &str) -> DeclaredKeySpec {
-    DeclaredKeySpec { kind, name: None, columns: vec![column.to_owned()], global: None }
+    let columns = vec![column.to_owned()];
+    DeclaredKeySpec { kind, name: None, columns, first: Vec::new(), global: None }
 }
 
 /// Parses a column; keys that it declares are added to `declared`, and its name to `keys` if it is
@@ -527,6 +528,7 @@ fn finish(spec: &mut TableSpec, keys: Vec<String>) {
             kind: DeclaredKeyKind::Primary,
             name: None,
             columns: keys,
+            first: Vec::new(),
             global: None,
         }),
     }

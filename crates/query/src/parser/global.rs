@@ -27,31 +27,33 @@ pub fn index(scope: &str) -> Option<GlobalIndexSpec> {
     })
 }
 
-/// Parses the columns of a key in parentheses, and says of which kind it is by them: one of the
-/// first characters of a column is not enforced.
+/// The columns of a key, and those of which only so many first characters count.
+pub type KeyColumns = (Vec<String>, Vec<(String, u32)>);
+
+/// Parses the columns of a key in parentheses.
 ///
 /// # Errors
-/// 1235 for such a key that is global.
+/// 1235 for first characters of a column in a unique key that is global.
 pub fn key_columns(
     cursor: &mut Cursor<'_>,
-    mut kind: DeclaredKeyKind,
+    kind: DeclaredKeyKind,
     global: Option<&GlobalIndexSpec>,
-) -> Result<(DeclaredKeyKind, Vec<String>)> {
+) -> Result<KeyColumns> {
+    let mut first = Vec::new();
     let columns = cursor.in_parens(|cursor| {
-        let (column, has_length) = sized_key_part(cursor)?;
-        if has_length && kind.is_unique() && global.is_some() {
+        let (column, length) = sized_key_part(cursor)?;
+        if length.is_some() && kind.is_unique() && global.is_some() {
             bail!(
                 NotSupported,
                 "A UNIQUE GLOBAL INDEX has no prefix of a column: leave the length of '{column}' \
                  out"
             );
         }
-        if has_length && kind == DeclaredKeyKind::Unique {
-            kind = DeclaredKeyKind::UniqueHint;
-        }
+        let is_enforced = kind == DeclaredKeyKind::Unique;
+        first.extend(length.filter(|_| is_enforced).map(|length| (column.clone(), length)));
         Ok(column)
     })?;
-    Ok((kind, columns))
+    Ok((columns, first))
 }
 
 /// Parses COVERING, or the clause that says where entries of an index are, if one comes next;

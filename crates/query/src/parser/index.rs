@@ -37,14 +37,15 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     using(cursor)?;
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
-    let (mut kind, columns) = global::key_columns(cursor, kind, global.as_ref())?;
+    let (columns, first) = global::key_columns(cursor, kind, global.as_ref())?;
+    let mut kind = kind;
     loop {
         kind = key_options(cursor, kind, &mut global)?;
         if !how(cursor)? {
             break;
         }
     }
-    let key = DeclaredKeySpec { kind, name, columns, global };
+    let key = DeclaredKeySpec { kind, name, columns, first, global };
     Ok(Some((table, KeyChange::Add(key))))
 }
 

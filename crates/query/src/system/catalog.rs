@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use freshet_base::PartitionId;
 use freshet_meta::{Database, RESERVED_DATABASES, View, partition_text};
+use freshet_schema::key::length_of;
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::value::default_text;
-use freshet_schema::{Column, ColumnType, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm};
+use freshet_schema::{
+    Column, ColumnType, DeclaredKey, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm,
+};
 
 use super::{Cell, SystemTables};
 
@@ -314,21 +317,33 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// Position, name and nullability of a key's columns.
-fn key_columns_of(table: &Table, columns: &[freshet_base::ColumnId]) -> Vec<(u64, String, bool)> {
-    let schema = table.schema();
-    let positions = columns.iter().filter_map(|id| schema.position_of(*id));
-    positions
-        .zip(1_u64..)
-        .map(|(at, place)| (place, schema.columns[at].name.clone(), schema.columns[at].nullable))
-        .collect()
+/// A column of a key.
+struct KeyPart {
+    place: u64,
+    column: String,
+    nullable: bool,
+    /// How many of its first characters count; `None` for all.
+    first: Option<u32>,
+}
+
+fn key_parts(table: &Table, key: &DeclaredKey) -> Vec<KeyPart> {
+    let columns = &table.schema().columns;
+    let positions = key.columns.iter().filter_map(|id| {
+        let at = table.schema().position_of(*id)?;
+        Some((at, length_of(*id, columns)))
+    });
+    let parts = positions.zip(1_u64..).map(|((at, first), place)| {
+        let (column, nullable) = (columns[at].name.clone(), columns[at].nullable);
+        KeyPart { place, column, nullable, first }
+    });
+    parts.collect()
 }
 
 pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
         for key in &table.declared_keys {
-            for (place, column, nullable) in key_columns_of(table, &key.columns) {
+            for KeyPart { place, column, nullable, first } in key_parts(table, key) {
                 let [count, ..] = size(system, table);
                 rows.push(vec![
                     CATALOG.into(),
@@ -341,7 +356,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     column.into(),
                     "A".into(),
                     count,
-                    Cell::Null,
+                    first.map_or(Cell::Null, |first| u64::from(first).into()),
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
                     key.index_type().into(),
@@ -361,7 +376,7 @@ pub fn key_columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     for (database, table) in stored(system) {
         let keys = table.declared_keys.iter().filter(|key| key.kind.is_unique());
         for key in keys {
-            for (place, column, _) in key_columns_of(table, &key.columns) {
+            for KeyPart { place, column, .. } in key_parts(table, key) {
                 let mut row = vec![Cell::Null; 12];
                 row[0] = CATALOG.into();
                 row[1] = database.name.as_str().into();

@@ -10,6 +10,7 @@
 use arrow::array::RecordBatch;
 use freshet_base::ColumnId;
 
+use super::part::length_of;
 use super::weights::{put_text_of, put_weights, text_of};
 use crate::row::{Put, RowWriter, put_bytes};
 use crate::value::{cell_text, put_zero};
@@ -43,6 +44,28 @@ struct KeyColumn {
     order: Order,
     /// Of texts by weights.
     collation: Option<Collation>,
+    /// How many characters of a text count, or bytes of others, if not all do.
+    first: Option<First>,
+}
+
+/// The first characters or bytes of a value.
+#[derive(Clone, Copy)]
+enum First {
+    Characters(usize),
+    Bytes(usize),
+}
+
+impl First {
+    fn of(self, cell: &[u8]) -> &[u8] {
+        match self {
+            Self::Bytes(count) => &cell[..cell.len().min(count)],
+            Self::Characters(count) => {
+                let text = std::str::from_utf8(cell).expect("a text is UTF-8");
+                let end = text.char_indices().nth(count).map_or(cell.len(), |(at, _)| at);
+                &cell[..end]
+            }
+        }
+    }
 }
 
 /// How the cells of a type are ordered.
@@ -66,7 +89,7 @@ impl KeyCodec {
             let column = &schema.columns[at];
             let (layout, order) = (column.ty.layout(), Order::of(column.ty));
             let (nullable, collation) = (column.nullable, column.key_collation());
-            KeyColumn { at, nullable, layout, order, collation }
+            KeyColumn { at, nullable, layout, order, collation, first: None }
         };
         let columns = columns.iter().map(of).collect();
         Self { columns, cells: RowCells::new(schema), clips: false, of_removals: false }
@@ -86,7 +109,12 @@ impl KeyCodec {
         let places = columns.iter().map(|id| schema.position_of(*id));
         let mut codec = Self::new(schema, &places.collect::<Option<Vec<_>>>()?);
         codec.clips = true;
-        for column in &mut codec.columns {
+        for (column, part) in codec.columns.iter_mut().zip(columns) {
+            let is_text = schema.columns[column.at].ty.is_text();
+            column.first = length_of(*part, &schema.columns).map(|length| match is_text {
+                true => First::Characters(length as usize),
+                false => First::Bytes(length as usize),
+            });
             if matches!(column.order, Order::Float) {
                 column.order = Order::FoldedFloat;
             }
@@ -147,6 +175,9 @@ impl KeyCodec {
                 out.push(if cell.is_some() { VALUE } else { NULL });
             }
             let Some(mut cell) = cell else { continue };
+            if let Some(first) = column.first.filter(|_| !self.of_removals) {
+                cell = first.of(cell);
+            }
             if let Some(collation) = column.collation {
                 let text = std::str::from_utf8(cell).expect("a text is UTF-8");
                 let mut weights = Vec::with_capacity(cell.len());
@@ -240,7 +271,11 @@ impl KeyCodec {
 
     /// The key of an encoded row as text.
     pub fn row_text(&self, schema: &TableSchema, row: &[u8]) -> String {
-        self.shown(schema, self.columns.iter().map(|column| self.cells.cell(row, column.at)))
+        let cell = |column: &KeyColumn| {
+            let cell = self.cells.cell(row, column.at);
+            cell.map(|cell| column.first.map_or(cell, |first| first.of(cell)))
+        };
+        self.shown(schema, self.columns.iter().map(cell))
     }
 
     fn shown<'c>(

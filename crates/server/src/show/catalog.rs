@@ -13,6 +13,7 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
+use freshet_schema::key::length_of;
 use freshet_schema::value::default_text;
 use freshet_schema::{
     Aggregate, Collation, Column, DeclaredKeyKind, Distribution, Table, TableForm,
@@ -413,7 +414,7 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 some(&column.name),
                 some("A"),
                 None,
-                None,
+                length_of(*id, &schema.columns).and_then(some),
                 None,
                 some(if column.nullable { "YES" } else { "" }),
                 some(key.index_type()),

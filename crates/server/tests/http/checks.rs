@@ -16,6 +16,7 @@ fn create(site: &Site) {
         kind: DeclaredKeyKind::Primary,
         name: None,
         columns: vec!["a".to_owned()],
+        first: Vec::new(),
         global: None,
     };
     let check = CheckSpec {

@@ -202,7 +202,13 @@ pub fn unique_key() -> KeySpec {
 /// The same with a PRIMARY KEY.
 fn primary_table(site: &Site) {
     let kind = DeclaredKeyKind::Primary;
-    let key = DeclaredKeySpec { kind, name: None, columns: vec!["a".to_owned()], global: None };
+    let key = DeclaredKeySpec {
+        kind,
+        name: None,
+        columns: vec!["a".to_owned()],
+        first: Vec::new(),
+        global: None,
+    };
     create(site, TableForm::MySql, |spec| spec.declared_keys = vec![key]);
 }
 

@@ -23,6 +23,7 @@ fn create(site: &Site) {
         kind,
         name: None,
         columns: vec![column.to_owned()],
+        first: Vec::new(),
         global: None,
     };
     let spec = TableSpec {

@@ -1,0 +1,91 @@
+//! The columns of keys by which rows are looked up, and the first characters of columns (RFC 0056).
+
+use freshet_base::{ColumnId, Result, bail, err};
+use freshet_schema::key::{first_of, is_of, length_of};
+use freshet_schema::{Column, ColumnType, DeclaredKey, DeclaredKeyKind, TableForm};
+
+use super::check_key_bytes;
+use super::sizes::{first_bytes_max, key_bytes, key_bytes_max};
+use crate::spec::DeclaredKeySpec;
+
+/// A column in a key, or of a unique one the first characters that the key names.
+pub(super) fn key_part(written: &DeclaredKeySpec, column: &Column) -> Result<ColumnId> {
+    let mut named = written.first.iter().filter(|_| written.kind == DeclaredKeyKind::Unique);
+    let named = named.find(|(name, _)| name.eq_ignore_ascii_case(&column.name));
+    let Some((_, length)) = named else { return Ok(column.id) };
+    if *length == 0 {
+        bail!(EmptyKeyPart, "Key part '{}' length cannot be 0", column.name);
+    }
+    let whole = match column.ty {
+        ColumnType::Text | ColumnType::Blob => None,
+        ty if ty.is_collated() || ty.is_binary() => Some(key_bytes(ty)),
+        _ => Some(0),
+    };
+    match whole {
+        Some(whole) if *length > whole => bail!(
+            WrongPrefixKey,
+            "Incorrect prefix key; the used key part isn't a string, the used length is longer \
+             than the key part, or the storage engine doesn't support unique prefix keys: \
+             '{}({length})'",
+            column.name
+        ),
+        Some(whole) if *length == whole => Ok(column.id),
+        _ => {
+            check_key_bytes(first_bytes_max(column.ty, *length))?;
+            let part = first_of(column.id, *length);
+            part.ok_or_else(|| {
+                err!(
+                    NotSupported,
+                    "Column '{}' has been added to a table that had too many columns for a key of \
+                     its first characters: make the table anew",
+                    column.name
+                )
+            })
+        }
+    }
+}
+
+/// The columns of a key by which rows are looked up; they may stand anywhere in the table.
+pub(crate) fn looked_up(
+    key: &DeclaredKey,
+    columns: &[Column],
+    form: TableForm,
+) -> Result<Vec<usize>> {
+    let place = |part: &ColumnId| {
+        let at = columns.iter().position(|column| is_of(*part, column.id));
+        (at.expect("a declared key has its columns"), length_of(*part, columns))
+    };
+    let parts = key.columns.iter().map(place).collect::<Vec<_>>();
+    for (column, first) in parts.iter().map(|&(at, first)| (&columns[at], first)) {
+        if column.ty.is_json() {
+            bail!(
+                JsonKey,
+                "JSON column '{}' supports indexing only via generated columns on a specified \
+                 JSON path.",
+                column.name
+            );
+        }
+        if first.is_none() && matches!(column.ty, ColumnType::Text | ColumnType::Blob) {
+            bail!(
+                BlobKey,
+                "BLOB/TEXT column '{}' used in key specification without a key length",
+                column.name
+            );
+        }
+    }
+    let bytes = |&(at, first): &(usize, Option<u32>)| {
+        let ty = columns[at].ty;
+        first.map_or_else(|| key_bytes_max(ty, form), |first| first_bytes_max(ty, first))
+    };
+    check_key_bytes(parts.iter().map(bytes).sum())?;
+    Ok(parts.into_iter().map(|(at, _)| at).collect())
+}
+
+/// Makes a unique key one that is only shown, by whole columns.
+pub(crate) fn make_hint(key: &mut DeclaredKey, columns: &[Column]) {
+    key.kind = DeclaredKeyKind::UniqueHint;
+    for part in &mut key.columns {
+        let column = columns.iter().find(|column| is_of(*part, column.id));
+        *part = column.expect("a declared key has its columns").id;
+    }
+}
