@@ -21,6 +21,7 @@ pub use looks::{Columns, Reads};
 use crate::joined::{self, table_of};
 use crate::nesting::count_queries;
 use crate::self_reads;
+use crate::snapshot::temporary_names;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 
 /// The name of the column with the number of a row among those that are computed from.
@@ -157,6 +158,15 @@ impl Change {
         let Rows { from, selection, limit, .. } = &self.rows;
         let is_single = matches!(from.as_slice(), [one] if one.joins.is_empty());
         is_single && selection.is_none() && limit.is_none() && !from.iter().any(has_partitions)
+    }
+
+    /// The temporary partitions that its rows are in, if they are in such.
+    pub fn temporary(&self) -> Option<Vec<String>> {
+        let [one] = &self.rows.from[..] else { return None };
+        let TableFactor::Table { partitions, .. } = &one.relation else { return None };
+        let names = partitions.iter().map(|name| name.value.as_str()).collect::<Vec<_>>();
+        let names = temporary_names(&names).filter(|_| one.joins.is_empty())?;
+        Some(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     /// Whether its rows are found by joining tables.

@@ -234,17 +234,17 @@ fn rows(
         let joins = table.joins.iter().map(|join| join.relation.clone());
         [table.relation.clone()].into_iter().chain(joins).collect::<Vec<_>>()
     };
-    for relation in from.iter().flat_map(joined) {
+    let is_joined = from.len() > 1 || from.iter().any(|table| !table.joins.is_empty());
+    for relation in from.iter().filter(|_| is_joined).flat_map(joined) {
         if let TableFactor::Table { partitions, .. } = relation {
             let names = partitions.into_iter().map(|name| name.value).collect::<Vec<_>>();
-            partition::refuse_temporary(&names, word)?;
+            partition::refuse_temporary(&names, &format!("{word} of joined tables"))?;
         }
     }
     let selection = match cursor.words("WHERE") {
         true => Some(cursor.expr()?.0),
         false => None,
     };
-    let is_joined = from.len() > 1 || from.iter().any(|table| !table.joins.is_empty());
     let mut order = Vec::new();
     if cursor.words("ORDER BY") {
         let parsed = cursor.parser.parse_comma_separated(Parser::parse_order_by_expr);

@@ -282,7 +282,6 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
         None => None,
     };
     cursor.words("FORCE");
-    refuse_temporary(partitions.as_deref().unwrap_or_default(), "TRUNCATE")?;
     match (partitions, tables.as_slice()) {
         (None, _) => Ok(Statement::Truncate(tables)),
         (names @ Some(_), [table]) => {
@@ -431,7 +430,7 @@ fn split(cursor: &mut Cursor<'_>) -> Result<AlterAction> {
     Ok(AlterAction::Clauses(Clauses { division, ..Clauses::default() }))
 }
 
-/// Refuses a statement that would change rows of temporary partitions.
+/// Refuses a statement that would change rows of temporary partitions beside others.
 pub fn refuse_temporary(names: &[String], what: &str) -> Result<()> {
     match temporary_names(names) {
         Some(_) => Err(refuse(&format!("{what} ... TEMPORARY PARTITION"))),

@@ -11,10 +11,13 @@ impl Session {
     /// Whether policies hide rows of a table from the user.
     pub fn hides_rows_of(&self, table: &Table) -> bool {
         // Most tables have none, and point reads ask.
-        if table.policies.is_empty() {
+        if table.policies.is_empty() && table.temporary_of.is_none() {
             return false;
         }
         let catalog = self.shared.engine.catalog();
+        if let Some(owner) = table.temporary_of.and_then(|of| catalog.table_by_id(of)) {
+            return is_restricted(&catalog, self.client.actor(), owner);
+        }
         // A statement may know the table as it was when it began.
         let now = catalog.table_by_id(table.id).map_or(table, |now| now);
         is_restricted(&catalog, self.client.actor(), now)

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, bail};
+use freshet_base::{Lsn, Result, TableId, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
 use freshet_ingest::{Engine, LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
 use freshet_meta::Privilege;
@@ -117,7 +117,16 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
         ChangeKind::Delete => session.authorize_use(Privilege::Delete, database, table)?,
     }
     // What is read and what is written is of one table, whatever comes between.
-    session.target(database, &change.target.table)?.entered()
+    let target = session.target(database, &change.target.table)?;
+    match change.temporary() {
+        None => target.entered(),
+        Some(names) => session.shared.engine.temporary_target(target.table(), &names)?.entered(),
+    }
+}
+
+/// The table that a statement names which changes this one: that of temporary partitions has none.
+pub fn named(target: &LoadTarget) -> TableId {
+    target.table().temporary_of.unwrap_or(target.id())
 }
 
 fn is_whole_delete(change: &Change) -> bool {
@@ -377,7 +386,8 @@ impl<'a> Keyed<'a> {
             return Ok((Vec::new(), None));
         }
         let is_own = !reads(session, self.change, self.target)?;
-        let given = GivenRows { is_own, is_marked: true, ..given(self.target, old, None)? };
+        let table = named(self.target);
+        let given = GivenRows { table, is_own, is_marked: true, ..given(self.target, old, None)? };
         let parameters = parameters.to_vec();
         if let Some(plan) = &self.plan {
             let given = (given, old.len());

@@ -15,6 +15,7 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, TableSchema, encode};
 
 use super::assigned::{Assigned, given, note, rules};
+use super::change::named;
 use super::changed::{reads, refused, report};
 use super::query;
 use crate::accounts::SessionMemory;
@@ -279,7 +280,8 @@ async fn updates(
         return Ok((Vec::new(), 0));
     }
     let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let given = GivenRows { is_own, is_marked: true, ..given(target, &old, None)? };
+    let table = named(target);
+    let given = GivenRows { table, is_own, is_marked: true, ..given(target, &old, None)? };
     let given = (given, old.len());
     check_running(session)?;
     let mut new = plan.compute(session, computed, given, parameters.to_vec()).await?;

@@ -6,6 +6,7 @@ use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{bin_partitions, exchange_partition, reorganize, replace_partitions};
 use freshet_meta::{Division, Object, PartitionChange, Privilege};
 use freshet_query::parser::{AlterAction, Clauses, TableName};
+use freshet_query::snapshot::temporary_names;
 
 use super::super::{shield, tending};
 use super::table_id;
@@ -79,6 +80,7 @@ async fn changed(
     if matches!(change, PartitionChange::Drop { .. } | PartitionChange::Truncate(_)) {
         table_id(session, table, Privilege::Drop)?;
     }
+    let (id, change) = of_temporary(session, id, change)?;
     match change {
         PartitionChange::Reorganize { .. }
         | PartitionChange::SplitAt { .. }
@@ -102,6 +104,22 @@ async fn changed(
             Ok(notes)
         }
     }
+}
+
+/// The table whose partitions are truncated, where these are temporary ones.
+///
+/// # Errors
+/// 1735 where there are none.
+fn of_temporary(
+    session: &Session,
+    id: TableId,
+    change: PartitionChange,
+) -> Result<(TableId, PartitionChange)> {
+    let PartitionChange::Truncate(Some(names)) = &change else { return Ok((id, change)) };
+    let Some(names) = temporary_names(names) else { return Ok((id, change)) };
+    let engine = &session.shared.engine;
+    let target = engine.temporary_target(engine.catalog().require(id)?, names)?;
+    Ok((target.id(), PartitionChange::Truncate(Some(names.to_vec()))))
 }
 
 /// MERGE and MOVE PARTITIONS of a table whose partitions are its tablets; `None` for others.
