@@ -64,6 +64,7 @@ mod view;
 mod view_admin;
 mod workload;
 mod workload_admin;
+mod zoned;
 
 pub use alter::{ColumnPlace, SchemaChange};
 pub use alter_keys::{INVISIBLE_UNIQUE, KeyChange};

@@ -36,6 +36,8 @@ pub enum PartitionFunction {
     Year,
     ToDays,
     ToSeconds,
+    /// Of a TIMESTAMP alone.
+    UnixTimestamp,
 }
 
 impl PartitionFunction {
@@ -45,12 +47,13 @@ impl PartitionFunction {
             Self::Year => "year",
             Self::ToDays => "to_days",
             Self::ToSeconds => "to_seconds",
+            Self::UnixTimestamp => "unix_timestamp",
         }
     }
 
     /// Parses a name, case-insensitively.
     pub fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Year, Self::ToDays, Self::ToSeconds];
+        let all = [Self::Year, Self::ToDays, Self::ToSeconds, Self::UnixTimestamp];
         all.into_iter().find(|it| it.name().eq_ignore_ascii_case(text))
     }
 }

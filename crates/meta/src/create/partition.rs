@@ -10,12 +10,15 @@ use freshet_schema::{
     PartitionKey, PartitionMethod, PartitionValues, TableForm, TimeUnit,
 };
 
+use PartitionFunction::UnixTimestamp;
+
 use super::known::{Known, NewPartition};
 use super::position;
 use super::sizes::key_bytes_max;
 use super::steps::one_by_one;
 use crate::dynamic;
 use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
+use crate::zoned::unix_seconds;
 
 /// 1970-01-01 as TO_DAYS counts.
 pub(crate) const TO_DAYS_OF_1970: i64 = 719_528;
@@ -131,11 +134,13 @@ fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Res
         let at = position(columns, name)
             .ok_or_else(|| err!(UnknownColumn, "Unknown column '{name}' in 'PARTITION BY'"))?;
         let column = &columns[at];
-        if !divides(column.ty) {
+        let is_instant = matches!(column.ty, ColumnType::Timestamp { .. });
+        if !divides(column.ty) && !(is_instant && written.function == Some(UnixTimestamp)) {
             bail!(
                 PartitionFieldType,
                 "Field '{name}' is of a not allowed type for this type of partitioning: {} is \
-                 none of integers, DATE, DATETIME, CHAR and VARCHAR",
+                 none of integers, DATE, DATETIME, CHAR and VARCHAR, nor a TIMESTAMP in \
+                 UNIX_TIMESTAMP",
                 column.ty
             );
         }
@@ -151,25 +156,39 @@ fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Res
             "The columns of PARTITION BY may have {bytes} bytes, limit {KEY_BYTES_MAX}"
         );
     }
-    let of_time = |name: &String| {
-        let column = position(columns, name).map(|at| columns[at].ty);
-        matches!(column, Some(ColumnType::Date | ColumnType::DateTime { .. }))
-    };
-    if let Some(function) = written.function
-        && (written.columns.len() != 1 || !of_time(&written.columns[0]))
-    {
-        bail!(
-            PartitionFieldType,
-            "PARTITION BY {}({}) is of one column of type DATE or DATETIME",
-            function.name(),
-            written.columns.join(", ")
-        );
+    if let Some(function) = written.function {
+        check_function(written, columns, function)?;
     }
     if let Some(AutoPartition::Period(unit)) = written.auto {
         check_period(written, columns, unit)?;
     }
     let PartitionBySpec { method, function, has_columns_word, auto, .. } = *written;
     Ok(PartitionBy { method, columns: ids, function, has_columns_word, auto })
+}
+
+fn check_function(
+    written: &PartitionBySpec,
+    columns: &[Column],
+    function: PartitionFunction,
+) -> Result<()> {
+    let ty = match &*written.columns {
+        [name] => position(columns, name).map(|at| columns[at].ty),
+        _ => None,
+    };
+    let is_of_type = match function {
+        UnixTimestamp => matches!(ty, Some(ColumnType::Timestamp { .. })),
+        _ => matches!(ty, Some(ColumnType::Date | ColumnType::DateTime { .. })),
+    };
+    if is_of_type {
+        return Ok(());
+    }
+    bail!(
+        PartitionFieldType,
+        "PARTITION BY {}({}) is of one column of type {}",
+        function.name(),
+        written.columns.join(", "),
+        if function == UnixTimestamp { "TIMESTAMP" } else { "DATE or DATETIME" }
+    )
 }
 
 /// Checks `AUTO PARTITION BY RANGE(date_trunc(c, unit))`.
@@ -347,6 +366,7 @@ impl Bounds<'_> {
                     PartitionFunction::ToSeconds => {
                         first_with(function, to_seconds(&date), column.ty)
                     }
+                    UnixTimestamp => first_with(function, unix_seconds(&date), column.ty),
                 };
                 (Some(date.ok_or_else(|| incorrect(text))?), text.as_str())
             }
@@ -417,6 +437,10 @@ pub(crate) fn to_seconds(moment: &LocalDateTime) -> i64 {
 /// this value.
 fn first_with(function: PartitionFunction, number: i64, ty: ColumnType) -> Option<String> {
     match function {
+        UnixTimestamp => {
+            let since = number.checked_add(TO_DAYS_OF_1970 * SECONDS_PER_DAY)?;
+            first_with(PartitionFunction::ToSeconds, since, ty)
+        }
         PartitionFunction::ToSeconds => {
             let number = number.max(0);
             if ty == ColumnType::Date {

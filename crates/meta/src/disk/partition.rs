@@ -94,7 +94,7 @@ pub struct RepartitionsForm {
 }
 
 numbered!(PartitionMethod { Range = 1, List = 2 });
-numbered!(PartitionFunction { Year = 1, ToDays = 2, ToSeconds = 3 });
+numbered!(PartitionFunction { Year = 1, ToDays = 2, ToSeconds = 3, UnixTimestamp = 4 });
 numbered!(TimeUnit { Hour = 1, Day = 2, Week = 3, Month = 4, Quarter = 5, Year = 6 });
 
 impl OnDisk for Partition {

@@ -9,6 +9,7 @@ use freshet_schema::{
 
 use super::{quoted, text};
 use crate::create::{TO_DAYS_OF_1970, range_text, to_seconds};
+use crate::zoned::unix_seconds;
 
 /// What the tables of the system say of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,6 +93,9 @@ fn value(table: &Table, by: &PartitionBy, column: &Column, key: &[u8]) -> String
         }
         (Some(PartitionFunction::ToSeconds), _) => {
             parse(shown.as_bytes()).map_or(shown, |moment| to_seconds(&moment).to_string())
+        }
+        (Some(PartitionFunction::UnixTimestamp), _) => {
+            parse(shown.as_bytes()).map_or(shown, |moment| unix_seconds(&moment).to_string())
         }
         (None, TableForm::MySql) if column.ty.is_integer() => shown,
         (None, TableForm::MySql) => text(&shown),

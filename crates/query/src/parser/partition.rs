@@ -124,7 +124,7 @@ fn divided_by(cursor: &mut Cursor<'_>) -> Result<Divisor> {
         }
         function = PartitionFunction::parse(&name);
         if function.is_none() {
-            let but = "PARTITION BY a function but YEAR, TO_DAYS and TO_SECONDS";
+            let but = "PARTITION BY a function but YEAR, TO_DAYS, TO_SECONDS and UNIX_TIMESTAMP";
             return Err(refuse(&format!("{but}: {name}")));
         }
         cursor.in_parens(Cursor::name)

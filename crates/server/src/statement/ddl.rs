@@ -110,6 +110,7 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
         None => collated(session, create.spec.clone(), &database),
     };
     spec.name = name.clone();
+    spec.say_in(session.settings.zone());
     let notes = made_global(session, &mut spec, &database);
     if create.query.is_none() {
         checked::of_table(session, &spec)?;

@@ -52,8 +52,8 @@ fn numbers_of_enums() {
     assert_eq!(numbers(&Aggregate::ALL), [1, 2, 3, 4, 5, 6, 7]);
     use DeclaredKeyKind::{Index, Primary, Unique, UniqueHint};
     assert_eq!(numbers(&[Primary, UniqueHint, Index, Unique]), [1, 2, 3, 4]);
-    use PartitionFunction::{ToDays, ToSeconds, Year};
-    assert_eq!(numbers(&[Year, ToDays, ToSeconds]), [1, 2, 3]);
+    use PartitionFunction::{ToDays, ToSeconds, UnixTimestamp, Year};
+    assert_eq!(numbers(&[Year, ToDays, ToSeconds, UnixTimestamp]), [1, 2, 3, 4]);
     use GroupCommitMode::{Async, Off, Sync};
     assert_eq!(numbers(&[Off, Sync, Async]), [1, 2, 3]);
     let privileges = (1..=8).chain([17]).chain(9..=16).collect::<Vec<_>>();

@@ -2,7 +2,7 @@ use freshet_base::{ColumnId, SchemaVersion};
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::{KeyComparator, KeyWords};
+use crate::key::{KeyComparator, KeyWords, first_of};
 use crate::row::put_bytes;
 use crate::{Column, ColumnsBuilder, RowWriter};
 
@@ -146,6 +146,39 @@ proptest! {
             let mut decoded = codec.decode(of_rows.key(row)).unwrap();
             decoded.reverse();
             prop_assert_eq!(&decoded, cells);
+        }
+    }
+
+    #[test]
+    fn of_first_characters_a_value_is_that_of_a_text_that_has_no_more(
+        (types, seeds) in any_rows(),
+        length in 1..4_u32,
+    ) {
+        let mut schema = schema(&types);
+        for column in &mut schema.columns {
+            column.collation = Collation::Utf8mb40900AiCi;
+            column.keyed_by_weights = column.nullable;
+        }
+        let whole = schema.columns.iter().map(|column| column.id).collect::<Vec<_>>();
+        let part = |column: &Column| match column.ty.is_collated() {
+            true => first_of(column.id, length).unwrap(),
+            false => column.id,
+        };
+        let parts = schema.columns.iter().map(part).collect::<Vec<_>>();
+        let cut = |(seed, (ty, _)): (&Seed, &(ColumnType, bool))| {
+            let count = if ty.is_collated() { length as usize } else { usize::MAX };
+            (seed.0, seed.1.chars().take(count).collect())
+        };
+        let cut = seeds.iter().map(|row| row.iter().zip(&types).map(cut).collect());
+        let cut = cut.collect::<Vec<Vec<Seed>>>();
+        let (bytes, cut) = (rows(&schema, &seeds).0, rows(&schema, &cut).0);
+        let [parts, whole] = [parts, whole].map(|ids| KeyCodec::of_index(&schema, &ids).unwrap());
+        prop_assert_eq!(parts.row_text(&schema, &bytes), whole.row_text(&schema, &cut));
+        let ((first, nulls), (of_cut, of_none)) =
+            (parts.values_of_rows(&bytes), whole.values_of_rows(&cut));
+        prop_assert_eq!(nulls, of_none);
+        for row in 0..seeds.len() {
+            prop_assert_eq!(first.key(row), of_cut.key(row));
         }
     }
 

@@ -31,7 +31,10 @@ pub async fn alter(
         }
         AlterAction::Partitions(change) => match of_hash(session, (table, id), change).await? {
             Some(done) => return Ok(done),
-            None => changed(session, (table, id), change.clone()).await?,
+            None => {
+                let change = change.clone().said_in(session.settings.zone());
+                changed(session, (table, id), change).await?
+            }
         },
         AlterAction::AddTemporary(specs) => {
             refuse_temporary_table(session, table)?;

@@ -44,7 +44,8 @@ pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<H
             "This version of Freshet doesn't yet support a change of partitions that copies rows \
              beside a clause that no copy can do; a statement for each"
         );
-        return Some(Heavy { columns, keys: keys.clone(), division: division.clone(), why });
+        let division = division.clone().map(|one| one.said_in(session.settings.zone()));
+        return Some(Heavy { columns, keys: keys.clone(), division, why });
     }
     let catalog = session.shared.engine.catalog();
     if catalog.has_temporary_partitions(id) {
