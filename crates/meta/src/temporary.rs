@@ -33,14 +33,14 @@ impl Catalog {
     /// than its own.
     ///
     /// # Errors
-    /// 1235.
+    /// 1105, in the words of Doris.
     pub fn check_no_temporary(&self, table: &Table) -> Result<()> {
         if !self.has_temporary_partitions(table.id) {
             return Ok(());
         }
         bail!(
-            NotSupported,
-            "Can not alter table '{}' when there are temp partitions in table: REPLACE PARTITION \
+            Unknown,
+            "Can not alter table when there are temp partitions in table '{}': REPLACE PARTITION \
              or DROP TEMPORARY PARTITION first",
             table.name
         )
