@@ -32,6 +32,7 @@ use crate::record::{self, EndStamp, GroupEndReason, Kind, PART_HEAD_BYTES};
 use crate::record::{PartHead, PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::store::Store;
+use crate::target::Loaded;
 
 mod parts;
 
@@ -107,13 +108,34 @@ impl SmallLoad<'_> {
     }
 }
 
-/// What the record of a load of several parts says of the load as a whole.
+/// What the record of a load of several parts, or of another statement, says of it as a whole.
 #[derive(Default)]
 pub struct Signature {
     /// The label given by the client. It is taken by the append, and stays where that fails.
     pub label: Option<Claim>,
     /// The transaction that the client knows already; `None`: the next one.
     pub txn: Option<TxnId>,
+}
+
+impl Signature {
+    /// The payload of a record that is no load, with the label in front, if there is one.
+    pub(crate) fn signed(&mut self, payload: Vec<u8>) -> Vec<u8> {
+        let Some((claim, txn)) = self.label.as_mut().zip(self.txn) else { return payload };
+        record::labelled(&record::SignedLabel { label: label_of(claim), txn }, &payload)
+    }
+
+    /// What its client is told once the record is durable, if it has given a label.
+    pub(crate) fn signed_as(&self) -> Option<Loaded> {
+        let (label, txn) = self.label.as_ref().zip(self.txn)?;
+        Some(Loaded::alone(Lsn::ZERO, txn, Some(label.label().into())))
+    }
+
+    /// The record has its place in the log: the label is used up.
+    pub(crate) fn appended(&mut self, lsn: Lsn, log_micros: i64) {
+        if let Some((label, txn)) = self.label.take().zip(self.txn) {
+            label.appended(txn, lsn, log_micros);
+        }
+    }
 }
 
 impl From<Option<Claim>> for Signature {
@@ -485,8 +507,13 @@ pub(crate) fn convert_later(pool: &dyn Pool, chunk: Arc<Chunk>) {
 
 /// Appends the label of a load to its rows.
 fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
+    record::write_label(payload, &label_of(claim));
+}
+
+/// A label as a record has it, with the time of now.
+fn label_of(claim: &mut Claim) -> record::Label<'_> {
     assert!(claim.label().len() <= LABEL_CHARS_MAX, "admission counts on the length of a label");
     let wall_micros = claim.dated();
     let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
-    record::write_label(payload, &record::Label { db, kind, wall_micros, text });
+    record::Label { db, kind, wall_micros, text }
 }

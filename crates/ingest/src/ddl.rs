@@ -22,7 +22,7 @@ use freshet_wal::Room;
 use futures::lock::MutexGuard;
 
 use crate::admit::Admission;
-use crate::append::loaded_rowsets;
+use crate::append::{Signature, loaded_rowsets};
 use crate::counter::{Counter, StoppedCounter};
 use crate::group::EndedGroup;
 use crate::history::History;
@@ -415,11 +415,11 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
     ) -> Result<()> {
-        self.barrier_behind(body, states, &[]).await
+        self.barrier_behind(body, states, &[], &mut Signature::default()).await
     }
 
     /// As [`Self::barrier`], of what was computed from rows of these tables, up to these places of
-    /// the log: no other record of theirs may come before it.
+    /// the log: no other record of theirs may come before it. It uses up the label, if there is one.
     ///
     /// # Errors
     /// 1213 for another record, and those of the log.
@@ -428,11 +428,12 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
         seen: &[(TableId, Lsn)],
+        signature: &mut Signature,
     ) -> Result<()> {
         if states.is_empty() {
             return Ok(());
         }
-        let payload = body.encode();
+        let payload = signature.signed(body.encode());
         let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
         let room = match body {
             BarrierBody::Divide(ref changes) if changes.iter().all(Repartition::only_removes) => {
@@ -453,7 +454,7 @@ impl Ddl {
         for resolver in moves.filter_map(|state| state.resolver.as_ref()) {
             latches.push(resolver.latch().await?);
         }
-        let unsettled = self.append_barrier(body, &payload, (states, seen), room)?;
+        let unsettled = self.append_barrier(body, &payload, (states, seen), (room, signature))?;
         drop(latches);
         self.settler.settled_as_told(unsettled).await
     }
@@ -463,7 +464,7 @@ impl Ddl {
         body: BarrierBody,
         payload: &[u8],
         (states, seen): (&[Arc<TableState>], &[(TableId, Lsn)]),
-        room: Room,
+        (room, signature): (Room, &mut Signature),
     ) -> Result<Unsettled> {
         let now = self.store.clock().wall_micros();
         // No row with an id from before gets between the record and the first new id.
@@ -482,15 +483,20 @@ impl Ddl {
                 divided.push(Divided::new(change, table.schema(), Some(&table.partitions)));
             }
         }
-        let (_, (unsettled, ended)) =
-            self.store.wal.append(Kind::Barrier as u8, payload, room, |lsn, stamp| {
+        let (_, (unsettled, ended)) = self.store.wal.append_timed(
+            Kind::Barrier as u8,
+            payload,
+            room,
+            |lsn, time, stamp| {
                 check_unchanged(states, seen)?;
                 let place = (lsn, now);
                 let divided = (&divided[..], &self.store.files);
                 let (stamps, ended) = stamp_barrier(&body, divided, states, place, stamp)?;
                 let event = body.event(&stamps);
+                signature.appended(lsn, time);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
-            })?;
+            },
+        )?;
         counters.iter().for_each(StoppedCounter::restart);
         ended.into_iter().for_each(|group| self.history.push(group));
         Ok(unsettled)

@@ -4,19 +4,21 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, task};
-use freshet_meta::{Exchanged, PartitionChange, Repartition};
+use freshet_meta::{Claim, Exchanged, PartitionChange, Repartition};
 use freshet_schema::{Partition, PartitionKey, PartitionValues, Table};
 use freshet_storage::delta::Freshness;
 
+use crate::append::Signature;
 use crate::engine::Engine;
 use crate::record::BarrierBody;
 use crate::reorganize::{TRIES_MAX, copied, read_of};
-use crate::target::LoadTarget;
+use crate::target::{LoadTarget, Loaded};
 use crate::unlisted::UnpublishedTable;
 
 /// Puts the rows of partitions of a table that is filled in the place of those of `before`, like
 /// which it was made; its last row is at `lsn`. The partitions are those with these names, or those
-/// of which there are rows. The filled table goes.
+/// of which there are rows. The filled table goes. The record uses up the label, if there is one,
+/// and what it did is returned then; without a record the label is free again.
 ///
 /// # Errors
 /// 1412 when the other table was altered since, 1735 for a partition that is gone, 1213 when rows
@@ -26,8 +28,11 @@ pub async fn overwrite_partitions(
     before: &Table,
     (filled, lsn): (UnpublishedTable, Lsn),
     names: Option<Vec<String>>,
-) -> Result<()> {
+    label: Option<Claim>,
+) -> Result<Option<Loaded>> {
     engine.begun().await?;
+    let mut signature = signature_of(engine, label)?;
+    let signed = signature.signed_as();
     let (ddl, id) = (engine.ddl(), before.id);
     let states = ddl.states_of(&[id])?;
     let state = &states[0];
@@ -38,7 +43,7 @@ pub async fn overwrite_partitions(
         None => found(engine, id, filled.target()).await?,
     };
     if names.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let _one = ddl.lock_definition(state).await?;
     let (source, names) = (filled.target().id(), Arc::new(names));
@@ -64,11 +69,20 @@ pub async fn overwrite_partitions(
         tries += 1;
         // With the latch of the table, as what moves rows is appended: nobody else writes to the
         // filled one.
-        match ddl.barrier_behind(body, &states, &[seen]).await {
+        match ddl.barrier_behind(body, &states, &[seen], &mut signature).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
-            done => return done,
+            done => return done.map(|()| signed),
         }
     }
+}
+
+/// What the record of an INSERT OVERWRITE says of it.
+///
+/// # Errors
+/// When no id can be reserved.
+pub(crate) fn signature_of(engine: &Engine, label: Option<Claim>) -> Result<Signature> {
+    let txn = label.as_ref().map(|_| engine.store.meta().ids().txn()).transpose()?;
+    Ok(Signature { label, txn })
 }
 
 /// The partitions in which a table that is filled has rows. Those that rows have made there are

@@ -20,18 +20,20 @@
 //!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop);
 //!                    u8 4 (empty: a truncate that lets generated ids go on), as u8 1; u8 5
 //!                    (divide; 6 with files), then the partitions, encoded by `meta::disk`; u8 7:
-//!                    those of each table
+//!                    those of each table; u8 9, a signed label, then one of these
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64 (0: ids are reserved)
 //!           payload  what a flush or merge did, a definition, or the ends of ids: u8 0 and the
 //!                    event, encoded by `meta::disk`, or u8 1, its CRC-32C u32 and the name of the
-//!                    file that holds it
+//!                    file that holds it; u8 9, a signed label, then one of these
 //! term      stamp    empty; payload  groups that it ends, ids, label limits, by `meta::disk`
 //! labels    stamp    db u64: labels of it are forgotten (CLEAN LABEL)
 //!           payload  below u64 (those of records before this LSN), u32 transactions, u64 each
 //!                    (whose labels stay), then the label's bytes (none: all labels)
 //! removal   not written yet; its number is reserved so that older servers reject it
+//!
+//! A signed label (of INSERT OVERWRITE): txn u64, bytes u8, then a label as behind a load.
 //! ```
 
 use std::sync::Arc;
@@ -40,14 +42,17 @@ use freshet_base::{
     DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TabletId, TxnId, Version, err,
 };
 use freshet_meta::{
-    CleanedLabels, Definition, LabelKind, MetaEvent, Repartition, RowsetMeta, TermRecord, Truncate,
-    disk,
+    CleanedLabels, Definition, MetaEvent, Repartition, RowsetMeta, TermRecord, Truncate, disk,
 };
 use freshet_schema::TableSchema;
 
 use self::reader::Reader;
 
+mod label;
 mod reader;
+
+pub(crate) use self::label::LABEL_HEAD_BYTES;
+pub use self::label::{Label, SignedLabel, labelled, write_label};
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
 pub const TABLES_MAX: usize = 16_384;
@@ -137,17 +142,6 @@ pub struct Part<'a> {
     pub body: Body<'a>,
 }
 
-/// A label given by a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Label<'a> {
-    pub db: DbId,
-    /// Determines how long it is kept.
-    pub kind: LabelKind,
-    /// When its load was committed, in microseconds since 1970-01-01 UTC.
-    pub wall_micros: i64,
-    pub text: &'a str,
-}
-
 #[derive(PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     /// Rows of one or more tables.
@@ -161,11 +155,17 @@ pub enum Record<'a> {
     Barrier {
         body: BarrierBody,
         tables: Vec<BarrierStamp>,
+        /// The label that is used up.
+        label: Option<SignedLabel<'a>>,
     },
     /// A database was dropped with all its tables.
     DatabaseDrop(DbId),
     /// The files or the definition of a table have changed.
-    Metadata(MetadataBody<'a>),
+    Metadata {
+        body: MetadataBody<'a>,
+        /// The label that is used up.
+        label: Option<SignedLabel<'a>>,
+    },
     Term(TermRecord),
     /// Labels are forgotten.
     Labels(CleanedLabels),
@@ -342,20 +342,6 @@ impl PartHead {
     }
 }
 
-/// Bytes of a label besides its text: database, kind and time.
-pub(crate) const LABEL_HEAD_BYTES: usize = 8 + 1 + 8;
-
-/// Appends a label after the parts.
-pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
-    payload.extend_from_slice(&label.db.get().to_le_bytes());
-    payload.push(match label.kind {
-        LabelKind::Statement => 1,
-        LabelKind::Streaming => 2,
-    });
-    payload.extend_from_slice(&label.wall_micros.to_le_bytes());
-    payload.extend_from_slice(label.text.as_bytes());
-}
-
 pub fn write_part_stamp(stamp: &mut Vec<u8>, part: &PartStamp) {
     assert!(part.txn > TxnId(0), "ids of transactions begin at 1");
     assert!(part.ends_with != Some(Version(0)), "version 0 says that a group goes on");
@@ -463,9 +449,12 @@ pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record
             version: Version(stamp.u64()?),
             reason: stamp.u8()?,
         })),
-        Kind::Barrier => decode_barrier(stamp, Reader(payload)),
+        Kind::Barrier => decode_barrier(stamp, payload),
         Kind::DatabaseDrop => Ok(Record::DatabaseDrop(DbId(stamp.u64()?))),
-        Kind::Metadata => Reader(payload).metadata().map(Record::Metadata),
+        Kind::Metadata => {
+            let (label, mut payload) = label::split(payload)?;
+            Ok(Record::Metadata { body: payload.metadata()?, label })
+        }
         Kind::Term => disk::decode(payload)
             .map(Record::Term)
             .map_err(|error| err!(Corruption, "the record of a term is unreadable: {error}")),
@@ -498,7 +487,8 @@ fn decode_load<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Rec
     Ok(Record::Load { parts, label })
 }
 
-fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Record<'a>> {
+fn decode_barrier<'a>(mut stamp: Reader<'a>, payload: &'a [u8]) -> Result<Record<'a>> {
+    let (label, mut payload) = label::split(payload)?;
     let count = stamp.u16()?;
     let mut tables = Vec::with_capacity(usize::from(count.min(64)));
     for _ in 0..count {
@@ -535,7 +525,7 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
         3 => BarrierBody::Drop,
         other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
     };
-    Ok(Record::Barrier { body, tables })
+    Ok(Record::Barrier { body, tables, label })
 }
 
 /// Decodes a [`Body::Rowsets`].
@@ -550,19 +540,6 @@ pub fn decode_rowsets(bytes: &[u8]) -> Result<Vec<RowsetMeta>> {
 
 /// The parts of records that are types of theirs.
 impl<'a> Reader<'a> {
-    fn label(&mut self) -> Result<Label<'a>> {
-        let db = DbId(self.u64()?);
-        let kind = match self.u8()? {
-            1 => LabelKind::Statement,
-            2 => LabelKind::Streaming,
-            other => return Err(err!(Corruption, "label of unknown kind {other} in the log")),
-        };
-        let wall_micros = i64::from_le_bytes(self.array()?);
-        let text = std::str::from_utf8(self.0)
-            .map_err(|_| err!(Corruption, "a label in the log is no text"))?;
-        Ok(Label { db, kind, wall_micros, text })
-    }
-
     fn metadata(&mut self) -> Result<MetadataBody<'a>> {
         match self.u8()? {
             0 => Ok(MetadataBody::Inline(self.0)),

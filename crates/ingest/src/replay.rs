@@ -20,7 +20,9 @@ use freshet_storage::side::{SideBody, SideEntry};
 
 use crate::append::{convert_later, loaded_rowsets};
 use crate::partitions::Divided;
-use crate::record::{self, BarrierBody, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
+use crate::record::{
+    self, BarrierBody, BarrierStamp, EndStamp, Label, Part, PartStamp, Record, SignedLabel,
+};
 use crate::state::TableState;
 use crate::store::Store;
 
@@ -109,9 +111,11 @@ impl<'a> Replay<'a> {
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
             Record::Labels(cleaned) => self.store.meta().labels().clean(&cleaned),
             Record::Term(term) => self.begin_term(&term, record.lsn),
-            // They had settled before the first record was replayed.
-            Record::Metadata(_) | Record::DatabaseDrop(_) => {}
-            Record::Barrier { body, tables } => {
+            // They had settled before the first record was replayed, but for their labels.
+            Record::DatabaseDrop(_) => {}
+            Record::Metadata { label, .. } => self.signed(label, record),
+            Record::Barrier { body, tables, label } => {
+                self.signed(label, record);
                 for (at, stamp) in tables.iter().enumerate() {
                     self.barrier((&body, at), stamp, record.lsn);
                 }
@@ -209,6 +213,12 @@ impl<'a> Replay<'a> {
         let time = LabelTime { wall_micros: label.wall_micros, log_micros: record.time_micros };
         let book = self.store.meta().labels();
         book.replayed(label.db, label.text, label.kind, txn, record.lsn, time);
+    }
+
+    fn signed(&self, label: Option<SignedLabel<'_>>, record: &freshet_wal::Record<'_>) {
+        if let Some(SignedLabel { label, txn }) = label {
+            self.label(&label, txn, record);
+        }
     }
 
     fn end_group(&self, end: &EndStamp, lsn: Lsn) {

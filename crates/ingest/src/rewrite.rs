@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, bail, err};
-use freshet_meta::{MetaEvent, disk};
+use freshet_meta::{Claim, MetaEvent, disk};
 use freshet_schema::{Partition, Table};
 use freshet_wal::Room;
 use futures::lock::MutexGuard;
@@ -20,9 +20,12 @@ use futures::lock::MutexGuard;
 use self::copy::Copying;
 use self::job::Job;
 pub use self::job::{Progress, Rewriting, Stage};
+use crate::append::Signature;
 use crate::engine::Engine;
+use crate::overwrite::signature_of;
 use crate::record::{self, GroupEndReason, Kind, MetadataBody};
 use crate::state::TableState;
+use crate::target::Loaded;
 use crate::unlisted::UnpublishedTable;
 
 /// How often it begins again, where what was copied is gone or of another form.
@@ -100,7 +103,8 @@ pub async fn rewrite_temporary(
 }
 
 /// INSERT OVERWRITE: puts a table that is filled in the place of `before`, like which it was made
-/// (RFC 0049). Rows that were acknowledged before the record go with the old table.
+/// (RFC 0049). Rows that were acknowledged before the record go with the old table. The record uses
+/// up the label, if there is one, and what it did is returned then.
 ///
 /// # Errors
 /// 1412 when the other table was altered since, 1317 when it is cancelled, and those of the log.
@@ -108,17 +112,19 @@ pub async fn rewrite_temporary(
 pub async fn overwrite(
     engine: &Arc<Engine>,
     before: &Table,
-    filled: UnpublishedTable,
+    (filled, label): (UnpublishedTable, Option<Claim>),
     progress: &Progress,
-) -> Result<()> {
+) -> Result<Option<Loaded>> {
     engine.begun().await?;
+    let mut signature = signature_of(engine, label)?;
+    let signed = signature.signed_as();
     let state = engine.ddl().states_of(&[before.id])?.remove(0);
     let job = Job { engine, state: &state, progress };
     let _alone = job.alone().await?;
     progress.set(Stage::Running);
     let new = Arc::clone(&filled.target().state);
     loop {
-        match job.replace(before, &new).await? {
+        match job.replace(before, &new, &mut signature).await? {
             End::Done => break,
             End::Later => job.pause(OPEN).await?,
             End::Again => return Err(state.changed()),
@@ -127,7 +133,7 @@ pub async fn overwrite(
     filled.keep();
     job.drop_old_later();
     engine.ddl().follow_clock(new.id).await;
-    Ok(())
+    Ok(signed)
 }
 
 /// Keeps merges from the files of a table.
@@ -226,7 +232,8 @@ impl Job<'_> {
         }
         self.check_running()?;
         let new = &copying.target().state;
-        match self.exchange(new, copying.seen(), room).await {
+        let nothing = &mut Signature::default();
+        match self.exchange(new, copying.seen(), (room, nothing)).await {
             Ok(()) => Ok(End::Done),
             Err(error) if error.code() == ErrorCode::Deadlock => Ok(End::Later),
             Err(error) => Err(error),
@@ -249,7 +256,12 @@ impl Job<'_> {
     }
 
     /// Lets nobody in, and exchanges the tables.
-    async fn replace(&self, before: &Table, new: &Arc<TableState>) -> Result<End> {
+    async fn replace(
+        &self,
+        before: &Table,
+        new: &Arc<TableState>,
+        signature: &mut Signature,
+    ) -> Result<End> {
         let (ddl, state) = (self.engine.ddl(), self.state);
         // What is reserved with the gate closed would be waited for by those who want to write.
         let room = ddl.room_of_definition().await?;
@@ -271,7 +283,7 @@ impl Job<'_> {
             return Ok(End::Again);
         }
         self.check_running()?;
-        match self.exchange(new, Lsn(u64::MAX), room).await {
+        match self.exchange(new, Lsn(u64::MAX), (room, signature)).await {
             Ok(()) => Ok(End::Done),
             Err(error) if error.code() == ErrorCode::Deadlock => Ok(End::Later),
             Err(error) => Err(error),
@@ -280,14 +292,23 @@ impl Job<'_> {
 
     /// Appends the record of the exchange, unless the old table has a record above `seen`, or an
     /// open group.
-    async fn exchange(&self, new: &Arc<TableState>, seen: Lsn, room: Room) -> Result<()> {
+    async fn exchange(
+        &self,
+        new: &Arc<TableState>,
+        seen: Lsn,
+        (room, signature): (Room, &mut Signature),
+    ) -> Result<()> {
         let (store, settler) = (&self.engine.store, &self.engine.settler);
         let old = self.state;
         let event = MetaEvent::Exchange { old: old.id, new: new.id };
         let payload = record::metadata_payload(MetadataBody::Inline(&disk::encode(&event)));
+        let payload = signature.signed(payload);
         store.failpoints().pass("rewrite-exchange").map_err(|e| Error::io("rewrite", e))?;
-        let (_, unsettled) =
-            store.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
+        let (_, unsettled) = store.wal.append_timed(
+            Kind::Metadata as u8,
+            &payload[..],
+            room,
+            |lsn, time, stamp| {
                 let mut group = old.lock();
                 if group.is_gone() {
                     return Err(old.gone());
@@ -303,8 +324,10 @@ impl Job<'_> {
                     state.note_event(lsn);
                     record::write_metadata_stamp(stamp, state.id);
                 }
+                signature.appended(lsn, time);
                 Ok(settler.settle_later(lsn, event, None, None))
-            })?;
+            },
+        )?;
         settler.settled_as_told(unsettled).await
     }
 

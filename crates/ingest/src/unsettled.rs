@@ -58,12 +58,12 @@ impl StoppedStore {
             };
             let decoded = record::decode(record.kind, record.stamp, record.payload);
             match decoded.map_err(lost)? {
-                Record::Metadata(body) => {
+                Record::Metadata { body, .. } => {
                     let (event, file) = self.event(body).map_err(lost)?;
                     files.extend(file.map(|file| (record.lsn, file)));
                     self.settle_one(record.lsn, &event, has_holes);
                 }
-                Record::Barrier { body, tables } => {
+                Record::Barrier { body, tables, .. } => {
                     self.settle_one(record.lsn, &body.event(&tables), has_holes);
                 }
                 Record::DatabaseDrop(id) => {

@@ -26,9 +26,8 @@ use freshet_storage::delta::Freshness;
 
 use cache::CachedHead;
 pub use cache::InsertCache;
-pub use grouping::{Grouping, note_alone};
-pub use noted::note_failed;
-use noted::note_labelled;
+pub use grouping::{Grouping, claimed, note_alone};
+pub use noted::{note_failed, note_labelled};
 use upsert::Updating;
 
 use crate::reply::bounded;
@@ -567,7 +566,7 @@ pub async fn report(
     let rows = rows - keys.skipped;
     let affected = rows + keys.replaced;
     if loaded.given.is_some() && loaded.txn.is_some() {
-        note_labelled(session, target, &loaded, rows);
+        note_labelled(session, target.into.table(), &loaded, rows);
     }
     if affected > 0 && !target.into.table().has_row_ids() {
         session.note_ids(ids);

@@ -1,6 +1,7 @@
 //! INSERT OVERWRITE under `kill -9` (RFC 0049): afterwards a table, or a partition, has the rows of
 //! the statement that was acknowledged last, or those of the next one, and never some of both;
-//! other partitions have what their writer has.
+//! other partitions have what their writer has. The label of a statement is used exactly if its rows
+//! are there.
 
 use std::sync::Arc;
 
@@ -21,13 +22,13 @@ const TABLES: [(&str, &str); 2] = [
     (
         "CREATE TABLE o.whole (turn INT, n INT) DUPLICATE KEY(turn) DISTRIBUTED BY HASH(n) \
          BUCKETS 2",
-        "INSERT OVERWRITE TABLE o.whole",
+        "INSERT OVERWRITE TABLE o.whole WITH LABEL `whole-{}`",
     ),
     (
         "CREATE TABLE o.part (turn INT, n INT) UNIQUE KEY(turn, n) PARTITION BY RANGE (turn) \
          (PARTITION others VALUES LESS THAN (0), PARTITION turns VALUES LESS THAN MAXVALUE) \
          DISTRIBUTED BY HASH(n) BUCKETS 2",
-        "INSERT OVERWRITE TABLE o.part PARTITION (turns)",
+        "INSERT OVERWRITE TABLE o.part PARTITION (turns) WITH LABEL `part-{}`",
     ),
 ];
 
@@ -43,6 +44,7 @@ fn overwrite(port: u16, head: &str, mut turns: Turns, done: &AtomicU64) -> Turns
     loop {
         turns.sent += 1;
         let turn = turns.sent;
+        let head = head.replace("{}", &turn.to_string());
         let sql = match turn % 2 {
             0 => format!("{head} SELECT {turn}, n FROM o.source"),
             _ => {
@@ -89,6 +91,10 @@ fn compare(client: &mut Client, turns: &mut [Turns], (acknowledged, sent): (u64,
         assert_eq!((&row[2], &row[3]), (&ROWS.to_string(), &ROWS.to_string()), "{table}");
         let turn: u64 = row[0].parse().unwrap();
         assert!((turns.done..=turns.sent).contains(&turn), "{table}: {turn}, not {}", turns.done);
+        for (turn, is_used) in [(turn, true), (turn + 1, false)] {
+            let sql = format!("SHOW TRANSACTION FROM o WHERE Label = '{table}-{turn}'");
+            assert_eq!(!client.query(&sql).unwrap().is_empty(), is_used, "{table}: {turn}");
+        }
         turns.done = turn;
     }
     let others = client.number("SELECT COUNT(*) FROM o.part WHERE turn < 0").unwrap();

@@ -1,4 +1,5 @@
 use freshet_base::{ColumnId, Lsn, PartitionId};
+use freshet_meta::LabelKind;
 use freshet_schema::{
     Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues,
 };
@@ -25,6 +26,11 @@ fn stamp_of(table: u64, ends_with: Option<Version>) -> PartStamp {
         ends_with,
         ended: Some(TxnId(table)).filter(|txn| txn.get() % 2 == 1),
     }
+}
+
+fn signed_label() -> SignedLabel<'static> {
+    let (db, kind, text) = (DbId(4), LabelKind::Statement, "overwritten");
+    SignedLabel { label: Label { db, kind, wall_micros: 17, text }, txn: TxnId(12) }
 }
 
 #[test]
@@ -97,10 +103,15 @@ fn ends_and_barriers_come_back() {
         BarrierBody::Divide(vec![resting]),
         BarrierBody::Drop,
     ];
+    let overwritten = signed_label();
     for body in bodies {
         let payload = body.encode();
-        let expected = Record::Barrier { body, tables: vec![barrier] };
-        assert_eq!(decode(3, &stamp, &payload).unwrap(), expected);
+        for label in [None, Some(overwritten)] {
+            let signed = label.map_or(payload.clone(), |label| labelled(&label, &payload));
+            let (body, tables) = (body.clone(), vec![barrier]);
+            let expected = Record::Barrier { body, tables, label };
+            assert_eq!(decode(3, &stamp, &signed).unwrap(), expected);
+        }
     }
     assert!(decode(3, &stamp, &[1, 2, 0, 0, 0, 8]).is_err(), "it ends too early");
 
@@ -118,7 +129,13 @@ fn ends_and_barriers_come_back() {
 
     let file = MetadataBody::File { checksum: 77, name: "7.event" };
     for body in [MetadataBody::Inline(b"event"), file] {
-        assert_eq!(decode(6, &[], &metadata_payload(body)).unwrap(), Record::Metadata(body));
+        let (payload, label) = (metadata_payload(body), Some(signed_label()));
+        let plain = Record::Metadata { body, label: None };
+        assert_eq!(decode(6, &[], &payload).unwrap(), plain);
+        let signed = labelled(&signed_label(), &payload);
+        assert_eq!(decode(6, &[], &signed).unwrap(), Record::Metadata { body, label });
+        assert_eq!(signed[0], 9, "what older servers refuse");
+        assert!(decode(6, &[], &signed[..30]).is_err(), "it ends too early");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which loads share a group.
 
-use freshet_base::{ErrorCode, Result, bail};
+use freshet_base::{DbId, ErrorCode, Result, bail};
 use freshet_ingest::{Destination, OwnRows};
 use freshet_meta::{Claim, LabelKind};
 use freshet_schema::GroupCommitMode;
@@ -33,7 +33,7 @@ impl Grouping {
     /// When the label is invalid or already used.
     pub async fn labelled(session: &Session, target: &Target, label: &str) -> Result<Self> {
         let shares = session.settings.group_labels;
-        Ok(Self::Labelled { claim: claimed(session, target, label).await?, shares })
+        Ok(Self::Labelled { claim: claimed(session, target.into.db(), label).await?, shares })
     }
 
     /// The same for an INSERT of computed rows, which never shares a group.
@@ -41,7 +41,10 @@ impl Grouping {
     /// # Errors
     /// As [`Self::labelled`].
     pub async fn labelled_alone(session: &Session, target: &Target, label: &str) -> Result<Self> {
-        Ok(Self::Labelled { claim: claimed(session, target, label).await?, shares: false })
+        Ok(Self::Labelled {
+            claim: claimed(session, target.into.db(), label).await?,
+            shares: false,
+        })
     }
 
     /// Why a statement does not share a group although its mode would have it.
@@ -97,9 +100,13 @@ impl Grouping {
     }
 }
 
-async fn claimed(session: &Session, target: &Target, label: &str) -> Result<Claim> {
+/// Claims the label of a statement in a database.
+///
+/// # Errors
+/// When the label is invalid or already used.
+pub async fn claimed(session: &Session, db: DbId, label: &str) -> Result<Claim> {
     let engine = &session.shared.engine;
-    engine.claim_label(target.into.db(), label, LabelKind::Statement).await?.or_refuse()
+    engine.claim_label(db, label, LabelKind::Statement).await?.or_refuse()
 }
 
 /// Tells the client that a statement does not share a group, where it should by the mode.

@@ -2,15 +2,15 @@
 
 use freshet_base::Error;
 use freshet_ingest::Loaded;
+use freshet_schema::Table;
 
-use super::Target;
 use crate::load_book::{LoadKind, LoadNote};
 use crate::session::Session;
 
 /// Remembers a labelled INSERT that has ended, for SHOW LOAD.
-pub fn note_labelled(session: &Session, target: &Target, loaded: &Loaded, rows: u64) {
+pub fn note_labelled(session: &Session, table: &Table, loaded: &Loaded, rows: u64) {
     let catalog = session.shared.engine.catalog();
-    let Some(database) = catalog.database_by_id(target.into.db()) else { return };
+    let Some(database) = catalog.database_by_id(table.db) else { return };
     let note = LoadNote {
         label: loaded.label(),
         txn: loaded.txn,
@@ -19,7 +19,7 @@ pub fn note_labelled(session: &Session, target: &Target, loaded: &Loaded, rows: 
         rows_total: rows + session.filtered,
         rows_loaded: rows,
         rows_filtered: session.filtered,
-        ..note_of(session, &database.name, &target.into.table().name)
+        ..note_of(session, &database.name, &table.name)
     };
     session.shared.book.add(note);
 }

@@ -3,21 +3,22 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Result, bail, err};
-use freshet_ingest::{OnExisting, Progress, UnpublishedTable};
+use freshet_base::{Result, TableId, bail, err};
+use freshet_ingest::{Loaded, OnExisting, Progress, UnpublishedTable};
 use freshet_ingest::{overwrite as put_in_place, overwrite_partitions};
-use freshet_meta::{NewForm, Privilege};
+use freshet_meta::{Claim, NewForm, Privilege};
 use freshet_query::Parameter;
 use freshet_query::parser::{Insert, InsertSource};
 use freshet_query::snapshot::temporary_names;
+use freshet_query::syntax::TableName;
 use freshet_schema::Table;
 
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
 use super::{insert, query, sequence, shield};
-use crate::insert::{Grouping, Target};
+use crate::insert::{Grouping, Target, claimed, note_failed, note_labelled};
 use crate::reply::{Reply, bounded};
-use crate::session::Session;
+use crate::session::{LastInsert, Session};
 
 /// Runs an INSERT OVERWRITE.
 ///
@@ -29,6 +30,15 @@ pub async fn overwrite(
     insert: &Insert,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    let done = run(session, insert, parameters).await;
+    if let (Some(label), Err(error)) = (&insert.label, &done) {
+        let TableName { database, table } = &insert.table;
+        note_failed(session, (database.as_deref(), table), label, error);
+    }
+    done
+}
+
+async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     // What it resolves is let go at once: it would be waited for.
     let before = engine.catalog().require(checked(session, insert)?)?.clone();
@@ -50,6 +60,10 @@ pub async fn overwrite(
         }
         InsertSource::Values(_) => None,
     };
+    let label = match &insert.label {
+        Some(label) => Some(claimed(session, before.db, label).await?),
+        None => None,
+    };
     let filled = beside(session, &before).await?;
     let target = target_of(session, insert, &filled)?;
     let reply = match (&insert.source, rows) {
@@ -63,19 +77,38 @@ pub async fn overwrite(
             insert::from_rows(session, target, Grouping::OfNewTable, columns, rows).await?
         }
     };
-    if insert.partitions.is_empty() && !insert.finds_partitions {
-        replace(session, before, filled).await?;
+    let table = Arc::clone(&before);
+    let (is_whole, new) = (!is_of_partitions(insert), filled.target().id());
+    let labelled = if is_whole {
+        replace(session, before, (filled, label)).await?
     } else {
         let names = (!insert.finds_partitions).then(|| insert.partitions.clone());
-        let lsn = session.acked;
-        let put = async move { overwrite_partitions(&engine, &before, (filled, lsn), names).await };
-        shield(session, put).await?;
+        let filled = (filled, session.acked);
+        let put = async move { overwrite_partitions(&engine, &before, filled, names, label).await };
+        shield(session, put).await?
+    };
+    if let Some(loaded) = labelled {
+        tell(session, &table, loaded, if is_whole { new } else { table.id });
     }
     Ok(reply)
 }
 
+/// Whether a statement overwrites some partitions.
+fn is_of_partitions(insert: &Insert) -> bool {
+    insert.finds_partitions || !insert.partitions.is_empty()
+}
+
+/// Tells the client of its label, which the record has, and not the rows. They are in `into` now.
+fn tell(session: &mut Session, table: &Table, loaded: Loaded, into: TableId) {
+    let rows = u64::try_from(session.row_count).unwrap_or(0);
+    note_labelled(session, table, &loaded, rows);
+    session.info.describe(&loaded, session.process.id);
+    let filtered = session.filtered;
+    session.last_insert = Some(LastInsert { loaded, table: into, rows, filtered });
+}
+
 /// The table that is overwritten, if the user may, and it can be.
-fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> {
+fn checked(session: &Session, insert: &Insert) -> Result<TableId> {
     let (database, name) = (insert.table.database.as_deref(), &insert.table.table);
     let target = insert::target(session, insert)?;
     session.authorize_use(Privilege::Delete, session.database_of(database)?, name)?;
@@ -84,16 +117,13 @@ fn checked(session: &Session, insert: &Insert) -> Result<freshet_base::TableId> 
     if insert.finds_partitions && table.partition_by.is_none() {
         bail!(PartitionClause, "PARTITION () clause on non partitioned table");
     }
-    let is_of_partitions = insert.finds_partitions || !insert.partitions.is_empty();
-    let refused = if insert.label.is_some() {
-        Some("WITH LABEL: a label would be used up by rows that may not come into the table")
-    } else if target.partial.is_some() {
+    let refused = if target.partial.is_some() {
         Some("of some columns: SET enable_unique_key_partial_update = 0")
     } else if table.unlisted {
         Some("of a temporary table or of temporary partitions: TRUNCATE it, and INSERT")
     } else if temporary_names(&insert.partitions).is_some() {
         Some("of temporary partitions: DROP and ADD TEMPORARY PARTITION, and INSERT")
-    } else if is_of_partitions && target.into.counter().is_some() {
+    } else if is_of_partitions(insert) && target.into.counter().is_some() {
         Some(
             "of partitions of a table with an AUTO_INCREMENT column, or with UNIQUE keys beside \
              no PRIMARY KEY, whose ids others use meanwhile: INSERT into temporary partitions, and \
@@ -144,7 +174,11 @@ fn target_of(session: &Session, insert: &Insert, filled: &UnpublishedTable) -> R
 }
 
 /// Puts the new table in the place of the other one, until KILL or a time limit ends the statement.
-async fn replace(session: &Session, before: Arc<Table>, filled: UnpublishedTable) -> Result<()> {
+async fn replace(
+    session: &Session,
+    before: Arc<Table>,
+    filled: (UnpublishedTable, Option<Claim>),
+) -> Result<Option<Loaded>> {
     let progress = Arc::new(Progress::default());
     let (engine, watched) = (Arc::clone(&session.shared.engine), Arc::clone(&progress));
     let put = async move { put_in_place(&engine, &before, filled, &progress).await };
@@ -155,7 +189,7 @@ async fn replace(session: &Session, before: Arc<Table>, filled: UnpublishedTable
             watched.cancel();
             match running.await {
                 // It was done before it could be ended.
-                Ok(Ok(())) => return Ok(()),
+                Ok(Ok(done)) => return Ok(done),
                 _ => return Err(why),
             }
         }

@@ -215,3 +215,50 @@ fn it_ends_with_its_transaction_in_the_way() {
     two.run("insert overwrite table t values (4)");
     assert_eq!(one.texts("select id from t"), [["4"]]);
 }
+
+#[test]
+fn its_label_is_that_of_its_record() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run(
+        "create table t (k int not null) duplicate key(k) partition by range (k) \
+         (partition a values less than (10), partition b values less than (20)) \
+         distributed by hash(k) buckets 1",
+    );
+    one.run("insert into t values (1), (11)");
+    let heads = [("whole", "t"), ("part", "t partition (b)")];
+    for (label, into) in heads {
+        let sql = format!("insert overwrite table {into} with label {label} select 15");
+        let (affected, info) = one.run(&sql);
+        assert_eq!(affected, 1);
+        let told = format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'");
+        let txn = info.strip_prefix(&told).and_then(|rest| rest.strip_suffix("'}"));
+        let txn = txn.unwrap_or_else(|| panic!("{info}")).to_owned();
+        let last = &one.texts("show last insert")[0];
+        let named = [&txn, label, "d", "t", "VISIBLE", "1", "0"].map(str::to_owned);
+        assert_eq!(*last, named);
+        let known = one.texts(&format!("show transaction where id = {txn}"));
+        assert_eq!(
+            (known.len(), known[0][1].as_str(), known[0][3].as_str()),
+            (1, label, "VISIBLE")
+        );
+        let load = one.texts(&format!("show load where label = '{label}'"));
+        assert_eq!(load[0][15], txn);
+        assert!(load[0][14].contains("\"ScannedRows\":1"), "{load:?}");
+    }
+    // Behind the first start it is known by the log, behind the second by metadata.
+    let mut server = server;
+    for start in 0..3 {
+        for (label, into) in heads {
+            let sql = format!("insert overwrite table {into} with label {label} values (16)");
+            let refused = one.fails(&sql).message;
+            assert!(refused.contains("has already been used"), "start {start}: {refused}");
+        }
+        assert_eq!(one.texts("select k from t"), [["15"]], "start {start}");
+        one.run("flush tables");
+        drop(one);
+        server = server.restart();
+        one = server.connect();
+        one.run("use d");
+    }
+}
