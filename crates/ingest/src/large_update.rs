@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{Error, Result, bail, err};
+use freshet_base::{Error, Incarnation, Result, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::row::RowCells;
 use freshet_storage::Rowset;
@@ -45,6 +45,8 @@ pub struct LargeUpdate<'a> {
     /// The keys of this round, in all rounds but the first.
     again: Option<BTreeSet<Box<[u8]>>>,
     ids: Option<UsedIds>,
+    /// The incarnation of the table for which its rows were written, of a load that was prepared.
+    prepared_in: Option<Incarnation>,
 }
 
 impl<'a> LargeUpdate<'a> {
@@ -65,7 +67,16 @@ impl<'a> LargeUpdate<'a> {
             overtaken: BTreeSet::new(),
             again: None,
             ids: None,
+            prepared_in: None,
         })
+    }
+
+    /// Of rows that were written for an incarnation of the table: behind a TRUNCATE they are
+    /// refused.
+    #[must_use]
+    pub(crate) fn prepared_in(mut self, incarnation: Incarnation) -> Self {
+        self.prepared_in = Some(incarnation);
+        self
     }
 
     /// Completes the next rows: of those of one key each one counts, in their order.
@@ -167,12 +178,24 @@ impl<'a> LargeUpdate<'a> {
     /// # Errors
     /// Those of [`Self::add`] and of appending. Nothing was written then.
     pub async fn commit(&mut self, label: &mut Option<Claim>) -> Result<Option<Loaded>> {
+        let mut signature = Signature { label: label.take(), txn: None };
+        let committed = self.commit_as(&mut signature).await;
+        *label = signature.label;
+        committed
+    }
+
+    /// As [`Self::commit`], with what is known of the load before.
+    ///
+    /// # Errors
+    /// Those of [`Self::commit`].
+    pub(crate) async fn commit_as(&mut self, signature: &mut Signature) -> Result<Option<Loaded>> {
         let (engine, target) = (self.engine, self.target);
         let (patience, state) = (KeyRules::default().deadline(engine), &target.state);
-        let given = label.as_ref().map(|label| Arc::from(label.label()));
+        let given = signature.label.as_ref().map(|label| Arc::from(label.label()));
         loop {
             let deadline = self.patience.late(&engine.admission);
-            let part = PartLoad { ids: self.ids, ..self.files.part() };
+            let mut part = PartLoad { ids: self.ids, ..self.files.part() };
+            part.began_in = self.prepared_in.unwrap_or(part.began_in);
             let mut parts = vec![part];
             let room = engine.appender.room_for(&parts, deadline).await?;
             let mut latch = resolver(target).latch().await?;
@@ -184,10 +207,7 @@ impl<'a> LargeUpdate<'a> {
             }
             let end = latch.end();
             parts[0].looked_up = Some(LookedUp { end, is_derived: true, is_last: true });
-            let mut signature = Signature { label: label.take(), txn: None };
-            let appended = engine.appender.append_parts(parts, &mut signature, room);
-            *label = signature.label;
-            match appended {
+            match engine.appender.append_parts(parts, signature, room) {
                 Ok((Appended { lsn, txn }, _)) => return Ok(Some(Loaded::alone(lsn, txn, given))),
                 Err(_)
                     if state.delta.last() > end

@@ -55,6 +55,15 @@ pub struct PartialRows<'a> {
     pub rules: &'a Rules,
 }
 
+/// What became of a partial update.
+pub(crate) enum Updated {
+    Done(Loaded),
+    /// Others have written the rows: it has written nothing, and looks again.
+    Overtaken,
+    /// It has written nothing: whole rows do not fit a record.
+    TooLarge,
+}
+
 /// What the record of a partial update says of the load.
 pub(crate) enum Signed<'a> {
     /// The label of the client, if there is one.
@@ -78,19 +87,28 @@ pub async fn update_columns(
     if rows.count == 0 {
         return commit_nothing(engine, rows.target, label, patience).await.map(Some);
     }
-    update_columns_as(engine, rows, Signed::Label(label), patience).await
+    match update_columns_as(engine, rows, Signed::Label(label), patience).await? {
+        Updated::Done(loaded) => Ok(Some(loaded)),
+        Updated::Overtaken => Ok(None),
+        Updated::TooLarge => bail!(
+            OutOfRoom,
+            "the rows of a partial update take more than one record of the log \
+             (wal_load_bytes_max: {}); send fewer at once",
+            engine.config().wal_load_bytes_max
+        ),
+    }
 }
 
 /// As [`update_columns`], of rows of which there is one at least.
 ///
 /// # Errors
-/// Those of [`update_columns`].
+/// Those of [`update_columns`], but for rows that do not fit a record.
 pub(crate) async fn update_columns_as(
     engine: &Engine,
     rows: PartialRows<'_>,
     signed: Signed<'_>,
     patience: WaitLimit,
-) -> Result<Option<Loaded>> {
+) -> Result<Updated> {
     assert!(rows.count > 0, "it has rows");
     let target = rows.target;
     let (label, prepared) = match signed {
@@ -123,19 +141,14 @@ pub(crate) async fn update_columns_as(
         }
         new.count(groups.len())?;
         if !engine.takes_record_of(new.payload_bytes()) {
-            bail!(
-                OutOfRoom,
-                "the rows of a partial update take more than one record of the log \
-                 (wal_load_bytes_max: {}); send fewer at once",
-                engine.config().wal_load_bytes_max
-            );
+            return Ok(Updated::TooLarge);
         }
     }
     match change.write_as(&old, &new, prepared).await {
-        Ok(Written::Done(loaded)) => Ok(Some(loaded)),
-        Ok(Written::Overtaken) => Ok(None),
+        Ok(Written::Done(loaded)) => Ok(Updated::Done(loaded)),
+        Ok(Written::Overtaken) => Ok(Updated::Overtaken),
         // A key that was new has a row now.
-        Err(error) if error.code() == ErrorCode::DuplicateKey => Ok(None),
+        Err(error) if error.code() == ErrorCode::DuplicateKey => Ok(Updated::Overtaken),
         Err(error) => Err(error),
     }
 }

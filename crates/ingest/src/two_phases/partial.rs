@@ -2,7 +2,7 @@
 //! are completed by what is stored when it is committed.
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Lsn, Result, bail, err};
+use freshet_base::{ErrorCode, Incarnation, Lsn, Result, bail, err};
 use freshet_meta::{NotedPartial, NotedRows, PreparedNote};
 use freshet_schema::Rules;
 
@@ -10,8 +10,9 @@ use crate::admit::WaitLimit;
 use crate::append::{PreparedLoad, Signature};
 use crate::decode::{Completion, PartialColumns};
 use crate::engine::Engine;
+use crate::large_update::LargeUpdate;
 use crate::load::GATE_PAUSE;
-use crate::looked::{OnNewKey, PartialRows, Signed, TRIES_MAX, update_columns_as};
+use crate::looked::{OnNewKey, PartialRows, Signed, TRIES_MAX, Updated, update_columns_as};
 use crate::note::NOTE_WITH_PARTIAL;
 use crate::prepared::Prepared;
 use crate::record::PART_HEAD_BYTES;
@@ -28,7 +29,8 @@ pub(super) fn noted(rows: &PartialRows<'_>) -> NotedPartial {
     }
 }
 
-/// Completes the rows behind a note, and appends them as one record.
+/// Completes the rows behind a note, and appends them as one record; by files where that is too
+/// large for them.
 pub(super) async fn append_partial(
     engine: &Engine,
     prepared: &mut Prepared,
@@ -68,22 +70,67 @@ pub(super) async fn append_partial(
         rules: &Rules::default(),
     };
     let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
-    let mut done = Ok(None);
+    let mut done = match engine.takes_record_of(PART_HEAD_BYTES + bytes.len()) {
+        true => Ok(Updated::Overtaken),
+        false => Ok(Updated::TooLarge),
+    };
     for _ in 0..TRIES_MAX {
-        let load = PreparedLoad { signature: &mut signature, incarnation };
-        done = update_columns_as(engine, whole, Signed::Prepared(load), patience).await;
-        if !matches!(done, Ok(None)) {
+        if !matches!(done, Ok(Updated::Overtaken)) {
             break;
         }
+        let load = PreparedLoad { signature: &mut signature, incarnation };
+        done = update_columns_as(engine, whole, Signed::Prepared(load), patience).await;
+    }
+    if matches!(done, Ok(Updated::TooLarge)) {
+        done = update_by_files(engine, whole, (&mut signature, incarnation), patience).await;
     }
     prepared.claim = signature.label;
     match done? {
-        Some(loaded) => Ok(loaded.lsn),
-        None => bail!(
+        Updated::Done(loaded) => Ok(loaded.lsn),
+        Updated::Overtaken | Updated::TooLarge => bail!(
             OutOfRoom,
             "others wrote the same rows {TRIES_MAX} times while they were updated; commit the \
              load again"
         ),
+    }
+}
+
+/// Completes rows into files, which the record names: as whole rows they do not fit one, or the log
+/// was larger when they were prepared.
+async fn update_by_files(
+    engine: &Engine,
+    rows: PartialRows<'_>,
+    (signature, incarnation): (&mut Signature, Incarnation),
+    patience: WaitLimit,
+) -> Result<Updated> {
+    let state = &rows.target.state;
+    let updating = async {
+        if state.incarnation() != incarnation {
+            bail!(SnapshotTooOld, "table '{}' was truncated since", state.name());
+        }
+        let mut update = LargeUpdate::begin(engine, rows.target, patience)?;
+        update = update.prepared_in(incarnation);
+        for _ in 0..TRIES_MAX {
+            update.add(rows).await?;
+            if let Some(loaded) = update.commit_as(signature).await? {
+                return Ok(Updated::Done(loaded));
+            }
+        }
+        Ok(Updated::Overtaken)
+    };
+    match updating.await {
+        // The rows stand behind the note, and go to other files by the partitions of now.
+        Err(error)
+            if error.code() == ErrorCode::SnapshotTooOld && state.incarnation() == incarnation =>
+        {
+            bail!(
+                OutOfRoom,
+                "partitions of table '{}' changed while the rows were written to files; commit \
+                 the load again",
+                rows.target.table().name
+            )
+        }
+        updated => updated,
     }
 }
 

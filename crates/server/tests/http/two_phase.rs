@@ -401,6 +401,91 @@ fn rows_of_a_prepared_partial_update_have_columns_of_their_own() {
     site.stop();
 }
 
+/// Rows of `d.u`, of which each update has the first two columns.
+fn many_rows(site: &Site, rows: std::ops::Range<u32>, text: &str) {
+    let all = rows.map(|a| format!("({a}, 1, '{text}', {a})")).collect::<Vec<_>>();
+    for rows in all.chunks(5000) {
+        data(site, &format!("INSERT INTO u VALUES {}", rows.join(", ")));
+    }
+}
+
+#[test]
+fn a_partial_update_that_a_smaller_log_does_not_take_is_committed_by_files() {
+    let site = Site::new();
+    partial_table(&site);
+    many_rows(&site, 3..20_000, "kept");
+    let columns = ["partial_columns: true", "columns: a, b"];
+    let body = (1..20_001).map(|a| format!("{a},{}\n", a + 7)).collect::<String>();
+    let flexible = [
+        "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS",
+        "format: json",
+        "read_json_by_line: true",
+    ];
+    let own = (1..20_001).map(|a| match a % 2 {
+        0 => format!("{{\"a\": {a}, \"d\": 5}}\n"),
+        _ => format!("{{\"a\": {a}, \"c\": \"odd\", \"d\": {a}}}\n"),
+    });
+    let own = own.collect::<String>();
+    let label = |name: &str| format!("label: {name}");
+    let waits = |label: &str, headers: &[&str], body: &str| {
+        let reply = prepare_partial(&site, &[headers, &[label]].concat(), body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        reply["TxnId"].as_i64().unwrap()
+    };
+    // A key that is new when it is committed lacks a column.
+    waits(&label("new"), &columns, &body);
+    data(&site, "INSERT INTO u VALUES (20000, 1, 'kept', 20000)");
+    let txn = waits(&label("fixed"), &columns, &body);
+    waits(&label("own"), &flexible, &own);
+    waits(&label("cut"), &columns, &body);
+    data(&site, "DELETE FROM u WHERE a = 20000");
+    let site = Site::small_log_in(site.stop());
+    let commit = |label: &str| end(&site, &[&format!("label: {label}"), "txn_operation: commit"]);
+    let (status, message) = commit("new");
+    assert!(status == "Fail" && message.contains("is aborted"), "{message}");
+    data(&site, "INSERT INTO u VALUES (20000, 1, 'later', 20000)");
+    let told = format!("transaction [{txn}] commit successfully.");
+    assert_eq!(commit("fixed"), done(&told));
+    let sums = |of: &str| {
+        let sql =
+            format!("SELECT {of}, c, COUNT(*) FROM u WHERE a > 5 GROUP BY 1, 2 ORDER BY 3, 2");
+        data(&site, &sql)["data"].clone()
+    };
+    assert_eq!(sums("b = a + 7 AND d = a"), json!([[1, "later", 1], [1, "kept", 19_994]]));
+    assert_eq!(state(&site, "fixed"), "VISIBLE");
+    assert_eq!(commit("own").0, "Success");
+    let expected = json!([[5, "later", 1], [5, "kept", 9_997], [0, "odd", 9_997]]);
+    assert_eq!(sums("IF(b = a + 7 AND d = 5, 5, 0)"), expected);
+    data(&site, "TRUNCATE TABLE u");
+    let (status, message) = commit("cut");
+    assert!(status == "Fail" && message.contains("truncated"), "{message}");
+    let site = Site::small_log_in(site.stop());
+    assert_eq!(partial_rows(&site), json!([]));
+    assert_eq!((state(&site, "own"), state(&site, "cut")), ("VISIBLE".into(), "UNKNOWN".into()));
+    site.stop();
+}
+
+#[test]
+fn whole_rows_that_a_record_does_not_take_are_committed_by_files() {
+    let site = Site::with_small_records();
+    data(
+        &site,
+        "CREATE TABLE u (a INT NOT NULL, b INT, c TEXT) UNIQUE KEY(a) DISTRIBUTED BY HASH(a) \
+         BUCKETS 2",
+    );
+    for a in 0..10 {
+        data(&site, &format!("INSERT INTO u VALUES ({a}, 1, REPEAT('{a}', 30000))"));
+    }
+    let columns = ["partial_columns: true", "columns: a, b", "label: one"];
+    let body = (0..10).map(|a| format!("{a},2\n")).collect::<String>();
+    let reply = prepare_partial(&site, &columns, &body);
+    assert_eq!(reply["Status"], "Success", "{reply}");
+    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]).0, "Success");
+    let sums = "SELECT MIN(b), MIN(LENGTH(c)), COUNT(*) FROM u";
+    assert_eq!(data(&site, sums)["data"], json!([[2, 30_000, 10]]));
+    site.stop();
+}
+
 #[test]
 fn a_partial_update_that_can_never_be_committed_is_aborted() {
     let site = Site::new();
