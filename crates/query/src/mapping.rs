@@ -19,7 +19,7 @@ use freshet_schema::TableSchema;
 use futures::StreamExt;
 use sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Visit, Visitor, visit_expressions,
+    TableWithJoins, UnaryOperator, Visit, Visitor, visit_expressions,
 };
 
 use crate::body::{BodyRows, BodyTable};
@@ -45,7 +45,7 @@ const ONE_ROW: &str = "the expressions of a load see one row at a time: aggregat
                        functions are for a query of the loaded table";
 
 /// What a stream load computes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Columns<'a> {
     /// The name of the table, by which conditions may refer to its columns.
     pub table: &'a str,
@@ -55,6 +55,8 @@ pub struct Columns<'a> {
     pub computed: &'a [(String, Scalar)],
     /// The columns of the result.
     pub targets: &'a [String],
+    /// Those of them whose values are negated, behind the conditions.
+    pub is_negated: &'a dyn Fn(&str) -> bool,
     /// `where`.
     pub condition: Option<&'a Scalar>,
     /// `delete`: one more column behind [`ROW`].
@@ -78,7 +80,7 @@ impl Columns<'_> {
         let computed = self.computed.iter().map(|(name, value)| item(value.0.clone(), name));
         let inner = [row()].into_iter().chain(plain).chain(computed).collect();
         let inner = query(inner, body(None), None);
-        let targets = self.targets.iter().map(|name| item(Expr::Identifier(quoted(name)), name));
+        let targets = self.targets.iter().map(|name| item(self.value(name), name));
         let deletes = self.deletes.map(|condition| item(is_true(condition), DELETES));
         let outer = [row()].into_iter().chain(deletes).chain(targets).collect();
         let derived = TableFactor::Derived {
@@ -89,6 +91,16 @@ impl Columns<'_> {
         };
         let condition = self.condition.map(|condition| condition.0.clone());
         Ok(Select(Box::new(query(outer, derived, condition))))
+    }
+}
+
+impl Columns<'_> {
+    fn value(&self, target: &str) -> Expr {
+        let value = Expr::Identifier(quoted(target));
+        match (self.is_negated)(target) {
+            true => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(value) },
+            false => value,
+        }
     }
 }
 

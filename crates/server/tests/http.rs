@@ -23,6 +23,8 @@ mod large;
 mod load;
 #[path = "http/mapped.rs"]
 mod mapped;
+#[path = "http/negative.rs"]
+mod negative;
 #[path = "http/nested.rs"]
 mod nested;
 #[path = "http/orc.rs"]

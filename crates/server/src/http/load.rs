@@ -37,7 +37,7 @@ use freshet_ingest::{Destination, LoadTarget, Loaded, OnExisting, WaitLimit, ent
 use freshet_meta::{
     Account, Claim, ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize,
 };
-use freshet_schema::{GroupCommitMode, KeyModel, Table};
+use freshet_schema::{Aggregate, GroupCommitMode, KeyModel, Table};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Incoming;
@@ -436,6 +436,9 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
             "if load_to_single_tablet set to true, the olap table must be with random distribution"
         );
     }
+    if headers.negative {
+        check_negative(table)?;
+    }
     if headers.partial.is_some() {
         return check_partial(headers, table);
     }
@@ -447,6 +450,22 @@ fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
         bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables.");
     }
     Ok(())
+}
+
+/// Only sums can be taken back.
+fn check_negative(table: &Table) -> Result<()> {
+    let schema = table.schema();
+    let values = (0..schema.columns.len()).filter(|at| !schema.sort_key.contains(at));
+    let mut values = values.map(|at| &schema.columns[at]);
+    match values.find(|column| column.aggregate != Some(Aggregate::Sum)) {
+        Some(other) => bail!(
+            WrongArguments,
+            "Column is not SUM AggregateType. column:{}: negative is for tables whose value \
+             columns are all SUM",
+            other.name
+        ),
+        None => Ok(()),
+    }
 }
 
 fn check_partial(headers: &LoadHeaders, table: &Table) -> Result<()> {

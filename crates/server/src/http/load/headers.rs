@@ -58,6 +58,8 @@ pub struct LoadHeaders {
     pub compression: Option<Compression>,
     /// `load_to_single_tablet`.
     pub to_one_tablet: bool,
+    /// `negative`: values are subtracted from the sums of the table.
+    pub negative: bool,
     /// `partitions`: those that take rows; others are rejected.
     pub partitions: Option<String>,
     /// `temporary_partitions`: the temporary ones that take rows.
@@ -132,7 +134,7 @@ impl LoadHeaders {
     /// `WrongArguments` for an invalid value, `NotSupported` for an unsupported option.
     pub fn parse(headers: &HeaderMap) -> Result<Self> {
         let headers = Values(headers);
-        refuse_what_is_missing(&headers)?;
+        check_partitions(&headers)?;
         check_tuning(&headers)?;
         Ok(Self {
             label: headers.text("label")?.map(str::to_owned),
@@ -158,6 +160,7 @@ impl LoadHeaders {
             partitions: headers.text("partitions")?.map(str::to_owned),
             temporary_partitions: headers.text("temporary_partitions")?.map(str::to_owned),
             to_one_tablet: headers.flag("load_to_single_tablet")?,
+            negative: headers.flag("negative")?,
         })
     }
 }
@@ -210,13 +213,9 @@ fn not_supported(name: &str, value: &str) -> Error {
     err!(NotSupported, "header '{name}: {value}' is not supported in this version")
 }
 
-/// Refuses unsupported headers that would change the meaning of a load.
-fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
+fn check_partitions(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
-    }
-    if headers.flag("negative")? {
-        return Err(not_supported("negative", "true"));
     }
     Ok(())
 }

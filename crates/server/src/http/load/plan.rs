@@ -17,7 +17,9 @@ use freshet_query::mapping::Columns;
 use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, load_condition};
 use freshet_query::syntax::{Scalar, Select};
 use freshet_schema::value::bad::must_use;
-use freshet_schema::{Column, ColumnType, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone};
+use freshet_schema::{
+    Aggregate, Column, ColumnType, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone,
+};
 
 use super::body::Body;
 use super::context::LoadContext;
@@ -110,7 +112,8 @@ impl Planner<'_> {
         }
         let text = headers.columns.as_deref();
         let marks = self.deletes() == Deletes::Marked;
-        let is_computed = headers.condition.is_some() || marks || self.sequence()?.is_some();
+        let has_condition = headers.condition.is_some() || headers.negative;
+        let is_computed = has_condition || marks || self.sequence()?.is_some();
         if is_computed || text.is_some_and(|text| text.contains('=')) {
             return self.computing(self.of_columns(text)?, &rules, bounds).await;
         }
@@ -259,6 +262,7 @@ impl Planner<'_> {
             fields: &names,
             computed: &computed,
             targets: &targets,
+            is_negated: &|name| headers.negative && is_sum(schema, name),
             condition: condition.as_ref(),
             deletes: deletes.as_ref(),
         };
@@ -463,6 +467,11 @@ impl Planner<'_> {
             partial,
         })
     }
+}
+
+fn is_sum(schema: &TableSchema, name: &str) -> bool {
+    let column = schema.position(name).map(|at| &schema.columns[at]);
+    column.is_some_and(|column| column.aggregate == Some(Aggregate::Sum))
 }
 
 /// Columns of sketches are computed.

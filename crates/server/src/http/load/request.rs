@@ -54,6 +54,9 @@ impl Request {
         if checked.may_delete() {
             bail!(NotSupported, "load by MERGE or DELETE is for Stream Load, not for Http Stream");
         }
+        if checked.negative {
+            bail!(NotSupported, "'negative' is for Stream Load: an Http Stream selects -v");
+        }
         if checked.columns.is_some() || checked.condition.is_some() {
             bail!(WrongArguments, "an Http Stream has its columns and conditions in its statement");
         }
