@@ -96,11 +96,20 @@ impl Rejects {
         if self.is_full() {
             return;
         }
-        let line = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned();
+        let line = beginning(line);
         let Why { column, reason } = why().into();
         let reject = Reject { row, line, column, reason };
         self.bytes += reject.bytes();
         self.kept.push(reject);
+    }
+
+    /// Says what the source of the row is that was rejected last, if it is described.
+    pub fn set_line(&mut self, row: u64, line: &[u8]) {
+        let last = self.kept.last_mut().filter(|last| last.row == row && last.line.is_empty());
+        if let Some(last) = last {
+            last.line = beginning(line);
+            self.bytes += last.line.len();
+        }
     }
 
     /// Appends the rejects of a later part of the load, which follows `rows_before` rows.
@@ -118,15 +127,7 @@ impl Rejects {
 
     /// The error log of the load, with one line per described row.
     pub fn log(&self) -> String {
-        let line =
-            |reject: &Reject| format!("Reason: {}. src line [{}]; \n", reject.reason, reject.line);
-        let mut log: String = self.kept.iter().map(line).collect();
-        assert!(self.kept.len() as u64 <= self.count, "what is kept was counted");
-        let more = self.count - self.kept.len() as u64;
-        if more > 0 {
-            log.push_str(&format!("{more} more rows were rejected and are not listed.\n"));
-        }
-        log
+        log_of(&self.kept, self.count)
     }
 
     /// Whether the fraction of rejected rows exceeds `ratio`; `total` is the number of rows
@@ -135,6 +136,23 @@ impl Rejects {
         // Without division, so that zero rows are not a failure.
         self.count as f64 > ratio * total as f64
     }
+}
+
+/// The error log of a load that has rejected so many rows, of which these are described.
+pub fn log_of(kept: &[Reject], count: u64) -> String {
+    let line =
+        |reject: &Reject| format!("Reason: {}. src line [{}]; \n", reject.reason, reject.line);
+    let mut log: String = kept.iter().map(line).collect();
+    assert!(kept.len() as u64 <= count, "what is kept was counted");
+    let more = count - kept.len() as u64;
+    if more > 0 {
+        log.push_str(&format!("{more} more rows were rejected and are not listed.\n"));
+    }
+    log
+}
+
+fn beginning(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned()
 }
 
 /// The reason of a fault in the format of the error log, and its column.
@@ -178,6 +196,18 @@ mod tests {
         let log = rejects.log();
         assert!(log.starts_with("Reason: because. src line [a\u{fffd}]; \n"));
         assert!(log.ends_with("5 more rows were rejected and are not listed.\n"));
+    }
+
+    #[test]
+    fn the_last_row_gets_its_line_once() {
+        let mut rejects = Rejects::default();
+        rejects.set_line(1, b"of no row");
+        rejects.add(3, b"", || "r".to_owned());
+        rejects.set_line(2, b"of another row");
+        rejects.set_line(3, b"(1, 'a')");
+        rejects.set_line(3, b"again");
+        assert_eq!(rejects.kept()[0].line, "(1, 'a')");
+        assert_eq!(rejects.mark(), (1, 1, "(1, 'a')".len() + 1));
     }
 
     #[test]

@@ -81,8 +81,7 @@ impl ErrorLog {
     /// When the file cannot be written.
     pub async fn keep(&self, text: String) -> Result<String> {
         let micros = self.clock.wall_micros().max(0);
-        let (high, low) = ((self.draw)(), (self.draw)());
-        let name = format!("{micros:0TIME_DIGITS$x}{high:016x}{low:016x}");
+        let name = self.new_name(micros);
         let bytes = text.len() as u64;
         let expired = self.add(Kept { name: name.clone(), bytes }, micros);
         let (fs, dir, path) = (Arc::clone(&self.fs), self.dir.clone(), self.dir.join(&name));
@@ -97,6 +96,12 @@ impl ErrorLog {
         .await
         .map_err(|error| Error::io(format!("write {}", self.dir.display()), error))?;
         Ok(name)
+    }
+
+    /// A name that nobody guesses, at this time.
+    pub fn new_name(&self, micros: i64) -> String {
+        let (high, low) = ((self.draw)(), (self.draw)());
+        format!("{micros:0TIME_DIGITS$x}{high:016x}{low:016x}")
     }
 
     /// Adds a file; returns those that have become too old or exceed the total size.

@@ -6,6 +6,7 @@
 
 mod cache;
 mod grouping;
+mod left_out;
 mod noted;
 mod upsert;
 
@@ -27,7 +28,8 @@ use freshet_storage::delta::Freshness;
 use cache::CachedHead;
 pub use cache::InsertCache;
 pub use grouping::{Grouping, claimed, note_alone};
-pub use noted::{note_failed, note_labelled};
+pub use left_out::{LeftOut, warn};
+pub use noted::{note_failed, note_labelled, note_left_out};
 use upsert::Updating;
 
 use crate::reply::bounded;
@@ -388,34 +390,10 @@ pub fn encoded(session: &mut Session, target: &Target, done: Encoded) -> Result<
     session.buffer.use_ids(ids);
     session.filtered = warnings.filtered;
     if warnings.count == 0 {
+        session.left_out = None;
         return Ok(());
     }
     warn(session, target, rows as u64, warnings)
-}
-
-/// Adds warnings for what a non-strict mode adjusted or filtered out, after all rows of a statement
-/// were read; `rows` were accepted.
-///
-/// # Errors
-/// 1105 when more were filtered than the session allows; the statement has no effect then.
-pub fn warn(session: &mut Session, target: &Target, rows: u64, warnings: Warnings) -> Result<()> {
-    let (filtered, total) = (warnings.filtered, rows + warnings.filtered);
-    if filtered > 0 {
-        session.shared.metrics().rows_rejected.inc_by(filtered);
-    }
-    if let Some(ratio) = target.filter_ratio
-        && filtered as f64 > ratio * total as f64
-    {
-        let first = warnings.first.first().map_or("", |(_, message)| message.as_str());
-        bail!(
-            TooManyFiltered,
-            "Insert has too many filtered data {filtered}/{total} insert_max_filter_ratio is \
-             {ratio:.6}. first: {first}"
-        );
-    }
-    told(session, warnings);
-    session.filtered = filtered;
-    Ok(())
 }
 
 /// Adds warnings to those of the session.
@@ -545,6 +523,7 @@ pub fn key_rules(settings: &Settings, on_existing: OnExisting) -> KeyRules {
 
 /// The result of a statement without rows.
 pub fn nothing(session: &mut Session) -> u64 {
+    note_left_out(session, None);
     session.info.clear();
     session.row_count = 0;
     0
@@ -565,7 +544,7 @@ pub async fn report(
     session.diagnostics.count += keys.skipped - told;
     let rows = rows - keys.skipped;
     let affected = rows + keys.replaced;
-    if loaded.given.is_some() && loaded.txn.is_some() {
+    if loaded.given.is_some() && loaded.txn.is_some() || session.left_out.is_some() {
         note_labelled(session, target.into.table(), &loaded, rows);
     }
     if affected > 0 && !target.into.table().has_row_ids() {

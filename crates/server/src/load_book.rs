@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TxnId};
 use freshet_ingest::Engine;
-use freshet_ingest::rejects::Reject;
-use freshet_meta::Account;
+use freshet_ingest::rejects::{Reject, log_of};
+use freshet_meta::{Account, Actor, Catalog, Object, Privilege, authorize, is_restricted};
 use parking_lot::Mutex;
 
 use crate::error_log::{ErrorLog, ErrorLogLimits};
@@ -55,13 +55,14 @@ pub struct LoadNote {
     pub began_micros: i64,
     pub ended_micros: i64,
     pub client: String,
-    pub user: String,
+    /// Who has sent it.
+    pub account: Account,
     pub comment: String,
 }
 
 impl LoadNote {
     /// A load into a table that has begun and ended at `now`, of which nothing else is known.
-    pub fn of(kind: LoadKind, (database, table): (&str, &str), now: i64) -> Self {
+    pub fn of(kind: LoadKind, (database, table): (&str, &str), account: Account, now: i64) -> Self {
         Self {
             kind,
             database: database.to_owned(),
@@ -79,7 +80,7 @@ impl LoadNote {
             began_micros: now,
             ended_micros: now,
             client: String::new(),
-            user: String::new(),
+            account,
             comment: String::new(),
         }
     }
@@ -87,14 +88,33 @@ impl LoadNote {
     pub fn is_failed(&self) -> bool {
         self.status == "Fail"
     }
+
+    /// Whether somebody may see the rows that it has rejected: who has sent it, and who may read all
+    /// rows of the table.
+    pub fn shows_rows_to(&self, catalog: &Catalog, actor: Actor<'_>) -> bool {
+        if self.account == *actor.account {
+            return true;
+        }
+        let (database, table) = (self.database.as_str(), self.table.as_str());
+        let object = Object::Table(database, table);
+        if authorize(catalog, actor, Privilege::Select, object).is_err() {
+            return false;
+        }
+        let known = catalog.require_table(database, table);
+        known.map_or(true, |table| !is_restricted(catalog, actor, table))
+    }
+
+    /// Its error log, for who may see the rows in it.
+    pub fn error_url_for(&self, catalog: &Catalog, actor: Actor<'_>) -> Option<&str> {
+        let url = self.error_url.as_deref()?;
+        self.shows_rows_to(catalog, actor).then_some(url)
+    }
 }
 
 /// The rows that a load has rejected.
 #[derive(Clone, Debug)]
 pub struct RejectedLoad {
     pub note: Arc<LoadNote>,
-    /// Who has loaded them.
-    pub account: Account,
     /// The first of them.
     pub rows: Vec<Reject>,
 }
@@ -161,8 +181,25 @@ impl LoadBook {
     }
 
     /// Remembers rows that a load has rejected.
-    pub fn add_rejected(&self, note: Arc<LoadNote>, account: Account, rows: Vec<Reject>) {
-        self.rejected.lock().add(RejectedLoad { note, account, rows });
+    pub fn add_rejected(&self, note: Arc<LoadNote>, rows: Vec<Reject>) {
+        self.rejected.lock().add(RejectedLoad { note, rows });
+    }
+
+    /// The error log of this name. That of a statement is no file: it is made of the rows that are
+    /// remembered.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, for its status 404, when there is no such log, or no more.
+    pub async fn read_log(&self, name: &str) -> Result<Vec<u8>> {
+        let is_it = |load: &&Arc<RejectedLoad>| {
+            let url = load.note.error_url.as_deref().and_then(|url| url.rsplit_once("file="));
+            load.note.kind == LoadKind::Insert && url.is_some_and(|(_, own)| own == name)
+        };
+        let load = self.rejected.lock().loads.iter().find(is_it).cloned();
+        match load {
+            Some(load) => Ok(log_of(&load.rows, load.note.rows_filtered).into_bytes()),
+            None => self.error_log.read(name).await,
+        }
     }
 
     /// The loads whose rejected rows are remembered, oldest first.
@@ -189,7 +226,8 @@ mod tests {
     use super::*;
 
     fn note(label: &str) -> Arc<LoadNote> {
-        let note = LoadNote::of(LoadKind::Stream, ("d", "t"), 0);
+        let account = Account { name: "app".to_owned(), host: "%".to_owned() };
+        let note = LoadNote::of(LoadKind::Stream, ("d", "t"), account, 0);
         Arc::new(LoadNote { label: label.to_owned(), status: "Fail", ..note })
     }
 
@@ -199,8 +237,7 @@ mod tests {
         let load = |label: &str| {
             let line = "x".repeat(REJECTS_BYTES_MAX / 3);
             let row = Reject { row: 1, line, column: None, reason: "because".to_owned() };
-            let account = Account { name: "app".to_owned(), host: "%".to_owned() };
-            RejectedLoad { note: note(label), account, rows: vec![row] }
+            RejectedLoad { note: note(label), rows: vec![row] }
         };
         for label in ["a", "b", "c", "d"] {
             kept.add(load(label));

@@ -36,6 +36,7 @@ pub use workload::Admission;
 
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
+use crate::insert::{LeftOut, note_left_out};
 use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::settings::{Keeps, Settings, StatementDeadline};
@@ -286,6 +287,8 @@ pub struct Session {
     pub last_insert: Option<LastInsert>,
     /// Rows that the running INSERT filtered out.
     pub filtered: u64,
+    /// The same, until it is known what becomes of the others.
+    pub left_out: Option<Box<LeftOut>>,
     /// The time limit of the running statement.
     pub statement_deadline: StatementDeadline,
     /// ROW_COUNT().
@@ -351,6 +354,7 @@ impl Session {
             diagnostics: Diagnostics::default(),
             last_insert: None,
             filtered: 0,
+            left_out: None,
             statement_deadline,
             row_count: -1,
             found_rows: 0,
@@ -575,6 +579,7 @@ impl Session {
         if error.code() == ErrorCode::Deadlock {
             self.transactions.roll_back();
         }
+        note_left_out(self, Some(error));
         let signalled = self.diagnostics.signalled.take();
         let errno = signalled.as_ref().map_or(error.code().errno(), |(errno, _)| *errno);
         self.row_count = -1;

@@ -1,6 +1,6 @@
 //! State shared by all sessions.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -271,6 +271,18 @@ impl Shared {
     /// Whether an account may use the slots for administrators.
     pub fn is_admin(&self, account: &Account) -> bool {
         authorize(&self.engine.catalog(), account, Privilege::Super, Object::Server).is_ok()
+    }
+
+    /// An address for the rows that a statement leaves out; nobody guesses it.
+    pub fn new_error_url(&self) -> String {
+        let name = self.book.error_log.new_name(self.engine.clock().wall_micros());
+        let mut listen = self.settings.http_listen;
+        if listen.ip().is_unspecified() {
+            // As SHOW BACKENDS has it.
+            listen.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+        let scheme = if self.settings.require_secure_transport { "https" } else { "http" };
+        format!("{scheme}://{listen}/api/_load_error_log?file={name}")
     }
 
     pub fn scramble(&self) -> Scramble {

@@ -17,6 +17,8 @@ mod options;
 mod passwords;
 #[path = "rights/policies.rs"]
 mod policies;
+#[path = "rights/rejects.rs"]
+mod rejects;
 #[path = "rights/schemas.rs"]
 mod schemas;
 #[path = "rights/temporary.rs"]

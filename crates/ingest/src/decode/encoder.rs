@@ -12,6 +12,7 @@ use super::ids::{RowId, RowIds};
 use super::plan::{Divider, InsertPlan, Undivided};
 use super::warnings::Warnings;
 use crate::counter::UsedIds;
+use crate::rejects::reason;
 
 /// Maximum length of the value quoted in an error or warning.
 const VALUE_BYTES_MAX: usize = 256;
@@ -108,6 +109,8 @@ pub struct RowEncoder<'a> {
     row_first: u64,
     /// Why the current row will be omitted.
     fault: Option<Box<Fault>>,
+    /// The number of the last row, if it was omitted.
+    omitted: Option<u64>,
     /// The columns whose values are not simply written ([`InsertPlan::is_odd`]).
     odd: u64,
     /// The column of generated ids, or none of the columns.
@@ -148,6 +151,7 @@ impl<'a> RowEncoder<'a> {
             warnings: Warnings::default(),
             row_first: 1,
             fault: None,
+            omitted: None,
             odd: plan.odd,
             id_column: plan.ids.as_ref().map_or(usize::MAX, |ids| ids.column),
             ids: RowIds::new(),
@@ -465,6 +469,14 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
+    /// Says what the source of the row is that has just ended, if it was omitted.
+    #[inline]
+    pub fn source<L: AsRef<[u8]>>(&mut self, line: impl FnOnce() -> L) {
+        if let Some(row) = self.omitted.take() {
+            self.warnings.rejects.set_line(row, line().as_ref());
+        }
+    }
+
     /// Fills in columns that the row omits.
     #[inline]
     fn complete(&mut self) -> Result<(), Box<Fault>> {
@@ -479,7 +491,8 @@ impl<'a> RowEncoder<'a> {
         let row = self.row_number();
         self.abort_row();
         let plan = self.plan;
-        self.warnings.filter(|| fault.error(plan, row));
+        self.warnings.filter(row, || fault.error(plan, row), || reason(fault, plan));
+        self.omitted = Some(row);
     }
 
     /// Writes the cells of a scattered row in column order.

@@ -184,7 +184,11 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
     /// Scans at most so many rows; whether the statement ends behind them.
     fn rows(&mut self, encoder: &mut RowEncoder<'_>, rows_max: usize) -> Result<bool, Stop> {
         for _ in 0..rows_max {
+            let start = self.at;
             self.row(encoder)?;
+            // Placeholders say nothing.
+            let line = if self.params.is_none() { &self.text[start..self.at] } else { b"" };
+            encoder.source(|| line.trim_ascii());
             self.skip_blanks()?;
             match self.peek() {
                 Some(b',') => self.at += 1,

@@ -110,13 +110,14 @@ pub(super) async fn load_info(
     let note = http.book.find(database, label);
     let actor = http.actor(account);
     let note = note.filter(|note| may_see_table(&catalog, actor, database, &note.table));
+    let url = note.as_ref().and_then(|note| note.error_url_for(&catalog, actor));
     let info = json!({
         "dbName": database,
         "tblNames": note.iter().map(|note| note.table.as_str()).collect::<Vec<_>>(),
         "label": label,
         "state": state,
         "failMsg": "",
-        "trackingUrl": note.as_ref().and_then(|note| note.error_url.as_deref()).unwrap_or(""),
+        "trackingUrl": url.unwrap_or(""),
         "status": "OK",
         "msg": "Success",
     });

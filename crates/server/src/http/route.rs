@@ -118,7 +118,7 @@ async fn error_log(
     request: &Request<Incoming>,
 ) -> Result<Vec<u8>, Error> {
     http.passwords.check_transport(client.transport())?;
-    http.book.error_log.read(&parameter(request, "file")).await
+    http.book.read_log(&parameter(request, "file")).await
 }
 
 /// Answers a request that needs an account.

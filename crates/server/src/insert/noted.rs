@@ -1,4 +1,4 @@
-//! What is remembered of labelled INSERTs.
+//! What is remembered of INSERTs with a label, and of those that leave out rows.
 
 use freshet_base::Error;
 use freshet_ingest::Loaded;
@@ -7,26 +7,25 @@ use freshet_schema::Table;
 use crate::load_book::{LoadKind, LoadNote};
 use crate::session::Session;
 
-/// Remembers a labelled INSERT that has ended, for SHOW LOAD.
-pub fn note_labelled(session: &Session, table: &Table, loaded: &Loaded, rows: u64) {
+/// Remembers an INSERT that has ended: a labelled one for SHOW LOAD, and the rows that it has left
+/// out.
+pub fn note_labelled(session: &mut Session, table: &Table, loaded: &Loaded, rows: u64) {
     let catalog = session.shared.engine.catalog();
     let Some(database) = catalog.database_by_id(table.db) else { return };
     let note = LoadNote {
         label: loaded.label(),
         txn: loaded.txn,
         status: "Success",
-        message: String::new(),
-        rows_total: rows + session.filtered,
+        rows_total: rows,
         rows_loaded: rows,
-        rows_filtered: session.filtered,
         ..note_of(session, &database.name, &table.name)
     };
-    session.shared.book.add(note);
+    add(session, note);
 }
 
 /// Remembers a labelled INSERT that has failed.
 pub fn note_failed(
-    session: &Session,
+    session: &mut Session,
     (database, table): (Option<&str>, &str),
     label: &str,
     error: &Error,
@@ -38,14 +37,39 @@ pub fn note_failed(
         message: error.message().to_owned(),
         ..note_of(session, database, table)
     };
-    session.shared.book.add(note);
+    add(session, note);
+}
+
+/// Remembers the rows that a statement has left out, if it has: one that has failed, or loaded
+/// nothing.
+pub fn note_left_out(session: &mut Session, error: Option<&Error>) {
+    let Some(left_out) = &session.left_out else { return };
+    let (status, message) = match error {
+        Some(error) => ("Fail", error.message().to_owned()),
+        None => ("Success", String::new()),
+    };
+    let note = note_of(session, &left_out.database, &left_out.table);
+    add(session, LoadNote { status, message, ..note });
+}
+
+/// Remembers a load, with the rows that its statement has left out.
+fn add(session: &mut Session, mut note: LoadNote) {
+    let book = &session.shared.book;
+    let Some(left_out) = session.left_out.take() else {
+        book.add(note);
+        return;
+    };
+    let filtered = left_out.rejects.count();
+    (note.rows_filtered, note.rows_total) = (filtered, left_out.taken + filtered);
+    note.error_url = Some(left_out.url);
+    book.add_rejected(book.add(note), left_out.rejects.into_kept());
 }
 
 fn note_of(session: &Session, database: &str, table: &str) -> LoadNote {
-    let now = session.shared.engine.clock().wall_micros();
+    let (now, account) = (session.shared.engine.clock().wall_micros(), &session.client.account);
+    let of = (database, table);
     LoadNote {
         client: session.client.peer.to_string(),
-        user: session.client.account.name.clone(),
-        ..LoadNote::of(LoadKind::Insert, (database, table), now)
+        ..LoadNote::of(LoadKind::Insert, of, account.clone(), now)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use freshet_base::TableId;
 use freshet_ingest::{EndedFlush, EndedGroup, FlushTimes, names};
-use freshet_meta::{Object, Privilege, is_restricted};
+use freshet_meta::{Object, Privilege};
 use freshet_query::system::{Cell, SystemSource};
 
 use super::system::ServerView;
@@ -74,22 +74,9 @@ impl ServerView {
     /// Rejected rows, those of the last load first.
     pub(super) fn load_rejects(&self) -> Vec<Vec<Cell>> {
         let loads = self.shared.book.rejected();
-        let seen = loads.iter().rev().filter(|load| self.may_see_rejects(load));
+        let (catalog, actor) = (self.shared.engine.catalog(), self.client.actor());
+        let seen = loads.iter().rev().filter(|load| load.note.shows_rows_to(&catalog, actor));
         seen.flat_map(|load| rejected(load)).collect()
-    }
-
-    /// Whether the user has loaded the rows, or may read all rows of their table.
-    fn may_see_rejects(&self, load: &RejectedLoad) -> bool {
-        if load.account == self.client.account {
-            return true;
-        }
-        let (database, table) = (load.note.database.as_str(), load.note.table.as_str());
-        if self.authorize(Privilege::Select, Object::Table(database, table)).is_err() {
-            return false;
-        }
-        let catalog = self.shared.engine.catalog();
-        let known = catalog.require_table(database, table);
-        known.map_or(true, |table| !is_restricted(&catalog, self.client.actor(), table))
     }
 }
 
@@ -158,7 +145,7 @@ fn rejected(load: &RejectedLoad) -> impl Iterator<Item = Vec<Cell>> {
             note.table.clone().into(),
             Cell::Time(note.ended_micros),
             note.status.into(),
-            load.account.to_string().into(),
+            note.account.to_string().into(),
             note.client.clone().into(),
             row.row.into(),
             row.column.clone().into(),

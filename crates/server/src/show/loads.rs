@@ -153,6 +153,7 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
     ]);
     let home = home(session, database)?;
     let notes = notes(session, &home);
+    let (catalog, actor) = (session.shared.engine.catalog(), session.client.actor());
     for load in labelled(session, &home) {
         let note = notes.iter().rev().find(|note| note.label == load.label && !note.is_failed());
         let (state, progress) = match load.state {
@@ -166,12 +167,15 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
             LabelKind::Streaming => LoadKind::Stream,
             LabelKind::Statement => LoadKind::Insert,
         };
-        listing.push(load_row(head, (kind, progress), finished, note.map(|note| &**note)));
+        let url = note.and_then(|note| note.error_url_for(&catalog, actor));
+        listing.push(load_row(head, (kind, progress), finished, note.map(|note| &**note), url));
     }
-    for note in notes.iter().filter(|note| note.is_failed()) {
+    // What has no label is no load of this list.
+    for note in notes.iter().filter(|note| note.is_failed() && !note.label.is_empty()) {
         let head = [note.txn.map(|txn| txn.to_string()), some(&note.label), some("CANCELLED")];
         let finished = some(instant(note.ended_micros));
-        listing.push(load_row(head, (note.kind, "0%"), finished, Some(note)));
+        let url = note.error_url_for(&catalog, actor);
+        listing.push(load_row(head, (note.kind, "0%"), finished, Some(note), url));
     }
     Ok(listing)
 }
@@ -181,6 +185,7 @@ fn load_row(
     (kind, progress): (LoadKind, &str),
     finished: Option<String>,
     note: Option<&LoadNote>,
+    url: Option<&str>,
 ) -> Row {
     let failed = note.filter(|note| note.is_failed());
     let error = failed.map(|note| format!("type:LOAD_RUN_FAIL; msg:{}", note.message));
@@ -207,11 +212,11 @@ fn load_row(
         began.clone(),
         began,
         finished,
-        some(note.and_then(|note| note.error_url.as_deref()).unwrap_or_default()),
+        some(url.unwrap_or_default()),
         details,
         txn,
         some("{}"),
-        some(note.map_or("", |note| &note.user)),
+        some(note.map_or("", |note| &note.account.name)),
         some(note.map_or("", |note| &note.comment)),
         some(failed.map_or("", |note| &note.message)),
     ];
@@ -242,6 +247,7 @@ pub fn stream_loads(session: &Session, database: Option<&str>) -> Result<Listing
         "Comment",
     ]);
     let home = home(session, database)?;
+    let (catalog, actor) = (session.shared.engine.catalog(), session.client.actor());
     for note in notes(session, &home).iter().filter(|note| note.kind == LoadKind::Stream) {
         listing.push([
             some(&note.label),
@@ -250,7 +256,7 @@ pub fn stream_loads(session: &Session, database: Option<&str>) -> Result<Listing
             some(&note.client),
             some(note.status),
             some(&note.message),
-            some(note.error_url.as_deref().unwrap_or("N/A")),
+            some(note.error_url_for(&catalog, actor).unwrap_or("N/A")),
             some(note.rows_total),
             some(note.rows_loaded),
             some(note.rows_filtered),
@@ -258,7 +264,7 @@ pub fn stream_loads(session: &Session, database: Option<&str>) -> Result<Listing
             some(note.body_bytes),
             some(instant(note.began_micros)),
             some(instant(note.ended_micros)),
-            some(&note.user),
+            some(&note.account.name),
             some(&note.comment),
         ]);
     }
@@ -281,17 +287,15 @@ pub async fn load_warnings(
         let Some((_, name)) = url.rsplit_once("file=") else {
             bail!(WrongArguments, "'{url}' is no ErrorURL of a load");
         };
-        add_reasons(&mut listing, [some(-1), some("")], &book.error_log.read(name).await?);
+        add_reasons(&mut listing, [some(-1), some("")], &book.read_log(name).await?);
         return Ok(listing);
     }
     let home = home(session, database)?;
     for note in notes(session, &home) {
-        let Some((_, name)) = note.error_url.as_deref().and_then(|url| url.rsplit_once("file="))
-        else {
-            continue;
-        };
+        let url = note.error_url_for(&session.shared.engine.catalog(), session.client.actor());
+        let Some((_, name)) = url.and_then(|url| url.rsplit_once("file=")) else { continue };
         // A log that was deleted meanwhile has nothing to tell.
-        let Ok(text) = book.error_log.read(name).await else { continue };
+        let Ok(text) = book.read_log(name).await else { continue };
         let job = some(note.txn.map_or(-1, |txn| txn.get().cast_signed()));
         add_reasons(&mut listing, [job, some(&note.label)], &text);
     }

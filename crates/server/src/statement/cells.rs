@@ -107,6 +107,34 @@ fn digits_of(time: &[u8]) -> Vec<u8> {
     sign.iter().chain(digits).copied().collect()
 }
 
+/// The values of a row as LOAD DATA and Stream Load read them, with `None` for NULL.
+pub fn line_of<T: AsRef<[u8]>>(values: impl Iterator<Item = Option<T>>) -> Vec<u8> {
+    let mut line = Vec::new();
+    for (at, value) in values.enumerate() {
+        if at > 0 {
+            line.push(b'\t');
+        }
+        line.extend_from_slice(value.as_ref().map_or(&b"\\N"[..], AsRef::as_ref));
+    }
+    line
+}
+
+/// The same of computed values.
+pub fn line_of_cells(cells: &[Cells], row: usize) -> Vec<u8> {
+    line_of(cells.iter().map(|cells| text_of(cells, row)))
+}
+
+/// A computed value as a text; `None` for NULL, and for what has none.
+pub fn text_of(cells: &Cells, row: usize) -> Option<Vec<u8>> {
+    // Sketches have no text.
+    if cells.is_null(row) || matches!(cells, Cells::Sketch(_)) {
+        return None;
+    }
+    let mut text = Vec::new();
+    cells.text(row, &mut text);
+    Some(text)
+}
+
 /// The numbers in the first column, that of [`ROW`](freshet_query::change::ROW).
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{KeyModel, Literal};
 
 use super::assigned::{default_of, note};
-use super::cells::{put, put_cell};
+use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
 use super::{query, sequence, values};
 use crate::insert::{
@@ -202,6 +202,7 @@ pub async fn values(
         for row in &values {
             encode_row(&mut encoder, row, &cells)
                 .map_err(|fault| fault.error(&target.plan, encoder.row_number()))?;
+            encoder.source(|| line_of(row.iter().map(|value| value.text(&cells))));
         }
         encoder.finish()?
     };
@@ -217,6 +218,21 @@ pub async fn values(
     };
     let affected = load(session, &target, grouping).await?;
     Ok(Reply::Done { affected })
+}
+
+impl RowValue<'_> {
+    /// As it is shown with a row that is left out.
+    fn text(&self, cells: &[Cells]) -> Option<Vec<u8>> {
+        match self {
+            Self::Default => Some(b"DEFAULT".to_vec()),
+            Self::Literal(Literal::Null) => None,
+            Self::Literal(Literal::Int(number)) => Some(number.to_string().into_bytes()),
+            Self::Literal(Literal::Number(text) | Literal::Text(text)) => Some(text.to_vec()),
+            Self::Literal(_) => Some(Vec::new()),
+            Self::Bits(bytes) | Self::Bytes(bytes) => Some(bytes.clone()),
+            Self::Evaluated(at) => text_of(&cells[*at], 0),
+        }
+    }
 }
 
 fn row_value<'a>(value: &'a Option<Scalar>, exprs: &mut Vec<Scalar>) -> RowValue<'a> {
@@ -361,6 +377,7 @@ fn encode_batch(
         };
         encode()
             .map_err(|fault: Box<Fault>| fault.error(&target.plan, rows_before + row as u64 + 1))?;
+        encoder.source(|| line_of_cells(&cells, row));
     }
     encoder.finish()
 }

@@ -251,8 +251,7 @@ async fn finish(
     }
     let (mut deleted, mut skipped) = (0, tally.warnings.filtered);
     warn(session, target, tally.taken, tally.warnings)?;
-    let mut affected = nothing(session);
-    if tally.taken > 0 {
+    let affected = if tally.taken > 0 {
         let ids = UsedIds::join(into.ids(), session.buffer.ids());
         let mut buffer = std::mem::take(&mut session.buffer);
         // It may wait for keys that others hold.
@@ -260,8 +259,10 @@ async fn finish(
         session.buffer = buffer;
         let loaded = loaded?;
         (deleted, skipped) = (loaded.keys.replaced, skipped + loaded.keys.skipped);
-        affected = report(session, target, loaded, (tally.taken, ids)).await;
-    }
+        report(session, target, loaded, (tally.taken, ids)).await
+    } else {
+        nothing(session)
+    };
     let (rows, warnings) = (tally.rows, session.diagnostics.count);
     session.info.set(format!(
         "Records: {rows}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}"

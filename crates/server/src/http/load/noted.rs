@@ -46,10 +46,10 @@ pub(super) fn note(
         began_micros: ended_micros.saturating_sub(took_micros),
         ended_micros,
         client: client.address.ip().to_string(),
-        user: account.name.clone(),
+        account,
         comment: reply.comment.clone(),
     });
     if rejects.count() > 0 {
-        http.book.add_rejected(note, account, rejects.into_kept());
+        http.book.add_rejected(note, rejects.into_kept());
     }
 }

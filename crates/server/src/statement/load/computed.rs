@@ -21,7 +21,7 @@ use super::{Tally, Target};
 use crate::reader::GivenRows;
 use crate::session::Session;
 use crate::statement::assigned::note;
-use crate::statement::cells::{put_cell, row_numbers};
+use crate::statement::cells::{line_of_cells, put_cell, row_numbers};
 use crate::statement::query;
 
 /// Rows that are computed by one query.
@@ -157,6 +157,7 @@ impl Computed {
                 encoder.end_row()
             };
             encode().map_err(|fault| fault.error(&target.plan, first + number as u64))?;
+            encoder.source(|| line_of_cells(&batches[batch][1..], at));
         }
         Ok((rows, encoder.finish()?))
     }

@@ -6,7 +6,7 @@ use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
 use freshet_schema::value::put_zero;
 use freshet_schema::{Literal, OnBad, Put, Rules};
 
-use crate::statement::cells::put;
+use crate::statement::cells::{line_of, put};
 
 /// What becomes of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +56,9 @@ pub fn encode_row(
         };
         tell(encoder, ErrorCode::TooManyFields, rules, message)?;
     }
-    encoder.end_row().map_err(|fault| fault.error(plan, number))
+    encoder.end_row().map_err(|fault| fault.error(plan, number))?;
+    encoder.source(|| line_of(row.fields()));
+    Ok(())
 }
 
 fn put_null(
