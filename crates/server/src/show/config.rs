@@ -17,12 +17,14 @@ pub struct Config {
 }
 
 /// Those without an effect here, with their defaults.
-const FIXED: [(&str, &str, &str); 5] = [
+const FIXED: [(&str, &str, &str); 6] = [
     ("commit_timeout_second", "30", "int"),
     ("drop_backend_after_decommission", "true", "boolean"),
     ("group_commit_timeout_multipler", "10", "int"),
     ("label_clean_interval_second", "3600", "int"),
     ("publish_version_timeout_second", "30", "int"),
+    // Which a load has that names none.
+    ("stream_load_default_timeout_second", "259200", "int"),
 ];
 
 fn all(shared: &Shared) -> Vec<Config> {
@@ -49,6 +51,12 @@ fn all(shared: &Shared) -> Vec<Config> {
         loads.precommit_timeout.as_secs(),
         "stream_load_default_precommit_timeout_second",
     );
+    is(
+        "load_error_log_reserve_hours",
+        loads.error_log_keep.as_secs() / 3600,
+        "load_error_log_keep",
+    );
+    is("load_error_log_limit_bytes", loads.error_log_bytes_max.bytes(), "load_error_log_bytes_max");
     is("qe_max_connection", shared.settings.connections_max as u64, "max_connections");
     all.extend(FIXED.map(|(name, value, kind)| Config {
         name,

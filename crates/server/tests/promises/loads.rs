@@ -209,6 +209,12 @@ fn settings_and_nodes_are_shown_by_the_names_of_doris() {
         ["label_clean_interval_second", "label_keep_max_second", "label_num_threshold"]
     );
     assert_eq!(shown[1][1], "259200");
+    let shown = client.texts("admin show frontend config like '%load%'");
+    let values = shown.iter().map(|row| (row[0].as_str(), row[1].as_str()));
+    let values = values.collect::<std::collections::BTreeMap<_, _>>();
+    assert_eq!(values["load_error_log_reserve_hours"], "48");
+    assert_eq!(values["load_error_log_limit_bytes"], "209715200");
+    assert_eq!(values["stream_load_default_timeout_second"], "259200");
     client.run("admin set frontend config ('label_keep_max_second' = '259200')");
     let fixed = client.fails("admin set frontend config ('label_keep_max_second' = '1')");
     assert!(fixed.message.contains("is not mutable: it is the setting label_keep"), "{fixed:?}");
