@@ -419,7 +419,7 @@ impl Ddl {
     }
 
     /// As [`Self::barrier`], of what was computed from rows of these tables, up to these places of
-    /// the log: no other record of theirs may come before it. It uses up the label, if there is one.
+    /// the log: no other record of theirs may come before it. It uses up the label, if it has one.
     ///
     /// # Errors
     /// 1213 for another record, and those of the log.

@@ -89,8 +89,8 @@ impl LoadNote {
         self.status == "Fail"
     }
 
-    /// Whether somebody may see the rows that it has rejected: who has sent it, and who may read all
-    /// rows of the table.
+    /// Whether somebody may see the rows that it has rejected: who has sent it, and who may read
+    /// all rows of the table.
     pub fn shows_rows_to(&self, catalog: &Catalog, actor: Actor<'_>) -> bool {
         if self.account == *actor.account {
             return true;
@@ -102,6 +102,14 @@ impl LoadNote {
         }
         let known = catalog.require_table(database, table);
         known.map_or(true, |table| !is_restricted(catalog, actor, table))
+    }
+
+    /// What is said of it: an error may quote values of its rows.
+    pub fn message_for(&self, catalog: &Catalog, actor: Actor<'_>) -> &str {
+        match !self.is_failed() || self.shows_rows_to(catalog, actor) {
+            true => &self.message,
+            false => "told to who has sent it, and to who may read the table",
+        }
     }
 
     /// Its error log, for who may see the rows in it.

@@ -15,6 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use crate::copies::COPIED;
 use crate::harness::{Death, Sim, data_files};
 use crate::loads::{Client, Outcome};
 use crate::model::Counts;
@@ -50,6 +51,8 @@ pub struct Plan {
     pub disk_fails: bool,
     /// Whether the disk fills up occasionally.
     pub disk_fills: bool,
+    /// Whether tables are copied: then less else happens.
+    pub copies: bool,
 }
 
 /// The result of a run.
@@ -67,6 +70,10 @@ pub struct Summary {
 pub fn run_seed(seed: u64) -> Summary {
     let mut sim = Sim::new(seed);
     let plan = draw_plan(&mut sim);
+    let plan = match seed % 4 {
+        1 => Plan { statements: plan.statements / 2 + 1, copies: true, ..plan },
+        _ => plan,
+    };
     if !seed.is_multiple_of(4) {
         sim.config.footer_memory_bytes = FOOTERS_FIT;
     }
@@ -98,6 +105,7 @@ fn draw_plan(sim: &mut Sim) -> Plan {
         group_bytes: *[300, 4 << 10, 64 << 20].choose(chance).expect("some"),
         disk_fails: chance.random_bool(0.2),
         disk_fills: chance.random_bool(0.2),
+        copies: false,
     }
 }
 
@@ -121,7 +129,8 @@ fn create_tables(sim: &Sim, plan: &Plan) {
             .create_database("d", None, None, true)
             .await
             .expect("an empty store takes a database");
-        for table in TABLES.into_iter().chain(BANK) {
+        let copied = COPIED.into_iter().filter(|_| plan.copies);
+        for table in TABLES.into_iter().chain(BANK).chain(copied) {
             let outcome = client.create(table, &properties(&plan)).await;
             assert_ne!(outcome, Outcome::Refused, "an empty store takes tables");
         }
@@ -276,6 +285,10 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     start(|actor| Box::pin(drop_and_create(actor)));
     start(|actor| Box::pin(flush(actor)));
     start(|actor| Box::pin(forget(actor)));
+    if plan.copies {
+        start(|actor| Box::pin(load_copied(actor)));
+        start(|actor| Box::pin(copy(actor)));
+    }
     if plan.disk_fills {
         start(|actor| Box::pin(fill_disk(actor)));
     }
@@ -533,6 +546,26 @@ async fn forget(mut actor: Actor) {
     for _ in 0..actor.statements {
         actor.rest(100).await;
         actor.client.forget().await;
+    }
+}
+
+/// Loads tables that are copied.
+async fn load_copied(mut actor: Actor) {
+    for _ in 0..actor.statements * 2 {
+        actor.rest(30).await;
+        let table = COPIED.choose(&mut actor.chance).expect("some");
+        let (rows, mode) = (actor.chance.random_range(1..40), actor.mode());
+        actor.client.load_copied(table, rows, mode).await;
+    }
+}
+
+/// Copies tables; it alone does that.
+async fn copy(mut actor: Actor) {
+    for _ in 0..actor.statements / 4 + 1 {
+        actor.rest(150).await;
+        let table = COPIED.choose(&mut actor.chance).expect("some");
+        let buckets = actor.chance.random_range(1..4);
+        actor.client.copy(table, buckets).await;
     }
 }
 

@@ -21,6 +21,7 @@
 
 pub mod actors;
 mod changes;
+mod copies;
 pub mod events;
 pub mod executor;
 mod expected;

@@ -516,16 +516,18 @@ impl Client {
     fn is_clear(&self, error: &Error) -> bool {
         use ErrorCode::{
             Deadlock, DiskFull, DuplicateKey, Io, LastPartition, LockWaitTimeout, NoPartition,
-            NoSuchPartition, NoSuchTable, OutOfRoom, PartitionExists, SnapshotTooOld,
-            UnknownPartition,
+            NoSuchPartition, NoSuchTable, OutOfRoom, PartitionExists, ShuttingDown, SnapshotTooOld,
+            TableChanged, UnknownPartition,
         };
         let ordinary = [OutOfRoom, DiskFull, NoSuchTable, SnapshotTooOld];
+        let of_copies = [TableChanged, ShuttingDown];
         let of_keys = [Deadlock, DuplicateKey, LockWaitTimeout];
         let of_partitions =
             [NoPartition, NoSuchPartition, UnknownPartition, PartitionExists, LastPartition];
         of_partitions.contains(&error.code())
             || ordinary.contains(&error.code())
             || of_keys.contains(&error.code())
+            || of_copies.contains(&error.code())
             || error.code() == ErrorCode::TableDropMissing
             // An ALTER beside temporary partitions, which a crash may have left.
             || error.message().contains("there are temp partitions")

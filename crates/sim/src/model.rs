@@ -16,6 +16,7 @@ use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 use futures::FutureExt;
 
+use crate::copies::CopiedTables;
 pub use crate::events::{Event, Part};
 use crate::expected::{Expected, ExpectedTable};
 use crate::rows::{self, FileRows, Row, RowKind};
@@ -62,6 +63,9 @@ pub struct Counts {
     pub points_unfit: u64,
     /// Number of rows that delete and were forgotten.
     pub forgotten: u64,
+    /// Number of times that a table was copied, and of comparisons of such tables.
+    pub copies: u64,
+    pub copied_tables: u64,
     /// Number of tables compared with a replay.
     pub replays: u64,
     /// Number of prepared loads that a restart has brought back.
@@ -90,6 +94,8 @@ pub struct Model {
     pub unknown: Vec<Unknown>,
     /// Loads that wait for their commit.
     pub staged: Vec<Staged>,
+    /// Tables that are copied.
+    pub copied: CopiedTables,
     pub counts: Counts,
 }
 
@@ -204,6 +210,11 @@ impl Model {
         self.events.iter().find(|(_, event)| is_it(event)).map(|(lsn, _)| *lsn)
     }
 
+    /// Whether a record is of this table.
+    pub fn knows(&self, table: TableId) -> bool {
+        self.events.values().any(|event| event.tables().contains(&table))
+    }
+
     /// The LSN of the DROP of a table, if there is one.
     pub fn dropped_at(&self, table: TableId) -> Option<Lsn> {
         let drops = |event: &Event| matches!(event, Event::Drop(tables) if tables.contains(&table));
@@ -220,6 +231,7 @@ impl Model {
         let lost = self.events.split_off(&log_end.next());
         self.counts.lost += lost.len() as u64;
         self.counts.restarts += 1;
+        self.copied.reopened(log_end);
         self.versions.retain(|(_, lsn), _| *lsn <= log_end);
         self.terms.split_off(&log_end.next());
         // Where its first record will be, once it is durable.
@@ -306,6 +318,7 @@ impl Model {
             }
         }
         check_bank(snapshot, &amounts);
+        self.counts.copied_tables += self.copied.check(snapshot);
     }
 
     /// Compares all rows of a table that were read by key with the model at `at`.
@@ -448,7 +461,8 @@ fn check_bank(snapshot: &Snapshot, amounts: &BTreeMap<TableId, i64>) {
     }
 }
 
-fn is_missing(error: &freshet_storage::Error) -> bool {
+/// Whether a file is missing that a snapshot reads.
+pub fn is_missing(error: &freshet_storage::Error) -> bool {
     let missing = std::io::ErrorKind::NotFound;
     matches!(error, freshet_storage::Error::Io { source, .. } if source.kind() == missing)
 }

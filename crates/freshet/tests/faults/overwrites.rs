@@ -1,7 +1,7 @@
 //! INSERT OVERWRITE under `kill -9` (RFC 0049): afterwards a table, or a partition, has the rows of
 //! the statement that was acknowledged last, or those of the next one, and never some of both;
-//! other partitions have what their writer has. The label of a statement is used exactly if its rows
-//! are there.
+//! other partitions have what their writer has. A label is used exactly if the rows of its
+//! statement are there.
 
 use std::sync::Arc;
 

@@ -104,21 +104,7 @@ async fn update_by_files(
     patience: WaitLimit,
 ) -> Result<Updated> {
     let state = &rows.target.state;
-    let updating = async {
-        if state.incarnation() != incarnation {
-            bail!(SnapshotTooOld, "table '{}' was truncated since", state.name());
-        }
-        let mut update = LargeUpdate::begin(engine, rows.target, patience)?;
-        update = update.prepared_in(incarnation);
-        for _ in 0..TRIES_MAX {
-            update.add(rows).await?;
-            if let Some(loaded) = update.commit_as(signature).await? {
-                return Ok(Updated::Done(loaded));
-            }
-        }
-        Ok(Updated::Overtaken)
-    };
-    match updating.await {
+    match complete_in_files(engine, rows, (signature, incarnation), patience).await {
         // The rows stand behind the note, and go to other files by the partitions of now.
         Err(error)
             if error.code() == ErrorCode::SnapshotTooOld && state.incarnation() == incarnation =>
@@ -132,6 +118,26 @@ async fn update_by_files(
         }
         updated => updated,
     }
+}
+
+async fn complete_in_files(
+    engine: &Engine,
+    rows: PartialRows<'_>,
+    (signature, incarnation): (&mut Signature, Incarnation),
+    patience: WaitLimit,
+) -> Result<Updated> {
+    let state = &rows.target.state;
+    if state.incarnation() != incarnation {
+        bail!(SnapshotTooOld, "table '{}' was truncated since", state.name());
+    }
+    let mut update = LargeUpdate::begin(engine, rows.target, patience)?.prepared_in(incarnation);
+    for _ in 0..TRIES_MAX {
+        update.add(rows).await?;
+        if let Some(loaded) = update.commit_as(signature).await? {
+            return Ok(Updated::Done(loaded));
+        }
+    }
+    Ok(Updated::Overtaken)
 }
 
 /// Waits until the end of a change of columns lets writers in.

@@ -52,7 +52,7 @@ pub fn warn(
         && filtered as f64 > ratio * total as f64
     {
         let first = warnings.first.first().map_or("", |(_, message)| message.as_str());
-        let url = session.left_out.as_ref().map_or("", |left_out| &left_out.url);
+        let url = session.left_out.as_ref().map_or("", |left_out| left_out.url.as_str());
         bail!(
             TooManyFiltered,
             "Insert has too many filtered data {filtered}/{total} insert_max_filter_ratio is \

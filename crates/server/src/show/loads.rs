@@ -168,14 +168,21 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
             LabelKind::Statement => LoadKind::Insert,
         };
         let url = note.and_then(|note| note.error_url_for(&catalog, actor));
-        listing.push(load_row(head, (kind, progress), finished, note.map(|note| &**note), url));
+        listing.push(load_row(
+            head,
+            (kind, progress),
+            finished,
+            note.map(|note| &**note),
+            [url, None],
+        ));
     }
     // What has no label is no load of this list.
     for note in notes.iter().filter(|note| note.is_failed() && !note.label.is_empty()) {
         let head = [note.txn.map(|txn| txn.to_string()), some(&note.label), some("CANCELLED")];
         let finished = some(instant(note.ended_micros));
         let url = note.error_url_for(&catalog, actor);
-        listing.push(load_row(head, (note.kind, "0%"), finished, Some(note), url));
+        let why = Some(note.message_for(&catalog, actor));
+        listing.push(load_row(head, (note.kind, "0%"), finished, Some(note), [url, why]));
     }
     Ok(listing)
 }
@@ -185,10 +192,9 @@ fn load_row(
     (kind, progress): (LoadKind, &str),
     finished: Option<String>,
     note: Option<&LoadNote>,
-    url: Option<&str>,
+    [url, why]: [Option<&str>; 2],
 ) -> Row {
-    let failed = note.filter(|note| note.is_failed());
-    let error = failed.map(|note| format!("type:LOAD_RUN_FAIL; msg:{}", note.message));
+    let error = why.map(|why| format!("type:LOAD_RUN_FAIL; msg:{why}"));
     let began = note.map(|note| instant(note.began_micros)).or_else(|| finished.clone());
     let details = note.map(|note| {
         format!(
@@ -218,7 +224,7 @@ fn load_row(
         some("{}"),
         some(note.map_or("", |note| &note.account.name)),
         some(note.map_or("", |note| &note.comment)),
-        some(failed.map_or("", |note| &note.message)),
+        some(why.unwrap_or_default()),
     ];
     head.into_iter().chain(rest).collect()
 }
@@ -255,7 +261,7 @@ pub fn stream_loads(session: &Session, database: Option<&str>) -> Result<Listing
             some(&note.table),
             some(&note.client),
             some(note.status),
-            some(&note.message),
+            some(note.message_for(&catalog, actor)),
             some(note.error_url_for(&catalog, actor).unwrap_or("N/A")),
             some(note.rows_total),
             some(note.rows_loaded),

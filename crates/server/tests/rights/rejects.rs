@@ -134,6 +134,16 @@ fn rows_that_are_left_out_are_shown_to_few() {
     assert!(seen(&mut reader).is_empty());
     assert_eq!(urls(&mut reader), (String::new(), 0));
     assert_eq!(urls(&mut app).1, 1);
+    // Nor is the value told by the error of a load that failed.
+    app.run("set insert_max_filter_ratio = 0");
+    app.fails("insert into d.t with label two values (2, 1, 'a'), (5000, 3, 'secret')");
+    let why = |client: &mut Client| {
+        let load = client.texts("show load from d where label = 'two'").remove(0);
+        assert_eq!(load[7], format!("type:LOAD_RUN_FAIL; msg:{}", load[19]));
+        load[19].clone()
+    };
+    assert!(why(&mut app).contains("5000") && why(&mut root).contains("5000"));
+    assert!(why(&mut other).starts_with("told to who has sent it"), "{}", why(&mut other));
     // Nobody guesses an address, and none leads out of the rows.
     let guessed = format!("{}0", &all[0][5][..all[0][5].len() - 1]);
     for url in [guessed.as_str(), "/api/_load_error_log?file=", "/api/_load_error_log?file=../x"] {
