@@ -217,6 +217,8 @@ codes! {
     Interrupted = 1317 "70100" 499;
     /// A view where a table is required.
     WrongObject = 1347 "HY000" 400;
+    /// A column of a view that is an expression gets a value.
+    NonUpdatableColumn = 1348 "HY000" 400;
     /// A view whose query has variables or parameters.
     ViewHasVariable = 1351 "HY000" 400;
     /// A view that would read a temporary table.
@@ -233,6 +235,14 @@ codes! {
     WrongFieldValue = 1366 "HY000" 400;
     /// A member of a SET with a comma.
     IllegalSet = 1367 "22007" 400;
+    /// CHECK OPTION of a view that no row is written through.
+    CheckOptionFixed = 1368 "HY000" 400;
+    /// A row that its view would not show.
+    CheckOptionFailed = 1369 "HY000" 400;
+    /// INSERT through a view of joined tables that does not name columns.
+    JoinViewColumns = 1394 "HY000" 400;
+    /// DELETE through a view of joined tables.
+    JoinViewDelete = 1395 "HY000" 400;
     /// CREATE, ALTER or DROP USER failed.
     CannotUser = 1396 "HY000" 400;
     TooManyPlaceholders = 1390 "HY000" 400;
@@ -244,6 +254,8 @@ codes! {
     TooLong = 1406 "22001" 400;
     /// An argument that the function cannot read.
     WrongArgument = 1411 "HY000" 400;
+    /// A column that a view leaves out has no default.
+    NoDefaultBelow = 1423 "HY000" 400;
     /// More digits than the type has.
     TooBigPrecision = 1426 "42000" 400;
     /// A statement nested so deeply that it would overflow the stack.
@@ -259,6 +271,8 @@ codes! {
     ViewRecursion = 1462 "HY000" 400;
     /// An AUTO_INCREMENT column holds no further id.
     NoMoreIds = 1467 "HY000" 409;
+    /// A view that takes no new rows.
+    NonInsertableTable = 1471 "HY000" 400;
     /// Partitions whose values are of the other method.
     PartitionValues = 1480 "HY000" 400;
     /// MAXVALUE where another partition follows.

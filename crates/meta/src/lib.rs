@@ -117,6 +117,6 @@ pub use user_options::{
     FailedLogins, LockTime, PasswordReuse, UserLimits, UserOption, UserOptions,
 };
 pub use user_properties::UserProperties;
-pub use view::{TextMode, View};
+pub use view::{CheckOption, TextMode, View, ViewAlgorithm};
 pub use workload::{GroupLimits, NORMAL_GROUP, UNLIMITED, WorkloadGroup};
 pub use workload_admin::unknown_group;

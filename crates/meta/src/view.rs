@@ -20,6 +20,8 @@ pub struct View {
     pub definer: Account,
     /// SQL SECURITY INVOKER: its tables are read with the rights of who reads it.
     pub invoker: bool,
+    pub algorithm: ViewAlgorithm,
+    pub check_option: CheckOption,
     pub columns: Vec<Column>,
     /// The columns of the query that its columns are, where the query has a `*`, so that columns
     /// which its tables get later are left out; else empty: all of them, in order.
@@ -37,14 +39,61 @@ pub struct TextMode {
     pub loose_group_by: bool,
 }
 
+/// ALGORITHM of a view. Each is planned as a part of the query that reads it; through one with
+/// TEMPTABLE nothing is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ViewAlgorithm {
+    #[default]
+    Undefined,
+    Merge,
+    TempTable,
+}
+
+impl ViewAlgorithm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Undefined => "UNDEFINED",
+            Self::Merge => "MERGE",
+            Self::TempTable => "TEMPTABLE",
+        }
+    }
+}
+
+/// WITH CHECK OPTION of a view: which rows are written through it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CheckOption {
+    #[default]
+    None,
+    /// Those that satisfy its condition.
+    Local,
+    /// Those that satisfy its condition, and those of all views that it reads.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// As `information_schema.views` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Local => "LOCAL",
+            Self::Cascaded => "CASCADED",
+        }
+    }
+}
+
 impl View {
     /// The statement that creates it, as SHOW CREATE VIEW shows it.
     pub fn show_create(&self) -> String {
         let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
         let security = if self.invoker { "INVOKER" } else { "DEFINER" };
         let names = self.columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>();
+        let check = match self.check_option {
+            CheckOption::None => String::new(),
+            option => format!(" WITH {} CHECK OPTION", option.name()),
+        };
         format!(
-            "CREATE ALGORITHM=UNDEFINED DEFINER={}@{} SQL SECURITY {security} VIEW {} ({}) AS {}",
+            "CREATE ALGORITHM={} DEFINER={}@{} SQL SECURITY {security} VIEW {} ({}) AS {}{check}",
+            self.algorithm.name(),
             quoted(&self.definer.name),
             quoted(&self.definer.host),
             quoted(&self.name),

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::test::{meta, spec};
     use crate::user::Account;
-    use crate::view::TextMode;
+    use crate::view::{CheckOption, TextMode, ViewAlgorithm};
     use freshet_base::{ColumnId, DbId};
     use freshet_schema::{Column, ColumnType};
 
@@ -136,6 +136,8 @@ mod tests {
             database: Some("d".to_owned()),
             definer: Account::root(),
             invoker: false,
+            algorithm: ViewAlgorithm::Undefined,
+            check_option: CheckOption::None,
             columns: vec![Column::new(ColumnId(1), "a", ColumnType::Date)],
             sources: Vec::new(),
             created_micros: 7,

@@ -7,13 +7,15 @@
 mod looks;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_schema::ROW_ID;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
-    NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut, With, visit_expressions, visit_expressions_mut,
+    NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
+    TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, With, visit_expressions,
+    visit_expressions_mut,
 };
 
 pub use looks::{Columns, Reads};
@@ -23,6 +25,7 @@ use crate::nesting::count_queries;
 use crate::self_reads;
 use crate::snapshot::temporary_names;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
+use crate::through::{self, BELOW, Through};
 
 /// The name of the column with the number of a row among those that are computed from.
 pub const ROW: &str = "\u{1}row";
@@ -42,6 +45,8 @@ pub struct Change {
     pub name: String,
     /// IGNORE.
     pub ignores: bool,
+    /// The view that it changes its table through, where the target is one.
+    pub view: Option<Arc<Through>>,
     /// The tables that the statement changes beside it.
     pub(crate) beside: Vec<TableName>,
     pub(crate) rows: Rows,
@@ -123,7 +128,16 @@ impl Change {
             limit,
         };
         let (kind, beside) = (ChangeKind::Lock(wait), Vec::new());
-        Ok(Self { kind, target, name, ignores: false, beside, rows })
+        Ok(Self { kind, target, name, ignores: false, view: None, beside, rows })
+    }
+
+    /// The same, whose target is this view.
+    #[must_use]
+    pub fn through(&self, view: Arc<Through>) -> Self {
+        let mut beside = self.beside.clone();
+        let table = view.table.clone();
+        beside.push(TableName { database: Some(view.database.clone()), table });
+        Self { view: Some(view), beside, ..self.clone() }
     }
 
     /// How many rows it is of at most; `None` without LIMIT.
@@ -208,7 +222,10 @@ impl Change {
     /// The hidden [`ROW_ID`] is seen where the statement names the table that it changes, alone.
     pub fn candidates(&self, columns: &[&str], present: Option<&str>) -> Select {
         let mut query = self.query(columns.iter().map(|column| self.column(column)).collect());
-        if columns.contains(&ROW_ID) {
+        if self.view.is_some() {
+            let names = columns.iter().copied().chain(present).collect::<Vec<_>>();
+            self.show(&mut query, &names);
+        } else if columns.contains(&ROW_ID) {
             joined::on_table(body_of(&mut query), &self.name, joined::with_row_id);
             self.without_database(&mut query);
         }
@@ -262,7 +279,10 @@ impl Change {
             );
         }
         query.with = with;
-        joined::on_table(body_of(&mut query), &self.name, joined::given);
+        match &self.view {
+            Some(_) => self.show(&mut query, &[ROW]),
+            None => joined::on_table(body_of(&mut query), &self.name, joined::given),
+        }
         if joined::is_outer(&self.rows.from) {
             self.keep_found(&mut query, ROW);
         }
@@ -270,19 +290,18 @@ impl Change {
         Ok(Select(Box::new(query)))
     }
 
+    /// Lets the view show these columns of its table.
+    fn show(&self, query: &mut Query, names: &[&str]) {
+        let show = |factor: &mut TableFactor| through::showing(factor, names);
+        joined::on_table(body_of(query), &self.name, show);
+        self.without_database(query);
+    }
+
     /// Rows that are given stand under the name of the table alone.
     fn without_database(&self, query: &mut Query) {
-        let Some(database) = &self.target.database else { return };
-        let _ = visit_expressions_mut(query, |expr| {
-            if let Expr::CompoundIdentifier(parts) = expr
-                && parts.len() == 3
-                && parts[0].value == *database
-                && parts[1].value.eq_ignore_ascii_case(&self.name)
-            {
-                parts.remove(0);
-            }
-            ControlFlow::<()>::Continue(())
-        });
+        if let Some(database) = &self.target.database {
+            stand_alone(query, database, &self.name);
+        }
     }
 
     fn query(&self, exprs: Vec<Expr>) -> Query {
@@ -295,9 +314,28 @@ impl Change {
         query
     }
 
+    /// A column of the table.
     fn column(&self, name: &str) -> Expr {
-        Expr::CompoundIdentifier(vec![quoted(&self.name), quoted(name)])
+        let name = match self.view {
+            Some(_) => quoted(&format!("{BELOW}{name}")),
+            None => quoted(name),
+        };
+        Expr::CompoundIdentifier(vec![quoted(&self.name), name])
     }
+}
+
+/// Takes the database from names of columns of a table.
+fn stand_alone(query: &mut Query, database: &str, table: &str) {
+    let _ = visit_expressions_mut(query, |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && parts.len() == 3
+            && parts[0].value == database
+            && parts[1].value.eq_ignore_ascii_case(table)
+        {
+            parts.remove(0);
+        }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 fn has_partitions(table: &TableWithJoins) -> bool {
@@ -446,4 +484,44 @@ pub fn over_rows(table: &TableName, values: &[Scalar]) -> Select {
         select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
     }
     Select(Box::new(query))
+}
+
+/// As [`over_rows`], of rows that stand in place of the table behind a view, with the columns of
+/// the view, and under its name.
+pub fn over_rows_through(through: &Through, view: &TableName, values: &[Scalar]) -> Select {
+    let table =
+        TableName { database: Some(through.database.clone()), table: through.table.clone() };
+    let mut select = over_rows(&table, &[]);
+    let row = Expr::CompoundIdentifier(vec![quoted(&view.table), quoted(ROW)]);
+    let items = std::iter::once(&row).chain(values.iter().map(|value| &value.0));
+    if let SetExpr::Select(body) = &mut *select.0.body {
+        body.projection = items.cloned().map(SelectItem::UnnamedExpr).collect();
+        let name =
+            TableAlias { explicit: true, name: quoted(&view.table), columns: Vec::new(), at: None };
+        for table in &mut body.from {
+            if let TableFactor::Table { alias, .. } = &mut table.relation {
+                *alias = Some(name.clone());
+            }
+            joined::given(&mut table.relation);
+        }
+    }
+    if let Some(database) = &view.database {
+        stand_alone(&mut select.0, database, &view.table);
+    }
+    select
+}
+
+/// Whether a value of ON DUPLICATE KEY UPDATE reads anything but the new row.
+pub fn reads_stored(value: &Scalar) -> bool {
+    let found = visit_expressions(&value.0, |expr| {
+        let is_stored = match expr {
+            Expr::Identifier(name) => !name.value.starts_with('@'),
+            Expr::CompoundIdentifier(parts) => {
+                parts.last().is_some_and(|part| !part.value.starts_with(NEW))
+            }
+            _ => false,
+        };
+        if is_stored { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    found.is_break()
 }

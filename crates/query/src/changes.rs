@@ -80,8 +80,8 @@ impl Changes {
 
     fn change(&self, at: usize, kind: ChangeKind, beside: Vec<TableName>) -> Change {
         let (target, name) = self.tables[at].clone();
-        let (ignores, rows) = (self.ignores, self.rows.clone());
-        Change { kind, target, name, ignores, beside, rows }
+        let (ignores, view, rows) = (self.ignores, None, self.rows.clone());
+        Change { kind, target, name, ignores, view, beside, rows }
     }
 
     /// The place of the only table that has this column.

@@ -1,44 +1,40 @@
 //! Planning and execution of queries.
 
+mod context;
+
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::catalog::TableProvider;
-use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference};
-use datafusion::config::ConfigOptions;
-use datafusion::datasource::ViewTable;
-use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::provider_as_source;
+use datafusion::common::{Column, ParamValues, ScalarValue};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
-use datafusion::logical_expr::{
-    AggregateUDF, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
-};
+use datafusion::logical_expr::planner::{ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use freshet_base::{Error, Result, err};
-use freshet_meta::{Account, View};
+use freshet_meta::View;
 use freshet_schema::Zone;
 
-use crate::aggregated;
+use context::Context;
+
 use crate::checked;
 use crate::collation;
-use crate::error::{external, mapped};
+use crate::error::mapped;
 use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
 use crate::explain::Operator;
 use crate::folding::folded;
-use crate::functions::{self, operators::MySqlOperators};
+use crate::functions::operators::MySqlOperators;
 use crate::grouping;
-use crate::interrupt::{self, Cancellation};
+use crate::interrupt::Cancellation;
 use crate::kept;
 use crate::labels;
 use crate::lateral;
@@ -47,7 +43,7 @@ use crate::losses::Planning;
 use crate::narrow;
 use crate::parser;
 pub use crate::plan::Plan;
-use crate::policies::{self, VisibleRows};
+use crate::policies;
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::rollup;
@@ -55,8 +51,9 @@ use crate::scan::BATCH_ROWS;
 use crate::session::{Session, SqlMode};
 use crate::set_operation::SetOperations;
 use crate::syntax::Select;
-use crate::tables::{Table, Tables};
+use crate::tables::Tables;
 use crate::threads::{PlanSize, Rows, Threads};
+use crate::through;
 use crate::unordered;
 use crate::using;
 use crate::views;
@@ -300,8 +297,14 @@ impl Planner {
         })
     }
 
-    /// The plan of a view's query, with the columns of the view.
-    fn view(&self, view: &View, around: &Context<'_>) -> Result<LogicalPlan> {
+    /// The plan of a view's query, with the columns of the view, and those of its table that a
+    /// statement wants which writes through it.
+    fn view(
+        &self,
+        view: &View,
+        below: Option<&[&str]>,
+        around: &Context<'_>,
+    ) -> Result<LogicalPlan> {
         let mut parsed = parser::parse(&view.query, views::mode_of(view))?.remove(0);
         let parser::Statement::Query(query) = &mut parsed.statement else {
             return Err(err!(Unknown, "the text of view '{}' is no query", view.name));
@@ -313,22 +316,32 @@ impl Planner {
         session.mode = views::mode_of(view);
         session.current_user = if view.invoker { session.current_user } else { &current };
         limits::measure(&query.0, &session.limits)?;
-        let rewritten = rewrite::query(&mut query.0, &parsed.items, &session)?;
+        let reader = definer.or(around.reader);
         let context = Context {
             planner: self,
             relations: around.relations.clone(),
             tables: around.tables,
             database: session.database,
-            reader: definer.or(around.reader),
+            reader,
             within: around.within.iter().copied().chain([view]).collect(),
             only: None,
             of_reader: around.of_reader,
         };
+        if let Some(names) = below {
+            let is_view = context.reads_view(&query.0)?;
+            through::show(&mut query.0, names, is_view)?;
+        }
+        let rewritten = rewrite::query(&mut query.0, &parsed.items, &session)?;
         let planner = SqlToRel::new_with_options(&context, options());
         let plan = using::planned(query.0.clone(), &planner, session.mode, PlannerContext::new)?;
         let plan = collation::applied(plan, session.collation()).map_err(mapped)?;
         let columns = result::columns(plan.schema(), &rewritten.names);
-        let named = views::columns(view, &plan, &columns)?;
+        let own = columns.len() - below.map_or(0, <[_]>::len);
+        let mut named = views::columns(view, &plan, &columns[..own])?;
+        named.extend((own..columns.len()).map(|at| {
+            let (qualifier, field) = plan.schema().qualified_field(at);
+            Expr::Column(Column::from((qualifier, field)))
+        }));
         LogicalPlanBuilder::from(plan).project(named).and_then(|plan| plan.build()).map_err(mapped)
     }
 
@@ -466,132 +479,6 @@ fn planner_context(parameters: &[Option<DataType>]) -> PlannerContext {
         .map(|ty| ty.clone().map(|ty| Arc::new(Field::new("?", ty, true)) as FieldRef))
         .collect::<Vec<_>>();
     PlannerContext::new().with_prepare_param_data_types(types)
-}
-
-struct Context<'a> {
-    planner: &'a Planner,
-    relations: [Arc<dyn RelationPlanner>; 1],
-    tables: &'a dyn StatementContext,
-    database: Option<&'a str>,
-    /// The account with whose rights tables are read; `None` for the session's.
-    reader: Option<&'a Account>,
-    /// The views around the query.
-    within: Vec<&'a View>,
-    /// The only table that there is, whatever its name.
-    only: Option<&'a Arc<dyn TableProvider>>,
-    /// Set when the plan depends on who reads: by views and policies.
-    of_reader: &'a Cell<bool>,
-}
-
-impl Context<'_> {
-    /// What a view stands for.
-    fn view(&self, database: &str, view: &View) -> Result<Arc<dyn TableSource>> {
-        self.of_reader.set(true);
-        let name = &view.name;
-        if self.within.iter().any(|outer| outer.db == view.db && outer.name == *name) {
-            return Err(err!(ViewRecursion, "`{database}`.`{name}` contains view recursion"));
-        }
-        let plan = self.planner.view(view, self);
-        let plan = plan.map_err(|error| views::hidden(error, database, view))?;
-        Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
-    }
-}
-
-impl ContextProvider for Context<'_> {
-    fn get_table_source(
-        &self,
-        name: TableReference,
-    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
-        interrupt::check()?;
-        if let Some(only) = self.only {
-            return Ok(provider_as_source(Arc::clone(only)));
-        }
-        let database = match (name.schema(), self.database) {
-            (Some(database), _) | (None, Some(database)) => database,
-            (None, None) => return Err(external(no_database())),
-        };
-        if self.within.is_empty()
-            && let Some(own) = self.tables.own_table(database, name.table()).map_err(external)?
-        {
-            return Ok(provider_as_source(own.provider));
-        }
-        let found = self.tables.view(self.reader, database, name.table()).map_err(external)?;
-        if let Some(view) = found {
-            return self.view(database, &view).map_err(external);
-        }
-        let table = match self.reader {
-            Some(reader) => self.tables.table_of(reader, database, name.table()),
-            None => self.tables.table(database, name.table()),
-        };
-        let Table { provider, row_filter } = table.map_err(external)?;
-        Ok(provider_as_source(match row_filter {
-            None => aggregated::as_seen(provider)?,
-            Some(filter) => {
-                self.of_reader.set(true);
-                let whole = policies::whole(&provider)?;
-                let plan = self.planner.row_filter(&filter, &whole, (database, self));
-                let plan = plan.map_err(external)?;
-                Arc::new(VisibleRows::new(&provider, &whole, plan))
-            }
-        }))
-    }
-
-    fn create_cte_work_table(
-        &self,
-        name: &str,
-        schema: SchemaRef,
-    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
-        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
-    }
-
-    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.planner.state.expr_planners()
-    }
-
-    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
-        &self.relations
-    }
-
-    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        functions::scalars().get(name).cloned()
-    }
-
-    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
-        None
-    }
-
-    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        functions::aggregate(name)
-            .or_else(|| self.planner.state.aggregate_functions().get(name).cloned())
-    }
-
-    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.planner.state.window_functions().get(name).cloned()
-    }
-
-    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
-        None
-    }
-
-    fn options(&self) -> &ConfigOptions {
-        self.planner.state.config_options()
-    }
-
-    fn udf_names(&self) -> Vec<String> {
-        functions::scalars().keys().cloned().collect()
-    }
-
-    fn higher_order_function_names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn udaf_names(&self) -> Vec<String> {
-        self.planner.state.aggregate_functions().keys().cloned().collect()
-    }
-
-    fn udwf_names(&self) -> Vec<String> {
-        self.planner.state.window_functions().keys().cloned().collect()
-    }
 }
 
 /// The error for a table name without database when no database is selected.

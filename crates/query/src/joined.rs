@@ -67,7 +67,7 @@ pub fn is_outer(from: &[TableWithJoins]) -> bool {
 }
 
 /// Changes the table that expressions refer to by this name.
-pub fn on_table(from: &mut [TableWithJoins], name: &str, change: fn(&mut TableFactor)) {
+pub fn on_table(from: &mut [TableWithJoins], name: &str, change: impl Fn(&mut TableFactor)) {
     on_each(from, &mut |factor| {
         if is_named(factor, name) {
             change(factor);

@@ -85,6 +85,7 @@ pub mod system;
 pub mod tables;
 pub mod temporal;
 mod threads;
+pub mod through;
 mod top_rows;
 mod unordered;
 mod using;

@@ -272,6 +272,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         if statements.len() == STATEMENTS_MAX {
             return Err(err!(Syntax, "more than {STATEMENTS_MAX} statements in one text"));
         }
+        check_names(piece, &source)?;
         check_reserved(piece, &source)?;
         depth::check(piece)?;
         let taken = into::taken(piece, &dialect, &source)?;
@@ -316,6 +317,19 @@ fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
     let first = said.next()?;
     let last = said.next_back().unwrap_or(first);
     Some((first.span.start, last.span.end))
+}
+
+/// Rejects names with the signs by which statements mark names of their own. Columns and rows that
+/// these stand for are seen by statements that the server makes, and by nobody else.
+fn check_names(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
+    let is_marked = |token: &&TokenWithSpan| match &token.token {
+        Token::Word(word) => word.value.contains(['\u{1}', '\u{2}', '\u{3}', '\u{4}']),
+        _ => false,
+    };
+    match tokens.iter().find(is_marked) {
+        Some(token) => Err(source.syntax(token.span.start)),
+        None => Ok(()),
+    }
 }
 
 /// Rejects FROM or JOIN directly followed by the next clause: `sqlparser` would take the keyword

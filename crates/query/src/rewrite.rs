@@ -21,6 +21,8 @@ mod subquery;
 mod tuple;
 pub mod values;
 
+pub(crate) use having::is_aggregate;
+pub(crate) use select::outer_names;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 

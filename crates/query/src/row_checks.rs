@@ -1,4 +1,5 @@
-//! CHECK constraints as they are evaluated over encoded rows, before these are stored.
+//! CHECK constraints, and CHECK OPTION of views, as they are evaluated over encoded rows, before
+//! these are stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::parser::load_condition;
 use crate::result::Cells;
 use crate::row_expr::{Compiling, RowExpr};
 use crate::tables::Table;
+use crate::through::Through;
 
 /// The enforced constraints of a schema version.
 pub struct CompiledChecks {
@@ -31,19 +33,7 @@ impl fmt::Debug for CompiledChecks {
 impl RowChecks for CompiledChecks {
     fn check(&self, row: &[u8]) -> Result<()> {
         for (name, is_false) in &self.all {
-            let mut is_violated = false;
-            is_false.evaluate(
-                |at| self.cells.encoded(row, at),
-                |cells, row| {
-                    is_violated |= match cells {
-                        Cells::Bool(values) => values.value(row),
-                        Cells::Int(values) => values.value(row) != 0,
-                        _ => bail!(Internal, "IS FALSE gives something else than a truth value"),
-                    };
-                    Ok(())
-                },
-            )?;
-            if is_violated {
+            if is_true(is_false, &self.cells, row)? {
                 bail!(CheckViolated, "Check constraint '{name}' is violated.");
             }
         }
@@ -51,7 +41,88 @@ impl RowChecks for CompiledChecks {
     }
 }
 
+/// Whether an expression that is IS TRUE or IS FALSE holds for an encoded row.
+fn is_true(expr: &RowExpr, cells: &RowCells, row: &[u8]) -> Result<bool> {
+    let mut holds = false;
+    expr.evaluate(
+        |at| cells.encoded(row, at),
+        |cells, row| {
+            holds |= match cells {
+                Cells::Bool(values) => values.value(row),
+                Cells::Int(values) => values.value(row) != 0,
+                _ => bail!(Internal, "IS TRUE gives something else than a truth value"),
+            };
+            Ok(())
+        },
+    )?;
+    Ok(holds)
+}
+
+/// What rows have to satisfy that are written through a view, behind the constraints of its table.
+pub struct ViewCheck {
+    /// Database and name of the view.
+    view: (String, String),
+    /// Whether the row is one that the view shows.
+    holds: RowExpr,
+    cells: RowCells,
+    constraints: Option<Arc<dyn RowChecks>>,
+}
+
+impl ViewCheck {
+    /// The same, behind these.
+    #[must_use]
+    pub fn behind(self, constraints: Option<Arc<dyn RowChecks>>) -> Self {
+        Self { constraints, ..self }
+    }
+}
+
+impl fmt::Debug for ViewCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ViewCheck").field(&self.view).field(&self.constraints).finish()
+    }
+}
+
+impl RowChecks for ViewCheck {
+    fn check(&self, row: &[u8]) -> Result<()> {
+        self.constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(row))?;
+        if is_true(&self.holds, &self.cells, row)? {
+            return Ok(());
+        }
+        let (database, view) = &self.view;
+        bail!(CheckOptionFailed, "CHECK OPTION failed '{database}.{view}'")
+    }
+}
+
 impl QueryEngine {
+    /// Plans what a view asks of the rows of its table, which has this schema; `context` is the
+    /// session of a query that reads this table alone. `None` if it asks nothing.
+    ///
+    /// # Errors
+    /// As [`Self::compiled_checks`]; `NotSupported` for a condition that depends on more than a
+    /// row.
+    pub fn view_check(
+        &self,
+        schema: &TableSchema,
+        through: &Through,
+        context: impl Fn(Table) -> Arc<dyn StatementContext>,
+    ) -> Result<Option<ViewCheck>> {
+        let Some((expr, columns)) = through.check(schema)? else { return Ok(None) };
+        let (database, view) = &through.views[0];
+        let what = format!("The condition of view '{}'", view.name);
+        let losses = Losses::default();
+        let compiling = Compiling { what: &what, columns: &columns, expr, losses };
+        let Some(holds) = self.row_expr(schema, compiling, context)? else {
+            bail!(
+                NotSupported,
+                "WITH CHECK OPTION of view '{}' is not supported: the value of its condition \
+                 depends on more than a row",
+                view.name
+            );
+        };
+        let (view, cells) = ((database.clone(), view.name.clone()), RowCells::new(schema));
+        Ok(Some(ViewCheck { view, holds, cells, constraints: None }))
+    }
+
     /// Plans the enforced constraints of a schema; `context` is the session of a query that reads
     /// this table alone.
     ///

@@ -49,6 +49,11 @@ pub fn without_partitions(name: &str) -> &str {
     name.split_once(PARTITION_MARK).map_or(name, |(table, _)| table)
 }
 
+/// Whether rows that are given stand under this name, in place of those of the table.
+pub fn is_given(name: &str) -> bool {
+    name.split_once(PARTITION_MARK).is_some_and(|(_, partitions)| partitions.is_empty())
+}
+
 /// What a statement reads of the partitions that it names.
 fn within(snapshot: TableSnapshot, names: &[&str]) -> Result<TableSnapshot> {
     let table = &snapshot.table;

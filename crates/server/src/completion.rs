@@ -12,6 +12,7 @@ use freshet_query::mapping::BODY;
 use freshet_query::row_checks::CompiledChecks;
 use freshet_query::session::{Session, SqlMode};
 use freshet_query::tables::{Table, Tables};
+use freshet_query::through::Through;
 use freshet_schema::{Column, DefaultValue, RowChecks, TableSchema, Zone};
 
 use crate::generated::{DefaultColumns, GeneratedColumns};
@@ -36,6 +37,27 @@ impl Shared {
                 false => None,
             },
         })
+    }
+
+    /// What a view asks of rows, behind the constraints of their table; `None` if it asks nothing.
+    ///
+    /// # Errors
+    /// Those of [`freshet_query::engine::QueryEngine::view_check`].
+    pub fn view_check(
+        &self,
+        target: &LoadTarget,
+        through: &Through,
+    ) -> Result<Option<Arc<dyn RowChecks>>> {
+        let schema = target.schema();
+        let context = |table| self.of_row(table);
+        let Some(check) = self.query.view_check(schema, through, context)? else {
+            return Ok(None);
+        };
+        let constraints = match schema.is_checked() {
+            true => Some(self.checks(target)?),
+            false => None,
+        };
+        Ok(Some(Arc::new(check.behind(constraints))))
     }
 
     fn checks(&self, target: &LoadTarget) -> Result<Arc<dyn RowChecks>> {

@@ -8,6 +8,7 @@ mod cache;
 mod grouping;
 mod left_out;
 mod noted;
+mod through;
 mod upsert;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use freshet_ingest::{
     TRIES_MAX, UsedIds, WaitLimit, update_columns,
 };
 use freshet_meta::Privilege;
+use freshet_query::through::Through;
 use freshet_schema::{
     GroupCommitMode, KeyModel, OnBad, Rules, SEQUENCE_COLUMN, Table, TableSchema,
 };
@@ -42,6 +44,8 @@ pub struct Target {
     generation: u64,
     settings: u64,
     pub into: LoadTarget,
+    /// The view that the statement names in place of the table.
+    pub through: Option<Arc<Through>>,
     /// Which value belongs to which column.
     pub plan: InsertPlan,
     /// How values are converted.
@@ -104,6 +108,7 @@ impl Target {
             on_existing,
             partial,
             into,
+            through: None,
         })
     }
 
@@ -215,6 +220,9 @@ pub fn resolve<N: AsRef<str>>(
     session.authorize_columns(Privilege::Insert, database, table)?;
     if on_existing == OnExisting::Replace {
         session.authorize_use(Privilege::Delete, database, table)?;
+    }
+    if let Some(target) = through::target(session, (database, table), columns, on_existing)? {
+        return Ok(target);
     }
     let into = session.target(database, table)?;
     session.check_replaces(into.table(), on_existing)?;

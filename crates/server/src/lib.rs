@@ -45,6 +45,7 @@ mod shared;
 pub mod show;
 pub mod slots;
 pub mod statement;
+mod through;
 pub mod tls;
 pub mod transaction;
 pub mod variables;

@@ -13,10 +13,11 @@ use freshet_query::RecordBatch;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
-use freshet_query::snapshot::{SnapshotTables, without_partitions};
+use freshet_query::snapshot::{SnapshotTables, is_given, without_partitions};
 use freshet_query::syntax::Select;
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
+use freshet_query::through::{Through, is_written_through};
 use freshet_schema::{Collation, KeyModel, ROW_ID, TableSchema, Zone};
 use freshet_storage::delta::Freshness;
 use freshet_storage::hidden::HiddenKeys;
@@ -37,6 +38,9 @@ pub struct GivenRows {
     /// Whether they stand only where the statement says so, and other mentions of the table read
     /// the snapshot.
     pub is_marked: bool,
+    /// Whether they have the columns of a view that the statement writes through. Where they stand
+    /// they are read without a right, which was asked for, and elsewhere the table needs its own.
+    pub of_view: bool,
 }
 
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
@@ -267,6 +271,18 @@ impl Reader {
         })
     }
 
+    /// Whether the rows of a view stand here, in place of its table.
+    fn is_of_view(&self, name: &str) -> bool {
+        is_given(name) && self.given.as_ref().is_some_and(|given| given.of_view)
+    }
+
+    /// Whether the snapshot has these views as they are.
+    pub fn has_views(&self, through: &Through) -> bool {
+        through.views.iter().all(|(database, view)| {
+            self.snapshot.catalog.view(database, &view.name).is_some_and(|known| known == view)
+        })
+    }
+
     fn overlaid(&self, table: TableSnapshot, is_given: bool) -> Result<TableSnapshot> {
         let id: TableId = table.table.id;
         let given = self.given.as_ref().filter(|given| given.table == id);
@@ -330,9 +346,14 @@ impl Tables for Reader {
         database: &str,
         name: &str,
     ) -> Result<Option<Arc<View>>> {
-        let Some(view) = self.snapshot.catalog.view(database, name) else { return Ok(None) };
-        let reader = reader.map_or_else(|| self.client.actor(), Actor::from);
-        authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
+        // Who writes through a view need not read it, and was asked whether it does.
+        let is_target = is_written_through(name);
+        let alone = if is_target { without_partitions(name) } else { name };
+        let Some(view) = self.snapshot.catalog.view(database, alone) else { return Ok(None) };
+        if !is_target {
+            let reader = reader.map_or_else(|| self.client.actor(), Actor::from);
+            authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
+        }
         if self.defining.as_ref().is_some_and(|(db, view)| db == database && view == name) {
             bail!(ViewRecursion, "`{database}`.`{name}` contains view recursion");
         }
@@ -343,6 +364,9 @@ impl Tables for Reader {
         let alone = without_partitions(name);
         let named = |one: &&TemporaryName| one.database == database && one.name == alone;
         let Some(own) = self.temporary.iter().find(named) else { return Ok(None) };
+        if self.is_of_view(name) {
+            return Ok(None);
+        }
         if self.defining.is_some() {
             bail!(ViewOfTemporary, "View's SELECT refers to a temporary table '{name}'");
         }
@@ -358,6 +382,9 @@ impl Reader {
     /// A table for somebody who may read it.
     fn table_for(&self, reader: Actor<'_>, database: &str, name: &str) -> Result<Table> {
         let alone = without_partitions(name);
+        if self.is_of_view(name) {
+            return self.with_tables(|tables| tables.table(database, name));
+        }
         let rights = match self.is_own(database, alone) {
             true => ColumnRights::All,
             false => {

@@ -23,6 +23,8 @@ mod rejects;
 mod schemas;
 #[path = "rights/temporary.rs"]
 mod temporary;
+#[path = "rights/through.rs"]
+mod through;
 #[path = "rights/told.rs"]
 mod told;
 

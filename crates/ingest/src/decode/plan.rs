@@ -9,7 +9,8 @@ use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{
-    BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, Rules, Table, TableSchema,
+    BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, RowChecks, Rules, Table,
+    TableSchema,
 };
 
 use super::completion::{Completion, ComputedDefaults};
@@ -292,6 +293,13 @@ impl InsertPlan {
             self.table.clone_from(&table.name);
         }
         self.completion = completion;
+        self
+    }
+
+    /// Asks this of rows in place of the constraints of the table.
+    #[must_use]
+    pub fn checking(mut self, checks: Arc<dyn RowChecks>) -> Self {
+        self.completion.checks = Some(checks);
         self
     }
 

@@ -6,7 +6,7 @@ use prost::Message;
 use super::column::ColumnForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms};
 use crate::user::Account;
-use crate::view::{TextMode, View};
+use crate::view::{CheckOption, TextMode, View, ViewAlgorithm};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ViewForm {
@@ -38,6 +38,12 @@ pub struct ViewForm {
     created_micros: i64,
     #[prost(bool, tag = "14")]
     loose_group_by: bool,
+    /// 0 undefined, 1 MERGE, 2 TEMPTABLE.
+    #[prost(uint32, tag = "15")]
+    algorithm: u32,
+    /// 0 none, 1 LOCAL, 2 CASCADED.
+    #[prost(uint32, tag = "16")]
+    check_option: u32,
 }
 
 impl OnDisk for View {
@@ -61,6 +67,16 @@ impl OnDisk for View {
             sources: self.sources.clone(),
             created_micros: self.created_micros,
             loose_group_by,
+            algorithm: match self.algorithm {
+                ViewAlgorithm::Undefined => 0,
+                ViewAlgorithm::Merge => 1,
+                ViewAlgorithm::TempTable => 2,
+            },
+            check_option: match self.check_option {
+                CheckOption::None => 0,
+                CheckOption::Local => 1,
+                CheckOption::Cascaded => 2,
+            },
         }
     }
 
@@ -78,6 +94,18 @@ impl OnDisk for View {
             no_backslash_escapes: form.no_backslash_escapes,
             loose_group_by: form.loose_group_by,
         };
+        let algorithm = match form.algorithm {
+            0 => ViewAlgorithm::Undefined,
+            1 => ViewAlgorithm::Merge,
+            2 => ViewAlgorithm::TempTable,
+            _ => return Err(Unreadable("a view has an unknown algorithm".to_owned())),
+        };
+        let check_option = match form.check_option {
+            0 => CheckOption::None,
+            1 => CheckOption::Local,
+            2 => CheckOption::Cascaded,
+            _ => return Err(Unreadable("a view has an unknown check option".to_owned())),
+        };
         Ok(Self {
             db: DbId(form.db),
             name: form.name,
@@ -86,6 +114,8 @@ impl OnDisk for View {
             database: form.database,
             definer: Account { name: form.definer_name, host: form.definer_host },
             invoker: form.invoker,
+            algorithm,
+            check_option,
             columns: from_forms(form.columns)?,
             sources: form.sources,
             created_micros: form.created_micros,

@@ -8,6 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::{Change, ChangeKind};
+use crate::syntax::Scalar;
 
 /// Columns of the table that a statement changes.
 pub trait Columns {
@@ -50,6 +51,28 @@ impl Change {
             });
         }
         Reads::Columns(read)
+    }
+
+    /// Whether a subquery of it reads a table that `is_it`.
+    pub fn has_subquery_of(&self, is_it: impl Fn(Option<&str>, &str) -> bool) -> bool {
+        let mut of_set: &[(String, Option<Scalar>)] = &[];
+        if let ChangeKind::Update { set } = &self.kind {
+            of_set = set;
+        }
+        let values = of_set.iter().filter_map(|(_, value)| value.as_ref()).map(|value| &value.0);
+        let of_order = self.rows.order.iter().map(|by| &by.expr);
+        let mut exprs = self.rows.selection.iter().chain(of_order).chain(values);
+        exprs.any(|expr| {
+            let found = visit_relations(expr, |relation| {
+                let mut parts = relation.0.iter().rev().filter_map(|part| part.as_ident());
+                let table = parts.next().map_or("", |name| name.value.as_str());
+                match is_it(parts.next().map(|name| name.value.as_str()), table) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+            found.is_break()
+        })
     }
 
     /// Whether an expression has a column of the table, or the table in a subquery.

@@ -144,8 +144,8 @@ pub fn delete(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> 
 }
 
 fn one_change(target: Target, kind: ChangeKind, ignores: bool, rows: Rows) -> Statement {
-    let ((target, name), beside) = (target, Vec::new());
-    Statement::Change(Box::new(Change { kind, target, name, ignores, beside, rows }))
+    let ((target, name), view, beside) = (target, None, Vec::new());
+    Statement::Change(Box::new(Change { kind, target, name, ignores, view, beside, rows }))
 }
 
 fn several(changes: Changes) -> Statement {

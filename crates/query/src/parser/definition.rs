@@ -140,6 +140,9 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
         return database::alter(cursor);
     }
+    if let Some(view) = view::alter_view(cursor)? {
+        return Ok(Statement::CreateView(Box::new(view)));
+    }
     if cursor.words("SEQUENCE") {
         return sequence::alter(cursor).map(sequence_statement);
     }
@@ -154,7 +157,7 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.words("NO ROLLBACK ON ERROR");
         return Ok(Statement::ReloadTls);
     }
-    match cursor.one_of(&["VIEW", "EVENT", "PROCEDURE", "SYSTEM"]) {
+    match cursor.one_of(&["EVENT", "PROCEDURE", "SYSTEM"]) {
         Some(what) => Err(refuse(&format!("ALTER {what}"))),
         None => Err(cursor.error()),
     }

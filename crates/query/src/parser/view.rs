@@ -1,7 +1,7 @@
-//! Parses CREATE VIEW and DROP VIEW.
+//! Parses CREATE, ALTER and DROP VIEW.
 
 use freshet_base::Result;
-use freshet_meta::Account;
+use freshet_meta::{Account, CheckOption, ViewAlgorithm};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -12,6 +12,10 @@ use crate::syntax::{Select, TableName};
 pub struct CreateView {
     pub name: TableName,
     pub or_replace: bool,
+    /// ALTER: the view is there, and is replaced.
+    pub alters: bool,
+    pub algorithm: ViewAlgorithm,
+    pub check_option: CheckOption,
     /// `None` for the account that creates it.
     pub definer: Option<Account>,
     /// SQL SECURITY INVOKER.
@@ -25,17 +29,23 @@ pub struct CreateView {
 
 /// Parses the part after CREATE if it is that of a view; otherwise moves nowhere.
 pub fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<CreateView>> {
-    const BEGINS: [&str; 5] = ["VIEW", "OR", "ALGORITHM", "DEFINER", "SQL"];
-    if !cursor.peek_word(0).is_some_and(|word| BEGINS.contains(&word.as_str())) {
+    view(cursor, "CREATE")
+}
+
+/// Parses the part after ALTER if it is that of a view; otherwise moves nowhere.
+pub fn alter_view(cursor: &mut Cursor<'_>) -> Result<Option<CreateView>> {
+    view(cursor, "ALTER")
+}
+
+fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> {
+    const BEGINS: [&str; 5] = ["VIEW", "ALGORITHM", "DEFINER", "SQL", "OR"];
+    let alters = statement == "ALTER";
+    let begins = if alters { &BEGINS[..4] } else { &BEGINS[..] };
+    if !cursor.peek_word(0).is_some_and(|word| begins.contains(&word.as_str())) {
         return Ok(None);
     }
-    let or_replace = cursor.words("OR REPLACE");
-    if cursor.words("ALGORITHM") {
-        cursor.expect(&Token::Eq)?;
-        // Every view is planned as a part of the query that reads it.
-        let known = cursor.one_of(&["UNDEFINED", "MERGE", "TEMPTABLE"]);
-        known.ok_or_else(|| cursor.error())?;
-    }
+    let or_replace = cursor.words("OR REPLACE") || alters;
+    let algorithm = algorithm(cursor)?;
     let definer = definer(cursor)?;
     let mut invoker = false;
     if cursor.words("SQL SECURITY") {
@@ -45,7 +55,7 @@ pub fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<CreateView>> {
         }
     }
     if let Some(what) = cursor.one_of(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"]) {
-        return Err(refuse(&format!("CREATE {what}")));
+        return Err(refuse(&format!("{statement} {what}")));
     }
     cursor.expect_words("VIEW")?;
     let name = cursor.table()?;
@@ -60,10 +70,41 @@ pub fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<CreateView>> {
     let from = cursor.peek().span.start;
     let query = cursor.query()?;
     let text = cursor.text_since(from);
-    if cursor.words("WITH") {
-        return Err(refuse("CREATE VIEW ... WITH CHECK OPTION"));
+    let check_option = check_option(cursor)?;
+    Ok(Some(CreateView {
+        name,
+        or_replace,
+        alters,
+        algorithm,
+        check_option,
+        definer,
+        invoker,
+        columns,
+        query,
+        text,
+    }))
+}
+
+fn algorithm(cursor: &mut Cursor<'_>) -> Result<ViewAlgorithm> {
+    if !cursor.words("ALGORITHM") {
+        return Ok(ViewAlgorithm::Undefined);
     }
-    Ok(Some(CreateView { name, or_replace, definer, invoker, columns, query, text }))
+    cursor.expect(&Token::Eq)?;
+    match cursor.one_of(&["UNDEFINED", "MERGE", "TEMPTABLE"]) {
+        Some("MERGE") => Ok(ViewAlgorithm::Merge),
+        Some("TEMPTABLE") => Ok(ViewAlgorithm::TempTable),
+        Some(_) => Ok(ViewAlgorithm::Undefined),
+        None => Err(cursor.error()),
+    }
+}
+
+fn check_option(cursor: &mut Cursor<'_>) -> Result<CheckOption> {
+    if !cursor.words("WITH") {
+        return Ok(CheckOption::None);
+    }
+    let which = cursor.one_of(&["CASCADED", "LOCAL"]);
+    cursor.expect_words("CHECK OPTION")?;
+    Ok(if which == Some("LOCAL") { CheckOption::Local } else { CheckOption::Cascaded })
 }
 
 fn definer(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {

@@ -13,6 +13,7 @@ use freshet_schema::{
 };
 
 use super::{Cell, SystemTables};
+use crate::through::Through;
 
 /// The value of TABLE_CATALOG.
 pub const CATALOG: &str = "def";
@@ -51,6 +52,9 @@ pub fn visible_views<'a>(
 }
 
 pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let catalog = &system.snapshot.catalog;
+    let is_updatable =
+        |database: &str, view: &Arc<View>| Through::of(catalog, database, view).is_ok();
     let row = |(database, view): (&Arc<Database>, &Arc<View>)| {
         let shown = system.source.may_show_view(&database.name, &view.name);
         vec![
@@ -58,8 +62,8 @@ pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             database.name.as_str().into(),
             view.name.as_str().into(),
             (if shown { view.query.as_str() } else { "" }).into(),
-            "NONE".into(),
-            "NO".into(),
+            view.check_option.name().into(),
+            (if is_updatable(&database.name, view) { "YES" } else { "NO" }).into(),
             format!("{}@{}", view.definer.name, view.definer.host).into(),
             (if view.invoker { "INVOKER" } else { "DEFINER" }).into(),
             "utf8mb4".into(),

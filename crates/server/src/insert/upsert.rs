@@ -43,6 +43,7 @@ impl Updating {
             && values.sql.len() <= TEXT_BYTES_MAX
             && target.on_existing == OnExisting::Refuse
             && target.partial.is_none()
+            && target.through.is_none()
             && table.key_model == KeyModel::Primary
             && table.unenforced_key().is_none()
             && !session.hides_rows_of(table);

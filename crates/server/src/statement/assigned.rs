@@ -13,6 +13,7 @@ use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order,
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::{Literal, Scalar, Select};
+use freshet_query::through::Through;
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{Column, ColumnType, DefaultValue, Rules, TableSchema};
@@ -47,35 +48,34 @@ impl Assigned {
             return Ok((None, change.computed(&[])?));
         };
         let of = change.is_joined().then_some(change.name.as_str());
+        let target = (target, change.view.as_deref());
         let plan = Self::new(session, target, (set, of), change.ignores)?;
         let computed = change.computed(&plan.exprs())?;
         Ok((Some(plan), computed))
     }
 
-    /// `of` is the name of the table where it is one of several.
+    /// `of` is the name of the table where it is one of several. Where it is changed through a
+    /// view, columns are those of the view.
     ///
     /// # Errors
-    /// 1054 for a column that the table does not have.
+    /// 1054 for a column that the table does not have, and 1348.
     pub fn new(
         session: &Session,
-        target: &LoadTarget,
+        (target, view): (&LoadTarget, Option<&Through>),
         (set, of): (&Assignments, Option<&str>),
         ignores: bool,
     ) -> Result<Self> {
         let schema = target.schema();
         // The last of several values for a column counts.
         let mut last: Vec<Option<Option<Scalar>>> = vec![None; schema.columns.len()];
-        let of_column = |name: &str| default_of(session, target, name);
+        let of_column = |name: &str| default_of(session, (target, view), name);
         let with_defaults = |(name, value): &(String, Option<Scalar>)| {
             let value = value.clone().map(|value| value.with_defaults(of_column)).transpose()?;
             Ok((name.clone(), value))
         };
         let set = set.iter().map(with_defaults).collect::<Result<Assignments>>()?;
         for (name, value) in in_order(&set, of) {
-            let Some(at) = schema.position(&name) else {
-                bail!(UnknownColumn, "Unknown column '{name}' in 'field list'");
-            };
-            last[at] = Some(value);
+            last[position(schema, view, &name)?] = Some(value);
         }
         let computes_all = take_generated(target, &mut last)?;
         let touched = touched_beside(schema, |at| last[at].is_some());
@@ -84,6 +84,9 @@ impl Assigned {
         let (columns, values) = given.filter_map(|(at, value)| Some((at, value?))).unzip();
         let mut columns = AssignedColumns::new(session, target, (columns, touched), ignores)?;
         columns.computes_all = computes_all;
+        if let Some(view) = view {
+            columns.check(session, view)?;
+        }
         Ok(Self { columns, values })
     }
 
@@ -203,13 +206,16 @@ pub fn rules(session: &Session, target: &LoadTarget, ignores: bool) -> Rules {
 ///
 /// # Errors
 /// 1054, 1143, 1364 for a column without one, and `NotSupported` for one that is computed.
-pub fn default_of(session: &Session, target: &LoadTarget, name: &str) -> Result<Literal> {
+pub fn default_of(
+    session: &Session,
+    (target, view): (&LoadTarget, Option<&Through>),
+    name: &str,
+) -> Result<Literal> {
     let schema = target.schema();
-    let Some(at) = schema.position(name) else {
-        bail!(UnknownColumn, "Unknown column '{name}' in 'field list'")
-    };
-    let column = &schema.columns[at];
-    session.check_seen(target.table(), &column.name)?;
+    let column = &schema.columns[position(schema, view, name)?];
+    if view.is_none() {
+        session.check_seen(target.table(), &column.name)?;
+    }
     match &column.default {
         Some(DefaultValue::Literal(text)) if column.ty.is_numeric() => {
             Ok(Literal::Number(text.clone()))
@@ -222,6 +228,15 @@ pub fn default_of(session: &Session, target: &LoadTarget, name: &str) -> Result<
             "DEFAULT({name}) is not supported: its default is computed; write DEFAULT, or what it \
              computes"
         ),
+    }
+}
+
+/// The place of a column of the table, or of the view that it is changed through.
+fn position(schema: &TableSchema, view: Option<&Through>, name: &str) -> Result<usize> {
+    let below = view.map_or(Ok(name), |view| view.assigned(name))?;
+    match schema.position(below) {
+        Some(at) => Ok(at),
+        None => bail!(UnknownColumn, "Unknown column '{name}' in 'field list'"),
     }
 }
 
@@ -265,10 +280,48 @@ pub fn given(target: &LoadTarget, old: &[&[u8]], new: Option<&[&[u8]]>) -> Resul
     let schema = Arc::new(TableSchema::new(schema.version, columns, schema.sort_key.clone()));
     match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
         Ok(rows) => {
-            let (table, is_own, is_marked) = (target.id(), false, false);
-            Ok(GivenRows { table, schema, rows, is_own, is_marked })
+            let table = target.id();
+            let (is_own, is_marked, of_view) = (false, false, false);
+            Ok(GivenRows { table, schema, rows, is_own, is_marked, of_view })
         }
         Err(error) => bail!(Internal, "current rows do not fit their columns: {error}"),
+    }
+}
+
+/// As [`given`], with the columns of a view through which rows are inserted.
+///
+/// # Errors
+/// As [`given`].
+pub fn given_through(
+    target: &LoadTarget,
+    view: &Through,
+    old: &[&[u8]],
+    new: &[&[u8]],
+) -> Result<GivenRows> {
+    let whole = given(target, old, Some(new))?;
+    let named = |name: &str| -> Option<(usize, String)> {
+        if name == ROW {
+            return Some((whole.schema.position(ROW)?, ROW.to_owned()));
+        }
+        let (prefix, column) = match name.strip_prefix(NEW) {
+            Some(column) => (NEW, column),
+            None => ("", name),
+        };
+        let below = view.below(column)?;
+        let below = if prefix.is_empty() { below.to_owned() } else { below.to_lowercase() };
+        Some((whole.schema.position(&format!("{prefix}{below}"))?, name.to_owned()))
+    };
+    let new = view.names().map(|name| format!("{NEW}{}", name.to_lowercase()));
+    let names = view.names().map(str::to_owned).chain([ROW.to_owned()]).chain(new);
+    let (mut columns, mut arrays) = (Vec::new(), Vec::new());
+    for (at, name) in names.filter_map(|name| named(&name)) {
+        columns.push(Column { name, ..whole.schema.columns[at].clone() });
+        arrays.push(Arc::clone(whole.rows.column(at)));
+    }
+    let schema = Arc::new(TableSchema::new(whole.schema.version, columns, Vec::new()));
+    match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
+        Ok(rows) => Ok(GivenRows { schema, rows, is_marked: true, of_view: true, ..whole }),
+        Err(error) => bail!(Internal, "rows do not fit the columns of a view: {error}"),
     }
 }
 

@@ -25,6 +25,7 @@ use crate::insert::key_rules;
 use crate::reader::GivenRows;
 use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
+use crate::through;
 
 /// Runs UPDATE or DELETE.
 ///
@@ -37,6 +38,8 @@ pub async fn change(
 ) -> Result<Reply> {
     let mut tries = Tries::begin(session);
     loop {
+        let through = through::changed(session, change)?;
+        let change = through.as_ref().unwrap_or(change);
         let target = resolve(session, change)?;
         check_safe(session, change, &target)?;
         match once(session, change, &target, &parameters, tries.is_first()).await {
@@ -63,7 +66,8 @@ async fn once(
     let own = session.transactions.writable(&engine, settings)?.cloned();
     // Deleted rows are kept by a sequence column, and so are not cut off.
     let is_cut = is_whole_delete(change) && target.schema().sequence.is_none();
-    let is_whole = is_cut && !session.hides_rows_of(target.table());
+    let is_seen = change.view.is_none() && !session.hides_rows_of(target.table());
+    let is_whole = is_cut && is_seen;
     if is_whole && own.is_none() {
         return delete_all(session, target).await.map(Some);
     }
@@ -102,6 +106,9 @@ pub fn was_altered(session: &Session, target: &LoadTarget) -> bool {
 /// # Errors
 /// Names and privileges; 1412 at the end of a change of columns.
 pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
+    if let Some(view) = &change.view {
+        return through::resolve(session, change, view);
+    }
     let database = session.database_of(change.target.database.as_deref())?;
     let table = change.target.table.as_str();
     match &change.kind {
@@ -173,7 +180,8 @@ pub async fn candidates(
     let reads = reads(session, change, target)?;
     let present = alone.columns.iter().find(|column| !column.nullable);
     let select = change.candidates(&names, present.map(|column| column.name.as_str()));
-    let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
+    let of = (target, change.view.as_deref(), reads);
+    let found = query::find(session, &select, parameters.to_vec(), of).await?;
     let Some((columns, mut rows, as_of)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);
     let (mut bytes, mut count, mut text) = (Vec::new(), 0, Vec::new());

@@ -5,8 +5,9 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::{Lsn, Result, bail};
 use freshet_ingest::LoadTarget;
-use freshet_meta::Privilege;
+use freshet_meta::{Object, Privilege};
 use freshet_query::change::{Change, ChangeKind, Columns, Reads};
+use freshet_query::through::Through;
 use freshet_schema::{KeyModel, TableForm};
 use freshet_wire::Capabilities;
 
@@ -60,17 +61,21 @@ impl Tries {
     }
 }
 
-/// The columns of a table and what its keys begin with.
-pub struct ColumnsOf<'a>(pub &'a LoadTarget);
+/// The columns of a table, or of the view that it is changed through, and what its keys begin with.
+struct ColumnsOf<'a>(&'a LoadTarget, Option<&'a Through>);
 
 impl Columns for ColumnsOf<'_> {
     fn is_column(&self, name: &str) -> bool {
-        self.0.schema().position(name).is_some()
+        match self.1 {
+            None => self.0.schema().position(name).is_some(),
+            Some(view) => view.names().any(|known| known.eq_ignore_ascii_case(name)),
+        }
     }
 
     fn begins_key(&self, name: &str) -> bool {
         let (table, schema) = (self.0.table(), self.0.schema());
-        let Some(at) = schema.position(name) else { return false };
+        let name = self.1.map_or(Some(name), |view| view.below(name));
+        let Some(at) = name.and_then(|name| schema.position(name)) else { return false };
         let declared = table.declared_keys.iter();
         let mut first = declared.filter_map(|key| key.columns.first());
         let is_sorted = table.form == TableForm::Olap && schema.sort_key.first() == Some(&at);
@@ -84,8 +89,26 @@ impl Columns for ColumnsOf<'_> {
 /// # Errors
 /// 1142 and 1143.
 pub fn reads(session: &Session, change: &Change, target: &LoadTarget) -> Result<bool> {
-    let columns = match change.reads(&ColumnsOf(target)) {
+    let view = change.view.as_deref();
+    let read = change.reads(&ColumnsOf(target, view));
+    if view.is_some() {
+        // What is behind it is read with the rights of the view.
+        if !matches!(&read, Reads::Columns(columns) if columns.is_empty()) {
+            let database = session.database_of(change.target.database.as_deref())?;
+            let view = Object::Table(database, &change.target.table);
+            session.authorize(Privilege::Select, view)?;
+        }
+        return Ok(true);
+    }
+    // A view may read the table, with the rights of the user.
+    let catalog = session.shared.engine.catalog();
+    let is_of_user = |database: Option<&str>, name: &str| {
+        let view = database.or(session.database.as_deref()).map(|home| catalog.view(home, name));
+        view.flatten().is_some_and(|view| view.invoker)
+    };
+    let columns = match read {
         Reads::Table => return Ok(true),
+        Reads::Columns(_) if change.has_subquery_of(is_of_user) => return Ok(true),
         Reads::Columns(columns) if columns.is_empty() => return Ok(false),
         Reads::Columns(columns) => columns,
     };
@@ -100,7 +123,9 @@ pub fn reads(session: &Session, change: &Change, target: &LoadTarget) -> Result<
 /// # Errors
 /// 1175.
 pub fn check_safe(session: &Session, change: &Change, target: &LoadTarget) -> Result<()> {
-    if session.settings.safe_updates && !change.is_narrow(&ColumnsOf(target)) {
+    if session.settings.safe_updates
+        && !change.is_narrow(&ColumnsOf(target, change.view.as_deref()))
+    {
         bail!(
             UpdateWithoutKey,
             "You are using safe update mode and you tried to update a table without a WHERE that \

@@ -9,15 +9,16 @@ use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::{self as ingest, LoadBuffer, Meeting, OnExisting, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
-use freshet_query::change::{Assignments, over_rows};
+use freshet_query::change::{Assignments, over_rows, over_rows_through};
 use freshet_query::parser::TableName;
 use freshet_schema::row::RowCells;
 use freshet_wire::Capabilities;
 
-use super::assigned::{Assigned, given};
+use super::assigned::{Assigned, given, given_through};
 use crate::insert::{Target, key_rules, nothing, told};
 use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
+use crate::through;
 
 /// Rows that are computed before others have their turn.
 const ROWS_AT_ONCE: usize = 1024;
@@ -56,7 +57,12 @@ pub async fn insert_or_update(
     let database = session.database_of(table.database.as_deref())?;
     session.authorize_use(Privilege::Update, database, &table.table)?;
     let ignores = target.on_existing == OnExisting::Skip;
-    let assigned = Assigned::new(session, &target.into, (set, None), ignores)?;
+    if let Some(through) = &target.through {
+        let place = ((database, table.table.as_str()), &**target.into.table());
+        through::check_updates(session, through, place, set)?;
+    }
+    let into = (&target.into, target.through.as_deref());
+    let assigned = Assigned::new(session, into, (set, None), ignores)?;
     if session.buffer.rows() == 0 {
         return Ok(Reply::Done { affected: nothing(session) });
     }
@@ -205,13 +211,23 @@ impl Rounds<'_> {
         let old = updates.iter().map(current).collect::<Vec<_>>();
         let new = |at: &usize| self.new[self.groups[*at].rows[round] as usize];
         let new = updates.iter().map(new).collect::<Vec<_>>();
+        let through = self.target.through.as_deref();
         let is_all_seen = !session.hides_rows_of(self.target.into.table());
-        let taken = is_all_seen.then(|| self.assigned.of_new(&new)).flatten();
+        // Names are those of a view there.
+        let is_plain = is_all_seen && through.is_none();
+        let taken = is_plain.then(|| self.assigned.of_new(&new)).flatten();
         let mut values = match taken {
             Some(values) => values,
             None => {
-                let given = (given(&self.target.into, &old, Some(&new))?, updates.len());
-                let select = over_rows(self.table, &self.assigned.exprs());
+                let (into, exprs) = (&self.target.into, self.assigned.exprs());
+                let (given, select) = match through {
+                    None => (given(into, &old, Some(&new))?, over_rows(self.table, &exprs)),
+                    Some(view) => (
+                        given_through(into, view, &old, &new)?,
+                        over_rows_through(view, self.table, &exprs),
+                    ),
+                };
+                let given = (given, updates.len());
                 self.assigned.compute(session, &select, given, parameters.to_vec()).await?
             }
         };

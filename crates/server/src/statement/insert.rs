@@ -84,6 +84,9 @@ pub fn target(session: &Session, insert: &Insert) -> Result<Target> {
     // What is read and what is written is of one table, whatever comes between.
     target.into = target.into.entered()?;
     if !partitions.is_empty() {
+        if target.through.is_some() {
+            bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+        }
         if matches!(on_duplicate, OnDuplicate::Update(_)) {
             bail!(
                 NotSupported,
@@ -187,8 +190,9 @@ pub async fn values(
         true => Vec::new(),
         false => {
             let losses = session.settings.losses(target.into.table().form);
+            let target_of = (&target.into, target.through.as_deref());
             let defaults =
-                |expr: Scalar| expr.with_defaults(|name| default_of(session, &target.into, name));
+                |expr: Scalar| expr.with_defaults(|name| default_of(session, target_of, name));
             let exprs = exprs.into_iter().map(defaults).collect::<Result<_>>()?;
             let (cells, warnings) =
                 values::evaluate_apart(session, exprs, parameters.clone(), losses).await?;

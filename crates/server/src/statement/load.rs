@@ -10,6 +10,7 @@ use freshet_base::{Result, bail};
 use freshet_ingest::decode::fields::FieldReader;
 use freshet_ingest::decode::{Encoded, RowEncoder, Warnings};
 use freshet_ingest::{Load, LoadTarget, OnExisting, UsedIds, WaitLimit};
+use freshet_meta::Privilege;
 use freshet_query::parser::{FieldTarget, LoadData, OnSameKey};
 use freshet_query::session::Value;
 use freshet_schema::OnBad;
@@ -23,6 +24,7 @@ use crate::mysql::infile::ClientFile;
 use crate::mysql::results::{Gone, Output};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
+use crate::through::{self, Writing};
 use crate::variables::charset_name;
 use computed::Computed;
 use fields::{Slot, encode_row};
@@ -127,6 +129,9 @@ impl Plan {
         let resolved = |columns: Option<&[&str]>, on_existing| {
             resolve(session, Some(database), &load.table.table, columns, on_existing)
         };
+        if let Some(plan) = Self::through(session, load, database)? {
+            return Ok(plan);
+        }
         let table = session.target(database, &load.table.table);
         // Rows of LOCAL are left out as with IGNORE, since the client could not be stopped.
         let on_existing = match (load.on_same_key, &table) {
@@ -170,6 +175,45 @@ impl Plan {
         let computed = Computed::new(session, &target, load, &fields, &kept)?;
         let slots = vec![Slot::Value; fields.len()];
         Ok(Self { target, slots, computed: Some(computed) })
+    }
+
+    /// That of a load through a view; `None` if the target is none.
+    fn through(session: &Session, load: &LoadData, database: &str) -> Result<Option<Self>> {
+        let name = &load.table.table;
+        session.authorize_columns(Privilege::Insert, database, name)?;
+        let Some(view) = through::of(session, (database, name), Writing::Load)? else {
+            return Ok(None);
+        };
+        if !load.set.is_empty() {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'LOAD DATA .. SET' through a view \
+                 ('{database}.{name}')"
+            );
+        }
+        let all = || view.names().map(|name| FieldTarget::Column(name.to_owned())).collect();
+        let fields: Vec<FieldTarget> = load.fields.clone().unwrap_or_else(all);
+        let columns = fields.iter().filter_map(|field| match field {
+            FieldTarget::Column(name) => Some(name.as_str()),
+            FieldTarget::Variable(_) => None,
+        });
+        let columns = columns.collect::<Vec<_>>();
+        let slots = fields.iter().map(|field| match field {
+            FieldTarget::Column(_) => Slot::Value,
+            FieldTarget::Variable(name) => Slot::Variable(name.clone()),
+        });
+        let on_existing = match load.on_same_key {
+            OnSameKey::Ignore => OnExisting::Skip,
+            OnSameKey::Replace => OnExisting::Replace,
+            OnSameKey::Unsaid => {
+                let table = through::table(session, &view)?;
+                let skips = check_existing(table.table(), OnExisting::Skip).is_ok();
+                if load.is_local && skips { OnExisting::Skip } else { OnExisting::Refuse }
+            }
+        };
+        let target = resolve(session, Some(database), name, Some(&columns), on_existing)?;
+        let (target, slots) = (lenient(load, target), slots.collect());
+        Ok(Some(Self { target, slots, computed: None }))
     }
 
     async fn run(

@@ -68,7 +68,8 @@ pub async fn select(
     let mut rows = ColumnsBuilder::new(&schema, current.len());
     current.iter().flatten().for_each(|row| rows.append(row, 1));
     let (table, rows) = (target.id(), rows.finish());
-    let given = GivenRows { table, schema, rows, is_own: false, is_marked: false };
+    let (is_own, is_marked, of_view) = (false, false, false);
+    let given = GivenRows { table, schema, rows, is_own, is_marked, of_view };
     query::select_over(session, query, items, given, parameters).await
 }
 

@@ -111,6 +111,10 @@ fn tell(session: &mut Session, table: &Table, loaded: Loaded, into: TableId) {
 fn checked(session: &Session, insert: &Insert) -> Result<TableId> {
     let (database, name) = (insert.table.database.as_deref(), &insert.table.table);
     let target = insert::target(session, insert)?;
+    if let Some(through) = &target.through {
+        let (home, view) = &through.views[0];
+        bail!(WrongObject, "'{home}.{}' is not BASE TABLE", view.name);
+    }
     session.authorize_use(Privilege::Delete, session.database_of(database)?, name)?;
     let table = target.into.table();
     session.check_sees_all(table, Privilege::Delete, "INSERT OVERWRITE would remove them")?;

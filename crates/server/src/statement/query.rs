@@ -11,6 +11,7 @@ use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::Select;
+use freshet_query::through::Through;
 use freshet_query::{DataType, Parameter, Portion, RecordBatch, parameters};
 use freshet_wire::Param;
 
@@ -207,7 +208,7 @@ pub async fn find(
     session: &mut Session,
     query: &Select,
     parameters: Vec<Parameter>,
-    (target, reads): (&LoadTarget, bool),
+    (target, view, reads): (&LoadTarget, Option<&Through>, bool),
 ) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows, Lsn)>> {
     let losses = session.settings.losses(target.table().form);
     session.enter_group(true).await?;
@@ -216,6 +217,10 @@ pub async fn find(
         false => Reader::finding(session, super::change::named(target)).await?,
     };
     if session.transactions.open().is_none() && !origin.has_columns_of(target)? {
+        return Ok(None);
+    }
+    // Another view of the same name would be of other rows.
+    if view.is_some_and(|view| !origin.has_views(view)) {
         return Ok(None);
     }
     let as_of = origin.as_of();

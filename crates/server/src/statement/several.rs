@@ -17,6 +17,7 @@ use super::changed::{Tries, check_safe, report};
 use super::unkeyed::{FoundRows, LookedRows, Unkeyed};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
+use crate::through::{self, Writing};
 
 /// A table and what changes in it.
 type Part<'a> = (&'a Change, &'a LoadTarget);
@@ -58,6 +59,16 @@ pub async fn change(
         if let [one] = &each[..] {
             return change::change(session, one, parameters).await;
         }
+        for change in &each {
+            if through::changed(session, change)?.is_some() {
+                bail!(
+                    NotSupported,
+                    "UPDATE and DELETE of several tables at once are not supported for view '{}': \
+                     change it in a statement of its own",
+                    change.target.table
+                );
+            }
+        }
         let targets = each.iter().map(|change| resolve(session, change));
         let targets = targets.collect::<Result<Vec<_>>>()?;
         let parts = each.iter().zip(&targets).collect::<Vec<_>>();
@@ -78,10 +89,15 @@ pub async fn change(
     }
 }
 
-/// Whether a table that the session may read has a column; a view has none that can be set.
+/// Whether a table or view that the session may read has a column.
 fn has_column(session: &Session, table: &TableName, column: &str) -> Result<bool> {
     let database = session.database_of(table.database.as_deref())?;
     session.authorize_columns(Privilege::Select, database, &table.table)?;
+    let place = (database, table.table.as_str());
+    let through = through::of(session, place, Writing::Update).ok().flatten();
+    if let Some(through) = through {
+        return Ok(through.names().any(|name| name.eq_ignore_ascii_case(column)));
+    }
     let target = session.target(database, &table.table);
     Ok(target.is_ok_and(|target| target.schema().position(column).is_some()))
 }

@@ -209,7 +209,8 @@ async fn candidates(
     let present = read.columns.iter().find(|column| !column.nullable);
     let select = change.candidates(&names, present.map(|column| column.name.as_str()));
     let reads = reads(session, change, target)?;
-    let found = query::find(session, &select, parameters.to_vec(), (target, reads)).await?;
+    let of = (target, change.view.as_deref(), reads);
+    let found = query::find(session, &select, parameters.to_vec(), of).await?;
     let Some((_, mut found, _)) = found else { return Ok(None) };
     let mut memory = SessionMemory::new(&session.usage);
     let (mut rows, mut bytes) = (Vec::new(), 0);

@@ -1,13 +1,14 @@
-//! CREATE VIEW and DROP VIEW.
+//! CREATE, ALTER and DROP VIEW.
 
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, Result, bail};
-use freshet_meta::{Object, Privilege, TextMode, View};
+use freshet_meta::{CheckOption, Object, Privilege, TextMode, View};
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{CreateView, Statement, TableName};
 use freshet_query::result::ResultColumn;
+use freshet_query::through::Through;
 use freshet_query::{actions, parser};
 use freshet_schema::Column;
 
@@ -15,6 +16,7 @@ use super::{ddl, shield};
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
+use crate::through;
 
 /// Runs CREATE VIEW or DROP VIEW.
 ///
@@ -38,6 +40,13 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
     session.authorize(Privilege::CreateView, Object::Table(&database, &name))?;
     if create.or_replace {
         session.authorize(Privilege::Drop, Object::Table(&database, &name))?;
+    }
+    if create.alters {
+        let catalog = session.shared.engine.catalog();
+        if catalog.view(&database, &name).is_none() {
+            catalog.require_table(&database, &name)?;
+            bail!(WrongObject, "'{database}.{name}' is not VIEW");
+        }
     }
     let own = session.client.account.clone();
     let definer = create.definer.clone().unwrap_or_else(|| own.clone());
@@ -70,14 +79,31 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
         database: session.database.as_deref().map(str::to_owned),
         definer,
         invoker: create.invoker,
+        algorithm: create.algorithm,
+        check_option: create.check_option,
         columns,
         sources,
         created_micros: engine.clock().wall_micros(),
     };
+    check_option(session, &database, &view)?;
     let or_replace = create.or_replace;
     let created = async move { engine.ddl().create_view(database, view, or_replace).await };
     shield(session, created).await?;
     Ok(Reply::done())
+}
+
+/// Checks that a view with CHECK OPTION is one that rows are written through, and that it is known
+/// which.
+fn check_option(session: &Session, database: &str, view: &View) -> Result<()> {
+    if view.check_option == CheckOption::None {
+        return Ok(());
+    }
+    let catalog = session.shared.engine.catalog();
+    let Ok(through) = Through::of(&catalog, database, &Arc::new(view.clone())) else {
+        bail!(CheckOptionFixed, "CHECK OPTION on non-updatable view '{database}.{}'", view.name);
+    };
+    let target = through::table(session, &through)?;
+    session.shared.view_check(&target, &through).map(drop)
 }
 
 /// The columns of the query, as its text says.

@@ -18,10 +18,11 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 
 use crate::{
-    AcceptedHole, Account, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind,
-    KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret,
-    LogState, MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial, NotedRows, PreparedNote,
-    Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode, Truncate, View,
+    AcceptedHole, Account, CheckOption, Database, DatabaseMode, Definition, Divide, Flushed,
+    IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen,
+    LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial,
+    NotedRows, PreparedNote, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode,
+    Truncate, View, ViewAlgorithm,
 };
 
 pub(super) fn text() -> impl Strategy<Value = String> {
@@ -510,8 +511,13 @@ pub(super) fn view() -> impl Strategy<Value = View> {
     );
     let texts = (text(), text(), text(), text(), option::of(text()));
     let columns = vec((column(), text()), 1..4);
-    (texts, modes, columns, any::<(u64, bool, bool, i64)>()).prop_map(
-        |((name, query, user, host, database), text_mode, columns, numbers)| {
+    let algorithms =
+        select(vec![ViewAlgorithm::Undefined, ViewAlgorithm::Merge, ViewAlgorithm::TempTable]);
+    let options = select(vec![CheckOption::None, CheckOption::Local, CheckOption::Cascaded]);
+    let written = (algorithms, options);
+    (texts, modes, columns, any::<(u64, bool, bool, i64)>(), written).prop_map(
+        |((name, query, user, host, database), text_mode, columns, numbers, written)| {
+            let (algorithm, check_option) = written;
             let (db, invoker, by_name, created_micros) = numbers;
             let (columns, sources): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
             View {
@@ -522,6 +528,8 @@ pub(super) fn view() -> impl Strategy<Value = View> {
                 database,
                 definer: Account { name: user, host },
                 invoker,
+                algorithm,
+                check_option,
                 columns,
                 sources: if by_name { sources } else { Vec::new() },
                 created_micros,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use freshet_base::Result;
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Completion, Fault, InsertPlan, RowEncoder, Warnings};
+use freshet_query::through::Through;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::{DefaultValue, Rules, TableSchema};
 
@@ -70,6 +71,17 @@ impl AssignedColumns {
         let completion = session.shared.completion(target, losses)?;
         let (target, computes_all) = (target.clone(), false);
         Ok(Self { target, columns, touched, plan, rules, completion, computes_all })
+    }
+
+    /// Asks of rows what a view does that they are changed through, too.
+    ///
+    /// # Errors
+    /// `NotSupported` for a condition that depends on more than a row.
+    pub fn check(&mut self, session: &Session, view: &Through) -> Result<()> {
+        if let Some(checks) = session.shared.view_check(&self.target, view)? {
+            self.completion.checks = Some(checks);
+        }
+        Ok(())
     }
 
     pub fn target(&self) -> &LoadTarget {

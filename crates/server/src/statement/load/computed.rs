@@ -203,8 +203,9 @@ impl Computed {
         let schema = Arc::new(TableSchema::new(schema.version, columns, Vec::new()));
         match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
             Ok(rows) => {
-                let (table, is_own, is_marked) = (target.into.id(), true, false);
-                Ok(GivenRows { table, schema, rows, is_own, is_marked })
+                let table = target.into.id();
+                let (is_own, is_marked, of_view) = (true, false, false);
+                Ok(GivenRows { table, schema, rows, is_own, is_marked, of_view })
             }
             Err(error) => bail!(Internal, "fields do not fit their columns: {error}"),
         }

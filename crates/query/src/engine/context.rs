@@ -1,0 +1,164 @@
+//! What a query finds by name: tables with the rights of who reads, views, functions.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::ViewTable;
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use freshet_base::{Result, err};
+use freshet_meta::{Account, View};
+use sqlparser::ast::Query;
+
+use super::{Planner, StatementContext, no_database};
+use crate::error::external;
+use crate::policies::{self, VisibleRows};
+use crate::tables::Table;
+use crate::{aggregated, functions, interrupt, through, views};
+
+pub(super) struct Context<'a> {
+    pub planner: &'a Planner,
+    pub relations: [Arc<dyn RelationPlanner>; 1],
+    pub tables: &'a dyn StatementContext,
+    pub database: Option<&'a str>,
+    /// The account with whose rights tables are read; `None` for the session's.
+    pub reader: Option<&'a Account>,
+    /// The views around the query.
+    pub within: Vec<&'a View>,
+    /// The only table that there is, whatever its name.
+    pub only: Option<&'a Arc<dyn TableProvider>>,
+    /// Set when the plan depends on who reads: by views and policies.
+    pub of_reader: &'a Cell<bool>,
+}
+
+impl Context<'_> {
+    /// Whether the query of a view reads another one, and no table.
+    pub fn reads_view(&self, query: &Query) -> Result<bool> {
+        let Some((database, name)) = through::source(query) else { return Ok(false) };
+        let Some(database) = database.or(self.database) else { return Ok(false) };
+        self.tables.view(self.reader, database, name).map(|found| found.is_some())
+    }
+
+    /// What a view stands for; it shows columns of its table `below`, too.
+    fn view(
+        &self,
+        database: &str,
+        view: &View,
+        below: Option<&[&str]>,
+    ) -> Result<Arc<dyn TableSource>> {
+        self.of_reader.set(true);
+        let name = &view.name;
+        if self.within.iter().any(|outer| outer.db == view.db && outer.name == *name) {
+            return Err(err!(ViewRecursion, "`{database}`.`{name}` contains view recursion"));
+        }
+        let plan = self.planner.view(view, below, self);
+        let plan = plan.map_err(|error| views::hidden(error, database, view))?;
+        Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
+    }
+}
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(
+        &self,
+        name: TableReference,
+    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
+        interrupt::check()?;
+        if let Some(only) = self.only {
+            return Ok(provider_as_source(Arc::clone(only)));
+        }
+        let database = match (name.schema(), self.database) {
+            (Some(database), _) | (None, Some(database)) => database,
+            (None, None) => return Err(external(no_database())),
+        };
+        if self.within.is_empty()
+            && let Some(own) = self.tables.own_table(database, name.table()).map_err(external)?
+        {
+            return Ok(provider_as_source(own.provider));
+        }
+        // Whether the target of a statement may be read is known to who runs it.
+        let (alone, below) = through::shown(name.table());
+        let looked = if self.within.is_empty() { name.table() } else { alone };
+        let found = self.tables.view(self.reader, database, looked).map_err(external)?;
+        if let Some(view) = found {
+            return self.view(database, &view, below.as_deref()).map_err(external);
+        }
+        let table = match self.reader {
+            Some(reader) => self.tables.table_of(reader, database, name.table()),
+            None => self.tables.table(database, name.table()),
+        };
+        let Table { provider, row_filter } = table.map_err(external)?;
+        Ok(provider_as_source(match row_filter {
+            None => aggregated::as_seen(provider)?,
+            Some(filter) => {
+                self.of_reader.set(true);
+                let whole = policies::whole(&provider)?;
+                let plan = self.planner.row_filter(&filter, &whole, (database, self));
+                let plan = plan.map_err(external)?;
+                Arc::new(VisibleRows::new(&provider, &whole, plan))
+            }
+        }))
+    }
+
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.planner.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relations
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        functions::scalars().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        functions::aggregate(name)
+            .or_else(|| self.planner.state.aggregate_functions().get(name).cloned())
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.planner.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.planner.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        functions::scalars().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.planner.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.planner.state.window_functions().keys().cloned().collect()
+    }
+}

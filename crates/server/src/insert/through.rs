@@ -1,0 +1,87 @@
+//! INSERT through a view: the table behind it, and which of its columns get values.
+
+use freshet_base::{Result, bail};
+use freshet_ingest::OnExisting;
+use freshet_meta::Privilege;
+use freshet_query::through::Through;
+use freshet_schema::{Column, Table};
+
+use super::Target;
+use crate::session::Session;
+use crate::session::policies::check_replaces;
+use crate::through::{self, Writing};
+
+/// The table behind a view of this name, for a user who may insert into the view; `None` if it is
+/// none.
+///
+/// # Errors
+/// 1054, 1143 and 1471; 1356 where the table is not there, or those whose rights count may not
+/// insert into it; 1423 for a column that the view leaves out and that has no default.
+pub fn target<N: AsRef<str>>(
+    session: &Session,
+    (database, view): (&str, &str),
+    columns: Option<&[N]>,
+    on_existing: OnExisting,
+) -> Result<Option<Target>> {
+    let engine = &session.shared.engine;
+    // Read first: a later change makes the target stale, not wrong.
+    let generation = engine.catalog_generation();
+    let writing = Writing::Insert { names_columns: columns.is_some() };
+    let Some(through) = through::of(session, (database, view), writing)? else { return Ok(None) };
+    let named = match columns {
+        Some(named) => named.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+        None => through.names().collect(),
+    };
+    session.check_columns(Privilege::Insert, (database, view), named.iter().copied())?;
+    if !through.takes_rows() {
+        bail!(NonInsertableTable, "The target table {view} of the INSERT is not insertable-into");
+    }
+    let below = named.iter().map(|name| through.assigned(name)).collect::<Result<Vec<_>>>()?;
+    let into = through::table(session, &through)?;
+    through::check(session, &through, Privilege::Insert, &below)?;
+    if on_existing == OnExisting::Replace {
+        through::check(session, &through, Privilege::Delete, &[])?;
+    }
+    let (catalog, actor) = (engine.catalog(), through::actor(session, &through));
+    check_replaces(&catalog, actor, into.table(), on_existing)?;
+    let shared = &session.shared;
+    let settings = &session.settings;
+    if settings.rules(into.table().form).strict() && on_existing != OnExisting::Skip {
+        check_defaults(into.table(), &through, (database, view))?;
+    }
+    let checks = shared.view_check(&into, &through)?;
+    let below = Some(below.as_slice());
+    let mut target = Target::new(shared, settings, generation, into, below, on_existing)?;
+    if let Some(checks) = checks {
+        if target.partial.is_some() {
+            bail!(
+                NotSupported,
+                "an INSERT of some columns through view '{view}', which has a CHECK OPTION, \
+                 cannot update stored rows: SET enable_unique_key_partial_update = 0"
+            );
+        }
+        target.plan = target.plan.checking(checks);
+    }
+    target.through = Some(through);
+    Ok(Some(target))
+}
+
+/// Checks that columns which a view leaves out have defaults.
+fn check_defaults(table: &Table, through: &Through, (database, view): (&str, &str)) -> Result<()> {
+    let below = through.names().filter_map(|name| through.below(name)).collect::<Vec<_>>();
+    let is_missing = |column: &&Column| {
+        let is_left_out = !below.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+        let has_value = column.nullable
+            || column.default.is_some()
+            || column.auto_increment.is_some()
+            || column.generated.is_some();
+        is_left_out && !has_value
+    };
+    if table.schema().shown().iter().any(|column| is_missing(&column)) {
+        bail!(
+            NoDefaultBelow,
+            "Field of view '{database}.{view}' underlying table doesn't have a default value"
+        );
+    }
+    Ok(())
+}
