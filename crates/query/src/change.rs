@@ -9,7 +9,7 @@ mod looks;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail, err};
 use freshet_schema::ROW_ID;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
@@ -31,6 +31,9 @@ use crate::through::{self, BELOW, Through};
 pub const ROW: &str = "\u{1}row";
 /// Stands before the name of a column that has the value of the row to be inserted.
 pub const NEW: &str = "\u{1}new.";
+
+/// Stands before the place of a column of that row, in place of its name.
+const PLACE: &str = "\u{1}at.";
 
 /// Columns in the order of the statement, with what each of them gets; `None` for DEFAULT.
 pub type Assignments = Vec<(String, Option<Scalar>)>;
@@ -449,6 +452,48 @@ pub(crate) fn new_value(
         ControlFlow::<()>::Continue(())
     });
     value
+}
+
+/// Stands for the name of a column of the new row that has this place in VALUES.
+pub(crate) fn place_of_new(place: usize) -> String {
+    format!("{PLACE}{place}")
+}
+
+/// The same with the names of columns where those of the new row are said by their place.
+///
+/// # Errors
+/// 1353 where the list of their other names, which has `count`, is longer or shorter.
+pub fn by_place(set: &Assignments, count: usize, names: &[&str]) -> Result<Assignments> {
+    if names.len() != count {
+        return Err(alias_count());
+    }
+    let named = |value: &Scalar| {
+        let mut value = value.clone();
+        let _ = visit_expressions_mut(&mut value.0, |expr| {
+            if let Expr::CompoundIdentifier(parts) = expr
+                && let Some(last) = parts.last_mut()
+                && let Some(place) = last.value.strip_prefix(NEW)
+                && let Some(place) = place.strip_prefix(PLACE).and_then(|at| at.parse().ok())
+                && let Some(name) = names.get::<usize>(place)
+            {
+                *last = quoted(&format!("{NEW}{}", name.to_lowercase()));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        value
+    };
+    let one =
+        |(column, value): &(String, Option<Scalar>)| (column.clone(), value.as_ref().map(named));
+    Ok(set.iter().map(one).collect())
+}
+
+/// 1353.
+pub(crate) fn alias_count() -> Error {
+    err!(
+        ViewColumns,
+        "In definition of view, derived table or common table expression, SELECT list and column \
+         names list have different column counts"
+    )
 }
 
 /// Whether a value of ON DUPLICATE KEY UPDATE is that of the same column in the new row.

@@ -423,6 +423,11 @@ impl InsertPlan {
         &self.schema
     }
 
+    /// The names of the columns that values are of, in the order of the values.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|&at| self.schema.columns[at].name.as_str())
+    }
+
     /// The number of values in a row.
     pub fn width(&self) -> usize {
         self.columns.len()

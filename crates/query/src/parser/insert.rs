@@ -3,7 +3,7 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::partition;
-use crate::change::{Assignments, new_value};
+use crate::change::{Assignments, alias_count, new_value, place_of_new};
 use crate::syntax::{Scalar, Select, TableName};
 
 #[derive(Clone, PartialEq, Debug)]
@@ -22,6 +22,9 @@ pub struct Insert {
     pub finds_partitions: bool,
     pub source: InsertSource,
     pub on_duplicate: OnDuplicate,
+    /// How many columns of the new row get names by `AS n (a, b)`, where the statement does not list
+    /// its columns: [`crate::change::by_place`] says which they are.
+    pub named_by_place: Option<usize>,
 }
 
 /// What happens to a row whose key exists.
@@ -92,11 +95,16 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
             aliases = cursor.in_parens(Cursor::name)?;
         }
     }
+    let named_by_place = (columns.is_none() && !aliases.is_empty()).then_some(aliases.len());
+    if !aliases.is_empty() && columns.as_ref().is_some_and(|listed| listed.len() != aliases.len()) {
+        return Err(alias_count());
+    }
     let can_update = !overwrites && !matches!(on_duplicate, OnDuplicate::Replace);
     if can_update && cursor.words("ON DUPLICATE KEY UPDATE") {
         let set = cursor.list(assignment)?;
         // What a column of the alias is called, and the column that it stands for.
-        let names = columns.clone().unwrap_or_default();
+        let by_place = || (0..aliases.len()).map(place_of_new).collect();
+        let names = columns.clone().unwrap_or_else(by_place);
         let aliased = aliases.iter().cloned().zip(names).collect::<Vec<_>>();
         let of_new = |(column, value): (String, Option<Scalar>)| {
             let value =
@@ -114,6 +122,7 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
         finds_partitions,
         source,
         on_duplicate,
+        named_by_place,
     })
 }
 

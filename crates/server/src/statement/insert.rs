@@ -6,7 +6,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Encoded, Fault, RowEncoder, Warnings};
 use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
-use freshet_query::change::Assignments;
+use freshet_query::change::{Assignments, by_place};
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::snapshot::temporary_names;
@@ -151,6 +151,19 @@ fn updates<'a>(insert: &'a Insert, target: &Target) -> Result<Option<&'a Assignm
     Ok(Some(set))
 }
 
+/// What ON DUPLICATE KEY UPDATE sets, where it names columns of the new row by their place.
+fn placed(insert: &Insert, target: &Target) -> Result<Option<Assignments>> {
+    let (OnDuplicate::Update(set), Some(count)) = (&insert.on_duplicate, insert.named_by_place)
+    else {
+        return Ok(None);
+    };
+    let names = match &target.through {
+        Some(view) => view.names().collect::<Vec<_>>(),
+        None => target.plan.names().collect(),
+    };
+    by_place(set, count, &names).map(Some)
+}
+
 async fn grouping(session: &Session, target: &Target, label: Option<&str>) -> Result<Grouping> {
     match label {
         Some(label) => Grouping::labelled_alone(session, target, label).await,
@@ -184,7 +197,8 @@ pub async fn values(
     let values =
         rows.iter().map(|row| row.iter().map(|value| row_value(value, &mut exprs)).collect());
     let values = values.collect::<Vec<Vec<_>>>();
-    let set = updates(insert, &target)?;
+    let placed = placed(insert, &target)?;
+    let set = updates(insert, &target)?.map(|set| placed.as_ref().unwrap_or(set));
     let plain = exprs.is_empty();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
