@@ -412,6 +412,12 @@ codes! {
     DuplicateCheck = 3822 "HY000" 409;
     /// A column that the clause of a table's distribution names.
     PartitionColumn = 3855 "HY000" 400;
+    /// REPLACE of the password of another account.
+    CurrentPasswordOfOther = 3890 "HY000" 400;
+    /// REPLACE of a password that is not the current one.
+    CurrentPasswordWrong = 3891 "HY000" 403;
+    /// A new password without the current one, where the account asks for it.
+    CurrentPasswordMissing = 3892 "HY000" 403;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
     /// The password of the account was wrong too often in a row.

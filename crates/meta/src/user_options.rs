@@ -12,6 +12,9 @@ pub struct UserOptions {
     /// PASSWORD EXPIRE INTERVAL, in days behind the change of the password; 0: it never expires.
     pub lifetime_days: u16,
     pub reuse: PasswordReuse,
+    /// PASSWORD REQUIRE CURRENT: whether who changes the own password says the old one; `None` is
+    /// DEFAULT, what the server says.
+    pub requires_current: Option<bool>,
 }
 
 /// PASSWORD HISTORY and PASSWORD REUSE INTERVAL: which passwords an account must not have again.
@@ -75,6 +78,8 @@ pub enum UserOption {
     PasswordHistory(Option<u16>),
     /// PASSWORD REUSE INTERVAL; `None` for DEFAULT.
     PasswordReuseDays(Option<u16>),
+    /// PASSWORD REQUIRE CURRENT: false for OPTIONAL, `None` for DEFAULT.
+    RequiresCurrent(Option<bool>),
 }
 
 impl UserOptions {
@@ -94,6 +99,7 @@ impl UserOptions {
             UserOption::LifetimeDays(days) => self.lifetime_days = days,
             UserOption::PasswordHistory(count) => self.reuse.history = count,
             UserOption::PasswordReuseDays(days) => self.reuse.days = days,
+            UserOption::RequiresCurrent(requires) => self.requires_current = requires,
         }
         self
     }

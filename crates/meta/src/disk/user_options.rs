@@ -32,6 +32,8 @@ pub struct UserOptionsForm {
     password_history: Option<u32>,
     #[prost(uint32, optional, tag = "12")]
     password_reuse_days: Option<u32>,
+    #[prost(bool, optional, tag = "13")]
+    requires_current: Option<bool>,
 }
 
 impl OnDisk for UserOptions {
@@ -55,6 +57,7 @@ impl OnDisk for UserOptions {
             lifetime_days: self.lifetime_days.into(),
             password_history: self.reuse.history.map(Into::into),
             password_reuse_days: self.reuse.days.map(Into::into),
+            requires_current: self.requires_current,
         }
     }
 
@@ -81,6 +84,7 @@ impl OnDisk for UserOptions {
                 history: form.password_history.map(small).transpose()?,
                 days: form.password_reuse_days.map(small).transpose()?,
             },
+            requires_current: form.requires_current,
         })
     }
 }

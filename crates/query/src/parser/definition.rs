@@ -27,6 +27,9 @@ pub fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("USER") {
         let if_not_exists = cursor.words("IF NOT EXISTS");
         let (users, tls, options) = users::identified_accounts(cursor)?;
+        if users.iter().any(|(_, how)| how.replaces.is_some()) {
+            return Err(cursor.error());
+        }
         if cursor.words("DEFAULT ROLE") {
             return Err(refuse("DEFAULT ROLE in CREATE USER"));
         }

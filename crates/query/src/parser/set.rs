@@ -4,7 +4,7 @@ use sqlparser::tokenizer::{Span, Token};
 
 use super::cursor::Cursor;
 use super::prepare::user_variable;
-use super::users::{Account, account};
+use super::users::{Account, account, replaced};
 use crate::session::Scope;
 use crate::syntax::Scalar;
 
@@ -32,6 +32,8 @@ pub enum SetTarget {
         account: Option<Account>,
         /// The new password in clear text.
         password: String,
+        /// REPLACE: the password before, in clear text.
+        replaces: Option<String>,
     },
     Transaction {
         /// The scope; `Any` is the next transaction only.
@@ -150,7 +152,8 @@ fn password(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     if wrapped {
         cursor.expect(&Token::RParen)?;
     }
-    Ok(of(SetTarget::Password { account, password }))
+    let replaces = replaced(cursor)?;
+    Ok(of(SetTarget::Password { account, password, replaces }))
 }
 
 /// Parses the part after SET TRANSACTION.

@@ -3,7 +3,7 @@
 use freshet_base::Result;
 use freshet_meta::{LockTime, UserOption};
 
-use super::cursor::{Cursor, refuse};
+use super::cursor::Cursor;
 
 /// Parses them, in any order. What an account has only for people is read and forgotten.
 pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
@@ -31,7 +31,7 @@ pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
             };
             options.push(UserOption::LockTime(lock));
         } else if cursor.words("PASSWORD") {
-            options.extend(password(cursor)?);
+            options.push(password(cursor)?);
         } else if cursor.one_of(&["COMMENT", "ATTRIBUTE"]).is_some() {
             cursor.text()?;
         } else {
@@ -65,33 +65,34 @@ fn small(cursor: &mut Cursor<'_>) -> Result<u16> {
 }
 
 /// Parses what follows PASSWORD.
-fn password(cursor: &mut Cursor<'_>) -> Result<Option<UserOption>> {
+fn password(cursor: &mut Cursor<'_>) -> Result<UserOption> {
     if cursor.words("EXPIRE") {
         if cursor.words("INTERVAL") {
             let error = cursor.error();
             let days = small(cursor)?;
             cursor.expect_words("DAY")?;
-            return if days > 0 { Ok(Some(UserOption::LifetimeDays(days))) } else { Err(error) };
+            return if days > 0 { Ok(UserOption::LifetimeDays(days)) } else { Err(error) };
         }
         let is_never = cursor.one_of(&["NEVER", "DEFAULT"]).is_some();
-        return Ok(Some(if is_never { UserOption::LifetimeDays(0) } else { UserOption::Expired }));
+        return Ok(if is_never { UserOption::LifetimeDays(0) } else { UserOption::Expired });
     }
     if cursor.words("HISTORY") {
         let count = if cursor.words("DEFAULT") { None } else { Some(small(cursor)?) };
-        return Ok(Some(UserOption::PasswordHistory(count)));
+        return Ok(UserOption::PasswordHistory(count));
     }
     if cursor.words("REUSE INTERVAL") {
         let days = if cursor.words("DEFAULT") { None } else { Some(small(cursor)?) };
         if days.is_some() {
             cursor.expect_words("DAY")?;
         }
-        return Ok(Some(UserOption::PasswordReuseDays(days)));
+        return Ok(UserOption::PasswordReuseDays(days));
     }
     if !cursor.words("REQUIRE CURRENT") {
         return Err(cursor.error());
     }
-    match cursor.one_of(&["DEFAULT", "OPTIONAL"]) {
-        Some(_) => Ok(None),
-        None => Err(refuse("PASSWORD REQUIRE CURRENT")),
-    }
+    Ok(UserOption::RequiresCurrent(match cursor.one_of(&["DEFAULT", "OPTIONAL"]) {
+        None => Some(true),
+        Some("OPTIONAL") => Some(false),
+        Some(_) => None,
+    }))
 }

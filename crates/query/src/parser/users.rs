@@ -17,6 +17,8 @@ pub struct Authentication {
     pub password: Option<String>,
     /// AS, the stored password hash.
     pub hash: Option<Vec<u8>>,
+    /// REPLACE, the password before, in clear text.
+    pub replaces: Option<String>,
 }
 
 /// Keeps passwords out of logs.
@@ -118,8 +120,14 @@ pub fn identified(cursor: &mut Cursor<'_>) -> Result<Authentication> {
     }
     if cursor.words("BY") {
         identified.password = Some(cursor.text()?);
+        identified.replaces = replaced(cursor)?;
     }
     Ok(identified)
+}
+
+/// Parses REPLACE and the password before, if they come next.
+pub fn replaced(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    cursor.words("REPLACE").then(|| cursor.text()).transpose()
 }
 
 /// Parses a hash given as text or in hexadecimal.

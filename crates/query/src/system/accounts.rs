@@ -269,6 +269,7 @@ pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
             y_or_n(user.locked || options.is_locked),
             number(options.reuse.history),
             number(options.reuse.days),
+            options.requires_current.map_or(Cell::Null, y_or_n),
         ]);
         row
     };

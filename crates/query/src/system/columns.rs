@@ -341,7 +341,7 @@ const TABLES: &[SystemTable] = &[
         Create_user_priv, Event_priv, Trigger_priv, Create_tablespace_priv, #max_questions,
         #max_updates, #max_connections, #max_user_connections, plugin, authentication_string,
         password_expired, #password_lifetime, account_locked, #Password_reuse_history,
-        #Password_reuse_time),
+        #Password_reuse_time, Password_require_current),
     table!(
         "mysql",
         "db",

@@ -51,7 +51,7 @@ pub fn check(
 }
 
 /// Whether what is stored is of this password.
-fn is_of(stored: &AuthData, password: &[u8]) -> bool {
+pub(super) fn is_of(stored: &AuthData, password: &[u8]) -> bool {
     if let Some(hash) = stored.native {
         return Credential::Native(hash).accepts_password(password);
     }

@@ -84,9 +84,14 @@ fn options_text(options: &UserOptions) -> String {
         number.map_or_else(|| "DEFAULT".to_owned(), |number| format!("{number}{unit}"))
     };
     text += &format!(
-        " PASSWORD HISTORY {} PASSWORD REUSE INTERVAL {} PASSWORD REQUIRE CURRENT DEFAULT",
+        " PASSWORD HISTORY {} PASSWORD REUSE INTERVAL {} PASSWORD REQUIRE CURRENT{}",
         or_default(options.reuse.history, ""),
         or_default(options.reuse.days, " DAY"),
+        match options.requires_current {
+            None => " DEFAULT",
+            Some(false) => " OPTIONAL",
+            Some(true) => "",
+        },
     );
     if *failed_logins != FailedLogins::default() {
         let lock = match failed_logins.lock {

@@ -55,8 +55,8 @@ async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
             names(session, charset.as_deref(), collation.as_deref())
         }
         SetTarget::Charset(charset) => charset_only(session, charset.as_deref()),
-        SetTarget::Password { account, password } => {
-            set_password(session, account.as_ref(), password).await
+        SetTarget::Password { account, password, replaces } => {
+            set_password(session, account.as_ref(), password, replaces.as_deref()).await
         }
         SetTarget::Transaction { scope, isolation, read_only } => {
             set_transaction(session, *scope, isolation.as_deref(), *read_only)
@@ -210,6 +210,7 @@ async fn set_password(
     session: &mut Session,
     account: Option<&Account>,
     password: &str,
+    replaces: Option<&str>,
 ) -> Result<()> {
     let own = session.client.clone();
     let account = account.cloned().unwrap_or_else(|| own.account.clone());
@@ -219,9 +220,12 @@ async fn set_password(
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
+    let catalog = session.shared.engine.catalog();
+    if let Some(user) = catalog.user(&account) {
+        auth::current::check(session, user, replaces)?;
+    }
     auth::strength::check(&session.shared.globals, &account, &own.account, password)?;
     let changed_seconds = seconds(&**session.shared.engine.clock());
-    let catalog = session.shared.engine.catalog();
     let of = (&*session.shared.globals, &*catalog);
     let remembered = auth::reuse::remembered(of, &account, &[], changed_seconds);
     auth::reuse::check(&catalog, &account, remembered, password)?;

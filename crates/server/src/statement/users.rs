@@ -92,6 +92,12 @@ async fn alter(
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
+    let catalog = session.shared.engine.catalog();
+    for (account, how) in changed.clone() {
+        if let Some(user) = catalog.user(account) {
+            auth::current::check(session, user, how.replaces.as_deref())?;
+        }
+    }
     let passwords = identified(session, changed, Some(options))?;
     let changes_password = !passwords.is_empty();
     let (of, options) = (accounts.clone(), options.to_vec());

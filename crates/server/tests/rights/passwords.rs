@@ -178,3 +178,55 @@ fn a_password_cannot_be_had_again() {
     let options = root.texts(&format!("select {columns} from mysql.user where user = 'u'"));
     assert_eq!(options, [["NULL", "365"]]);
 }
+
+#[test]
+fn the_own_password_is_changed_by_who_knows_it() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u identified by '' password require current");
+    root.run("create user plain");
+    let shown = |root: &mut Client, user: &str| root.one(&format!("show create user {user}"));
+    assert!(shown(&mut root, "u").ends_with("PASSWORD REQUIRE CURRENT"));
+    assert!(shown(&mut root, "plain").ends_with("PASSWORD REQUIRE CURRENT DEFAULT"));
+    let mut own = as_user(&server, "u");
+    let fails = |client: &mut Client, statement: &str| {
+        let refused = client.fails(statement);
+        assert_eq!(&*refused.sqlstate, "HY000", "{statement}");
+        refused.errno
+    };
+    for statement in ["alter user u identified by 'p1'", "set password = 'p1'"] {
+        assert_eq!(fails(&mut own, statement), 3892);
+        assert_eq!(fails(&mut own, &format!("{statement} replace 'p0'")), 3891);
+    }
+    own.run("alter user u identified by 'p1' replace ''");
+    assert_eq!(fails(&mut own, "set password = 'p2' replace ''"), 3891);
+    own.run("set password = 'p2' replace 'p1'");
+    own.run("alter user u identified with caching_sha2_password by 'p3' replace 'p2'");
+    assert_eq!(fails(&mut own, "set password = 'p4' replace 'p2'"), 3891);
+    own.run("set password = 'p4' replace 'p3'");
+    // Nobody says it of another account, and who may CREATE USER need not say it at all.
+    let of_other = "alter user u identified by 'p5' replace 'p4'";
+    assert_eq!(fails(&mut root, of_other), 3890);
+    root.run("alter user u identified by 'p5'");
+    root.run("set password for u = 'p6'");
+    assert_eq!(fails(&mut own, "alter user plain identified by 'x'"), 1227);
+    root.run("grant create user on *.* to u");
+    own.run("set password = 'p7'");
+    assert_eq!(fails(&mut own, "set password = 'p8' replace 'p0'"), 3891);
+    root.run("revoke create user on *.* from u");
+    // OPTIONAL asks for nothing, DEFAULT for what the server says.
+    root.run("alter user u password require current optional");
+    assert!(shown(&mut root, "u").ends_with("PASSWORD REQUIRE CURRENT OPTIONAL"));
+    root.run("set global password_require_current = on");
+    own.run("set password = 'p8'");
+    assert_eq!(fails(&mut own, "set password = 'p9' replace 'p0'"), 3891);
+    root.run("alter user u password require current default");
+    assert_eq!(fails(&mut own, "set password = 'p9'"), 3892);
+    root.run("set global password_require_current = default");
+    own.run("set password = 'p9'");
+    let read = "select user, password_require_current from mysql.user where user in ('u', 'o') \
+                order by user";
+    root.run("create user o password require current optional");
+    assert_eq!(root.texts(read), [["o", "N"], ["u", "NULL"]]);
+    assert_eq!(root.fails("create user x identified by 'a' replace 'b'").errno, 1064);
+}

@@ -101,13 +101,13 @@ fn user_options() -> impl Strategy<Value = UserOptions> {
     let lock = prop_oneof![any::<u16>().prop_map(LockTime::Days), Just(LockTime::Unbounded)];
     let reuse = (option::of(any::<u16>()), option::of(any::<u16>()))
         .prop_map(|(history, days)| PasswordReuse { history, days });
-    let lock = (lock, reuse);
+    let lock = (lock, reuse, option::of(any::<bool>()));
     (any::<[bool; 2]>(), any::<[u32; 4]>(), any::<[u16; 2]>(), lock).prop_map(
         |(
             [is_locked, is_expired],
             [queries, updates, logins, connections],
             [max, days],
-            (lock, reuse),
+            (lock, reuse, requires_current),
         )| {
             UserOptions {
                 is_locked,
@@ -121,6 +121,7 @@ fn user_options() -> impl Strategy<Value = UserOptions> {
                 is_expired,
                 lifetime_days: days,
                 reuse,
+                requires_current,
             }
         },
     )

@@ -527,6 +527,9 @@ fn user() {
         &User { options, ..User::new(account.clone(), auth) },
         "010a0175120125 5212 0801 1002 1803 2004 2805 3006 3807 4801 5008 5809",
     );
+    let options = UserOptions::default().with(UserOption::RequiresCurrent(Some(false)));
+    let user = User { options, ..User::new(account.clone(), AuthData::default()) };
+    has_bytes(&user, "010a0175120125 5202 6800");
     let reuse = [UserOption::PasswordHistory(Some(3)), UserOption::PasswordReuseDays(Some(0))];
     let options = reuse.into_iter().fold(UserOptions::default(), UserOptions::with);
     let past = AuthData { native: Some([7; 20]), changed_seconds: 9, ..AuthData::default() };

@@ -51,11 +51,12 @@ pub const ALL: &[Variable] = &[
         "The last passwords of an account that it must not have again (3638), where its PASSWORD \
          HISTORY says nothing; at most 100 are remembered.",
     ),
-    fixed(
+    global(
         "password_require_current",
         Kind::Bool,
         "0",
-        "A change of the own password does not take the old one.",
+        "Whether a change of the own password takes the old one (`REPLACE 'old'`; 3892), where \
+         PASSWORD REQUIRE CURRENT of the account says nothing. Who has CREATE USER need not say it.",
     ),
     global(
         "password_reuse_interval",
