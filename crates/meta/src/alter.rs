@@ -241,7 +241,8 @@ fn add(
         return Err(generated::computed_anew(&new));
     }
     check_aggregate(table, &new)?;
-    if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::is_computed) {
+    let is_known = matches!(written.default, DefaultSpec::Computed { .. });
+    if !is_known && new.default.as_ref().is_some_and(DefaultValue::is_computed) {
         bail!(
             InvalidDefault,
             "Invalid default value for '{name}': rows that are there need one value for ever"

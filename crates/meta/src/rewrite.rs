@@ -222,9 +222,9 @@ impl Edit<'_> {
         let at = self.place(place.unwrap_or(&ColumnPlace::Last))?;
         let mut column = written.clone();
         let mut before = None;
-        if let DefaultSpec::Clock { default, before: literal } = &written.default {
+        if let DefaultSpec::Computed { default, before: literal } = &written.default {
             column.default = DefaultSpec::Value(default.clone());
-            before = Some(literal.clone());
+            before.clone_from(literal);
         }
         self.put_checks_behind(&mut column);
         self.spec.columns.insert(at, column);

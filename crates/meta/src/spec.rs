@@ -13,12 +13,12 @@ pub enum DefaultSpec {
     Unset,
     Null,
     Value(DefaultValue),
-    /// A default that depends on the clock, of a column that is added: existing rows get a literal.
-    Clock {
+    /// A default that is computed, of a column that is added: existing rows get a literal.
+    Computed {
         /// The default for new rows.
         default: DefaultValue,
-        /// The value of existing rows.
-        before: String,
+        /// The value of existing rows; `None` for NULL.
+        before: Option<String>,
     },
 }
 

@@ -147,6 +147,11 @@ impl RowExpr {
         self.depends.on_session
     }
 
+    /// Whether its value is another one each time, as that of `UUID()`.
+    pub fn is_of_chance(&self) -> bool {
+        self.depends.on_chance
+    }
+
     /// Evaluates it over the row whose encoded cells `cell` gives by their places, and passes the
     /// value to `each` as a row of cells.
     ///

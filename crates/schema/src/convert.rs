@@ -178,6 +178,8 @@ fn given(column: &Column, text: Option<&str>, now: i64, rules: &Rules) -> Result
     match written {
         Ok(Put::Value) => Ok(Some(cell)),
         Ok(Put::Null) => Ok(None),
+        // An expression that was NULL for the rows that are there.
+        Err(BadDefault::Missing) if column.nullable => Ok(None),
         Err(BadDefault::Missing) => {
             put_zero(column.ty, &mut cell);
             Ok(Some(cell))

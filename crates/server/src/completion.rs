@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, bail, err};
 use freshet_ingest::LoadTarget;
-use freshet_ingest::decode::{Completion, ComputedDefaults, GeneratedValues};
+use freshet_ingest::decode::{Completion, ComputedDefaults, GeneratedValues, Warnings};
 use freshet_query::engine::StatementContext;
 use freshet_query::evaluation::Losses;
 use freshet_query::mapping::BODY;
@@ -13,7 +13,8 @@ use freshet_query::row_checks::CompiledChecks;
 use freshet_query::session::{Session, SqlMode};
 use freshet_query::tables::{Table, Tables};
 use freshet_query::through::Through;
-use freshet_schema::{Column, DefaultValue, RowChecks, TableSchema, Zone};
+use freshet_schema::value::{cell_text, put as put_value};
+use freshet_schema::{Column, DefaultValue, Literal, Put, RowChecks, Rules, TableSchema, Zone};
 
 use crate::generated::{DefaultColumns, GeneratedColumns};
 use crate::reader::{SessionVariables, limits};
@@ -127,6 +128,53 @@ impl Shared {
             self.query.default_expr(schema, (column, text), losses, context).map(Some)
         };
         Ok(Some(Arc::new(DefaultColumns::new(schema, compile)?)))
+    }
+
+    /// What rows that are there show of a new column whose default is this expression: its value
+    /// now, as a text, and `None` for NULL.
+    ///
+    /// # Errors
+    /// Those of the expression, and of a value that the column does not take; `NotSupported` for
+    /// one that is another for each row, or that no text says.
+    pub fn value_before(
+        &self,
+        column: &Column,
+        text: &str,
+        rules: &Rules,
+    ) -> Result<Option<String>> {
+        let refuse = |why: &str| {
+            err!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'ADD COLUMN with a default that is \
+                 an expression' {why}, as ({text}) of column '{0}': add it without, give the rows \
+                 their values by UPDATE, then ALTER TABLE .. ALTER COLUMN {0} SET DEFAULT",
+                column.name
+            )
+        };
+        let schema = TableSchema::new(Default::default(), vec![column.clone()], Vec::new());
+        let now_micros = self.engine.clock().wall_micros();
+        let context = |table| self.at_time(table, now_micros, rules.zone);
+        let losses = Losses::default();
+        let expr = self.query.default_expr(&schema, (column, text), losses, context)?;
+        if expr.is_of_chance() {
+            return Err(refuse("of another value for each row"));
+        }
+        let Some(defaults) = self.defaults(&schema, losses, rules.zone)? else {
+            bail!(Internal, "the default of column '{}' is no expression", column.name)
+        };
+        let mut cell = Vec::new();
+        let put = defaults.compute(0, 1, rules, &mut Warnings::default(), &mut cell)?;
+        if put == Put::Null {
+            return Ok(None);
+        }
+        let before = cell_text(column.ty, &cell);
+        // As it is read for these rows.
+        let mut again = Vec::new();
+        let literal = Literal::Text(before.as_bytes());
+        match put_value(column, literal, &Rules::default(), &mut again) {
+            Ok(Put::Value) if again == cell => Ok(Some(before)),
+            _ => Err(refuse("of this type")),
+        }
     }
 
     /// What an expression sees that reads one row.

@@ -209,9 +209,9 @@ fn alter(engine: &Arc<Engine>) {
     insert(engine, "altered", GroupCommitMode::Off, &[(4, 40)]);
     let column = ColumnSpec {
         ty: ColumnType::DateTime { fsp: 6 },
-        default: DefaultSpec::Clock {
+        default: DefaultSpec::Computed {
             default: DefaultValue::CurrentTimestamp,
-            before: ALTERED_AT.to_owned(),
+            before: Some(ALTERED_AT.to_owned()),
         },
         ..int_column("at")
     };

@@ -78,9 +78,9 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
     let today = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     assert_eq!(refused(&table, today).0, 1067);
     let column = ColumnSpec {
-        default: DefaultSpec::Clock {
+        default: DefaultSpec::Computed {
             default: DefaultValue::CurrentDate,
-            before: "2024-02-29".to_owned(),
+            before: Some("2024-02-29".to_owned()),
         },
         ..ColumnSpec::new("a", freshet_schema::ColumnType::Date)
     };

@@ -54,8 +54,8 @@ pub(crate) fn column(
         check_generated(written)?;
         column.auto_increment = Some(1);
     }
-    if let DefaultSpec::Clock { before, .. } = &written.default {
-        column.before = Some(before.clone());
+    if let DefaultSpec::Computed { before, .. } = &written.default {
+        column.before.clone_from(before);
     }
     if matches!(column.ty, ColumnType::Enum { .. }) && !column.nullable && column.default.is_none()
     {
@@ -65,6 +65,16 @@ pub(crate) fn column(
         column.before = Some(value::nested::empty(&column));
     }
     Ok(column)
+}
+
+impl ColumnSpec {
+    /// The column of a table of this form and collation, without an id.
+    ///
+    /// # Errors
+    /// Those of CREATE TABLE.
+    pub fn column(&self, form: TableForm, collation: Collation) -> Result<Column> {
+        column(self, ColumnId(0), form, collation)
+    }
 }
 
 /// Sketches are of tables in the syntax of Doris.
@@ -127,7 +137,7 @@ pub(crate) fn new_default(written: &DefaultSpec, column: &Column) -> Result<Opti
         DefaultSpec::Null => {
             bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
         }
-        DefaultSpec::Value(value) | DefaultSpec::Clock { default: value, .. } => {
+        DefaultSpec::Value(value) | DefaultSpec::Computed { default: value, .. } => {
             let value = &bits_of(value, column.ty);
             let column = Column { default: Some(value.clone()), ..column.clone() };
             check_default(value, &column)?;

@@ -440,7 +440,7 @@ async fn alter_columns(
     (table, id): (&TableName, TableId),
     changes: &[SchemaChange],
 ) -> Result<()> {
-    let changes = changes.iter().map(|change| dated(session, change));
+    let changes = changes.iter().map(|change| dated(session, id, change));
     let changes = changes.collect::<Result<Vec<_>>>()?;
     checked::of_changes(session, id, &changes)?;
     let before = checked::known(session, id)?;
@@ -471,7 +471,7 @@ async fn alter_keys(
     keys: &[KeyChange],
     columns: &[SchemaChange],
 ) -> Result<()> {
-    let columns = columns.iter().map(|change| dated(session, change));
+    let columns = columns.iter().map(|change| dated(session, id, change));
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let engine = Arc::clone(&session.shared.engine);
     let (first, last): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(KeyChange::is_first);
@@ -527,30 +527,32 @@ fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> R
     })
 }
 
-/// Replaces a default that depends on the clock by the current time for existing rows, which all
-/// show one constant value, as in MySQL.
+/// Says what existing rows show of a new column whose default is computed: one constant value, as
+/// in MySQL, that of this moment.
 ///
 /// # Errors
-/// `NotSupported` for a default that is an expression: rows may have other values for it.
-fn dated(session: &Session, change: &SchemaChange) -> Result<SchemaChange> {
+/// Those of an expression; `NotSupported` for one that has another value for each row.
+fn dated(session: &Session, id: TableId, change: &SchemaChange) -> Result<SchemaChange> {
     let mut change = change.clone();
     if let SchemaChange::AddColumn { column, .. } | SchemaChange::AddKeyColumn { column, .. } =
         &mut change
         && let DefaultSpec::Value(default) = &column.default
         && default.is_computed()
     {
-        if let DefaultValue::Expression(text) = default {
-            bail!(
-                NotSupported,
-                "This version of Freshet doesn't yet support 'ADD COLUMN with a default that is \
-                 an expression', as ({text}) of column '{0}': add it without, give the rows their \
-                 values by UPDATE, then ALTER TABLE .. ALTER COLUMN {0} SET DEFAULT",
-                column.name
-            );
-        }
-        let now = session.shared.engine.clock().wall_micros();
-        let before = instant_literal(column.ty, now, session.settings.zone());
-        column.default = DefaultSpec::Clock { default: default.clone(), before };
+        let engine = &session.shared.engine;
+        let before = match default {
+            DefaultValue::Expression(text) => {
+                let catalog = engine.catalog();
+                let table = catalog.require(id)?;
+                let made = column.column(table.form, table.collation)?;
+                session.shared.value_before(&made, text, session.settings.rules(table.form))?
+            }
+            _ => {
+                let now = engine.clock().wall_micros();
+                Some(instant_literal(column.ty, now, session.settings.zone()))
+            }
+        };
+        column.default = DefaultSpec::Computed { default: default.clone(), before };
     }
     Ok(change)
 }

@@ -45,7 +45,10 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
 }
 
 fn is_expression(default: &DefaultSpec) -> bool {
-    matches!(default, DefaultSpec::Value(DefaultValue::Expression(_)))
+    let (DefaultSpec::Value(value) | DefaultSpec::Computed { default: value, .. }) = default else {
+        return false;
+    };
+    matches!(value, DefaultValue::Expression(_))
 }
 
 /// Whether the answer to an ALTER TABLE tells of rows that are there.

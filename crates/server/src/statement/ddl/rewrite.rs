@@ -36,7 +36,7 @@ pub fn of_clauses(session: &Session, id: TableId, clauses: &Clauses) -> Option<H
         return None;
     }
     // Another road says what is wrong with them.
-    let columns = columns.iter().map(|change| dated(session, change));
+    let columns = columns.iter().map(|change| dated(session, id, change));
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
     if division.is_some() {
         let why = err!(
