@@ -396,6 +396,8 @@ codes! {
     PasswordReused = 3638 "HY000" 400;
     /// A value that a column of JSON_TABLE lacks or cannot hold, with ERROR ON EMPTY or ON ERROR.
     JsonTableValue = 3665 "22035" 400;
+    /// The argument of STATEMENT_DIGEST is no statement.
+    DigestArgument = 3676 "HY000" 400;
     /// A generated column whose value depends on more than the row.
     GeneratedFunction = 3763 "HY000" 400;
     GeneratedVariable = 3765 "HY000" 400;

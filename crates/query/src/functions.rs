@@ -7,6 +7,7 @@ pub mod collate;
 pub mod crypt;
 pub mod date;
 pub mod date_format;
+mod digest;
 pub mod encode;
 pub mod extreme;
 pub mod group_concat;
@@ -122,6 +123,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         net::all(),
         password::all(),
         encode::all(),
+        digest::all(),
         crypt::all(),
         amounts::all(),
         one_row::all(),

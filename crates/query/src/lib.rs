@@ -89,7 +89,7 @@ pub mod through;
 mod top_rows;
 mod unordered;
 mod using;
-mod views;
+pub mod views;
 mod weighing;
 mod wide;
 mod yielding;

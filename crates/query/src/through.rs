@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, Error, Result, bail, err};
-use freshet_meta::{Account, Catalog, CheckOption, View, ViewAlgorithm};
+use freshet_meta::{Account, Catalog, CheckOption, View, ViewAlgorithm, is_reserved_database};
 use freshet_schema::{ROW_ID, TableSchema};
 use sqlparser::ast::{
     Expr, FunctionArguments, GroupByExpr, Ident, Query, SelectItem, SetExpr, TableFactor,
@@ -35,6 +35,8 @@ pub enum Fixed {
     Joined,
     /// Its rows are not those of a table.
     Computed,
+    /// The table that it reads is not there any more.
+    Missing,
 }
 
 /// A view that a statement writes through, and the table behind it.
@@ -93,7 +95,8 @@ impl Through {
             match catalog.view(&database, &table) {
                 _ if is_again => return Err(Fixed::Computed),
                 Some(inner) => (home, current) = (database, Arc::clone(inner)),
-                None if catalog.table(&database, &table).is_none() => return Err(Fixed::Computed),
+                None if is_reserved_database(&database) => return Err(Fixed::Computed),
+                None if catalog.table(&database, &table).is_none() => return Err(Fixed::Missing),
                 None => {
                     let columns = names.zip(exprs.iter().map(|expr| column_in(expr.as_ref())));
                     let columns = columns.collect();

@@ -28,14 +28,18 @@ pub fn hidden(error: Error, database: &str, view: &View) -> Error {
         | ErrorCode::UnknownDatabase
         | ErrorCode::UnknownFunction
         | ErrorCode::TableAccessDenied
-        | ErrorCode::AccessDeniedDatabase => err!(
-            ViewInvalid,
-            "View '{database}.{}' references invalid table(s) or column(s) or function(s) or \
-             definer/invoker of view lack rights to use them",
-            view.name
-        ),
+        | ErrorCode::AccessDeniedDatabase => invalid(database, &view.name),
         _ => error,
     }
+}
+
+/// 1356 for a view of this database.
+pub fn invalid(database: &str, view: &str) -> Error {
+    err!(
+        ViewInvalid,
+        "View '{database}.{view}' references invalid table(s) or column(s) or function(s) or \
+         definer/invoker of view lack rights to use them"
+    )
 }
 
 /// The columns of a view, of the plan of its query, whose result has these columns.

@@ -9,6 +9,7 @@ use freshet_meta::{
 };
 use freshet_query::change::{Assignments, Change, ChangeKind, reads_stored};
 use freshet_query::through::{Fixed, Through};
+use freshet_query::views::invalid;
 use freshet_schema::{KeyModel, Table};
 
 use crate::session::Session;
@@ -53,6 +54,7 @@ fn refused((database, name): (&str, &str), fixed: Fixed, writing: Writing) -> Er
         Writing::Delete => "DELETE",
     };
     match (fixed, writing) {
+        (Fixed::Missing, _) => invalid(database, name),
         (Fixed::Joined, Writing::Delete) => {
             err!(JoinViewDelete, "Can not delete from join view '{database}.{name}'")
         }

@@ -153,6 +153,8 @@ const TEXT: &[Callable] = &[
     ("sha2", 2, 2),
     ("soundex", 1, 1),
     ("space", 1, 1),
+    ("statement_digest", 1, 1),
+    ("statement_digest_text", 1, 1),
     ("strcmp", 2, 2),
     ("substr", 2, 3),
     ("substring", 2, 3),

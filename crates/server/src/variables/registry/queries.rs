@@ -172,7 +172,7 @@ pub const ALL: &[Variable] = &[
         "updatable_views_with_limit",
         Kind::OneOf(&["NO", "YES"]),
         "YES",
-        "Accepted: views are not changed through.",
+        "Accepted: a view without the key of its table is changed through, too.",
     ),
     both("use_secondary_engine", Kind::OneOf(&["OFF", "ON", "FORCED"]), "ON", NO_EFFECT),
     both("windowing_use_high_precision", Kind::Bool, "1", NO_EFFECT),
