@@ -333,9 +333,8 @@ fn check_names(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
 }
 
 /// Rejects FROM or JOIN directly followed by the next clause: `sqlparser` would take the keyword
-/// for a table name. And names with the characters by which the planner marks partitions.
+/// for a table name.
 fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
-    const MARKS: [char; 3] = ['\u{1}', '\u{2}', '\u{3}'];
     const ENDS: [&str; 8] = ["WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "UNION", "ON", "JOIN"];
     let said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let word = |token: &TokenWithSpan| match &token.token {
@@ -344,13 +343,8 @@ fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
     };
     let mut before = String::new();
     for token in said {
-        let is_marked = match &token.token {
-            Token::Word(word) => word.value.contains(MARKS),
-            _ => false,
-        };
         let word = word(token);
-        let is_end = matches!(before.as_str(), "FROM" | "JOIN") && ENDS.contains(&word.as_str());
-        if is_end || is_marked {
+        if matches!(before.as_str(), "FROM" | "JOIN") && ENDS.contains(&word.as_str()) {
             return Err(source.syntax(token.span.start));
         }
         before = word;

@@ -374,7 +374,7 @@ fn substituted(mut expr: Expr, below: &impl Fn(&str) -> Option<Expr>) -> Option<
 /// separates names of partitions, is left empty.
 pub(crate) fn showing(factor: &mut TableFactor, names: &[&str]) {
     if let TableFactor::Table { partitions, .. } = factor {
-        let names = names.iter().map(|name| if *name == ROW { "" } else { name });
+        let names = names.iter().map(|name| if *name == ROW { "" } else { *name });
         let names = [BELOW].into_iter().chain(names);
         *partitions = names.map(|name| Ident::with_quote('`', name)).collect();
     }
@@ -411,7 +411,7 @@ pub(crate) fn show(query: &mut Query, names: &[&str], is_view: bool) -> Result<(
     };
     for name in names {
         let shown = format!("{BELOW}{}", name.to_lowercase());
-        let column = if is_view { shown.as_str() } else { name };
+        let column = if is_view { shown.as_str() } else { *name };
         let parts = [&*alias, column].map(|part| Ident::with_quote('`', part));
         let expr = Expr::CompoundIdentifier(parts.to_vec());
         let alias = Ident::with_quote('`', shown);
@@ -428,7 +428,7 @@ pub(crate) fn show(query: &mut Query, names: &[&str], is_view: bool) -> Result<(
 }
 
 /// The table or view that the query of a view reads, if it is one.
-pub(crate) fn source<'q>(query: &'q Query) -> Option<(Option<&'q str>, &'q str)> {
+pub(crate) fn source(query: &Query) -> Option<(Option<&str>, &str)> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let [TableWithJoins { relation: TableFactor::Table { name, .. }, .. }] = &select.from[..]
     else {

@@ -261,7 +261,7 @@ fn check_alike(table: &Table, other: &Table) -> Result<()> {
         && columns.sort_key == others.sort_key
         && keys(table, columns) == keys(other, others);
     // Rows of both may have the same id.
-    let number_rows = columns.has_row_ids() || others.has_row_ids();
+    let number_rows = table.has_row_ids() || other.has_row_ids();
     if !same_columns || !same_keys || number_rows {
         bail!(
             ExchangeDifferent,

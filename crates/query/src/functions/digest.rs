@@ -143,18 +143,8 @@ impl Digested {
 fn next(sql: &str) -> Option<Option<(Piece<'_>, &str)>> {
     const SIGNS: [&str; 14] =
         ["<=>", "->>", "->", "<=", ">=", "<>", "!=", ":=", "&&", "||", "<<", ">>", "@@", "{"];
-    let sql = sql.trim_start();
+    let sql = behind_comments(sql)?;
     let Some(first) = sql.chars().next() else { return Some(None) };
-    let is_comment = sql.starts_with('#')
-        || sql
-            .strip_prefix("--")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\n', '\t']));
-    if is_comment {
-        return next(sql.split_once('\n').map_or("", |(_, behind)| behind));
-    }
-    if let Some(comment) = sql.strip_prefix("/*") {
-        return next(&comment[comment.find("*/")? + 2..]);
-    }
     if matches!(first, '\'' | '"' | '`') {
         let (text, behind) = quoted(&sql[1..], first)?;
         let piece = if first == '`' { Piece::Name(text) } else { Piece::Value };
@@ -180,6 +170,24 @@ fn next(sql: &str) -> Option<Option<(Piece<'_>, &str)>> {
         SIGNS.iter().find(|sign| sql.starts_with(**sign)).map_or(first.len_utf8(), |s| s.len());
     let (sign, behind) = sql.split_at(sign);
     Some(Some((if sign == "?" { Piece::Value } else { Piece::Sign(sign) }, behind)))
+}
+
+/// A text behind its blanks and comments; `None` if one has no end.
+fn behind_comments(mut sql: &str) -> Option<&str> {
+    loop {
+        sql = sql.trim_start();
+        let is_line = sql.starts_with('#')
+            || sql
+                .strip_prefix("--")
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\n', '\t']));
+        if is_line {
+            sql = sql.split_once('\n').map_or("", |(_, behind)| behind);
+        } else if let Some(comment) = sql.strip_prefix("/*") {
+            sql = &comment[comment.find("*/")? + 2..];
+        } else {
+            return Some(sql);
+        }
+    }
 }
 
 /// The text up to its closing quote, and what is behind.
@@ -228,17 +236,21 @@ fn digested(row: &Row<'_>) -> Result<String> {
     text_of(sql).ok_or_else(|| failed("a text or comment has no end"))
 }
 
+fn digest_text(row: &Row<'_>) -> Result<Option<Out>> {
+    digested(row).map(|text| Some(Out::Text(text)))
+}
+
+fn digest_hash(row: &Row<'_>) -> Result<Option<Out>> {
+    let hash = sha2::Sha256::digest(digested(row)?);
+    let hex = hash.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    Ok(Some(Out::Text(hex)))
+}
+
 pub fn all() -> Vec<ScalarUDF> {
-    let text = |row: &Row<'_>| digested(row).map(|text| Some(Out::Text(text)));
-    let hash = |row: &Row<'_>| {
-        let hash = sha2::Sha256::digest(digested(row)?);
-        let hex = hash.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        Ok(Some(Out::Text(hex)))
-    };
-    let (one, kinds) = ((1, 1), &[Kind::Text]);
+    let (of, one) = (&[Kind::Text], (1, 1));
     vec![
-        RowFunction::fallible("statement_digest_text", kinds, one, Kind::Text, text).udf(),
-        RowFunction::fallible("statement_digest", kinds, one, Kind::Text, hash).udf(),
+        RowFunction::fallible("statement_digest_text", of, one, Kind::Text, digest_text).udf(),
+        RowFunction::fallible("statement_digest", of, one, Kind::Text, digest_hash).udf(),
     ]
 }
 

@@ -137,3 +137,38 @@ fn a_connection_is_usable_behind_a_file_that_was_not_wanted_to_its_end() {
     client.run("SET GLOBAL local_infile = 0");
     assert_eq!(errno(&mut client, load), 3948);
 }
+
+#[test]
+fn load_file_reads_what_the_user_may_read_and_is_null_otherwise() {
+    let outer = tempfile::tempdir().unwrap();
+    let dir = outer.path().join("files");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(outer.path().join("secret"), "secret").unwrap();
+    std::fs::write(dir.join("bytes"), b"a\xff'\\\0z").unwrap();
+    std::fs::write(dir.join("empty"), b"").unwrap();
+    std::fs::write(dir.join("long"), vec![b'x'; 2 << 20]).unwrap();
+    std::os::unix::fs::symlink(outer.path().join("secret"), dir.join("link")).unwrap();
+    let server = server(&dir);
+    let mut client = server.database("d");
+    let load = |name: &str| format!("LOAD_FILE('{}')", dir.join(name).display());
+    let one = |client: &mut Client, expr: String| client.one(&format!("SELECT {expr}"));
+    assert_eq!(one(&mut client, format!("HEX({})", load("bytes"))), "61FF275C007A");
+    assert_eq!(one(&mut client, format!("LENGTH({})", load("empty"))), "0");
+    assert_eq!(one(&mut client, format!("LENGTH({})", load("long"))), "2097152");
+    for name in ["none", "../secret", "link", "."] {
+        assert_eq!(one(&mut client, load(name)), "NULL", "{name}");
+    }
+    assert_eq!(one(&mut client, "LOAD_FILE(NULL)".to_owned()), "NULL");
+    assert_eq!(errno(&mut client, &format!("SELECT {} FROM d.none", load("bytes"))), 1235);
+    client.run("SET GLOBAL max_allowed_packet = 1048576");
+    let mut small = server.database("d");
+    assert_eq!(one(&mut small, load("long")), "NULL");
+    client.run("SET GLOBAL max_allowed_packet = DEFAULT");
+    client.run("CREATE USER u");
+    let mut user = Client::connect(server.address, "u", "", None).unwrap();
+    assert_eq!(one(&mut user, load("bytes")), "NULL");
+    client.run("GRANT FILE ON *.* TO u");
+    assert_eq!(one(&mut user, format!("LENGTH({})", load("bytes"))), "6");
+    let none = TestServer::start();
+    assert_eq!(one(&mut none.connect(), load("bytes")), "NULL");
+}
