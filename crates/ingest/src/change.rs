@@ -54,7 +54,7 @@ pub struct Change<'a> {
     end: Option<Lsn>,
     /// Where it has found the stored row of each key when it first looked, if that matters later.
     looked: BTreeMap<Vec<u8>, Option<Place>>,
-    /// The stored rows that it has read, in a transaction and a table whose keys nobody locks.
+    /// The stored rows that it has read, in a transaction and a table with a UNIQUE KEY.
     read: RowsByKey,
     /// Whether it locks the keys of a table with a UNIQUE KEY, too.
     locks: bool,
@@ -285,7 +285,7 @@ impl<'a> Change<'a> {
         self.write_as(old, new, None).await
     }
 
-    /// As [`Self::write`], of a load that was prepared, in a table whose keys nobody locks; its
+    /// As [`Self::write`], of a load that was prepared, in a table with a UNIQUE KEY; its
     /// label stays in its signature unless the rows are written.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! What a transaction has changed in tables with a primary key: the last row of each key, or that
 //! it is removed (keys.md K9, K23). The transaction holds these keys until its end.
 //!
-//! In a table with a UNIQUE KEY nobody holds keys. What the transaction has read of stored rows is
-//! compared with them again at its COMMIT.
+//! In a table with a UNIQUE KEY loads pass by locks. What the transaction has read of stored rows is
+//! compared with them again at its COMMIT (RFC 0052).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,6 +46,9 @@ pub(crate) struct KeyedTable {
     values: Vec<PrimaryKeys>,
     /// The end of the log when a stored row was first looked at.
     looked_from: Option<Lsn>,
+    /// Upper bound of its bytes in a record.
+    record_bytes: usize,
+    /// Those, and those of what it has read.
     bytes: usize,
     held: Option<HeldMemory>,
 }
@@ -78,6 +81,9 @@ pub(crate) struct Step {
     pub seen: Lsn,
     /// The end of the log when they were.
     end: Lsn,
+    /// Upper bound of its bytes in a record.
+    pub record_bytes: usize,
+    /// Those, and those of what it has read.
     pub bytes: usize,
 }
 
@@ -98,6 +104,7 @@ impl KeyedTable {
             read: BTreeMap::new(),
             values: vec![BTreeMap::new(); target.table().unique_keys().count()],
             looked_from: None,
+            record_bytes: 0,
             bytes: 0,
             held: None,
         }
@@ -110,16 +117,17 @@ impl KeyedTable {
         (before, read): (RowsByKey, RowsByKey),
         held: HeldMemory,
     ) -> Self {
-        let bytes = bytes_of(&before) + bytes_of(&read);
+        let record_bytes = bytes_of(&before);
+        let bytes = record_bytes + bytes_of(&read);
         let (before, held) = (Arc::new(before), Some(held));
-        Self { before, read, bytes, held, ..Self::new(target) }
+        Self { before, read, record_bytes, bytes, held, ..Self::new(target) }
     }
 
     pub fn id(&self) -> TableId {
         self.target.id()
     }
 
-    /// Whether nobody holds the keys of the table.
+    /// Whether loads pass by who holds keys of the table.
     pub fn is_unlocked(&self) -> bool {
         self.target.table().key_model == KeyModel::Unique
     }
@@ -136,8 +144,8 @@ impl KeyedTable {
     }
 
     /// Upper bound of its bytes in a record.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
     }
 
     /// The keys of rows that it has changed, whose stored rows it does not see any more.
@@ -177,6 +185,7 @@ impl KeyedTable {
 
     /// Adds what a statement changes, with its memory.
     pub fn apply(&mut self, step: Step, held: HeldMemory) {
+        self.record_bytes += step.record_bytes;
         self.bytes += step.bytes;
         match &mut self.held {
             Some(before) => before.merge(held),
@@ -215,7 +224,7 @@ impl KeyedTable {
     /// A copy of the changes, whose memory is the caller's to count.
     pub fn copy(&self) -> Self {
         let Self { target, schema, changes, before, read, .. } = self;
-        let Self { values, looked_from, bytes, .. } = self;
+        let Self { values, looked_from, record_bytes, bytes, .. } = self;
         Self {
             target: target.clone(),
             schema: Arc::clone(schema),
@@ -224,6 +233,7 @@ impl KeyedTable {
             read: read.clone(),
             values: values.clone(),
             looked_from: *looked_from,
+            record_bytes: *record_bytes,
             bytes: *bytes,
             held: None,
         }
@@ -257,6 +267,7 @@ impl KeyedTable {
         before.follow(&self.target);
         self.read.append(&mut before.read);
         self.looked_from = before.looked_from.or(self.looked_from);
+        self.record_bytes += before.record_bytes;
         self.bytes += before.bytes;
         match (&mut self.held, before.held) {
             (Some(held), Some(before)) => held.merge(before),
@@ -444,7 +455,7 @@ impl Step {
             row + keys * (key.len() + CHANGE_BYTES)
         });
         let bytes = bytes.sum();
-        Self { changes, outcome, read: BTreeMap::new(), seen, end, bytes }
+        Self { changes, outcome, read: BTreeMap::new(), seen, end, record_bytes: bytes, bytes }
     }
 
     /// With the stored rows that the changes follow from.

@@ -265,7 +265,7 @@ impl OwnRows {
         };
         let (new, rows) = (std::mem::take(&mut step.new), step.rows);
         self.check_room(engine, &new)?;
-        self.check_keyed_room(engine, step.bytes + new.row_bytes().len())?;
+        self.check_keyed_room(engine, step.record_bytes + new.row_bytes().len())?;
         engine.ddl.make_partitions(target, new.row_bytes(), 0).await?;
         target.state.check_rows(target.schema().version, new.row_bytes(), 0)?;
         engine.begun().await?;
@@ -496,7 +496,7 @@ impl OwnRows {
             }
             step.rows().try_for_each(|row| target.state.check_rows(version, row, 0).map(drop))?;
         }
-        self.check_keyed_room(engine, step.bytes)?;
+        self.check_keyed_room(engine, step.record_bytes)?;
         let until = patience.soon(&engine.admission);
         let held = engine.admission.hold(step.bytes as u64, until).await?;
         let loaded = self.loaded(engine, seen, outcome)?;
@@ -513,7 +513,7 @@ impl OwnRows {
 
     /// Changes of stored rows are one record, with no files beside it.
     fn check_keyed_room(&self, engine: &Engine, more: usize) -> Result<()> {
-        let keyed = self.0.keyed.lock().iter().map(KeyedTable::bytes).sum::<usize>();
+        let keyed = self.0.keyed.lock().iter().map(KeyedTable::record_bytes).sum::<usize>();
         let parts = self.0.parts.lock();
         let unkeyed = self.0.unkeyed.lock();
         let removes = |part: &&TableRows| unkeyed.iter().any(|of| of.id() == part.table.id);

@@ -1,4 +1,4 @@
-//! The COMMIT of changes of stored rows in a table with a UNIQUE KEY, where nobody locks keys: the
+//! The COMMIT of changes of stored rows in a table with a UNIQUE KEY, where loads pass by locks: the
 //! rows that the changes follow from are compared with those of now, under the latch of the table;
 //! and nothing at all comes between that and the record.
 

@@ -14,7 +14,7 @@ use crate::unkeyed_own::UnkeyedTable;
 pub struct Savepoint {
     /// The number of rows of each table without a primary key: later ones are behind them.
     rows: Vec<(TableId, u32)>,
-    /// Copies of the changes of tables with a primary key.
+    /// Copies of the changes of tables with keys, and of what was read there.
     keyed: Vec<KeyedTable>,
     /// And of those without a unique key.
     unkeyed: Vec<UnkeyedTable>,

@@ -90,7 +90,7 @@ fn is_rolled_up(select: &Select) -> bool {
 /// outer columns.
 ///
 /// # Errors
-/// None so far.
+/// Those of the walk.
 pub fn is_in(plan: &LogicalPlan) -> Result<bool> {
     let (mut is_raised, mut has_rollup, mut reads) = (false, false, false);
     let looked = plan.apply_with_subqueries(|node| {
