@@ -148,6 +148,11 @@ impl KeyedTable {
         self.record_bytes
     }
 
+    /// The memory of what it holds, with what it has read.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The keys of rows that it has changed, whose stored rows it does not see any more.
     pub fn hidden(&self) -> impl Iterator<Item = &[u8]> {
         let changed = self.changes.iter().filter(|(_, change)| change.in_base);

@@ -265,7 +265,7 @@ impl OwnRows {
         };
         let (new, rows) = (std::mem::take(&mut step.new), step.rows);
         self.check_room(engine, &new)?;
-        self.check_keyed_room(engine, step.record_bytes + new.row_bytes().len())?;
+        self.check_keyed_room(engine, step.bytes + new.row_bytes().len())?;
         engine.ddl.make_partitions(target, new.row_bytes(), 0).await?;
         target.state.check_rows(target.schema().version, new.row_bytes(), 0)?;
         engine.begun().await?;

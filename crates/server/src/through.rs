@@ -29,7 +29,8 @@ pub enum Writing {
 /// The view of this name, if it is one, and what is behind it.
 ///
 /// # Errors
-/// 1288, 1394, 1395, 1471 where nothing can be written through it; `NotSupported` for joined tables.
+/// 1288, 1356, 1394, 1395, 1471 where nothing can be written through it; `NotSupported` for
+/// joined tables.
 pub fn of(
     session: &Session,
     (database, name): (&str, &str),

@@ -5,6 +5,7 @@ mod global_keys;
 mod golden;
 mod notes;
 mod strategies;
+mod views;
 mod workload;
 
 use std::fmt::Debug;
@@ -70,7 +71,7 @@ proptest! {
         user in accounts::user(),
         database in strategies::database(),
         label in strategies::label(),
-        view in strategies::view(),
+        view in views::view(),
         group in accounts::workload_group(),
     ) {
         comes_back(&group);

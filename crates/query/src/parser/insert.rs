@@ -22,8 +22,8 @@ pub struct Insert {
     pub finds_partitions: bool,
     pub source: InsertSource,
     pub on_duplicate: OnDuplicate,
-    /// How many columns of the new row get names by `AS n (a, b)`, where the statement does not list
-    /// its columns: [`crate::change::by_place`] says which they are.
+    /// How many columns of the new row get names by `AS n (a, b)`, where the statement does not
+    /// list its columns: [`crate::change::by_place`] says which they are.
     pub named_by_place: Option<usize>,
 }
 

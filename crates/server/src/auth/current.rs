@@ -21,7 +21,8 @@ pub fn check(session: &Session, user: &User, replaces: Option<&str>) -> Result<(
         if is_own && is_required && !may_create() {
             bail!(
                 CurrentPasswordMissing,
-                "Current password needs to be specified in the REPLACE clause in order to change it."
+                "Current password needs to be specified in the REPLACE clause in order to change \
+                 it."
             );
         }
         return Ok(());

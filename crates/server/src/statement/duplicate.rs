@@ -14,7 +14,7 @@ use freshet_query::parser::TableName;
 use freshet_schema::row::RowCells;
 use freshet_wire::Capabilities;
 
-use super::assigned::{Assigned, given, given_through};
+use super::assigned::{Assigned, NewValues, given, given_through};
 use crate::insert::{Target, key_rules, nothing, told};
 use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
@@ -185,6 +185,24 @@ impl Rounds<'_> {
         Ok(())
     }
 
+    /// What stored rows become by the new ones that meet them.
+    async fn computed(
+        &self,
+        session: &mut Session,
+        (old, new): (&[&[u8]], &[&[u8]]),
+        parameters: &[Parameter],
+    ) -> Result<NewValues> {
+        let (into, exprs) = (&self.target.into, self.assigned.exprs());
+        let (given, select) = match self.target.through.as_deref() {
+            None => (given(into, old, Some(new))?, over_rows(self.table, &exprs)),
+            Some(view) => {
+                let select = over_rows_through(view, self.table, &exprs);
+                (given_through(into, view, old, new)?, select)
+            }
+        };
+        self.assigned.compute(session, &select, (given, old.len()), parameters.to_vec()).await
+    }
+
     /// Takes the row with this number of each key that is open: that has so many.
     async fn run(
         &mut self,
@@ -211,25 +229,13 @@ impl Rounds<'_> {
         let old = updates.iter().map(current).collect::<Vec<_>>();
         let new = |at: &usize| self.new[self.groups[*at].rows[round] as usize];
         let new = updates.iter().map(new).collect::<Vec<_>>();
-        let through = self.target.through.as_deref();
         let is_all_seen = !session.hides_rows_of(self.target.into.table());
         // Names are those of a view there.
-        let is_plain = is_all_seen && through.is_none();
+        let is_plain = is_all_seen && self.target.through.is_none();
         let taken = is_plain.then(|| self.assigned.of_new(&new)).flatten();
         let mut values = match taken {
             Some(values) => values,
-            None => {
-                let (into, exprs) = (&self.target.into, self.assigned.exprs());
-                let (given, select) = match through {
-                    None => (given(into, &old, Some(&new))?, over_rows(self.table, &exprs)),
-                    Some(view) => (
-                        given_through(into, view, &old, &new)?,
-                        over_rows_through(view, self.table, &exprs),
-                    ),
-                };
-                let given = (given, updates.len());
-                self.assigned.compute(session, &select, given, parameters.to_vec()).await?
-            }
+            None => self.computed(session, (&old, &new), parameters).await?,
         };
         for (number, at) in updates.into_iter().enumerate() {
             if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {

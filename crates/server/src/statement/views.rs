@@ -103,7 +103,7 @@ fn check_option(session: &Session, database: &str, view: &View) -> Result<()> {
         bail!(CheckOptionFixed, "CHECK OPTION on non-updatable view '{database}.{}'", view.name);
     };
     let target = through::table(session, &through)?;
-    session.shared.view_check(&target, &through).map(drop)
+    session.shared.view_check(&target, &through).map(|_| ())
 }
 
 /// The columns of the query, as its text says.

@@ -19,12 +19,11 @@ use prost::Message;
 
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
-    AcceptedHole, Account, AuthData, CheckOption, Database, DatabaseMode, Definition, Flushed,
-    Grant, GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits,
+    AcceptedHole, Account, AuthData, Database, DatabaseMode, Definition, Flushed, Grant,
+    GrantObject, GrantedRole, IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits,
     LabelRecord, LeftOpen, LockTime, LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent,
     Moved, NewMarks, Privilege, Publish, Repartition, Replacement, RowsetMeta, SegmentMeta,
-    TermRecord, TextMode, TlsRequirement, Truncate, User, UserOption, UserOptions, View,
-    ViewAlgorithm,
+    TermRecord, TlsRequirement, Truncate, User, UserOption, UserOptions,
 };
 
 pub(super) fn has_bytes<T>(value: &T, hex: &str)
@@ -545,30 +544,6 @@ fn user() {
         ..User::new(Account::anywhere("r"), AuthData::default())
     };
     has_bytes(&role, "010a01721201253801420a0a060a017512012510014a060a0175120125");
-}
-
-#[test]
-fn view() {
-    let view = View {
-        db: DbId(3),
-        name: "v".to_owned(),
-        query: "SELECT 1".to_owned(),
-        text_mode: TextMode { ansi_quotes: true, loose_group_by: true, ..TextMode::default() },
-        database: Some("d".to_owned()),
-        definer: Account::anywhere("u"),
-        invoker: true,
-        algorithm: ViewAlgorithm::Undefined,
-        check_option: CheckOption::None,
-        columns: vec![Column::new(ColumnId(1), "a", ColumnType::Date)],
-        sources: vec!["A".to_owned()],
-        created_micros: 9,
-    };
-    const BYTES: &str = "01 0803 120176 1a0853454c4543542031 2801 3a0164 420175 4a0125 5001 5a0e \
-                         0801120161200130013801d20100 620141 6809 7001";
-    has_bytes(&view, BYTES);
-    let (algorithm, check_option) = (ViewAlgorithm::TempTable, CheckOption::Cascaded);
-    let checked = View { algorithm, check_option, ..view };
-    has_bytes(&checked, &format!("{BYTES} 7802 800102"));
 }
 
 #[test]

@@ -18,11 +18,10 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 
 use crate::{
-    AcceptedHole, Account, CheckOption, Database, DatabaseMode, Definition, Divide, Flushed,
-    IdEnds, IdKind, KeyPartMeta, KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen,
-    LogFileRecord, LogSecret, LogState, MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial,
-    NotedRows, PreparedNote, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, TextMode,
-    Truncate, View, ViewAlgorithm,
+    AcceptedHole, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind, KeyPartMeta,
+    KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
+    MarkFileMeta, MetaEvent, Moved, NewMarks, NotedPartial, NotedRows, PreparedNote, Publish,
+    Replacement, RowsetMeta, SegmentMeta, TermRecord, Truncate,
 };
 
 pub(super) fn text() -> impl Strategy<Value = String> {
@@ -71,7 +70,7 @@ fn scale_of_bits(len: u32) -> u8 {
     u8::try_from(len % 64 + 1).expect("it is small")
 }
 
-fn column() -> impl Strategy<Value = Column> {
+pub(super) fn column() -> impl Strategy<Value = Column> {
     let default = prop_oneof![
         text().prop_map(DefaultValue::Literal),
         text().prop_map(DefaultValue::Bits),
@@ -495,44 +494,6 @@ pub(super) fn log_state() -> impl Strategy<Value = LogState> {
                 recycled: LogPosition { lsn: Lsn(lsn), index: BatchIndex(index), term: Term(term) },
                 side_file,
                 holes: holes.into_iter().map(hole).collect(),
-            }
-        },
-    )
-}
-
-pub(super) fn view() -> impl Strategy<Value = View> {
-    let modes = any::<[bool; 4]>().prop_map(
-        |[pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by]| TextMode {
-            pipes_as_concat,
-            ansi_quotes,
-            no_backslash_escapes,
-            loose_group_by,
-        },
-    );
-    let texts = (text(), text(), text(), text(), option::of(text()));
-    let columns = vec((column(), text()), 1..4);
-    let algorithms =
-        select(vec![ViewAlgorithm::Undefined, ViewAlgorithm::Merge, ViewAlgorithm::TempTable]);
-    let options = select(vec![CheckOption::None, CheckOption::Local, CheckOption::Cascaded]);
-    let written = (algorithms, options);
-    (texts, modes, columns, any::<(u64, bool, bool, i64)>(), written).prop_map(
-        |((name, query, user, host, database), text_mode, columns, numbers, written)| {
-            let (algorithm, check_option) = written;
-            let (db, invoker, by_name, created_micros) = numbers;
-            let (columns, sources): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-            View {
-                db: DbId(db),
-                name,
-                query,
-                text_mode,
-                database,
-                definer: Account { name: user, host },
-                invoker,
-                algorithm,
-                check_option,
-                columns,
-                sources: if by_name { sources } else { Vec::new() },
-                created_micros,
             }
         },
     )

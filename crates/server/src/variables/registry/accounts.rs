@@ -56,7 +56,8 @@ pub const ALL: &[Variable] = &[
         Kind::Bool,
         "0",
         "Whether a change of the own password takes the old one (`REPLACE 'old'`; 3892), where \
-         PASSWORD REQUIRE CURRENT of the account says nothing. Who has CREATE USER need not say it.",
+         PASSWORD REQUIRE CURRENT of the account says nothing. Who has CREATE USER need not say \
+         it.",
     ),
     global(
         "password_reuse_interval",
