@@ -37,6 +37,22 @@ fn tables(client: &mut Client) {
 }
 
 #[test]
+fn rows_that_are_locked_are_more_than_a_record_takes() {
+    let server = small();
+    let (mut one, mut other) = (server.database("d"), server.database("d"));
+    tables(&mut one);
+    fill(&mut one, "u", 0..500, 0);
+    one.run("begin");
+    // 150 KB, of which nothing enters the record of the COMMIT.
+    assert_eq!(one.texts("select id from u for update").len(), 500);
+    one.run("update u set v = 1 where id < 50");
+    assert_eq!(other.fails("select id from u where id = 400 for update nowait").errno, 3572);
+    one.run("commit");
+    assert_eq!(one.one("select count(*) from u where v = 1"), "50");
+    assert_eq!(other.texts("select id from u where id = 400 for update nowait"), [["400"]]);
+}
+
+#[test]
 fn rows_of_several_tables_are_there_at_once() {
     let server = small();
     let (mut one, mut other) = (server.database("d"), server.database("d"));
