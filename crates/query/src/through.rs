@@ -186,6 +186,7 @@ impl Through {
         let _ = visit_expressions(&condition, |expr| {
             if let Expr::Identifier(name) = expr
                 && let Some(at) = schema.position(&name.value)
+                && !columns.contains(&schema.columns[at].id)
             {
                 columns.push(schema.columns[at].id);
             }

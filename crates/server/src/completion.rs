@@ -13,8 +13,11 @@ use freshet_query::row_checks::CompiledChecks;
 use freshet_query::session::{Session, SqlMode};
 use freshet_query::tables::{Table, Tables};
 use freshet_query::through::Through;
+use freshet_schema::row::take_length;
 use freshet_schema::value::{cell_text, put as put_value};
-use freshet_schema::{Column, DefaultValue, Literal, Put, RowChecks, Rules, TableSchema, Zone};
+use freshet_schema::{
+    Column, DefaultValue, Layout, Literal, Put, RowChecks, Rules, TableSchema, Zone,
+};
 
 use crate::generated::{DefaultColumns, GeneratedColumns};
 use crate::reader::{SessionVariables, limits};
@@ -167,7 +170,11 @@ impl Shared {
         if put == Put::Null {
             return Ok(None);
         }
-        let before = cell_text(column.ty, &cell);
+        let content = match column.ty.layout() {
+            Layout::Bytes => take_length(&cell).map_or(&[][..], |(_, at)| &cell[at..]),
+            Layout::Fixed(_) => &cell,
+        };
+        let before = cell_text(column.ty, content);
         // As it is read for these rows.
         let mut again = Vec::new();
         let literal = Literal::Text(before.as_bytes());

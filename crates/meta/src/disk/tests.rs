@@ -148,7 +148,7 @@ proptest! {
         event in strategies::event(),
         state in strategies::log_state(),
         user in accounts::user(),
-        view in strategies::view(),
+        view in views::view(),
         damage in vec(damage(), 1..3),
     ) {
         is_read_or_refused::<Table>(&with_damage(encode(&table), &damage));

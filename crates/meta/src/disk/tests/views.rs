@@ -48,7 +48,7 @@ pub(super) fn view() -> impl Strategy<Value = View> {
 }
 
 #[test]
-fn view() {
+fn a_view_stays_as_it_was_written() {
     let view = View {
         db: DbId(3),
         name: "v".to_owned(),
