@@ -2,11 +2,12 @@
 //! plan: for a SELECT without FROM, the server runs them one by one in the order of the text and
 //! substitutes their results for the calls.
 
+use std::fmt::Write;
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
-    self, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    self, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, visit_expressions,
     visit_expressions_mut,
 };
@@ -33,10 +34,26 @@ pub enum Action {
     NextValue,
     /// `s.CURRVAL`, `CURRVAL(s)`: the value that the session took last.
     CurrentValue,
+    /// `LOAD_FILE(name)`: the bytes of a file of the server, or NULL.
+    LoadFile,
+}
+
+/// What a call returns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Returned {
+    Null,
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+impl From<Option<u64>> for Returned {
+    fn from(number: Option<u64>) -> Self {
+        number.map_or(Self::Null, Self::Number)
+    }
 }
 
 /// Each action with its function name and number of arguments.
-const ACTIONS: [(Action, &str, usize); 7] = [
+const ACTIONS: [(Action, &str, usize); 8] = [
     (Action::Sleep, "sleep", 1),
     (Action::GetLock, "get_lock", 2),
     (Action::ReleaseLock, "release_lock", 1),
@@ -44,6 +61,7 @@ const ACTIONS: [(Action, &str, usize); 7] = [
     (Action::IsFreeLock, "is_free_lock", 1),
     (Action::IsUsedLock, "is_used_lock", 1),
     (Action::SetLastInsertId, "last_insert_id", 1),
+    (Action::LoadFile, "load_file", 1),
 ];
 
 /// A call of one of these functions.
@@ -108,21 +126,38 @@ pub fn calls(query: &Select) -> Result<Vec<Call>> {
     }
 }
 
-/// Replaces the query's calls by these values, in order; `None` is NULL.
+/// Replaces the query's calls by these values, in order.
 ///
 /// # Panics
 /// When there are fewer values than calls.
-pub fn with_values(mut query: Select, values: &[Option<u64>]) -> Select {
-    let mut values = values.iter();
+pub fn with_values(mut query: Select, values: Vec<Returned>) -> Select {
+    let mut values = values.into_iter();
     let _ = visit_expressions_mut(&mut query.0, |expr| {
         if is_call(expr) {
-            let value = values.next().expect("there is a value for each call");
-            let value = value.map_or(Value::Null, |value| Value::Number(value.to_string(), false));
-            *expr = Expr::Value(value.with_empty_span());
+            *expr = literal(values.next().expect("there is a value for each call"));
         }
         ControlFlow::<()>::Continue(())
     });
     query
+}
+
+fn literal(value: Returned) -> Expr {
+    let value = match value {
+        Returned::Null => Value::Null,
+        Returned::Number(number) => Value::Number(number.to_string(), false),
+        Returned::Bytes(bytes) => {
+            let mut digits = String::with_capacity(2 * bytes.len());
+            for byte in bytes {
+                write!(digits, "{byte:02X}").expect("writing to a string cannot fail");
+            }
+            let hex = Value::HexStringLiteral(digits).with_empty_span();
+            return Expr::Prefixed {
+                prefix: Ident::new("_binary"),
+                value: Box::new(Expr::Value(hex)),
+            };
+        }
+    };
+    Expr::Value(value.with_empty_span())
 }
 
 fn action_of(expr: &Expr) -> Option<(Action, usize, &Function)> {
@@ -290,7 +325,8 @@ mod tests {
         let actions = found.iter().map(|call| call.action).collect::<Vec<_>>();
         assert_eq!(actions, [Action::GetLock, Action::Sleep]);
         assert_eq!(found[0].arguments[1].to_string(), "1 + 1");
-        let replaced = with_values(query, &[Some(1), None]).to_string();
+        let values = vec![Returned::Number(1), Returned::Null];
+        let replaced = with_values(query, values).to_string();
         assert_eq!(replaced, "SELECT IF(1 = 1, 'yes', 'no'), NULL AS s, 5");
     }
 

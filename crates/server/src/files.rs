@@ -46,6 +46,10 @@ impl FileReader {
         Ok(Self { file, pool: Arc::clone(engine.pool()), name: name.to_owned(), at: 0, len_bytes })
     }
 
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
     /// The next part, or `None` at the end. What is added to the file meanwhile is not read.
     ///
     /// # Errors

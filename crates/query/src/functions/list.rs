@@ -126,6 +126,7 @@ const TEXT: &[Callable] = &[
     ("lcase", 1, 1),
     ("left", 2, 2),
     ("length", 1, 1),
+    ("load_file", 1, 1),
     ("locate", 2, 3),
     ("lower", 1, 1),
     ("lpad", 2, 3),

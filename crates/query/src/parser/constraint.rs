@@ -115,7 +115,7 @@ pub fn generated(cursor: &mut Cursor<'_>, column: &mut ColumnSpec) -> Result<boo
 }
 
 /// Functions whose values are those of a session, or that do something.
-const NO_DEFAULTS: [&str; 20] = [
+const NO_DEFAULTS: [&str; 21] = [
     "benchmark",
     "charset",
     "connection_id",
@@ -127,6 +127,7 @@ const NO_DEFAULTS: [&str; 20] = [
     "is_free_lock",
     "is_used_lock",
     "last_insert_id",
+    "load_file",
     "ps_current_thread_id",
     "release_lock",
     "row_count",

@@ -180,6 +180,7 @@ const CHANGED: [Changed; 42] = [
     ("benchmark", (2, 2), |_, args| Ok(call("mysql_benchmark", args))),
     ("name_const", (2, 2), |_, mut args| Ok(args.remove(1))),
     ("sleep", (1, 1), acts),
+    ("load_file", (1, 1), acts),
     ("get_lock", (2, 2), acts),
     ("release_lock", (1, 1), acts),
     ("release_all_locks", (0, 0), acts),

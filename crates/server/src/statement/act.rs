@@ -6,11 +6,12 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_query::Parameter;
-use freshet_query::actions::{self, Action, Call, SequenceCall};
+use freshet_query::actions::{self, Action, Call, Returned, SequenceCall};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Scalar, Select};
 
 use super::{query, sequence, values};
+use crate::files::FileReader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -32,7 +33,7 @@ pub async fn select(
         return sequence::several(session, &counted, items).await;
     }
     let values = carry_out(session, query, &parameters).await?;
-    let query = actions::with_values(query.clone(), &values);
+    let query = actions::with_values(query.clone(), values);
     query::select(session, &query, items, parameters).await
 }
 
@@ -56,7 +57,7 @@ async fn carry_out(
     session: &mut Session,
     query: &Select,
     parameters: &[Parameter],
-) -> Result<Vec<Option<u64>>> {
+) -> Result<Vec<Returned>> {
     let mut values = Vec::new();
     for call in actions::calls(query)? {
         values.push(one(session, call, parameters).await?);
@@ -64,18 +65,21 @@ async fn carry_out(
     Ok(values)
 }
 
-async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Result<Option<u64>> {
+async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Result<Returned> {
     if let Some(sequence) = call.sequence {
         let call = SequenceCall { action: call.action, sequence };
-        return sequence::value(session, &call).await.map(Some);
+        return sequence::value(session, &call).await.map(Returned::Number);
     }
     let mut arguments = Vec::new();
     for argument in call.arguments {
         arguments.push(value(session, argument, parameters).await?);
     }
     let name = || arguments.first().map_or_else(String::new, text);
+    if call.action == Action::LoadFile {
+        return Ok(load_file(session, &name()).await?.map_or(Returned::Null, Returned::Bytes));
+    }
     let locks = &session.locks;
-    Ok(match call.action {
+    let number = match call.action {
         Action::Sleep => {
             sleep(session, seconds(&arguments[0])?).await?;
             Some(0)
@@ -91,7 +95,23 @@ async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Res
             id
         }
         Action::NextValue | Action::CurrentValue => unreachable!("it has a sequence"),
-    })
+        Action::LoadFile => unreachable!("it was done before"),
+    };
+    Ok(number.into())
+}
+
+/// The bytes of a file in the directory of `secure_file_priv`; `None` where there is none that the
+/// user may read, or it is longer than `max_allowed_packet`, as in MySQL.
+async fn load_file(session: &Session, name: &str) -> Result<Option<Vec<u8>>> {
+    let Ok(mut file) = FileReader::open(session, name).await else { return Ok(None) };
+    if file.len_bytes() > session.settings.packet_bytes_max as u64 {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    while let Some(part) = bounded(session, file.next()).await? {
+        bytes.extend(part);
+    }
+    Ok(Some(bytes))
 }
 
 async fn value(session: &mut Session, argument: Scalar, parameters: &[Parameter]) -> Result<Value> {

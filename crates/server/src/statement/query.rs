@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{Lsn, Result, TableId, bail};
 use freshet_ingest::LoadTarget;
-use freshet_query::actions;
+use freshet_query::actions::{self, Action, Returned};
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
@@ -361,8 +361,12 @@ async fn columns_of_acting(
     query: &Select,
     parsed: &Parsed,
 ) -> Result<Vec<ResultColumn>> {
-    let zeros = vec![Some(0); actions::calls(query)?.len()];
-    let query = actions::with_values(query.clone(), &zeros);
+    let zero = |call: actions::Call| match call.action {
+        Action::LoadFile => Returned::Bytes(Vec::new()),
+        _ => Returned::Number(0),
+    };
+    let zeros = actions::calls(query)?.into_iter().map(zero).collect();
+    let query = actions::with_values(query.clone(), zeros);
     let asked = PlanRequest {
         query,
         texts: parsed.items.clone(),
