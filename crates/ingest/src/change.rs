@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, bail};
+use freshet_base::{ErrorCode, Lsn, Result, bail};
 use freshet_meta::Claim;
 use freshet_schema::row::RowCells;
 use freshet_schema::{GroupCommitMode, KeyModel};
@@ -540,7 +540,14 @@ impl<'a> Change<'a> {
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
         match keyed.commit(load, &mut buffer, None).await {
             Ok(loaded) => Ok(Written::Done(Loaded { lsn: loaded.lsn.max(self.seen), ..loaded })),
-            Err(_) if self.relies_on_peace && self.last() > end => Ok(Written::Overtaken),
+            // Not what it has waited for in vain.
+            Err(error)
+                if self.relies_on_peace
+                    && matches!(error.code(), ErrorCode::Deadlock | ErrorCode::TableChanged)
+                    && self.last() > end =>
+            {
+                Ok(Written::Overtaken)
+            }
             Err(error) => Err(error),
         }
     }

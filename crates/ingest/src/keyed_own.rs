@@ -248,8 +248,11 @@ impl KeyedTable {
     pub fn go_back(&mut self, saved: &Self) {
         let (held, looked_from) = (self.held.take(), self.looked_from);
         let read = std::mem::take(&mut self.read);
-        let more = bytes_of(&read) - bytes_of(&saved.read);
-        *self = Self { held, looked_from, read, ..saved.copy() };
+        // What it has read since has the columns of now.
+        let mut back = saved.copy();
+        back.follow(&self.target);
+        let more = bytes_of(&read) - bytes_of(&back.read);
+        *self = Self { held, looked_from, read, ..back };
         self.bytes += more;
         let bytes = self.bytes as u64;
         self.held.iter_mut().for_each(|held| held.shrink_to(bytes));

@@ -99,7 +99,15 @@ impl Engine {
         let room = self.appender.room_for(&parts, deadline).await?;
         let mut latches = Vec::with_capacity(looked.len());
         for looked in looked {
-            latches.push(looked.latch(self, &ids).await?);
+            match looked.latch(self, &ids).await? {
+                Ok(latched) => latches.push(latched),
+                Err(Refused { error, seen }) => {
+                    // Others go on meanwhile.
+                    drop((latches, room));
+                    self.horizon().wait(seen).await;
+                    return Err(error);
+                }
+            }
         }
         for part in &mut parts {
             part.ids = ids.get(&part.table.id).copied();
@@ -257,11 +265,15 @@ fn changed_parts(
 }
 
 impl Looked {
-    /// Takes the latch of its table and looks.
+    /// Takes the latch of its table and looks, or refuses the transaction (1062).
     ///
     /// # Errors
-    /// 1062; 1213 for rows that others have removed.
-    async fn latch(self, engine: &Engine, ids: &BTreeMap<TableId, UsedIds>) -> Result<Latched> {
+    /// 1213 for rows that others have removed; files that cannot be read.
+    async fn latch(
+        self,
+        engine: &Engine,
+        ids: &BTreeMap<TableId, UsedIds>,
+    ) -> Result<std::result::Result<Latched, Refused>> {
         match self {
             Self::Keys(keys) => {
                 let ids = ids.get(&keys.target.id());
@@ -281,20 +293,32 @@ impl Looked {
                     }
                     removed.extend(found.drain(found.len() - count..));
                 }
-                Ok(Latched::Rows(latch, removed))
+                Ok(Ok(Latched::Rows(latch, removed)))
             }
             Self::Unlocked { target, read } => {
-                Unlocked::latch(target, read).await.map(Latched::Unlocked)
+                Unlocked::latch(target, read).await.map(|unlocked| Ok(Latched::Unlocked(unlocked)))
             }
         }
     }
 }
 
+/// Why a transaction is refused that rows of others stand against: told once these are durable up to
+/// `seen`.
+struct Refused {
+    error: Error,
+    seen: Lsn,
+}
+
 impl LookedKeys {
+    /// Refuses it (1062) for a key or a value that another row has.
+    ///
     /// # Errors
-    /// 1062 for a key or a value that another row has, once that cannot be lost any more; 1213 where
-    /// that may be an id that was given again.
-    async fn latch(self, engine: &Engine, ids: Option<&UsedIds>) -> Result<Latched> {
+    /// 1213 where that may be an id that was given again; files that cannot be read.
+    async fn latch(
+        self,
+        engine: &Engine,
+        ids: Option<&UsedIds>,
+    ) -> Result<std::result::Result<Latched, Refused>> {
         let Self { mut target, rows, free, encoded } = self;
         let (removals, mut values) = (encoded.removals, encoded.values(&target));
         let mut latch = resolver(&target).latch().await?;
@@ -315,11 +339,9 @@ impl LookedKeys {
             let row = RowCells::new(&encoded.schema).rows(&encoded.bytes).nth(at as usize);
             let error = duplicate_entry(&target, number, of.key(at), row);
             let seen = seen(&latch, &places).max(holders.seen);
-            drop(latch);
-            engine.horizon().wait(seen).await;
-            return Err(error);
+            return Ok(Err(Refused { error, seen }));
         }
-        Ok(Latched::Keys { latch, rows, values, removals, places })
+        Ok(Ok(Latched::Keys { latch, rows, values, removals, places }))
     }
 }
 

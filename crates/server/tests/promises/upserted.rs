@@ -254,3 +254,26 @@ fn by_a_sequence_column_a_commit_fails_where_others_have_changed_a_row() {
     one.run("insert into s values (1, 10, 7), (2, 20, 8)");
     assert_eq!(one.texts("select * from s order by id"), [["1", "10", "7"], ["3", "31", "100"]]);
 }
+
+#[test]
+fn a_savepoint_is_from_before_a_column_that_was_added() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (server.database("d"), server.database("d"));
+    for (number, later) in ["update u set v = 3 where id = 3", ""].into_iter().enumerate() {
+        one.run("drop table if exists u");
+        table(&server);
+        one.run("begin");
+        one.run("update u set v = 1 where id = 1");
+        one.run("savepoint s");
+        two.run("alter table u add column c int not null default 7");
+        one.run("update u set v = 2 where id = 2");
+        one.run("rollback to s");
+        if !later.is_empty() {
+            one.run(later);
+        }
+        one.run("commit");
+        let third = if number == 0 { "3" } else { "30" };
+        let rows = [["1", "1", "7"], ["2", "20", "7"], ["3", third, "7"]];
+        assert_eq!(two.texts("select * from u order by id"), rows);
+    }
+}
