@@ -556,8 +556,9 @@ fn stamp_barrier(
     for (at, state) in states.iter().enumerate() {
         let mut table = state.lock();
         let barrier = match body {
-            BarrierBody::Truncate(_) | BarrierBody::Empty(_) => {
+            BarrierBody::Truncate(tablets) | BarrierBody::Empty(tablets) => {
                 state.note_truncate(lsn);
+                state.layout().inspect(|layout| state.set_layout(&layout.emptied(&tablets[at])));
                 Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),

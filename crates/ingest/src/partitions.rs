@@ -12,7 +12,7 @@ use freshet_storage::division::Division;
 
 /// The partitions of a table as of the log's end.
 pub(crate) struct Layout {
-    router: Router,
+    router: Arc<Router>,
     tablets: HashSet<TabletId>,
     /// Of a table whose partitions are made when rows need them.
     auto: Option<PartitionBy>,
@@ -31,11 +31,18 @@ impl Layout {
     }
 
     fn new(by: &PartitionBy, partitions: &[Partition]) -> Self {
+        let values = partitions.iter().filter_map(|one| one.values.as_ref());
         Self {
-            router: Router::new(by, partitions.iter().filter_map(|one| one.values.as_ref())),
+            router: Arc::new(Router::new(by, values)),
             tablets: partitions.iter().flat_map(|one| one.tablets.iter().copied()).collect(),
             auto: by.auto.map(|_| by.clone()),
         }
+    }
+
+    /// The same partitions behind a TRUNCATE, which gives them these tablets.
+    pub fn emptied(&self, tablets: &[TabletId]) -> Arc<Self> {
+        let (router, auto) = (Arc::clone(&self.router), self.auto.clone());
+        Arc::new(Self { router, tablets: tablets.iter().copied().collect(), auto })
     }
 
     /// The values of rows that need a partition which AUTO PARTITION makes.
