@@ -9,7 +9,8 @@ use freshet_base::{ColumnId, TabletId};
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::{Put, RowWriter, put_bytes};
 use freshet_schema::{
-    Column, ColumnsBuilder, Layout, PartitionBy, PartitionValues, Table, TableSchema, Zone,
+    Column, ColumnsBuilder, Layout, PartitionBy, PartitionFunction, PartitionValues, Table,
+    TableSchema, Zone,
 };
 use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
@@ -30,6 +31,8 @@ pub fn kept(
         let keep = prune.keep(&containers);
         kept.retain(|&at| keep[at]);
     }
+    // A condition has local times, and rows have instants.
+    let said = if by.function == Some(PartitionFunction::UnixTimestamp) { &[] } else { said };
     if let Some((batch, of)) = said_rows(said, &by.columns, schema, zone)
         && let Some(router) = table.router()
     {
