@@ -18,8 +18,8 @@ use freshet_base::{Result, bail};
 use freshet_schema::TableSchema;
 use futures::StreamExt;
 use sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, UnaryOperator, Visit, Visitor, visit_expressions,
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr,
+    TableAlias, TableFactor, TableWithJoins, UnaryOperator, Visit, Visitor, visit_expressions,
 };
 
 use crate::body::{BodyRows, BodyTable};
@@ -40,9 +40,21 @@ pub const BODY: &str = "\u{1}body";
 /// The column that says whether a row deletes its key.
 const DELETES: &str = "\u{1}deletes";
 
+/// Digits of a DECIMAL.
+const DIGITS_MAX: u64 = 65;
+
 /// Why aggregates are refused.
 const ONE_ROW: &str = "the expressions of a load see one row at a time: aggregates and window \
                        functions are for a query of the loaded table";
+
+/// How a value is negated, which may be a text yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Negation {
+    /// Exactly, as a number with so many fraction digits.
+    Exact { scale: u8 },
+    /// As a DOUBLE.
+    Float,
+}
 
 /// What a stream load computes.
 #[derive(Clone)]
@@ -55,8 +67,8 @@ pub struct Columns<'a> {
     pub computed: &'a [(String, Scalar)],
     /// The columns of the result.
     pub targets: &'a [String],
-    /// Those of them whose values are negated, behind the conditions.
-    pub is_negated: &'a dyn Fn(&str) -> bool,
+    /// How the values of some of them are negated, behind the conditions.
+    pub negation: &'a dyn Fn(&str) -> Option<Negation>,
     /// `where`.
     pub condition: Option<&'a Scalar>,
     /// `delete`: one more column behind [`ROW`].
@@ -97,10 +109,22 @@ impl Columns<'_> {
 impl Columns<'_> {
     fn value(&self, target: &str) -> Expr {
         let value = Expr::Identifier(quoted(target));
-        match (self.is_negated)(target) {
-            true => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(value) },
-            false => value,
-        }
+        let exact = |scale: u8| Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(value.clone()),
+            data_type: DataType::Decimal(ExactNumberInfo::PrecisionAndScale(
+                DIGITS_MAX,
+                scale.into(),
+            )),
+            array: false,
+            format: None,
+        };
+        let positive = match (self.negation)(target) {
+            None => return value,
+            Some(Negation::Exact { scale }) => exact(scale),
+            Some(Negation::Float) => value,
+        };
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(positive) }
     }
 }
 

@@ -70,6 +70,18 @@ fn what_was_loaded_is_subtracted() {
 }
 
 #[test]
+fn texts_that_columns_are_computed_of_are_subtracted_exactly() {
+    let site = table();
+    let columns = "columns: k, day, t, u, f, n = t, d = u";
+    let body = "1,2026-01-01,9007199254740993,12345678901234567890.1234,0.5\n";
+    for headers in [&[columns][..], &[columns, NEGATIVE]] {
+        assert_eq!(load(&site, "s", headers, body)["Status"], "Success");
+    }
+    assert_eq!(sums(&site), json!([[1, "2026-01-01", 0, "0.0000", "0"]]));
+    site.stop();
+}
+
+#[test]
 fn only_sums_are_taken_back() {
     let site = table();
     data(

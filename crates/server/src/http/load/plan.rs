@@ -13,7 +13,7 @@ use freshet_meta::Account;
 use freshet_query::change::ROW;
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::{Losses, OnLoss};
-use freshet_query::mapping::Columns;
+use freshet_query::mapping::{Columns, Negation};
 use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, load_condition};
 use freshet_query::syntax::{Scalar, Select};
 use freshet_schema::value::bad::must_use;
@@ -262,7 +262,7 @@ impl Planner<'_> {
             fields: &names,
             computed: &computed,
             targets: &targets,
-            is_negated: &|name| headers.negative && is_sum(schema, name),
+            negation: &|name| negation(schema, name).filter(|_| headers.negative),
             condition: condition.as_ref(),
             deletes: deletes.as_ref(),
         };
@@ -469,9 +469,15 @@ impl Planner<'_> {
     }
 }
 
-fn is_sum(schema: &TableSchema, name: &str) -> bool {
+/// How values of a column are negated, if it keeps sums.
+fn negation(schema: &TableSchema, name: &str) -> Option<Negation> {
     let column = schema.position(name).map(|at| &schema.columns[at]);
-    column.is_some_and(|column| column.aggregate == Some(Aggregate::Sum))
+    let sum = column.filter(|column| column.aggregate == Some(Aggregate::Sum))?;
+    Some(match sum.ty {
+        ColumnType::Float | ColumnType::Double => Negation::Float,
+        ColumnType::Decimal { scale, .. } => Negation::Exact { scale },
+        _ => Negation::Exact { scale: 0 },
+    })
 }
 
 /// Columns of sketches are computed.
