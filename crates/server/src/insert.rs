@@ -58,6 +58,8 @@ pub struct Target {
     pub on_existing: OnExisting,
     /// Of a partial update: which columns the rows have.
     pub partial: Option<PartialColumns>,
+    /// Whether its table takes the place of another one behind the load, which is told then.
+    pub is_beside: bool,
 }
 
 impl Target {
@@ -107,6 +109,7 @@ impl Target {
             filter_ratio,
             on_existing,
             partial,
+            is_beside: false,
             into,
             through: None,
         })
@@ -552,10 +555,11 @@ pub async fn report(
     session.diagnostics.count += keys.skipped - told;
     let rows = rows - keys.skipped;
     let affected = rows + keys.replaced;
-    if loaded.given.is_some() && loaded.txn.is_some() || session.left_out.is_some() {
+    let is_labelled = loaded.given.is_some() && loaded.txn.is_some();
+    if !target.is_beside && (is_labelled || session.left_out.is_some()) {
         note_labelled(session, target.into.table(), &loaded, rows);
     }
-    if affected > 0 && !target.into.table().has_row_ids() {
+    if affected > 0 && !target.into.table().has_row_ids() && target.tells_ids() {
         session.note_ids(ids);
     }
     let is_published = session.settings.freshness == Freshness::Published;

@@ -16,7 +16,7 @@ use freshet_schema::Table;
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
 use super::{insert, query, sequence, shield};
-use crate::insert::{Grouping, Target, claimed, note_failed, note_labelled};
+use crate::insert::{Grouping, Target, claimed, note_failed, note_labelled, note_left_out};
 use crate::reply::{Reply, bounded};
 use crate::session::{LastInsert, Session};
 
@@ -87,8 +87,9 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
         let put = async move { overwrite_partitions(&engine, &before, filled, names, label).await };
         shield(session, put).await?
     };
-    if let Some(loaded) = labelled {
-        tell(session, &table, loaded, if is_whole { new } else { table.id });
+    match labelled {
+        Some(loaded) => tell(session, &table, loaded, if is_whole { new } else { table.id }),
+        None => note_left_out(session, None),
     }
     Ok(reply)
 }
@@ -171,6 +172,7 @@ fn target_of(session: &Session, insert: &Insert, filled: &UnpublishedTable) -> R
     let (settings, columns) = (&session.settings, insert.columns.as_deref());
     let on_existing = OnExisting::Refuse;
     let mut target = Target::new(shared, settings, generation, into, columns, on_existing)?;
+    target.is_beside = true;
     if !insert.partitions.is_empty() {
         target.only(&insert.partitions)?;
     }

@@ -174,3 +174,17 @@ fn rows_that_load_data_leaves_out_are_listed() {
     assert!(failed.message.contains("2/3") && failed.message.contains(" url: "), "{failed:?}");
     assert_eq!(seen(&mut root)[0][1], "Fail");
 }
+
+#[test]
+fn rows_that_an_overwrite_leaves_out_are_told_behind_it() {
+    let (_server, mut root) = server(Settings::local());
+    root.run(LAX);
+    let rows = "select 1, 1, 'a' union all select null, 2, 'b'";
+    root.run(&format!("insert overwrite table t with label over {rows}"));
+    let shown = last(&mut root);
+    assert_eq!((&shown[0][..], &shown[1][..], &shown[4][..]), ("over", "Success", "\\N\t2\tb"));
+    assert_eq!(seen(&mut root).len(), 1, "it is told once");
+    root.run(&format!("insert overwrite table t {rows}"));
+    assert_eq!((seen(&mut root).len(), &last(&mut root)[1][..]), (2, "Success"));
+    assert_eq!(root.texts("select a, b, c from t"), [["1", "1", "a"]]);
+}
