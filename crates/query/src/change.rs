@@ -27,8 +27,7 @@ use crate::snapshot::temporary_names;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 use crate::through::{self, BELOW, Through};
 
-/// The name of the column with the number of a row among those that are computed from.
-pub const ROW: &str = "\u{1}row";
+pub use crate::joined::ROW;
 /// Stands before the name of a column that has the value of the row to be inserted.
 pub const NEW: &str = "\u{1}new.";
 
@@ -189,6 +188,15 @@ impl Change {
     /// Whether its rows are found by joining tables.
     pub fn is_joined(&self) -> bool {
         single(&self.rows.from).is_none()
+    }
+
+    /// Whether it names partitions of its target.
+    pub fn names_partitions(&self) -> bool {
+        joined::factors(&self.rows.from).into_iter().any(|factor| {
+            let is_target = table_of(factor).is_some_and(|(_, name)| name == self.name);
+            is_target
+                && matches!(factor, TableFactor::Table { partitions, .. } if !partitions.is_empty())
+        })
     }
 
     /// Whether ORDER BY or LIMIT choose among its rows.

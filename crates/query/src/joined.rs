@@ -10,6 +10,9 @@ use sqlparser::ast::{
 use crate::snapshot::HIDDEN_MARK;
 use crate::syntax::{TableName, select_of};
 
+/// The name of the column with the number of a row among those that are computed from.
+pub const ROW: &str = "\u{1}row";
+
 /// The name of a column that has a value in each row of a table; no user column is named like this.
 pub const MARK: &str = "\u{1}mark";
 

@@ -88,6 +88,7 @@ mod threads;
 pub mod through;
 mod top_rows;
 mod unordered;
+pub mod updatable;
 mod using;
 pub mod views;
 mod weighing;

@@ -28,6 +28,7 @@ pub fn hidden(error: Error, database: &str, view: &View) -> Error {
         | ErrorCode::UnknownDatabase
         | ErrorCode::UnknownFunction
         | ErrorCode::TableAccessDenied
+        | ErrorCode::ColumnAccessDenied
         | ErrorCode::AccessDeniedDatabase => invalid(database, &view.name),
         _ => error,
     }

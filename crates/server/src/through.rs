@@ -8,7 +8,8 @@ use freshet_meta::{
     Actor, Object, Privilege, authorize, authorize_columns, column_denied, is_restricted,
 };
 use freshet_query::change::{Assignments, Change, ChangeKind, reads_stored};
-use freshet_query::through::{Fixed, Through};
+use freshet_query::through::Through;
+use freshet_query::updatable::Fixed;
 use freshet_query::views::invalid;
 use freshet_schema::{KeyModel, Table};
 
@@ -95,6 +96,9 @@ pub fn changed(session: &Session, change: &Change) -> Result<Option<Change>> {
     // What the user may do comes before what the view is.
     check_user(session, change, place)?;
     let Some(through) = of(session, place, writing)? else { return Ok(None) };
+    if change.names_partitions() {
+        bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+    }
     Ok(Some(change.through(through)))
 }
 

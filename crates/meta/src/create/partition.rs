@@ -135,7 +135,7 @@ fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Res
             .ok_or_else(|| err!(UnknownColumn, "Unknown column '{name}' in 'PARTITION BY'"))?;
         let column = &columns[at];
         let is_instant = matches!(column.ty, ColumnType::Timestamp { .. });
-        if !divides(column.ty) && !(is_instant && written.function == Some(UnixTimestamp)) {
+        if !(divides(column.ty) || is_instant && written.function == Some(UnixTimestamp)) {
             bail!(
                 PartitionFieldType,
                 "Field '{name}' is of a not allowed type for this type of partitioning: {} is \

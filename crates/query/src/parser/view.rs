@@ -14,12 +14,12 @@ pub struct CreateView {
     pub or_replace: bool,
     /// ALTER: the view is there, and is replaced.
     pub alters: bool,
-    pub algorithm: ViewAlgorithm,
+    /// `None` where it is not said, as the next two.
+    pub algorithm: Option<ViewAlgorithm>,
     pub check_option: CheckOption,
-    /// `None` for the account that creates it.
     pub definer: Option<Account>,
     /// SQL SECURITY INVOKER.
-    pub invoker: bool,
+    pub invoker: Option<bool>,
     /// The names of its columns; empty for those of the query.
     pub columns: Vec<String>,
     pub query: Select,
@@ -47,12 +47,13 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
     let or_replace = cursor.words("OR REPLACE") || alters;
     let algorithm = algorithm(cursor)?;
     let definer = definer(cursor)?;
-    let mut invoker = false;
+    let mut invoker = None;
     if cursor.words("SQL SECURITY") {
-        invoker = cursor.words("INVOKER");
-        if !invoker {
+        let is_invoker = cursor.words("INVOKER");
+        if !is_invoker {
             cursor.expect_words("DEFINER")?;
         }
+        invoker = Some(is_invoker);
     }
     if let Some(what) = cursor.one_of(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"]) {
         return Err(refuse(&format!("{statement} {what}")));
@@ -85,15 +86,15 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
     }))
 }
 
-fn algorithm(cursor: &mut Cursor<'_>) -> Result<ViewAlgorithm> {
+fn algorithm(cursor: &mut Cursor<'_>) -> Result<Option<ViewAlgorithm>> {
     if !cursor.words("ALGORITHM") {
-        return Ok(ViewAlgorithm::Undefined);
+        return Ok(None);
     }
     cursor.expect(&Token::Eq)?;
     match cursor.one_of(&["UNDEFINED", "MERGE", "TEMPTABLE"]) {
-        Some("MERGE") => Ok(ViewAlgorithm::Merge),
-        Some("TEMPTABLE") => Ok(ViewAlgorithm::TempTable),
-        Some(_) => Ok(ViewAlgorithm::Undefined),
+        Some("MERGE") => Ok(Some(ViewAlgorithm::Merge)),
+        Some("TEMPTABLE") => Ok(Some(ViewAlgorithm::TempTable)),
+        Some(_) => Ok(Some(ViewAlgorithm::Undefined)),
         None => Err(cursor.error()),
     }
 }

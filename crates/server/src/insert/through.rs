@@ -3,7 +3,6 @@
 use freshet_base::{Result, bail};
 use freshet_ingest::OnExisting;
 use freshet_meta::Privilege;
-use freshet_query::through::Through;
 use freshet_schema::{Column, Table};
 
 use super::Target;
@@ -47,11 +46,13 @@ pub fn target<N: AsRef<str>>(
     let shared = &session.shared;
     let settings = &session.settings;
     if settings.rules(into.table().form).strict() && on_existing != OnExisting::Skip {
-        check_defaults(into.table(), &through, (database, view))?;
+        check_defaults(into.table(), &below, (database, view))?;
     }
-    let checks = shared.view_check(&into, &through)?;
+    let hidden = |error| through.hidden(error);
+    let checks = shared.view_check(&into, &through).map_err(hidden)?;
     let below = Some(below.as_slice());
-    let mut target = Target::new(shared, settings, generation, into, below, on_existing)?;
+    let target = Target::new(shared, settings, generation, into, below, on_existing);
+    let mut target = target.map_err(hidden)?;
     if let Some(checks) = checks {
         if target.partial.is_some() {
             bail!(
@@ -66,9 +67,22 @@ pub fn target<N: AsRef<str>>(
     Ok(Some(target))
 }
 
-/// Checks that columns which a view leaves out have defaults.
-fn check_defaults(table: &Table, through: &Through, (database, view): (&str, &str)) -> Result<()> {
-    let below = through.names().filter_map(|name| through.below(name)).collect::<Vec<_>>();
+impl Target {
+    /// Whether LAST_INSERT_ID() tells of its ids: those of a column that a view does not have are
+    /// not told of, as in MySQL.
+    pub fn tells_ids(&self) -> bool {
+        let Some(through) = &self.through else { return true };
+        let mut columns = self.into.schema().columns.iter();
+        let counted = columns.find(|column| column.auto_increment.is_some());
+        counted.is_none_or(|column| {
+            let mut shown = through.names().filter_map(|name| through.below(name));
+            shown.any(|name| name.eq_ignore_ascii_case(&column.name))
+        })
+    }
+}
+
+/// Checks that columns which get no value have defaults.
+fn check_defaults(table: &Table, below: &[&str], (database, view): (&str, &str)) -> Result<()> {
     let is_missing = |column: &&Column| {
         let is_left_out = !below.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
         let has_value = column.nullable

@@ -6,7 +6,7 @@ mod columns;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
-use freshet_base::{ColumnId, Error, Result, bail};
+use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Fault, RowEncoder};
 use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order, is_of_new};
@@ -85,7 +85,7 @@ impl Assigned {
         let mut columns = AssignedColumns::new(session, target, (columns, touched), ignores)?;
         columns.computes_all = computes_all;
         if let Some(view) = view {
-            columns.check(session, view)?;
+            columns.check(session, view).map_err(|error| view.hidden(error))?;
         }
         Ok(Self { columns, values })
     }
@@ -236,7 +236,13 @@ fn position(schema: &TableSchema, view: Option<&Through>, name: &str) -> Result<
     let below = view.map_or(Ok(name), |view| view.assigned(name))?;
     match schema.position(below) {
         Some(at) => Ok(at),
-        None => bail!(UnknownColumn, "Unknown column '{name}' in 'field list'"),
+        None => {
+            let error = err!(UnknownColumn, "Unknown column '{name}' in 'field list'");
+            Err(match view {
+                Some(view) => view.hidden(error),
+                None => error,
+            })
+        }
     }
 }
 

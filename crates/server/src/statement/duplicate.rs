@@ -120,7 +120,7 @@ async fn write(
         bail!(Internal, "the statement has locked its rows, and others have written them");
     };
     session.acked = session.acked.max(loaded.lsn);
-    if target.into.table().has_row_ids() {
+    if target.into.table().has_row_ids() || !target.tells_ids() {
         return Ok(report(session, u64::from(buffer.rows()), &counts));
     }
     if counts.inserted > 0 {

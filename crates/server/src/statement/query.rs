@@ -220,7 +220,16 @@ pub async fn find(
         return Ok(None);
     }
     // Another view of the same name would be of other rows.
-    if view.is_some_and(|view| !origin.has_views(view)) {
+    if let Some(view) = view.filter(|view| !origin.has_views(view)) {
+        // A transaction goes on reading the one that it began with.
+        if session.transactions.open().is_some() {
+            let (database, name) = (&view.views[0].0, &view.views[0].1.name);
+            bail!(
+                ViewInvalid,
+                "View '{database}.{name}' was altered after the transaction began: COMMIT or \
+                 ROLLBACK first"
+            );
+        }
         return Ok(None);
     }
     let as_of = origin.as_of();

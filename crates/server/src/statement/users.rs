@@ -92,6 +92,10 @@ async fn alter(
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
+    let is_twice = |at: usize| accounts[..at].contains(&accounts[at]);
+    if let Some(at) = (0..accounts.len()).find(|&at| is_twice(at)) {
+        bail!(CannotUser, "Operation ALTER USER failed for {}: named twice", accounts[at]);
+    }
     let catalog = session.shared.engine.catalog();
     for (account, how) in changed.clone() {
         if let Some(user) = catalog.user(account) {

@@ -41,15 +41,17 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
     if create.or_replace {
         session.authorize(Privilege::Drop, Object::Table(&database, &name))?;
     }
-    if create.alters {
-        let catalog = session.shared.engine.catalog();
-        if catalog.view(&database, &name).is_none() {
-            catalog.require_table(&database, &name)?;
-            bail!(WrongObject, "'{database}.{name}' is not VIEW");
-        }
-    }
+    let known = match create.alters {
+        true => Some(altered(session, &database, &name)?),
+        false => None,
+    };
+    // What ALTER VIEW does not say stays.
+    let known = known.as_deref();
     let own = session.client.account.clone();
-    let definer = create.definer.clone().unwrap_or_else(|| own.clone());
+    let definer = create.definer.clone().or_else(|| known.map(|view| view.definer.clone()));
+    let definer = definer.unwrap_or_else(|| own.clone());
+    let invoker = create.invoker.or(known.map(|view| view.invoker)).unwrap_or(false);
+    let algorithm = create.algorithm.or(known.map(|view| view.algorithm)).unwrap_or_default();
     if definer != own {
         session.authorize(Privilege::Super, Object::Server)?;
     }
@@ -78,8 +80,8 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
         },
         database: session.database.as_deref().map(str::to_owned),
         definer,
-        invoker: create.invoker,
-        algorithm: create.algorithm,
+        invoker,
+        algorithm,
         check_option: create.check_option,
         columns,
         sources,
@@ -90,6 +92,16 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
     let created = async move { engine.ddl().create_view(database, view, or_replace).await };
     shield(session, created).await?;
     Ok(Reply::done())
+}
+
+/// The view that ALTER VIEW names.
+fn altered(session: &Session, database: &str, name: &str) -> Result<Arc<View>> {
+    let catalog = session.shared.engine.catalog();
+    if let Some(view) = catalog.view(database, name) {
+        return Ok(Arc::clone(view));
+    }
+    catalog.require_table(database, name)?;
+    bail!(WrongObject, "'{database}.{name}' is not VIEW")
 }
 
 /// Checks that a view with CHECK OPTION is one that rows are written through, and that it is known
@@ -135,6 +147,11 @@ fn named(create: &CreateView, columns: Vec<ResultColumn>) -> Result<(Vec<Column>
     let sources = columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
     let names = if create.columns.is_empty() { &sources } else { &create.columns };
     let by_name = create.query.has_wildcard();
+    // The server marks names of its own with these.
+    const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
+    if let Some(name) = names.iter().find(|name| name.contains(MARKS)) {
+        bail!(WrongColumnName, "Incorrect column name '{}'", name.escape_debug());
+    }
     for list in if by_name { vec![names, &sources] } else { vec![names] } {
         for (at, name) in list.iter().enumerate() {
             if list[..at].iter().any(|before| before.eq_ignore_ascii_case(name)) {

@@ -46,6 +46,7 @@ fn rows_that_are_locked_are_more_than_a_record_takes() {
     // 150 KB, of which nothing enters the record of the COMMIT.
     assert_eq!(one.texts("select id from u for update").len(), 500);
     one.run("update u set v = 1 where id < 50");
+    other.run("begin");
     assert_eq!(other.fails("select id from u where id = 400 for update nowait").errno, 3572);
     one.run("commit");
     assert_eq!(one.one("select count(*) from u where v = 1"), "50");

@@ -229,4 +229,6 @@ fn the_own_password_is_changed_by_who_knows_it() {
     root.run("create user o password require current optional");
     assert_eq!(root.texts(read), [["o", "N"], ["u", "NULL"]]);
     assert_eq!(root.fails("create user x identified by 'a' replace 'b'").errno, 1064);
+    let twice = "alter user o identified by 'a', o identified by 'b'";
+    assert_eq!(root.fails(twice).errno, 1396);
 }

@@ -213,3 +213,47 @@ fn roads_that_know_no_views_refuse_them() {
     }
     assert_eq!(root.one("select count(*) from t"), "3");
 }
+
+#[test]
+fn short_views_make_no_long_work() {
+    let (_server, mut root, _app) = server();
+    root.run("create view v0 as select a from t where a > 0");
+    for n in 1..=10 {
+        root.run(&format!("create view v{n} as select a + a as a from v{} where a > 0", n - 1));
+    }
+    let updatable = "select count(*) from information_schema.views where table_name like 'v%' and \
+                     is_updatable = 'YES'";
+    assert_eq!(root.one(updatable), "11");
+    let checked = "create view w as select a from v10 where a > 0 with check option";
+    assert_eq!(root.fails(checked).errno, 1235);
+}
+
+#[test]
+fn a_transaction_does_not_wait_for_a_view_that_was_altered() {
+    let (_server, mut root, mut app) = server();
+    root.run("grant select, update on d.of_root to app");
+    app.run("set session transaction isolation level repeatable read");
+    app.run("begin");
+    assert_eq!(app.one("select count(*) from d.of_root"), "3");
+    root.run("alter view of_root as select id, secret as a from t");
+    assert_eq!(app.fails("update d.of_root set a = 1 where id = 1").errno, 1356);
+    app.run("rollback");
+    app.run("update d.of_root set a = 1 where id = 1");
+    assert_eq!(root.one("select secret from t where id = 1"), "1");
+}
+
+#[test]
+fn alter_view_keeps_whose_rights_count() {
+    let (_server, mut root, mut app) = server();
+    root.run("grant all on d.* to app");
+    root.run("alter view of_invoker as select id, a from t");
+    let shown = root.texts("show create view of_invoker")[0][1].clone();
+    assert!(shown.contains("SQL SECURITY INVOKER"), "{shown}");
+    root.run("alter view of_definer as select id, a from t");
+    let shown = root.texts("show create view of_definer")[0][1].clone();
+    assert!(shown.contains("DEFINER=`definer`"), "{shown}");
+    assert_eq!(app.fails("alter view d.of_root as select secret as a from d.t").errno, 1227);
+    root.run("alter sql security definer view of_invoker as select id, a from t");
+    let shown = root.texts("show create view of_invoker")[0][1].clone();
+    assert!(shown.contains("SQL SECURITY DEFINER"), "{shown}");
+}
