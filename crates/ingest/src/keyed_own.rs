@@ -1,8 +1,8 @@
 //! What a transaction has changed in tables with a primary key: the last row of each key, or that
 //! it is removed (keys.md K9, K23). The transaction holds these keys until its end.
 //!
-//! In a table with a UNIQUE KEY loads pass by locks. What the transaction has read of stored rows is
-//! compared with them again at its COMMIT (RFC 0052).
+//! In a table with a UNIQUE KEY loads pass by locks. What the transaction has read of stored rows
+//! is compared with them again at its COMMIT (RFC 0052).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -219,8 +219,8 @@ impl KeyedTable {
             }
         }
         for (key, change) in step.changes {
-            // It has held the key since: what others have brought there without locks, by partitions
-            // that they exchange, is not what it changes.
+            // It has held the key since: what others have brought there without locks, by
+            // partitions that they exchange, is not what it changes.
             let in_base = self.in_base(&key).unwrap_or(change.in_base);
             self.changes.insert(key, Change { in_base, ..change });
         }

@@ -47,8 +47,8 @@ struct Own {
     parts: Mutex<Vec<TableRows>>,
     /// Changes of tables with a primary key, and of stored rows of those with a UNIQUE KEY.
     keyed: Mutex<Vec<KeyedTable>>,
-    /// What it had read of stored rows of tables with a UNIQUE KEY when it went back to where it had
-    /// changed nothing there: it holds these rows, as locks are held over ROLLBACK TO.
+    /// What it had read of stored rows of tables with a UNIQUE KEY when it went back to where it
+    /// had changed nothing there: it holds these rows, as locks are held over ROLLBACK TO.
     read: Mutex<BTreeMap<TableId, KeyedTable>>,
     /// Changes of stored rows of tables without a unique key; locked behind `parts`.
     unkeyed: Mutex<Vec<UnkeyedTable>>,

@@ -89,8 +89,8 @@ pub(crate) struct PreparedLoads {
     bound: Mutex<Bound>,
 }
 
-/// What a table is bound to beside the loads that wait: a load is found by its database. No table is
-/// in both lists.
+/// What a table is bound to beside the loads that wait: a load is found by its database. No table
+/// is in both lists.
 #[derive(Default)]
 struct Bound {
     /// Loads of these are being written down.

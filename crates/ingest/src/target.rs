@@ -121,6 +121,12 @@ impl LoadTarget {
         self.table.db
     }
 
+    /// The table that a statement names which changes this one: that of temporary partitions has
+    /// no name.
+    pub fn named(&self) -> TableId {
+        self.table.temporary_of.unwrap_or(self.id())
+    }
+
     /// Its definition when it was resolved.
     pub fn table(&self) -> &Arc<Table> {
         &self.table

@@ -302,8 +302,8 @@ impl Looked {
     }
 }
 
-/// Why a transaction is refused that rows of others stand against: told once these are durable up to
-/// `seen`.
+/// Why a transaction is refused that rows of others stand against: told once these are durable up
+/// to `seen`.
 struct Refused {
     error: Error,
     seen: Lsn,

@@ -1,6 +1,6 @@
-//! The COMMIT of changes of stored rows in a table with a UNIQUE KEY, where loads pass by locks: the
-//! rows that the changes follow from are compared with those of now, under the latch of the table;
-//! and nothing at all comes between that and the record.
+//! The COMMIT of changes of stored rows in a table with a UNIQUE KEY, where loads pass by locks:
+//! the rows that the changes follow from are compared with those of now, under the latch of the
+//! table; and nothing at all comes between that and the record.
 
 use freshet_base::{Result, bail};
 use freshet_storage::resolver::{KeyedRows, Latch};

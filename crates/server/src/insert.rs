@@ -30,8 +30,8 @@ use freshet_storage::delta::Freshness;
 use cache::CachedHead;
 pub use cache::InsertCache;
 pub use grouping::{Grouping, claimed, note_alone};
-pub use left_out::{LeftOut, warn};
-pub use noted::{note_failed, note_labelled, note_left_out};
+pub use left_out::warn;
+pub use noted::{note_failed, note_labelled};
 use upsert::Updating;
 
 use crate::reply::bounded;
@@ -534,7 +534,7 @@ pub fn key_rules(settings: &Settings, on_existing: OnExisting) -> KeyRules {
 
 /// The result of a statement without rows.
 pub fn nothing(session: &mut Session) -> u64 {
-    note_left_out(session, None);
+    session.note_left_out(None);
     session.info.clear();
     session.row_count = 0;
     0

@@ -4,6 +4,7 @@ mod collations;
 mod currents;
 mod disabled_keys;
 mod hinted;
+mod left_out;
 mod options;
 pub mod policies;
 mod temporary;
@@ -30,13 +31,13 @@ pub use collations::{collation_name, collation_of};
 pub use currents::Currents;
 pub use disabled_keys::DisabledKeys;
 pub use hinted::Hinted;
+pub use left_out::LeftOut;
 pub use options::seconds;
 pub use temporary::{TemporaryName, TemporaryTables};
 pub use workload::Admission;
 
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
-use crate::insert::{LeftOut, note_left_out};
 use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::settings::{Keeps, Settings, StatementDeadline};
@@ -579,7 +580,7 @@ impl Session {
         if error.code() == ErrorCode::Deadlock {
             self.transactions.roll_back();
         }
-        note_left_out(self, Some(error));
+        self.note_left_out(Some(error));
         let signalled = self.diagnostics.signalled.take();
         let errno = signalled.as_ref().map_or(error.code().errno(), |(errno, _)| *errno);
         self.row_count = -1;

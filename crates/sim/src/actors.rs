@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::copies::COPIED;
+use crate::copied::COPIED;
 use crate::harness::{Death, Sim, data_files};
 use crate::loads::{Client, Outcome};
 use crate::model::Counts;

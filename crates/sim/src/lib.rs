@@ -21,6 +21,7 @@
 
 pub mod actors;
 mod changes;
+mod copied;
 mod copies;
 pub mod events;
 pub mod executor;

@@ -16,10 +16,10 @@ use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 use futures::FutureExt;
 
-use crate::copies::CopiedTables;
+use crate::copied::CopiedTables;
 pub use crate::events::{Event, Part};
 use crate::expected::{Expected, ExpectedTable};
-use crate::rows::{self, FileRows, Row, RowKind};
+use crate::rows::{self, FileRows, Row, RowKind, is_missing};
 
 /// A labelled load whose outcome is unknown to the client.
 #[derive(Clone, Debug)]
@@ -459,12 +459,6 @@ fn check_bank(snapshot: &Snapshot, amounts: &BTreeMap<TableId, i64>) {
     if let (Some(a), Some(b)) = (of("bank_a"), of("bank_b")) {
         assert_eq!(a + b, 0, "a transfer is torn at {}", snapshot.horizon);
     }
-}
-
-/// Whether a file is missing that a snapshot reads.
-pub fn is_missing(error: &freshet_storage::Error) -> bool {
-    let missing = std::io::ErrorKind::NotFound;
-    matches!(error, freshet_storage::Error::Io { source, .. } if source.kind() == missing)
 }
 
 fn difference(read: &[Row], wanted: &[Row]) -> String {

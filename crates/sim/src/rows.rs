@@ -412,3 +412,9 @@ fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
         Row { id: ids.value(at), amount: amounts.value(at), others: cells.collect() }
     }));
 }
+
+/// Whether a file is missing that a snapshot reads.
+pub fn is_missing(error: &freshet_storage::Error) -> bool {
+    let missing = std::io::ErrorKind::NotFound;
+    matches!(error, freshet_storage::Error::Io { source, .. } if source.kind() == missing)
+}

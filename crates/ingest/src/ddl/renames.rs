@@ -6,8 +6,8 @@ use freshet_meta::{MetaEvent, Moved, Renaming};
 use super::Ddl;
 
 impl Ddl {
-    /// Renames tables, also into other databases, or views, all or none of them. `bind` is asked for
-    /// those that go to another database, and what it gives is kept until they are there.
+    /// Renames tables, also into other databases, or views, all or none of them. `bind` is asked
+    /// for those that go to another database, and what it gives is kept until they are there.
     ///
     /// # Errors
     /// Those of metadata, of the log, and of `bind`.

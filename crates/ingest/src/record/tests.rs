@@ -57,23 +57,8 @@ fn a_load_of_two_tables_with_a_label_comes_back() {
     assert_eq!((parts[0].1.removals, parts[1].1.removals), (1, 4));
 }
 
-#[test]
-fn ends_and_barriers_come_back() {
-    let end = EndStamp { table: TableId(1), txn: TxnId(2), version: Version(3), reason: 1 };
-    let mut stamp = Vec::new();
-    write_end_stamp(&mut stamp, &end);
-    assert_eq!(decode(2, &stamp, &[]).unwrap(), Record::GroupEnd(end));
-
-    let barrier = BarrierStamp {
-        table: TableId(1),
-        incarnation: Incarnation(4),
-        schema_version: SchemaVersion(5),
-        ended: Some(TxnId(6)),
-        version: Version(7),
-    };
-    let mut stamp = 1u16.to_le_bytes().to_vec();
-    write_barrier_stamp(&mut stamp, &barrier);
-    assert_eq!(stamped_tables(3, &stamp), [TableId(1)]);
+/// One of each kind.
+fn bodies() -> Vec<BarrierBody> {
     let column = Column::new(ColumnId(1), "a", ColumnType::Text);
     let schema = TableSchema::new(SchemaVersion(5), vec![column], Vec::new());
     let tablets = vec![vec![TabletId(8), TabletId(9)]];
@@ -95,16 +80,35 @@ fn ends_and_barriers_come_back() {
     let change = Repartition { removed, ..Repartition::of(by, partitions) };
     let (rests_micros, forgotten) = (Some(12), vec![PartitionId(2)]);
     let resting = Repartition { rests_micros, forgotten, ..change.clone() };
-    let bodies = [
+    vec![
         BarrierBody::Truncate(tablets.clone()),
         BarrierBody::Empty(tablets),
         BarrierBody::Alter(Arc::new(schema)),
         BarrierBody::Divide(vec![change]),
         BarrierBody::Divide(vec![resting]),
         BarrierBody::Drop,
-    ];
+    ]
+}
+
+#[test]
+fn ends_and_barriers_come_back() {
+    let end = EndStamp { table: TableId(1), txn: TxnId(2), version: Version(3), reason: 1 };
+    let mut stamp = Vec::new();
+    write_end_stamp(&mut stamp, &end);
+    assert_eq!(decode(2, &stamp, &[]).unwrap(), Record::GroupEnd(end));
+
+    let barrier = BarrierStamp {
+        table: TableId(1),
+        incarnation: Incarnation(4),
+        schema_version: SchemaVersion(5),
+        ended: Some(TxnId(6)),
+        version: Version(7),
+    };
+    let mut stamp = 1u16.to_le_bytes().to_vec();
+    write_barrier_stamp(&mut stamp, &barrier);
+    assert_eq!(stamped_tables(3, &stamp), [TableId(1)]);
     let overwritten = signed_label();
-    for body in bodies {
+    for body in bodies() {
         let payload = body.encode();
         for label in [None, Some(overwritten)] {
             let signed = label.map_or(payload.clone(), |label| labelled(&label, &payload));

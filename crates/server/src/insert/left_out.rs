@@ -6,27 +6,18 @@ use freshet_ingest::decode::Warnings;
 use freshet_ingest::rejects::Rejects;
 
 use super::{Target, told};
-use crate::session::Session;
+use crate::session::{LeftOut, Session};
 
-/// Rows that the running statement has left out, until it is known what becomes of the others.
-#[derive(Debug)]
-pub struct LeftOut {
-    pub database: String,
-    pub table: String,
-    pub rejects: Rejects,
-    /// How many rows were taken.
-    pub taken: u64,
-    /// Where the reasons are read.
-    pub url: String,
-}
-
-impl LeftOut {
-    fn of(session: &Session, target: &Target, rejects: Rejects, taken: u64) -> Option<Box<Self>> {
-        let catalog = session.shared.engine.catalog();
-        let database = catalog.database_by_id(target.into.db())?.name.clone();
-        let (table, url) = (target.into.table().name.clone(), session.shared.new_error_url());
-        Some(Box::new(Self { database, table, rejects, taken, url }))
-    }
+fn left_out(
+    session: &Session,
+    target: &Target,
+    rejects: Rejects,
+    taken: u64,
+) -> Option<Box<LeftOut>> {
+    let catalog = session.shared.engine.catalog();
+    let database = catalog.database_by_id(target.into.db())?.name.clone();
+    let (table, url) = (target.into.table().name.clone(), session.shared.new_error_url());
+    Some(Box::new(LeftOut { database, table, rejects, taken, url }))
 }
 
 /// Adds warnings for what a non-strict mode adjusted or filtered out, after all rows of a statement
@@ -46,7 +37,7 @@ pub fn warn(
         session.shared.metrics().rows_rejected.inc_by(filtered);
         let rejects = std::mem::take(&mut warnings.rejects);
         assert_eq!(rejects.count(), filtered, "each row that is left out has a reason");
-        session.left_out = LeftOut::of(session, target, rejects, rows);
+        session.left_out = left_out(session, target, rejects, rows);
     }
     if let Some(ratio) = target.filter_ratio
         && filtered as f64 > ratio * total as f64

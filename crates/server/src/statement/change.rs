@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, TableId, bail};
+use freshet_base::{Lsn, Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
 use freshet_ingest::{Engine, LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
 use freshet_meta::Privilege;
@@ -53,8 +53,8 @@ pub async fn change(
     }
 }
 
-/// Runs UPDATE or DELETE; `None` if others wrote the rows meanwhile, or altered their table. Whoever
-/// does so again locks the rows, and gets its turn.
+/// Runs UPDATE or DELETE; `None` if others wrote the rows meanwhile, or altered their table.
+/// Whoever does so again locks the rows, and gets its turn.
 async fn once(
     session: &mut Session,
     change: &Change,
@@ -129,11 +129,6 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
         None => target.entered(),
         Some(names) => session.shared.engine.temporary_target(target.table(), &names)?.entered(),
     }
-}
-
-/// The table that a statement names which changes this one: that of temporary partitions has none.
-pub fn named(target: &LoadTarget) -> TableId {
-    target.table().temporary_of.unwrap_or(target.id())
 }
 
 fn is_whole_delete(change: &Change) -> bool {
@@ -394,7 +389,7 @@ impl<'a> Keyed<'a> {
             return Ok((Vec::new(), None));
         }
         let is_own = !reads(session, self.change, self.target)?;
-        let table = named(self.target);
+        let table = self.target.named();
         let given = GivenRows { table, is_own, is_marked: true, ..given(self.target, old, None)? };
         let parameters = parameters.to_vec();
         if let Some(plan) = &self.plan {

@@ -16,7 +16,7 @@ use freshet_schema::Table;
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
 use super::{insert, query, sequence, shield};
-use crate::insert::{Grouping, Target, claimed, note_failed, note_labelled, note_left_out};
+use crate::insert::{Grouping, Target, claimed, note_failed, note_labelled};
 use crate::reply::{Reply, bounded};
 use crate::session::{LastInsert, Session};
 
@@ -89,7 +89,7 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     };
     match labelled {
         Some(loaded) => tell(session, &table, loaded, if is_whole { new } else { table.id }),
-        None => note_left_out(session, None),
+        None => session.note_left_out(None),
     }
     Ok(reply)
 }

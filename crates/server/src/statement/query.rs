@@ -214,7 +214,7 @@ pub async fn find(
     session.enter_group(true).await?;
     let origin = match reads {
         true => Reader::new(session).await?,
-        false => Reader::finding(session, super::change::named(target)).await?,
+        false => Reader::finding(session, target.named()).await?,
     };
     if session.transactions.open().is_none() && !origin.has_columns_of(target)? {
         return Ok(None);

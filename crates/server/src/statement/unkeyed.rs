@@ -15,7 +15,6 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, TableSchema, encode};
 
 use super::assigned::{Assigned, given, note, rules};
-use super::change::named;
 use super::changed::{reads, refused, report};
 use super::query;
 use crate::accounts::SessionMemory;
@@ -281,7 +280,7 @@ async fn updates(
         return Ok((Vec::new(), 0));
     }
     let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let table = named(target);
+    let table = target.named();
     let given = GivenRows { table, is_own, is_marked: true, ..given(target, &old, None)? };
     let given = (given, old.len());
     check_running(session)?;

@@ -97,8 +97,9 @@ impl Generation {
     }
 }
 
-/// A hash table from keys to their last version in the delta. It has two generations, so that what a
-/// flush has written can be forgotten at once: rows that come while it writes are of the younger one.
+/// A hash table from keys to their last version in the delta. It has two generations, so that what
+/// a flush has written can be forgotten at once: rows that come while it writes are of the younger
+/// one.
 #[derive(Default)]
 pub struct KeyTable {
     young: Generation,
