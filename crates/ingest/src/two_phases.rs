@@ -343,7 +343,7 @@ impl Engine {
     /// load is found.
     ///
     /// # Errors
-    /// Those of [`crate::Ddl::rename_tables`], and 1235 for such a table.
+    /// Those of metadata and of the log, and 1235 for such a table.
     pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
         let binding = |tables| {
             self.prepared.move_tables(tables).map_err(|table| {
