@@ -477,10 +477,16 @@ fn ids(rows: &[Row]) -> BTreeSet<i64> {
     rows.iter().map(|row| row.id).collect()
 }
 
-/// Versions and schema versions of all tables that are not dropped, by id.
+/// Versions and schema versions of all tables that are not dropped, by id. Those that an
+/// interrupted copy has left go behind a start, at a time of their own.
 pub fn versions(engine: &Engine) -> BTreeMap<TableId, (Version, SchemaVersion)> {
+    let catalog = engine.catalog();
+    let stays = |state: &&Arc<freshet_ingest::TableState>| {
+        let table = catalog.table_by_id(state.id);
+        !state.is_dropped() && table.is_none_or(|table| !catalog.is_left_over(table))
+    };
     let of = |state: &Arc<freshet_ingest::TableState>| {
         (state.id, (state.version(), state.schema_version()))
     };
-    engine.table_states().iter().filter(|state| !state.is_dropped()).map(of).collect()
+    engine.table_states().iter().filter(stays).map(of).collect()
 }
