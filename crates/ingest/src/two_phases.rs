@@ -328,12 +328,9 @@ impl Engine {
         let is_same = target.state.incarnation() == incarnation;
         match appended {
             // The rows stand behind the note, and go to other files by the partitions of now.
-            Err(error) if error.code() == ErrorCode::SnapshotTooOld && is_same => bail!(
-                OutOfRoom,
-                "partitions of table '{}' changed while the rows were written to files; commit \
-                 the load again",
-                target.table().name
-            ),
+            Err(error) if error.code() == ErrorCode::SnapshotTooOld && is_same => {
+                Err(partitions_changed(&target.table().name))
+            }
             appended => appended.map(|Appended { lsn, .. }| lsn),
         }
     }
@@ -377,6 +374,14 @@ fn too_many(table: &str, engine: &Engine) -> Error {
         "a partial update of table '{table}' with two_phase_commit takes at most {} of rows \
          (wal_load_bytes_max); send fewer at once, or leave two_phase_commit out",
         engine.config().wal_load_bytes_max
+    )
+}
+
+fn partitions_changed(table: &str) -> Error {
+    err!(
+        OutOfRoom,
+        "partitions of table '{table}' changed while the rows were written to files; commit the \
+         load again"
     )
 }
 

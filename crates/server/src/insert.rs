@@ -31,7 +31,7 @@ use cache::CachedHead;
 pub use cache::InsertCache;
 pub use grouping::{Grouping, claimed, note_alone};
 pub use left_out::warn;
-pub use noted::{note_failed, note_labelled};
+pub use noted::{note_failed, note_if_failed, note_labelled};
 use upsert::Updating;
 
 use crate::reply::bounded;

@@ -109,12 +109,7 @@ async fn update_by_files(
         Err(error)
             if error.code() == ErrorCode::SnapshotTooOld && state.incarnation() == incarnation =>
         {
-            bail!(
-                OutOfRoom,
-                "partitions of table '{}' changed while the rows were written to files; commit \
-                 the load again",
-                rows.target.table().name
-            )
+            Err(super::partitions_changed(&rows.target.table().name))
         }
         updated => updated,
     }

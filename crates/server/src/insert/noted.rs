@@ -1,7 +1,9 @@
 //! What is remembered of INSERTs with a label, and of those that leave out rows.
 
-use freshet_base::Error;
+use freshet_base::{Error, Result};
 use freshet_ingest::Loaded;
+use freshet_query::parser::Insert;
+use freshet_query::syntax::TableName;
 use freshet_schema::Table;
 
 use crate::load_book::LoadNote;
@@ -21,6 +23,14 @@ pub fn note_labelled(session: &mut Session, table: &Table, loaded: &Loaded, rows
         ..session.note_of(&database.name, &table.name)
     };
     session.note_load(note);
+}
+
+/// Remembers an INSERT if it has a label and has failed.
+pub fn note_if_failed<T>(session: &mut Session, insert: &Insert, done: &Result<T>) {
+    if let (Some(label), Err(error)) = (&insert.label, done) {
+        let TableName { database, table } = &insert.table;
+        note_failed(session, (database.as_deref(), table), label, error);
+    }
 }
 
 /// Remembers a labelled INSERT that has failed.

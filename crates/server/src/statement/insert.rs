@@ -10,7 +10,7 @@ use freshet_query::change::{Assignments, by_place};
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::snapshot::temporary_names;
-use freshet_query::syntax::{Constant, Scalar, TableName};
+use freshet_query::syntax::{Constant, Scalar};
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{KeyModel, Literal};
 
@@ -19,8 +19,8 @@ use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
 use super::{query, sequence, values};
 use crate::insert::{
-    Grouping, Target, encoded, key_rules, load, note_alone, note_failed, nothing, report, resolve,
-    warn,
+    Grouping, Target, encoded, key_rules, load, note_alone, note_if_failed, nothing, report,
+    resolve, warn,
 };
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -35,10 +35,7 @@ pub async fn insert(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let done = run(session, insert, parameters).await;
-    if let (Some(label), Err(error)) = (&insert.label, &done) {
-        let TableName { database, table } = &insert.table;
-        note_failed(session, (database.as_deref(), table), label, error);
-    }
+    note_if_failed(session, insert, &done);
     done
 }
 

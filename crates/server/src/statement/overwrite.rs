@@ -10,13 +10,12 @@ use freshet_meta::{Claim, NewForm, Privilege};
 use freshet_query::Parameter;
 use freshet_query::parser::{Insert, InsertSource};
 use freshet_query::snapshot::temporary_names;
-use freshet_query::syntax::TableName;
 use freshet_schema::Table;
 
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
 use super::{insert, query, sequence, shield};
-use crate::insert::{Grouping, Target, claimed, note_failed, note_labelled};
+use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled};
 use crate::reply::{Reply, bounded};
 use crate::session::{LastInsert, Session};
 
@@ -31,10 +30,7 @@ pub async fn overwrite(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let done = run(session, insert, parameters).await;
-    if let (Some(label), Err(error)) = (&insert.label, &done) {
-        let TableName { database, table } = &insert.table;
-        note_failed(session, (database.as_deref(), table), label, error);
-    }
+    note_if_failed(session, insert, &done);
     done
 }
 
