@@ -228,7 +228,7 @@ fn large() -> Vec<(&'static str, String, Option<u16>)> {
         ("1,990 LIKE", format!("SELECT {}", many("1", 1_990, " LIKE ")), Some(1436)),
         ("1,990 +", format!("SELECT {}", many("1", 1_990, " + ")), Some(1436)),
         ("300 =", format!("SELECT {}", many("1", 300, " = ")), None),
-        ("50 LIKE", format!("SELECT {}", many("'1'", 50, " LIKE ")), None),
+        ("40 LIKE", format!("SELECT {}", many("'1'", 40, " LIKE ")), None),
         ("200 +", format!("SELECT {} FROM (SELECT 1 AS x) s", many("x", 200, " + ")), None),
         ("24 BETWEEN", format!("SELECT 1{}", " BETWEEN 1 AND 2".repeat(24)), None),
         ("900 BETWEEN", format!("SELECT 1{}", " BETWEEN 1 AND 2".repeat(900)), Some(1436)),
