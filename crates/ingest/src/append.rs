@@ -85,6 +85,20 @@ pub struct SmallLoad<'a> {
     pub prepared: Option<PreparedLoad<'a>>,
 }
 
+impl SmallLoad<'_> {
+    /// The same, for one attempt, which uses up its label.
+    pub(crate) fn attempt(&mut self, looked_up: LookedUp) -> SmallLoad<'_> {
+        SmallLoad {
+            table: self.table,
+            schema_version: self.schema_version,
+            mode: self.mode,
+            label: self.label.take(),
+            looked_up: Some(looked_up),
+            prepared: self.prepared.as_mut().map(PreparedLoad::again),
+        }
+    }
+}
+
 /// What is known of a load before its record.
 pub struct PreparedLoad<'a> {
     pub signature: &'a mut Signature,

@@ -32,8 +32,8 @@ use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 /// What became of a change.
 pub enum Written {
     Done(Loaded),
-    /// Somebody else has written one of the rows since it looked, which only happens where they
-    /// are not locked: it may look again.
+    /// Somebody else has written one of the rows since it looked, where they are not locked, or a
+    /// TRUNCATE or DROP PARTITION has removed rows: it may look again.
     Overtaken,
 }
 
@@ -523,8 +523,8 @@ impl<'a> Change<'a> {
 
     /// Where the table was last written to.
     fn last(&self) -> Lsn {
-        let delta = &self.target.state.delta;
-        delta.last().max(delta.truncated()).max(delta.lost())
+        let state = &self.target.state;
+        state.delta.last().max(state.cut())
     }
 
     async fn append(&mut self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Written> {
@@ -540,15 +540,21 @@ impl<'a> Change<'a> {
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
         match keyed.commit(load, &mut buffer, None).await {
             Ok(loaded) => Ok(Written::Done(Loaded { lsn: loaded.lsn.max(self.seen), ..loaded })),
-            // Not what it has waited for in vain.
-            Err(error)
-                if self.relies_on_peace
-                    && matches!(error.code(), ErrorCode::Deadlock | ErrorCode::TableChanged)
-                    && self.last() > end =>
-            {
-                Ok(Written::Overtaken)
-            }
+            Err(error) if self.is_overtaken(error.code(), end) => Ok(Written::Overtaken),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether what it has read up to `end` is not so any more, and not what it has waited for in
+    /// vain: a TRUNCATE or DROP PARTITION has removed rows that it has locked, or others have
+    /// written where it has locked none.
+    fn is_overtaken(&self, code: ErrorCode, end: Lsn) -> bool {
+        let is_cut = self.target.state.cut() > end;
+        let is_written = self.relies_on_peace && self.last() > end;
+        match code {
+            ErrorCode::Deadlock => is_cut || is_written,
+            ErrorCode::TableChanged => is_written,
+            _ => false,
         }
     }
 

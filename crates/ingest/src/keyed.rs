@@ -4,8 +4,10 @@
 //! appends, and marks what it has replaced. Nobody else does so meanwhile, so it locks no key; but
 //! it waits for keys that others hold, who compute rows from stored ones.
 
+use std::sync::Arc;
+
 use freshet_base::budget::Permit;
-use freshet_base::{Error, Lsn, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
 use freshet_schema::TableSchema;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
@@ -107,7 +109,8 @@ impl KeyedLoad<'_> {
     ) -> Result<Loaded> {
         // Locks are released after the marks, whatever happens.
         let waiting = LockOwner::new(self.engine.locks());
-        let (mut held, mut bytes) = (held, buffer.payload_bytes());
+        let (mut load, mut held, mut bytes) = (load, held, buffer.payload_bytes());
+        let given = load.label.as_ref().map(|label| Arc::from(label.label()));
         loop {
             let (admitted, looked) = self.look(buffer, bytes, held.take(), &waiting).await?;
             if let (Some(counter), Some(ids)) = (&self.target.state.counter, buffer.ids()) {
@@ -146,12 +149,21 @@ impl KeyedLoad<'_> {
             let end = self.computed.map_or(looked.latch.end(), |computed| computed.end);
             let is_last = self.computed.is_some_and(|computed| computed.is_last);
             let is_derived = self.computed.is_some() || !decided.skipped.is_empty();
-            let looked_up = Some(LookedUp { end, is_derived, is_last });
-            let (mode, load) = (load.mode, SmallLoad { looked_up, ..load });
-            let given = load.label.as_ref().map(|label| label.label().into());
-            let Appended { lsn, txn } = self.append(load, buffer, admitted, looked)?;
-            let lsn = if keys.skipped > 0 { lsn.max(seen) } else { lsn };
-            return Ok(Loaded { lsn, txn: Some(txn), mode, given, keys });
+            let attempt = load.attempt(LookedUp { end, is_derived, is_last });
+            match self.append(attempt, buffer, admitted, looked) {
+                Ok(Appended { lsn, txn }) => {
+                    let lsn = if keys.skipped > 0 { lsn.max(seen) } else { lsn };
+                    return Ok(Loaded { lsn, txn: Some(txn), mode: load.mode, given, keys });
+                }
+                // Rows were left out for others, which a TRUNCATE or DROP PARTITION has removed
+                // since. A label was used up by the attempt.
+                Err(error)
+                    if error.code() == ErrorCode::Deadlock
+                        && self.computed.is_none()
+                        && given.is_none()
+                        && self.target.state.cut() > end => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use crate::decode::{PartialColumns, Warnings};
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::load::Destination;
+use crate::overtaken::was_cut;
 use crate::target::{LoadTarget, Loaded};
 
 /// Keys that are looked up at once, so that few stored rows are in memory before they are merged.
@@ -198,7 +199,7 @@ pub async fn merge_rows(
     }
     match change.with_label(label).write(&old, &new).await? {
         Written::Done(loaded) => Ok(loaded),
-        Written::Overtaken => bail!(Internal, "the load holds its keys, and others wrote them"),
+        Written::Overtaken => Err(was_cut(&target.state)),
     }
 }
 

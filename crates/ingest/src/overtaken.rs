@@ -19,16 +19,20 @@ pub struct LookedUp {
 
 /// Refuses rows that were computed from others which a TRUNCATE has removed since.
 pub(crate) fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
-    let cut = table.delta.truncated().max(table.delta.lost());
     match looked_up {
-        Some(LookedUp { end, is_derived: true, .. }) if cut > end => Err(err!(
-            Deadlock,
-            "table '{}' was truncated, or its partitions changed, while the statement changed its \
-             rows; try restarting transaction",
-            table.name()
-        )),
+        Some(LookedUp { end, is_derived: true, .. }) if table.cut() > end => Err(was_cut(table)),
         _ => Ok(()),
     }
+}
+
+/// A TRUNCATE, or a change of partitions, has removed rows that a statement has looked at.
+pub(crate) fn was_cut(table: &TableState) -> Error {
+    err!(
+        Deadlock,
+        "table '{}' was truncated, or its partitions changed, while the statement changed its \
+         rows; try restarting transaction",
+        table.name()
+    )
 }
 
 /// Refuses rows of a table without a unique key that name others by their values, if its columns

@@ -317,6 +317,12 @@ impl TableState {
         self.name.lock().clone()
     }
 
+    /// The LSN of the last TRUNCATE or change of partitions that has removed rows; zero if there
+    /// was none.
+    pub(crate) fn cut(&self) -> Lsn {
+        self.delta.truncated().max(self.delta.lost())
+    }
+
     /// Checks that its flushes succeed.
     ///
     /// # Errors

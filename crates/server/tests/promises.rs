@@ -12,6 +12,8 @@ mod changes_by_key;
 mod claims;
 #[path = "promises/create_as.rs"]
 mod create_as;
+#[path = "promises/dropped_partitions.rs"]
+mod dropped_partitions;
 #[path = "promises/exchanged.rs"]
 mod exchanged;
 #[path = "promises/horizon.rs"]

@@ -203,8 +203,8 @@ impl Plan {
         key_of(&self.codec, &cells.collect::<Option<Vec<_>>>()?)
     }
 
-    /// Changes the row with a key; `None` if the ordinary road has to wait for it, or to compute
-    /// its values.
+    /// Changes the row with a key; `None` if the ordinary road has to wait for it, to compute its
+    /// values, or to look again behind a TRUNCATE or DROP PARTITION.
     async fn run(
         &self,
         session: &mut Session,
@@ -223,7 +223,7 @@ impl Plan {
         }
         let old = bounded(session, changing.lock(&keys)).await?.swap_remove(0);
         let (mut gone, mut new) = (BTreeSet::new(), LoadBuffer::default());
-        let matched = u64::from(old.is_some());
+        let (matched, mut warnings) = (u64::from(old.is_some()), None);
         if let Some(old) = old {
             let out = new.begin();
             let differs = match &self.columns {
@@ -233,7 +233,7 @@ impl Plan {
                         return Ok(None);
                     };
                     let differs = columns.apply(&old, (&mut values, 0), out)?;
-                    told(session, values.warnings);
+                    warnings = Some(values.warnings);
                     differs
                 }
             };
@@ -247,8 +247,11 @@ impl Plan {
         }
         let changed = gone.len() as u64;
         let Written::Done(loaded) = bounded(session, changing.write(&gone, &new)).await? else {
-            unreachable!("rows of a table with a primary key are locked");
+            return Ok(None);
         };
+        if let Some(warnings) = warnings {
+            told(session, warnings);
+        }
         let affected = affected(session, &self.kind, loaded.lsn, matched, changed);
         session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
         Ok(Some(affected))

@@ -15,6 +15,7 @@ use freshet_schema::row::RowCells;
 use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, NewValues, given, given_through};
+use super::changed::Tries;
 use crate::insert::{Target, key_rules, nothing, told};
 use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
@@ -66,6 +67,7 @@ pub async fn insert_or_update(
     if session.buffer.rows() == 0 {
         return Ok(Reply::Done { affected: nothing(session) });
     }
+    let mut tries = Tries::begin(session);
     loop {
         let mut buffer = std::mem::take(&mut session.buffer);
         let done = write(session, target, (table, &assigned), &buffer, &parameters).await;
@@ -73,19 +75,23 @@ pub async fn insert_or_update(
         let is_late = done.as_ref().is_err_and(|error| error.code() == ErrorCode::Deadlock);
         let is_renewed = is_late && target.plan.renew_ids(&mut buffer)?;
         session.buffer = buffer;
-        if !is_renewed {
-            return done;
+        match done {
+            Ok(Some(reply)) => return Ok(reply),
+            Ok(None) => tries.again(session, &target.into).await?,
+            Err(_) if is_renewed => {}
+            Err(error) => return Err(error),
         }
     }
 }
 
+/// `None` if a TRUNCATE or DROP PARTITION has removed rows that it met.
 async fn write(
     session: &mut Session,
     target: &Target,
     (table, assigned): (&TableName, &Assigned),
     buffer: &LoadBuffer,
     parameters: &[Parameter],
-) -> Result<Reply> {
+) -> Result<Option<Reply>> {
     let engine = Arc::clone(&session.shared.engine);
     let own = session.transactions.writable(&engine, &session.settings)?.cloned();
     let new = rows_of(buffer, target);
@@ -117,11 +123,11 @@ async fn write(
     changed().filter_map(|group| group.current.as_ref()).for_each(|row| out.extend(row));
     written.count(changed().count())?;
     let Written::Done(loaded) = bounded(session, change.write(&old, &written)).await? else {
-        bail!(Internal, "the statement has locked its rows, and others have written them");
+        return Ok(None);
     };
     session.acked = session.acked.max(loaded.lsn);
     if target.into.table().has_row_ids() || !target.tells_ids() {
-        return Ok(report(session, u64::from(buffer.rows()), &counts));
+        return Ok(Some(report(session, u64::from(buffer.rows()), &counts)));
     }
     if counts.inserted > 0 {
         session.note_ids(buffer.ids());
@@ -133,7 +139,7 @@ async fn write(
         session.last_insert_id = id.unwrap_or(session.last_insert_id);
         session.insert_id = id.unwrap_or(0);
     }
-    Ok(report(session, u64::from(buffer.rows()), &counts))
+    Ok(Some(report(session, u64::from(buffer.rows()), &counts)))
 }
 
 fn report(session: &mut Session, rows: u64, counts: &Counts) -> Reply {

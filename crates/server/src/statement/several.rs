@@ -158,13 +158,11 @@ async fn alone(
         session.transactions.roll_back();
         return done;
     }
-    let is_unlocked = |(_, target): &Part<'_>| !target.table().key_model.is_keyed();
     match session.commit().await {
         Ok(()) => done,
-        // Others have changed rows that nobody locks.
-        Err(error) if error.code() == ErrorCode::Deadlock && parts.iter().any(is_unlocked) => {
-            Ok(None)
-        }
+        // Others have changed rows that nobody locks, or a TRUNCATE or DROP PARTITION has removed
+        // some.
+        Err(error) if error.code() == ErrorCode::Deadlock => Ok(None),
         Err(error) => Err(error),
     }
 }
