@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail, task};
-use freshet_meta::{PartitionChange, PartitionSpec};
+use freshet_meta::PartitionChange;
 
 use crate::ddl::Ddl;
 use crate::record::BarrierBody;
 
 impl Ddl {
-    /// Adds temporary partitions to a table. Returns warnings.
+    /// Adds temporary partitions to a table, as `added` says. Returns warnings.
     ///
     /// # Errors
     /// Those of metadata, and those of the log.
     pub async fn add_temporary_partitions(
         &self,
         id: TableId,
-        specs: Vec<PartitionSpec>,
+        added: PartitionChange,
     ) -> Result<Vec<String>> {
         let room = self.room_of_definition().await?;
         let names = self.lock_names().await;
@@ -42,7 +42,7 @@ impl Ddl {
             }
         };
         drop(names);
-        self.change_partitions(temporary, PartitionChange::Add(specs)).await
+        self.change_partitions(temporary, added).await
     }
 
     /// Drops temporary partitions of a table. Returns warnings.

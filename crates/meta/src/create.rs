@@ -529,7 +529,24 @@ fn distribution_by_key(
     Ok(distribution)
 }
 
+/// The number of buckets of each of so many partitions.
 fn buckets(written: BucketsSpec, partitions: usize) -> Result<u32> {
+    let count = buckets_of(written)?;
+    if count as usize * partitions > TABLETS_MAX {
+        bail!(
+            TooManyPartitions,
+            "Too many partitions (including subpartitions) were defined: {partitions} of {count} \
+             buckets each, limit {TABLETS_MAX} in a table"
+        );
+    }
+    Ok(count)
+}
+
+/// The number of buckets of a partition.
+///
+/// # Errors
+/// 1105 for none, and for too many.
+pub(crate) fn buckets_of(written: BucketsSpec) -> Result<u32> {
     let count = match written {
         BucketsSpec::Unset | BucketsSpec::Auto => return Ok(AUTO_BUCKETS),
         BucketsSpec::Count(count) => count,
@@ -539,11 +556,6 @@ fn buckets(written: BucketsSpec, partitions: usize) -> Result<u32> {
             Unknown,
             "The number of hash distribution should be greater than zero: \
              write BUCKETS 1 or more, or BUCKETS AUTO"
-        ),
-        Ok(count) if count as usize * partitions > TABLETS_MAX => bail!(
-            TooManyPartitions,
-            "Too many partitions (including subpartitions) were defined: {partitions} of {count} \
-             buckets each, limit {TABLETS_MAX} in a table"
         ),
         Ok(count) if count <= BUCKETS_MAX => Ok(count),
         _ => bail!(Unknown, "Number of buckets is {count}, limit {BUCKETS_MAX}"),

@@ -197,6 +197,7 @@ impl Meta {
             next_column: last.map_or(ColumnId(1), ColumnId::next),
             partition_by: planned.partition_by,
             partitions,
+            buckets: planned.buckets,
             distribution: planned.distribution,
             placement: planned.placement,
             buckets_auto: planned.buckets_auto,

@@ -5,8 +5,8 @@ use freshet_base::{Result, bail, err};
 use freshet_schema::partition::{FirstDay, moment_key};
 use freshet_schema::value::temporal::{LocalDateTime, parse};
 use freshet_schema::{
-    Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues, Properties,
-    TimeUnit, Zone,
+    BUCKETS_MAX, Column, ColumnType, Partition, PartitionBy, PartitionMethod, PartitionValues,
+    Properties, Table, TimeUnit, Zone,
 };
 
 /// What the names of these properties begin with.
@@ -15,7 +15,7 @@ const PREFIX: &str = "dynamic_partition.";
 const PARTITIONS_AHEAD_MAX: i64 = 500;
 
 /// Properties with an effect.
-const WITH_EFFECT: [&str; 11] = [
+const WITH_EFFECT: [&str; 12] = [
     "enable",
     "time_unit",
     "time_zone",
@@ -27,11 +27,10 @@ const WITH_EFFECT: [&str; 11] = [
     "create_history_partition",
     "history_partition_num",
     "reserved_history_periods",
-];
-/// Properties that are kept as written: all partitions of a table have as many buckets, and there
-/// is one server.
-const KEPT: [&str; 6] = [
     "buckets",
+];
+/// Properties that are kept as written: there is one server.
+const KEPT: [&str; 5] = [
     "replication_num",
     "replication_allocation",
     "hot_partition_num",
@@ -57,8 +56,8 @@ pub struct Dynamic {
     pub history: i64,
     /// Periods whose partitions are not dropped: the first and the last moment of each.
     pub reserved: Vec<(LocalDateTime, LocalDateTime)>,
-    /// As written; without effect.
-    pub buckets: Option<String>,
+    /// Of each partition, as written.
+    buckets: Option<String>,
 }
 
 /// What is to change.
@@ -158,11 +157,23 @@ impl Dynamic {
         Ok(Some(this))
     }
 
-    /// Checks that a table with these columns is divided by one of time.
+    /// The number of buckets of the partitions that it makes in a table.
+    pub fn buckets_of(&self, table: &Table) -> u32 {
+        self.buckets.as_deref().and_then(buckets).unwrap_or(table.buckets)
+    }
+
+    /// Checks that a table with these columns is divided by one of time, and the number of buckets,
+    /// which was without effect once.
     ///
     /// # Errors
-    /// What it is divided by instead.
+    /// What it is divided by instead; 1105 for a wrong number.
     pub fn check(&self, by: Option<&PartitionBy>, columns: &[Column]) -> Result<()> {
+        if let Some(written) = self.buckets.as_deref().filter(|text| buckets(text).is_none()) {
+            bail!(
+                Unknown,
+                "Invalid {PREFIX}buckets: '{written}'. It is a number from 1 to {BUCKETS_MAX}"
+            );
+        }
         let is_range = |by: &&PartitionBy| by.method == PartitionMethod::Range && by.auto.is_none();
         let of = by.filter(is_range).map(|by| by.columns_of(columns)).unwrap_or_default();
         match &*of {
@@ -283,6 +294,10 @@ fn boolean(name: &str, text: Option<&str>) -> Result<Option<bool>> {
         Some("false") => Ok(Some(false)),
         Some(other) => bail!(Unknown, "Invalid {PREFIX}{name}: {other}. Expect true or false"),
     }
+}
+
+fn buckets(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count| (1..=BUCKETS_MAX).contains(count))
 }
 
 fn integer(name: &str, text: Option<&str>) -> Result<Option<i64>> {

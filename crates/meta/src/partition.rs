@@ -9,7 +9,7 @@ use freshet_schema::{
 };
 
 use crate::catalog::Catalog;
-use crate::create::{Known, NewPartition, one_by_one, one_more};
+use crate::create::{Known, NewPartition, buckets_of, one_by_one, one_more};
 use crate::dynamic::Dynamic;
 use crate::fold::Divide;
 use crate::meta::Meta;
@@ -33,7 +33,7 @@ const AUTO_NAME_CHARS_MAX: usize = 60;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PartitionChange {
     Add(Vec<PartitionSpec>),
-    /// One with DISTRIBUTED BY and BUCKETS, which are those of the table.
+    /// One with DISTRIBUTED BY, which is that of the table, and BUCKETS.
     AddDistributed {
         spec: PartitionSpec,
         distribution: DistributionSpec,
@@ -157,7 +157,7 @@ impl Meta {
         let mut changed = Changing { partitions, removed, notes };
         match change {
             PartitionChange::Add(specs) => {
-                self.add_partitions(table, specs, &mut changed)?;
+                self.add_partitions(table, specs, table.buckets, &mut changed)?;
                 check_names_beside(&catalog, table, &changed.partitions)?;
             }
             PartitionChange::Make(keys) => self.make_partitions(table, keys, &mut changed)?,
@@ -172,8 +172,13 @@ impl Meta {
             }
             PartitionChange::Rename { from, to } => rename(table, from, to, &mut changed)?,
             PartitionChange::AddDistributed { spec, distribution, buckets } => {
-                check_distribution(table, distribution, *buckets)?;
-                self.add_partitions(table, std::slice::from_ref(spec), &mut changed)?;
+                check_distribution(table, distribution)?;
+                let buckets = match buckets {
+                    BucketsSpec::Count(_) => buckets_of(*buckets)?,
+                    BucketsSpec::Unset | BucketsSpec::Auto => table.buckets,
+                };
+                let specs = std::slice::from_ref(spec);
+                self.add_partitions(table, specs, buckets, &mut changed)?;
                 check_names_beside(&catalog, table, &changed.partitions)?;
             }
             PartitionChange::Reorganize { from, into } => {
@@ -203,6 +208,7 @@ impl Meta {
         &self,
         table: &Table,
         specs: &[PartitionSpec],
+        buckets: u32,
         to: &mut Changing,
     ) -> Result<()> {
         let by = table.partition_by.as_ref().expect("it is divided");
@@ -214,7 +220,7 @@ impl Meta {
                 continue;
             }
             let new = one_more(by, columns, table.form, &known, spec)?;
-            self.add_partition(table, &mut known, new, to)?;
+            self.add_partition(table, &mut known, (new, buckets), to)?;
         }
         sort(by, &mut to.partitions);
         Ok(())
@@ -224,11 +230,13 @@ impl Meta {
         &self,
         table: &Table,
         known: &mut Known,
-        new: NewPartition,
+        (new, buckets): (NewPartition, u32),
         to: &mut Changing,
     ) -> Result<()> {
-        count(table, known, &new)?;
-        to.partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
+        known.check(&new.name)?;
+        known.push(new.clone());
+        count(&to.partitions, buckets)?;
+        to.partitions.push(self.partition_of(new, buckets, table.incarnation())?);
         Ok(())
     }
 
@@ -238,7 +246,7 @@ impl Meta {
         let mut known = Known::of(&new.kept, by.columns.len());
         (to.partitions, to.removed) = (new.kept, new.removed);
         for one in new.made {
-            self.add_partition(table, &mut known, one, to)?;
+            self.add_partition(table, &mut known, (one, table.buckets), to)?;
         }
         sort(by, &mut to.partitions);
         check_names_beside(&self.catalog(), table, &to.partitions)
@@ -268,7 +276,7 @@ impl Meta {
             }
             .unwrap_or(name);
             let new = NewPartition { name, values: Some(values) };
-            self.add_partition(table, &mut known, new, to)?;
+            self.add_partition(table, &mut known, (new, table.buckets), to)?;
         }
         sort(by, &mut to.partitions);
         Ok(())
@@ -287,6 +295,7 @@ impl Meta {
             let is_there = known.has_name(&name) || known.overlapped(&values).is_some();
             if !is_there {
                 let new = NewPartition { name, values: Some(values) };
+                let new = (new, dynamic.buckets_of(table));
                 self.add_partition(table, &mut known, new, to)?;
             }
         }
@@ -310,49 +319,33 @@ impl Meta {
                 continue;
             }
             let new = NewPartition { name: old.name.clone(), values: old.values.clone() };
-            let new = self.partition_of(new, table.buckets(), table.incarnation())?;
+            let new = self.partition_of(new, old.buckets(), table.incarnation())?;
             to.removed.push(std::mem::replace(old, new));
         }
         Ok(())
     }
 }
 
-/// Counts a further partition of a table among those that it has.
+/// Counts a further partition of so many buckets among those that a table has.
 ///
 /// # Errors
-/// 1517 if its name is taken, 1499 if they are too many.
-pub(crate) fn count(table: &Table, known: &mut Known, new: &NewPartition) -> Result<()> {
-    known.check(&new.name)?;
-    known.push(new.clone());
-    if known.len() * table.buckets() as usize > TABLETS_MAX {
+/// 1499 if they are too many.
+pub(crate) fn count(partitions: &[Partition], buckets: u32) -> Result<()> {
+    let tablets = partitions.iter().map(|one| one.tablets.len()).sum::<usize>();
+    let tablets = tablets + buckets as usize;
+    if tablets > TABLETS_MAX {
         bail!(
             TooManyPartitions,
-            "Too many partitions (including subpartitions) were defined: {} of {} buckets each, \
-             limit {TABLETS_MAX} in a table",
-            known.len(),
-            table.buckets()
+            "Too many partitions (including subpartitions) were defined: {} with {tablets} \
+             buckets, limit {TABLETS_MAX} in a table",
+            partitions.len() + 1
         );
     }
     Ok(())
 }
 
-/// All partitions of a table are distributed alike.
-fn check_distribution(
-    table: &Table,
-    distribution: &DistributionSpec,
-    buckets: BucketsSpec,
-) -> Result<()> {
-    if let BucketsSpec::Count(count) = buckets
-        && count != u64::from(table.buckets())
-    {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'ADD PARTITION .. BUCKETS {count}': all \
-             partitions of table '{}' have {} buckets; write BUCKETS {1}, or leave it out",
-            table.name,
-            table.buckets()
-        );
-    }
+/// All partitions of a table are distributed by the same columns.
+fn check_distribution(table: &Table, distribution: &DistributionSpec) -> Result<()> {
     let columns = |ids: &[ColumnId]| {
         let schema = table.schema();
         let name =

@@ -239,11 +239,9 @@ fn distribution(table: &Table) -> String {
         }
         _ => "RANDOM".to_owned(),
     };
-    match (table.buckets_auto, table.partitions.first()) {
-        (false, Some(partition)) => {
-            format!("DISTRIBUTED BY {by} BUCKETS {}", partition.tablets.len())
-        }
-        _ => format!("DISTRIBUTED BY {by} BUCKETS AUTO"),
+    match table.buckets_auto {
+        false => format!("DISTRIBUTED BY {by} BUCKETS {}", table.buckets),
+        true => format!("DISTRIBUTED BY {by} BUCKETS AUTO"),
     }
 }
 

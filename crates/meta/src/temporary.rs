@@ -76,7 +76,7 @@ impl Meta {
         Self::check_table_count(&catalog)?;
         let by = PartitionBy { auto: None, ..by.clone() };
         let nothing = NewPartition { name: String::new(), values: Some(by.nothing()) };
-        let nothing = self.partition_of(nothing, table.buckets(), Incarnation(1))?;
+        let nothing = self.partition_of(nothing, table.buckets, Incarnation(1))?;
         let mut properties = table.properties.clone();
         properties.others.retain(|(name, _)| !name.starts_with("dynamic_partition."));
         Ok(Arc::new(Table {

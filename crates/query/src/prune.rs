@@ -173,11 +173,12 @@ pub fn tablets(
 ) -> Option<HashSet<TabletId>> {
     let Distribution::Hash(ids) = &table.distribution else { return None };
     let (batch, of) = said_rows(said, ids, schema, zone)?;
+    let places = hash::Places::new(&batch, &of, &table.distribution, 0);
     let mut tablets = HashSet::new();
     for partition in &table.partitions {
         let buckets = u32::try_from(partition.tablets.len()).ok()?;
-        let at = hash::tablet_indices(&batch, &of, &table.distribution, buckets, 0);
-        tablets.extend(at.into_iter().map(|at| partition.tablets[at as usize]));
+        let bucket = |row| places.bucket(row, buckets) as usize;
+        tablets.extend((0..batch.num_rows()).map(|row| partition.tablets[bucket(row)]));
     }
     Some(tablets)
 }

@@ -24,34 +24,49 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 const NULL_WORD: u64 = 0x5851_f42d_4c95_7f2d;
 
-/// For each row of `batch`, which has the columns of `schema`, the index of its tablet among the
-/// `buckets` of its partition. `turn` offsets the rows of RANDOM tables so that small loads spread
-/// over all tablets; callers pass the number of rows flushed before.
-pub fn tablet_indices(
-    batch: &RecordBatch,
-    schema: &TableSchema,
-    distribution: &Distribution,
-    buckets: u32,
-    turn: u64,
-) -> Vec<u32> {
-    assert!(buckets > 0, "a partition has a bucket");
-    let rows = batch.num_rows();
-    if buckets == 1 {
-        return vec![0; rows];
-    }
-    match distribution {
-        Distribution::Random => {
-            let place = |row| ((turn % u64::from(buckets) + row) % u64::from(buckets)) as u32;
-            (0..rows as u64).map(place).collect()
+/// What says in which bucket rows are, however many buckets a partition has.
+pub enum Places {
+    /// Of the first row; those behind it follow in turn.
+    Turn(u64),
+    /// The hash of each row.
+    Hashes(Vec<u64>),
+}
+
+impl Places {
+    /// Those of the rows of `batch`, which has the columns of `schema`. `turn` offsets the rows of
+    /// RANDOM tables so that small loads spread over all tablets; callers pass the number of rows
+    /// flushed before.
+    pub fn new(
+        batch: &RecordBatch,
+        schema: &TableSchema,
+        distribution: &Distribution,
+        turn: u64,
+    ) -> Self {
+        let Distribution::Hash(columns) = distribution else { return Self::Turn(turn) };
+        let mut hashes = vec![SEED; batch.num_rows()];
+        for &id in columns {
+            let at = schema.position_of(id).expect("a distribution column is never dropped");
+            let values = key_values(batch.column(at), &schema.columns[at]);
+            add_column(&mut hashes, values.as_ref());
         }
-        Distribution::Hash(columns) => {
-            let mut hashes = vec![SEED; rows];
-            for &id in columns {
-                let at = schema.position_of(id).expect("a distribution column is never dropped");
-                let values = key_values(batch.column(at), &schema.columns[at]);
-                add_column(&mut hashes, values.as_ref());
-            }
-            hashes.into_iter().map(|hash| scale(hash, buckets)).collect()
+        Self::Hashes(hashes)
+    }
+
+    /// The index of a row's tablet among the `buckets` of its partition.
+    pub fn bucket(&self, row: usize, buckets: u32) -> u32 {
+        assert!(buckets > 0, "a partition has a bucket");
+        let of = u64::from(buckets);
+        match self {
+            Self::Turn(turn) => ((turn % of + row as u64) % of) as u32,
+            Self::Hashes(hashes) => bucket(hashes[row], buckets),
+        }
+    }
+
+    /// The hash of each row; `None` of rows that follow in turn.
+    pub fn into_hashes(self) -> Option<Vec<u64>> {
+        match self {
+            Self::Turn(_) => None,
+            Self::Hashes(hashes) => Some(hashes),
         }
     }
 }
@@ -66,7 +81,8 @@ pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -
     hashes
 }
 
-fn scale(hash: u64, buckets: u32) -> u32 {
+/// The bucket of a hash, of so many.
+pub fn bucket(hash: u64, buckets: u32) -> u32 {
     ((u128::from(hash) * u128::from(buckets)) >> 64) as u32
 }
 
@@ -183,7 +199,7 @@ mod tests {
         for buckets in [2, 7, 10, 48] {
             let mut counts = vec![0u32; buckets as usize];
             for &hash in &hashes {
-                counts[scale(hash, buckets) as usize] += 1;
+                counts[bucket(hash, buckets) as usize] += 1;
             }
             let fair = 10_000 / buckets;
             assert!(counts.iter().all(|&n| n > fair * 7 / 10 && n < fair * 13 / 10), "{counts:?}");

@@ -417,6 +417,11 @@ impl LostKeys {
 mod period;
 
 impl Partition {
+    /// The number of its buckets.
+    pub fn buckets(&self) -> u32 {
+        u32::try_from(self.tablets.len()).expect("buckets are bounded")
+    }
+
     /// Whether it is only there because a table has a partition ([`PartitionBy::nothing`]).
     pub fn is_hidden(&self) -> bool {
         self.values.as_ref().is_some_and(PartitionValues::is_nothing)

@@ -36,6 +36,7 @@ impl Table {
             history: SchemaHistory::new(schema),
             next_column: ColumnId(last.unwrap_or(0) + 1),
             partition_by: None,
+            buckets: partition.tablets.len() as u32,
             partitions: vec![partition],
             distribution: Distribution::Random,
             buckets_auto: false,

@@ -472,8 +472,10 @@ pub struct Table {
     /// The id of the next column that is added.
     pub next_column: ColumnId,
     pub partition_by: Option<PartitionBy>,
-    /// At least one, and exactly one without PARTITION BY. All have as many buckets.
+    /// At least one, and exactly one without PARTITION BY.
     pub partitions: Vec<Partition>,
+    /// The number of buckets of a new partition that says no other.
+    pub buckets: u32,
     pub distribution: Distribution,
     /// What was written in place of DISTRIBUTED BY.
     pub placement: Option<Placement>,
@@ -503,10 +505,9 @@ impl Table {
         self.history.current()
     }
 
-    /// The number of buckets of each partition.
-    pub fn buckets(&self) -> u32 {
-        let first = self.partitions.first().expect("a table has a partition");
-        u32::try_from(first.tablets.len()).expect("buckets are bounded")
+    /// Whether a partition has more than one bucket.
+    pub fn has_several_buckets(&self) -> bool {
+        self.partitions.iter().any(|one| one.tablets.len() > 1)
     }
 
     /// The incarnation of its partitions.

@@ -10,8 +10,8 @@ use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, PreparedEnd, WaitLimit};
 use freshet_meta::{
-    Claim, ClaimOutcome, LabelKind, PartitionChange, PartitionSpec, Renaming, Replacing,
-    SchemaChange,
+    BucketsSpec, Claim, ClaimOutcome, DistributionSpec, LabelKind, PartitionChange, PartitionSpec,
+    Renaming, Replacing, SchemaChange,
 };
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::snapshot::Snapshot;
@@ -326,7 +326,7 @@ impl Client {
         let by = vec![spec.name.clone()];
         let ddl = self.engine.ddl();
         ddl.drop_temporary_partitions(id, by.clone(), true).await?;
-        ddl.add_temporary_partitions(id, vec![spec]).await?;
+        ddl.add_temporary_partitions(id, PartitionChange::Add(vec![spec])).await?;
         let from_names = vec![name.to_owned()];
         let replacing = Replacing { from: from_names, by, is_strict: true, keeps_names: false };
         let event = || Event::Cut(id, std::iter::once(from..to).collect());
@@ -344,7 +344,11 @@ impl Client {
 
     async fn try_add_partition(&self, table: &str, at: usize) -> Result<Outcome> {
         let id = self.engine.target("d", table)?.id();
-        let change = PartitionChange::Add(vec![rows::partition_spec(at)]);
+        let change = PartitionChange::AddDistributed {
+            spec: rows::partition_spec(at),
+            distribution: DistributionSpec::Hash(vec!["id".to_owned()]),
+            buckets: BucketsSpec::Count(1 + at as u64 % 3),
+        };
         let event = || Event::Cut(id, Vec::new());
         let (added, lsn) =
             self.watched(self.engine.ddl().change_partitions(id, change), event).await;

@@ -45,21 +45,20 @@ impl Memtable {
     ) -> Result<Self> {
         let rows = Rows::new(schema, batches)?;
         let mut numbers = vec![Vec::new(); table.tablets().count()];
-        let buckets =
-            hash::tablet_indices(rows.batch(), schema, &table.distribution, table.buckets(), turn);
+        let places = Places::of(table, schema, rows.batch(), turn);
         match table.router() {
             None => {
-                for (bucket, row) in buckets.into_iter().zip(0u32..) {
-                    numbers[bucket as usize].push(row);
+                for row in 0..rows.len() as u32 {
+                    numbers[places.tablet(0, row)].push(row);
                 }
             }
             Some(router) => {
                 let partitions = router.of_batch(rows.batch(), schema);
-                for ((bucket, partition), row) in buckets.into_iter().zip(partitions).zip(0u32..) {
+                for (partition, row) in partitions.into_iter().zip(0u32..) {
                     let partition = partition.ok_or_else(|| {
                         Error::NoPartition(router.text(rows.batch(), schema, row as usize))
                     })?;
-                    numbers[(partition * table.buckets() + bucket) as usize].push(row);
+                    numbers[places.tablet(partition as usize, row)].push(row);
                 }
             }
         }
@@ -75,5 +74,35 @@ impl Memtable {
         let divided = tablets.iter().map(|tablet| tablet.rows.len()).sum::<usize>();
         assert_eq!(divided, rows.len(), "each row is of one tablet");
         Ok(Self { rows: Arc::new(rows), tablets })
+    }
+}
+
+/// Where rows are among the tablets of all partitions.
+struct Places {
+    /// The index of the first tablet of each partition, and how many it has.
+    partitions: Vec<(usize, u32)>,
+    /// `None` where each partition has one tablet.
+    in_partition: Option<hash::Places>,
+}
+
+impl Places {
+    fn of(table: &Table, schema: &TableSchema, batch: &RecordBatch, turn: u64) -> Self {
+        let mut first = 0;
+        let counted = |one: &Partition| {
+            let partition = (first, one.tablets.len() as u32);
+            first += one.tablets.len();
+            partition
+        };
+        let in_partition = table
+            .has_several_buckets()
+            .then(|| hash::Places::new(batch, schema, &table.distribution, turn));
+        Self { partitions: table.partitions.iter().map(counted).collect(), in_partition }
+    }
+
+    /// The index of the tablet of a row of a partition.
+    fn tablet(&self, partition: usize, row: u32) -> usize {
+        let (first, count) = self.partitions[partition];
+        let places = self.in_partition.as_ref();
+        first + places.map_or(0, |places| places.bucket(row as usize, count)) as usize
     }
 }

@@ -98,7 +98,6 @@ pub(crate) struct State {
     cut: Lsn,
     shared: Arc<AtomicU64>,
     distribution: Distribution,
-    buckets: u32,
     keys: Arc<RwLock<KeyTable>>,
     /// Of each unique index beside the primary key.
     values: Vec<ValueTable>,
@@ -136,10 +135,9 @@ impl Resolver {
             cut: Lsn::ZERO,
             shared: Arc::clone(&resolved),
             distribution: table.distribution.clone(),
-            buckets: table.buckets(),
             keys: Arc::clone(&keys),
             values: values.collect(),
-            runs: Runs::new(tablets, table.buckets() as usize, memory.filters.clone()),
+            runs: Runs::new(tablets, memory.filters.clone()),
             marks: DeltaMarks::default(),
             made: Vec::new(),
             permit: memory.writes.acquire_over(0),
@@ -326,6 +324,11 @@ impl State {
         self.advance(Lsn(lsn.get() - 1));
     }
 
+    /// What says in which bucket a row is, if there are several.
+    fn divides(&self) -> Option<&Distribution> {
+        self.runs.has_several_buckets.then_some(&self.distribution)
+    }
+
     /// Resolves the rows of some entries.
     async fn rows(
         &mut self,
@@ -341,12 +344,7 @@ impl State {
                 lsns: &lsns[from..to],
                 is_removal: &is_removal[from..to],
                 first: first + from as u64,
-                keyed: KeyedRows::of_batch(
-                    &batch,
-                    &is_removal[from..to],
-                    &schema,
-                    (&self.distribution, self.buckets),
-                ),
+                keyed: KeyedRows::of_batch(&batch, &is_removal[from..to], &schema, self.divides()),
                 values: self.values.iter().map(|index| index.of_batch(&batch, &schema)).collect(),
                 ranks: self.ranks_of(&batch, &schema),
                 signs: self.signs_of(&batch, &schema),

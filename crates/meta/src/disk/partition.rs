@@ -251,10 +251,8 @@ fn check_alike(partitions: &[Partition]) -> Result<(), Unreadable> {
     let Some(first) = partitions.first() else {
         return ensure(false, "it has no partition");
     };
-    let alike = |one: &Partition| {
-        (one.tablets.len(), one.incarnation) == (first.tablets.len(), first.incarnation)
-    };
-    ensure(partitions.iter().all(alike), "its partitions differ in buckets or incarnation")?;
+    let alike = |one: &Partition| one.incarnation == first.incarnation;
+    ensure(partitions.iter().all(alike), "its partitions differ in incarnation")?;
     let kind = |one: &Partition| one.values.as_ref().map(std::mem::discriminant);
     let of_one_kind = partitions.iter().all(|one| kind(one) == kind(first));
     ensure(of_one_kind, "its partitions are divided in several ways")

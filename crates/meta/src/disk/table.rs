@@ -5,8 +5,8 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
     Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution, GlobalIndex,
-    GroupCommitMode, KeyModel, PartitionBy, Placement, Properties, ROW_ID, SchemaHistory, Sequence,
-    Table, TableForm as Dialect, TableSchema,
+    GroupCommitMode, KeyModel, Partition, PartitionBy, Placement, Properties, ROW_ID,
+    SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
 };
 use prost::{Message, Oneof};
 
@@ -66,6 +66,9 @@ pub struct TableForm {
     policies: Vec<PolicyForm>,
     #[prost(uint64, optional, tag = "25")]
     temporary_of: Option<u64>,
+    /// If they are others than those of the first partition.
+    #[prost(uint32, optional, tag = "26")]
+    buckets: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -199,6 +202,7 @@ impl OnDisk for Table {
             unlisted: self.unlisted,
             dropped_micros: self.dropped_micros,
             temporary_of: self.temporary_of.map(TableId::get),
+            buckets: Some(self.buckets).filter(|count| *count != first_buckets(&self.partitions)),
             placement: self.placement.as_ref().map(Placement::form),
             sequence: self.sequence.as_ref().map(Sequence::form),
             partition_by: self.partition_by.as_ref().map(PartitionBy::form),
@@ -212,6 +216,7 @@ impl OnDisk for Table {
         let history = SchemaHistory::of(history.collect::<Result<_, _>>()?)
             .ok_or_else(|| Unreadable("its schema versions do not rise by one".to_owned()))?;
         let dialect = Dialect::from_form(form.dialect)?;
+        let partitions = from_forms(form.partitions)?;
         let table = Self {
             id: TableId(form.id),
             db: DbId(form.db),
@@ -226,7 +231,8 @@ impl OnDisk for Table {
             declared_keys: from_forms(form.declared_keys)?,
             history,
             next_column: ColumnId(form.next_column),
-            partitions: from_forms(form.partitions)?,
+            buckets: form.buckets.unwrap_or_else(|| first_buckets(&partitions)),
+            partitions,
             distribution: required(form.distribution, "distribution")?,
             buckets_auto: form.buckets_auto,
             properties: required(form.properties, "properties")?,
@@ -243,6 +249,11 @@ impl OnDisk for Table {
         check(&table)?;
         Ok(table)
     }
+}
+
+/// The number of buckets of the first partition.
+fn first_buckets(partitions: &[Partition]) -> u32 {
+    partitions.first().map_or(1, Partition::buckets)
 }
 
 /// Checks what the parts of a table say of each other.

@@ -65,7 +65,7 @@ impl Meta {
             check_free(&known, by, name, &values)?;
             let new = NewPartition { name: name.clone(), values: Some(values) };
             known.push(new.clone());
-            partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
+            partitions.push(self.partition_of(new, one.buckets(), table.incarnation())?);
         }
         sort(by, &mut partitions);
         let change = Repartition { removed, ..Repartition::of(by.clone(), partitions) };
@@ -92,7 +92,7 @@ impl Meta {
             let old = &table.partitions[at];
             let new = NewPartition { name: old.name.clone(), values: old.values.clone() };
             removed.push(old.clone());
-            partitions[at] = self.partition_of(new, table.buckets(), table.incarnation())?;
+            partitions[at] = self.partition_of(new, old.buckets(), table.incarnation())?;
         }
         // What it had is not kept: a statement that overwrites rows says so.
         let change = Repartition { removed, ..Repartition::of(by.clone(), partitions) };
@@ -121,7 +121,7 @@ impl Meta {
         let old = table.partitions[at].clone();
         let mut partitions = table.partitions.clone();
         let new = NewPartition { name: old.name.clone(), values: old.values.clone() };
-        partitions[at] = self.partition_of(new, table.buckets(), table.incarnation())?;
+        partitions[at] = self.partition_of(new, old.buckets(), table.incarnation())?;
         let removed = vec![old];
         let change = Repartition { removed, ..Repartition::of(by.clone(), partitions) };
         let of_table = Exchanged { table: id, change, gives: vec![at] };
@@ -148,7 +148,7 @@ impl Meta {
         let old = &table.partitions[0];
         let removed = vec![Partition { values: Some(all), ..old.clone() }];
         let new = NewPartition { name: old.name.clone(), values: None };
-        let partitions = vec![self.partition_of(new, table.buckets(), table.incarnation())?];
+        let partitions = vec![self.partition_of(new, table.buckets, table.incarnation())?];
         Ok(Repartition { removed, ..Repartition::of(by, partitions) })
     }
 }

@@ -35,7 +35,7 @@ impl Meta {
         check_keys(table, &stored.resting)?;
         let new_name = new_name.unwrap_or(&stored.resting.partition.name);
         names::check_partition(new_name)?;
-        let mut known = Known::of(&table.partitions, by.columns.len());
+        let known = Known::of(&table.partitions, by.columns.len());
         if known.has_name(new_name) {
             bail!(
                 PartitionExists,
@@ -47,9 +47,10 @@ impl Meta {
         check_values(table, &stored.resting, &known)?;
         let values = stored.resting.partition.values.clone();
         let new = NewPartition { name: new_name.to_owned(), values };
-        count(table, &mut known, &new)?;
+        let buckets = stored.resting.partition.buckets();
+        count(&table.partitions, buckets)?;
         let mut partitions = table.partitions.clone();
-        partitions.push(self.partition_of(new, table.buckets(), table.incarnation())?);
+        partitions.push(self.partition_of(new, buckets, table.incarnation())?);
         check_names_beside(&fold.catalog, table, &partitions)?;
         sort(by, &mut partitions);
         let forgotten = vec![stored.resting.partition.id];

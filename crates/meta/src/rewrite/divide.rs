@@ -159,7 +159,7 @@ impl Edit<'_> {
         }
         match &self.spec.placement {
             Some(placement) if words(&placement.text).starts_with("PARTITION BY ") => {
-                Ok(u64::from(self.table.buckets()))
+                Ok(u64::from(self.table.buckets))
             }
             Some(placement) => bail!(
                 NotSupported,

@@ -1,7 +1,7 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{
     ColumnPlace, DefaultSpec, Division, DivisionSpec, KeyChange, PAUSE_LOAD, PartitionChange,
-    PartitionSpec, Replacing, SchemaChange, TableSpec,
+    Replacing, SchemaChange, TableSpec,
 };
 use freshet_schema::{Collation, TableForm};
 use sqlparser::tokenizer::Token;
@@ -36,7 +36,7 @@ pub enum AlterAction {
     /// ADD, DROP, TRUNCATE and RENAME PARTITION.
     Partitions(PartitionChange),
     /// ADD TEMPORARY PARTITION.
-    AddTemporary(Vec<PartitionSpec>),
+    AddTemporary(PartitionChange),
     DropTemporary {
         names: Vec<String>,
         if_exists: bool,

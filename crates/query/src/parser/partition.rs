@@ -293,7 +293,17 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
 }
 
 /// Parses the part after ADD PARTITIONS or ADD PARTITION.
-pub fn partition_specs(cursor: &mut Cursor<'_>, several: bool) -> Result<Vec<PartitionSpec>> {
+pub fn added(cursor: &mut Cursor<'_>, several: bool) -> Result<PartitionChange> {
+    let mut specs = partition_specs(cursor, several)?;
+    if specs.len() == 1 && cursor.words("DISTRIBUTED BY") {
+        let (distribution, buckets) = distributed(cursor)?;
+        let spec = specs.remove(0);
+        return Ok(PartitionChange::AddDistributed { spec, distribution, buckets });
+    }
+    Ok(PartitionChange::Add(specs))
+}
+
+fn partition_specs(cursor: &mut Cursor<'_>, several: bool) -> Result<Vec<PartitionSpec>> {
     if several {
         return cursor.list(partition);
     }
@@ -333,13 +343,7 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
         return Ok(Some(PartitionChange::Modify { names, pairs: cursor.properties()? }));
     }
     if let Some(word) = cursor.one_of(&["ADD PARTITIONS", "ADD PARTITION"]) {
-        let mut specs = partition_specs(cursor, word == "ADD PARTITIONS")?;
-        if specs.len() == 1 && cursor.words("DISTRIBUTED BY") {
-            let (distribution, buckets) = distributed(cursor)?;
-            let spec = specs.remove(0);
-            return Ok(Some(PartitionChange::AddDistributed { spec, distribution, buckets }));
-        }
-        return Ok(Some(PartitionChange::Add(specs)));
+        return added(cursor, word == "ADD PARTITIONS").map(Some);
     }
     if cursor.words("DROP PARTITION") {
         let if_exists = cursor.words("IF EXISTS");

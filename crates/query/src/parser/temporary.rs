@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::AlterAction;
 use super::cursor::Cursor;
-use super::partition::{names, partition_specs};
+use super::partition::{added, names};
 use crate::snapshot::TEMPORARY_MARK;
 
 /// Parses an action of ALTER TABLE on temporary partitions, or EXCHANGE PARTITION, if one comes
@@ -21,12 +21,8 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<AlterAction>> {
         "EXCHANGE PARTITION",
     ];
     Ok(Some(match cursor.one_of(&actions) {
-        Some("ADD TEMPORARY PARTITIONS") => {
-            AlterAction::AddTemporary(partition_specs(cursor, true)?)
-        }
-        Some("ADD TEMPORARY PARTITION") => {
-            AlterAction::AddTemporary(partition_specs(cursor, false)?)
-        }
+        Some("ADD TEMPORARY PARTITIONS") => AlterAction::AddTemporary(added(cursor, true)?),
+        Some("ADD TEMPORARY PARTITION") => AlterAction::AddTemporary(added(cursor, false)?),
         Some("DROP TEMPORARY PARTITION") => {
             let if_exists = cursor.words("IF EXISTS");
             let names = names(cursor)?;

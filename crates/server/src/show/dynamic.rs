@@ -52,7 +52,7 @@ pub fn tables(session: &Session, database: Option<&str>) -> Result<Listing> {
             some(dynamic.start.unwrap_or(i64::from(i32::MIN))),
             some(dynamic.end),
             some(&dynamic.prefix),
-            some(table.buckets()),
+            some(dynamic.buckets_of(&table)),
             some(replicas),
             some(format!("tag.location.default: {replicas}")),
             some(start_of(&dynamic)),

@@ -40,9 +40,10 @@ fn batch(schema: &TableSchema, random: &mut Random) -> RecordBatch {
     ];
     let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns).unwrap();
     let by_key = Distribution::Hash(vec![ColumnId(1)]);
-    let buckets = hash::tablet_indices(&batch, schema, &by_key, BUCKETS, 0);
+    let places = hash::Places::new(&batch, schema, &by_key, 0);
+    let buckets = (0..BATCH_ROWS).map(|row| places.bucket(row, BUCKETS) as i32);
     let mut columns = batch.columns().to_vec();
-    columns[1] = Arc::new(Int32Array::from_iter_values(buckets.into_iter().map(|at| at as i32)));
+    columns[1] = Arc::new(Int32Array::from_iter_values(buckets));
     RecordBatch::try_new(Arc::clone(schema.arrow()), columns).unwrap()
 }
 

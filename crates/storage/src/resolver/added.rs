@@ -248,12 +248,7 @@ impl State {
                 let mut from = 0;
                 for (schema, batch) in batches {
                     let is_removal = &is_removal[from..from + batch.num_rows()];
-                    let keyed = KeyedRows::of_batch(
-                        &batch,
-                        is_removal,
-                        &schema,
-                        (&self.distribution, self.buckets),
-                    );
+                    let keyed = KeyedRows::of_batch(&batch, is_removal, &schema, self.divides());
                     let rows = (&keyed, &values.of_batch(&batch, &schema));
                     self.living_values_of(rows, first + from as u64, &mut living);
                     from += batch.num_rows();

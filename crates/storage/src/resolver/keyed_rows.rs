@@ -6,13 +6,13 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::{KeyCodec, Keys, key_alone};
 use freshet_schema::{Distribution, RowCells, Table, TableSchema, encode, hash as tablet_hash};
 
-use super::runs::Wanted;
+use super::runs::{RowPlace, Wanted};
 
-/// Rows with their keys and buckets.
+/// Rows with their keys, and what says in which bucket they are.
 pub struct KeyedRows {
     keys: Keys,
-    /// Of each row; empty if they are not known.
-    buckets: Vec<Option<u32>>,
+    /// By which each row is in a bucket; empty if they are not known.
+    hashes: Vec<Option<u64>>,
     /// The indices of the rows, by key and then as they come; without those that have NULL in a
     /// unique index, which are equal to no other.
     order: Vec<u32>,
@@ -20,20 +20,20 @@ pub struct KeyedRows {
 
 impl KeyedRows {
     /// The rows of a batch, which has the columns of `schema`, and of which some only remove their
-    /// key.
+    /// key; `divides` says in which bucket they are, if there are several.
     pub fn of_batch(
         batch: &RecordBatch,
         is_removal: &[bool],
         schema: &TableSchema,
-        (distribution, buckets): (&Distribution, u32),
+        divides: Option<&Distribution>,
     ) -> Self {
         let mut rows = Vec::new();
         let of_key = batch.project(&schema.sort_key).expect("the key is of columns of the batch");
         let alone = key_alone(schema, &schema.sort_key);
         encode(&of_key, &alone, &mut rows);
         let keys = keys_of(&rows, &alone, |at| is_removal[at]);
-        let at = tablet_hash::tablet_indices(batch, schema, distribution, buckets, 0);
-        Self::new(keys, known(at, buckets, schema, |at| is_removal[at]))
+        let hashes = hashes(batch, schema, divides);
+        Self::new(keys, known(hashes, schema, |at| is_removal[at]))
     }
 
     /// `rows` encoded rows of `table`, which have the columns of `schema`, and of which the first
@@ -50,14 +50,12 @@ impl KeyedRows {
         let is_removal = |at: usize| at < removals as usize;
         let keys = keys_of(bytes, schema, is_removal);
         assert_eq!(keys.len(), rows as usize, "each row has a key");
-        let count = table.buckets();
-        let buckets = if count == 1 {
-            vec![0; rows as usize]
-        } else {
-            let batch = ColumnsBuilder::batch_of(schema, bytes, rows as usize);
-            tablet_hash::tablet_indices(&batch, schema, &table.distribution, count, 0)
-        };
-        Self::new(keys, known(buckets, count, schema, is_removal))
+        if !table.has_several_buckets() {
+            return Self::new(keys, Vec::new());
+        }
+        let batch = ColumnsBuilder::batch_of(schema, bytes, rows as usize);
+        let hashes = hashes(&batch, schema, Some(&table.distribution));
+        Self::new(keys, known(hashes, schema, is_removal))
     }
 
     /// The values of an index in `rows` encoded rows, which have the columns of `schema`, and of
@@ -94,15 +92,15 @@ impl KeyedRows {
         rows
     }
 
-    /// Keys whose buckets are not known.
+    /// Keys of which nobody knows in which bucket they are.
     pub fn of_keys<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Self {
         Self::new(keys.collect(), Vec::new())
     }
 
-    fn new(keys: Keys, buckets: Vec<Option<u32>>) -> Self {
+    fn new(keys: Keys, hashes: Vec<Option<u64>>) -> Self {
         let mut order = (0..keys.len() as u32).collect::<Vec<_>>();
         order.sort_by(|&a, &b| keys.key(a as usize).cmp(keys.key(b as usize)));
-        Self { keys, buckets, order }
+        Self { keys, hashes, order }
     }
 
     /// The number of rows.
@@ -126,9 +124,8 @@ impl KeyedRows {
 
     /// The look-up of a row's key, for what dies at `lsn`.
     pub(super) fn wanted(&self, at: u32, lsn: Lsn) -> Wanted<'_> {
-        let bucket = self.buckets.get(at as usize).copied().flatten();
-        let bucket = bucket.map(|bucket| bucket as usize);
-        Wanted { at, key: self.key(at), bucket, lsn }
+        let hash = self.hashes.get(at as usize).copied().flatten();
+        Wanted { at, key: self.key(at), place: hash.map(RowPlace::Hash), lsn }
     }
 }
 
@@ -151,14 +148,19 @@ fn keys_of(mut bytes: &[u8], schema: &TableSchema, is_removal: impl Fn(usize) ->
     keys.iter().map(Vec::as_slice).collect()
 }
 
-/// The buckets that are known: a row that only removes its key has weights in place of its texts.
+/// The hashes by which rows are in buckets, if there are several.
+fn hashes(batch: &RecordBatch, schema: &TableSchema, divides: Option<&Distribution>) -> Vec<u64> {
+    let places = divides.map(|by| tablet_hash::Places::new(batch, schema, by, 0));
+    places.and_then(tablet_hash::Places::into_hashes).unwrap_or_default()
+}
+
+/// The hashes that are known: a row that only removes its key has weights in place of its texts.
 fn known(
-    at: Vec<u32>,
-    buckets: u32,
+    hashes: Vec<u64>,
     schema: &TableSchema,
     is_removal: impl Fn(usize) -> bool,
-) -> Vec<Option<u32>> {
+) -> Vec<Option<u64>> {
     let has_weights = KeyCodec::of_sort_key(schema).has_weights();
-    let is_known = |row: usize| buckets == 1 || !(has_weights && is_removal(row));
-    at.into_iter().enumerate().map(|(row, at)| is_known(row).then_some(at)).collect()
+    let is_known = |row: usize| !(has_weights && is_removal(row));
+    hashes.into_iter().enumerate().map(|(row, hash)| is_known(row).then_some(hash)).collect()
 }

@@ -80,18 +80,17 @@ impl State {
                 if let Some((key, _)) = keys.iter().find(|(_, rows)| rows.len() > 1) {
                     return Ok(Some(Met::Existing(key.clone(), Lsn::ZERO)));
                 }
-                let bucket = self.runs.run(at).bucket();
+                let place = self.runs.run(at).place();
                 let mut wanted = Vec::new();
                 for ((key, _), number) in keys.iter().zip(0..) {
                     match self.keys.read().find(key) {
-                        None => wanted.push(Wanted { at: number, key, bucket, lsn }),
+                        None => wanted.push(Wanted { at: number, key, place, lsn }),
                         Some(Version { is_removal: true, .. }) => {}
                         Some(_) => return Ok(Some(Met::Existing(key.clone(), lsn))),
                     }
                 }
                 // A key that was removed may still be there twice in the load.
-                let own =
-                    keys.iter().zip(0..).map(|((key, _), at)| Wanted { at, key, bucket, lsn });
+                let own = keys.iter().zip(0..).map(|((key, _), at)| Wanted { at, key, place, lsn });
                 let (twice, _) = self.runs.look_up(own.collect(), before..at, wait_mode).await?;
                 let (found, _) = self.runs.look_up(wanted, 0..before, wait_mode).await?;
                 if let Some(row) = twice.first().or(found.first()) {
@@ -117,13 +116,13 @@ impl State {
             for block in 0..blocks {
                 let keys = self.runs.keys_of(at, wait_mode).await?;
                 let keys = keys.block_keys(block, wait_mode).await?;
-                let bucket = self.runs.run(at).bucket();
+                let place = self.runs.run(at).place();
                 // Of equal keys in a segment the last row is the newest. What only removes its key
                 // never lives.
                 let last = u32::from(!self.runs.run(at).removes());
                 let others = keys.iter().flat_map(|(_, rows)| rows.start..rows.end - last);
                 own.extend(others.map(|row| Mark { row, lsn }));
-                let wanted = (0..).zip(&keys).map(|(at, (key, _))| Wanted { at, key, bucket, lsn });
+                let wanted = (0..).zip(&keys).map(|(at, (key, _))| Wanted { at, key, place, lsn });
                 let look_up = self.runs.look_up(wanted.collect(), before..at, wait_mode);
                 let (rows, left) = look_up.await?;
                 found.rows.extend(rows.into_iter().filter(|row| !self.runs.run(row.run).removes()));

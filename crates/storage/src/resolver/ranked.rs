@@ -304,7 +304,7 @@ impl State {
     ) -> Result<()> {
         let keys = self.runs.keys_of(run, wait_mode).await?;
         let keys = keys.block_keys(block, wait_mode).await?;
-        let bucket = self.runs.run(run).bucket();
+        let place = self.runs.run(run).place();
         let mut holders = keys.iter().map(|_| Holder::default()).collect::<Vec<_>>();
         let known = {
             let known = self.keys.read();
@@ -316,7 +316,7 @@ impl State {
                 Some(version @ Version { is_removal: false, .. }) => {
                     holders[at as usize] = self.holder(version);
                 }
-                _ => wanted.push(Wanted { at, key, bucket, lsn }),
+                _ => wanted.push(Wanted { at, key, place, lsn }),
             }
         }
         let (found, _) = self.runs.look_up(wanted, 0..run, wait_mode).await?;

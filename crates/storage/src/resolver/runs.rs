@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use freshet_base::budget::Budget;
 use freshet_base::{ColumnId, Lsn, TabletId};
-use freshet_schema::TableSchema;
+use freshet_schema::{TableSchema, hash};
 
 use crate::error::{Error, Result};
 use crate::marks::{Mark, SegmentMarks};
@@ -18,7 +18,7 @@ use crate::tablet::TabletFiles;
 /// A segment that is searched by key.
 pub struct Run {
     /// The bucket of its rows; `None` if its tablet is not known yet.
-    bucket: Option<usize>,
+    bucket: Option<Bucket>,
     tablet: TabletId,
     /// The last LSN of its rowset.
     last: Lsn,
@@ -35,14 +35,51 @@ struct Opened {
     indexes: Vec<(Vec<ColumnId>, KeyPart)>,
 }
 
+/// A bucket, and how many its partition has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bucket {
+    at: u32,
+    of: u32,
+}
+
+/// What is known of the place of a row.
+#[derive(Clone, Copy, Debug)]
+pub enum RowPlace {
+    /// That by which it is in a bucket.
+    Hash(u64),
+    /// Its bucket, of a partition that is not known.
+    Bucket(Bucket),
+}
+
+impl Bucket {
+    /// Those of the tablets of a view.
+    fn of_tablets(tablets: &[TabletFiles]) -> HashMap<TabletId, Self> {
+        let of_partition = tablets.chunk_by(|a, b| a.partition == b.partition);
+        let numbered = of_partition.flat_map(|tablets| {
+            let of = tablets.len() as u32;
+            tablets.iter().zip(0..).map(move |(tablet, at)| (tablet.id, Self { at, of }))
+        });
+        numbered.collect()
+    }
+
+    /// Whether it may have a row.
+    fn may_have(self, place: RowPlace) -> bool {
+        match place {
+            RowPlace::Hash(hash) => hash::bucket(hash, self.of) == self.at,
+            // Where partitions have as many buckets, rows of one key are in the same.
+            RowPlace::Bucket(other) => other.of != self.of || other.at == self.at,
+        }
+    }
+}
+
 /// A key to look up.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// Which of those that are asked for.
     pub at: u32,
     pub key: &'a [u8],
-    /// The bucket of its row; `None` if that is not known.
-    pub bucket: Option<usize>,
+    /// `None` if nothing is known.
+    pub place: Option<RowPlace>,
     /// The row that is found dies here.
     pub lsn: Lsn,
 }
@@ -88,10 +125,10 @@ impl RunMarks {
 /// The sorted runs of a table; of those in one tablet, the oldest first.
 pub struct Runs {
     runs: Vec<Run>,
-    /// In the order of partitions and buckets.
-    tablets: Vec<TabletId>,
-    /// The number of buckets of each partition.
-    buckets: usize,
+    /// Of the tablets of the view.
+    buckets: HashMap<TabletId, Bucket>,
+    /// Whether a partition has more than one bucket.
+    pub has_several_buckets: bool,
     /// Tablets of partitions that are gone, which a view may still have.
     lost: HashSet<TabletId>,
     /// For filters.
@@ -101,19 +138,19 @@ pub struct Runs {
 }
 
 impl Runs {
-    pub fn new(tablets: &[TabletFiles], buckets: usize, memory: Budget) -> Self {
-        let (lost, tablets_known) = (HashSet::new(), Vec::new());
-        let (runs, are_ranked) = (Vec::new(), false);
-        let mut runs = Self { runs, tablets: tablets_known, buckets, lost, memory, are_ranked };
+    pub fn new(tablets: &[TabletFiles], memory: Budget) -> Self {
+        let (runs, buckets, lost) = (Vec::new(), HashMap::new(), HashSet::new());
+        let (has_several_buckets, are_ranked) = (false, false);
+        let mut runs = Self { runs, buckets, has_several_buckets, lost, memory, are_ranked };
         runs.renew(tablets, Lsn::ZERO);
         runs
     }
 
     /// Takes over the files of a view up to `flushed`; large loads above it stay.
     pub fn renew(&mut self, tablets: &[TabletFiles], flushed: Lsn) {
-        self.tablets = tablets.iter().map(|tablet| tablet.id).collect();
-        let tablets_of_view = self.tablets.iter().copied().collect::<HashSet<_>>();
-        self.lost.retain(|tablet| tablets_of_view.contains(tablet));
+        self.buckets = Bucket::of_tablets(tablets);
+        self.has_several_buckets = self.buckets.values().any(|bucket| bucket.of > 1);
+        self.lost.retain(|tablet| self.buckets.contains_key(tablet));
         let (mut loads, mut known) = (Vec::new(), HashMap::new());
         for run in self.runs.drain(..) {
             match run.last > flushed {
@@ -136,8 +173,7 @@ impl Runs {
         if self.lost.contains(&tablet) {
             return;
         }
-        let bucket = self.tablets.iter().position(|known| *known == tablet);
-        let bucket = bucket.map(|at| at % self.buckets);
+        let bucket = self.buckets.get(&tablet).copied();
         let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
         let runs = rowset.segments().iter().zip(marks).map(|(segment, marks)| Run {
             bucket,
@@ -312,8 +348,10 @@ impl Runs {
                 break;
             }
             let bucket = self.runs[at].bucket;
-            let is_inside =
-                |wanted: &Wanted<'_>| bucket.zip(wanted.bucket).is_none_or(|(a, b)| a == b);
+            let is_inside = |wanted: &Wanted<'_>| match (bucket, wanted.place) {
+                (Some(bucket), Some(place)) => bucket.may_have(place),
+                _ => true,
+            };
             let places = (0..open.len()).filter(|&place| is_inside(&open[place]));
             let places = places.collect::<Vec<_>>();
             if places.is_empty() {
@@ -363,8 +401,8 @@ impl Run {
         self.last
     }
 
-    /// The bucket of its rows; `None` if its tablet is not known yet.
-    pub fn bucket(&self) -> Option<usize> {
-        self.bucket
+    /// What is known of the place of its rows.
+    pub fn place(&self) -> Option<RowPlace> {
+        self.bucket.map(RowPlace::Bucket)
     }
 }

@@ -111,10 +111,10 @@ impl State {
     fn keys_of_entries(&self, chunk: &Chunk, entries: Range<usize>) -> Result<Vec<KeyedRows>> {
         let EntryRows { is_removal, batches, .. } = chunk.rows_of(entries)?;
         let (mut from, mut all) = (0, Vec::with_capacity(batches.len()));
-        let buckets = (&self.distribution, self.buckets);
+        let divides = self.divides();
         for (schema, batch) in &batches {
             let to = from + batch.num_rows();
-            all.push(KeyedRows::of_batch(batch, &is_removal[from..to], schema, buckets));
+            all.push(KeyedRows::of_batch(batch, &is_removal[from..to], schema, divides));
             from = to;
         }
         Ok(all)
@@ -148,8 +148,8 @@ impl State {
             for block in 0..blocks {
                 let keys = self.runs.keys_of(at, WaitMode::Awaiting).await?;
                 let keys = keys.block_keys(block, WaitMode::Awaiting).await?;
-                let bucket = self.runs.run(at).bucket();
-                let wanted = (0..).zip(&keys).map(|(at, (key, _))| Wanted { at, key, bucket, lsn });
+                let place = self.runs.run(at).place();
+                let wanted = (0..).zip(&keys).map(|(at, (key, _))| Wanted { at, key, place, lsn });
                 let look_up = self.runs.look_up(wanted.collect(), own.clone(), WaitMode::Awaiting);
                 let (found, _) = look_up.await?;
                 all.extend(found.iter().map(|row| Box::from(keys[row.at as usize].0.as_slice())));

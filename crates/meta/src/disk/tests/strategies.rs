@@ -157,7 +157,7 @@ fn partition() -> impl Strategy<Value = Partition> {
     )
 }
 
-/// The partitions of one table: alike in buckets, incarnation and what divides them.
+/// The partitions of one table: alike in incarnation and what divides them.
 fn divide() -> impl Strategy<Value = Divide> {
     (any::<u64>(), divided_partitions(), any::<Option<i64>>(), vec(any::<u64>(), 0..3)).prop_map(
         |(table, partitions, rests_micros, forgotten)| Divide {
@@ -174,12 +174,13 @@ fn divided_partitions() -> impl Strategy<Value = Vec<Partition>> {
     let range = (option::of(key()), key())
         .prop_map(|(lower, upper)| PartitionValues::Range { lower, upper });
     let list = vec(key(), 0..3).prop_map(PartitionValues::List);
-    let one = || (any::<u64>(), text());
+    let one = || (any::<u64>(), text(), vec(any::<u64>(), 1..4));
     let partitions = prop_oneof![vec((one(), range), 1..4), vec((one(), list), 1..4)];
     (partition(), partitions).prop_map(|(alike, partitions)| {
-        let divided = |((id, name), values)| Partition {
+        let divided = |((id, name, tablets), values): ((u64, String, Vec<u64>), _)| Partition {
             id: PartitionId(id),
             name,
+            tablets: tablets.into_iter().map(TabletId).collect(),
             values: Some(values),
             ..alike.clone()
         };
@@ -263,6 +264,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             history,
             next_column: ColumnId(next_column),
             partition_by,
+            buckets: partition.buckets() + u32::from(created_micros % 7 == 0),
             partitions: vec![partition],
             distribution,
             buckets_auto,

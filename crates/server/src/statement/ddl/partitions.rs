@@ -36,10 +36,10 @@ pub async fn alter(
                 changed(session, (table, id), change).await?
             }
         },
-        AlterAction::AddTemporary(specs) => {
+        AlterAction::AddTemporary(added) => {
             refuse_temporary_table(session, table)?;
-            let specs = specs.clone();
-            let added = async move { engine.ddl().add_temporary_partitions(id, specs).await };
+            let added = added.clone();
+            let added = async move { engine.ddl().add_temporary_partitions(id, added).await };
             shield(session, added).await?
         }
         AlterAction::DropTemporary { names, if_exists } => {
