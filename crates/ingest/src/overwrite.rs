@@ -21,7 +21,7 @@ use crate::unlisted::UnpublishedTable;
 /// and what it did is returned then; without a record the label is free again.
 ///
 /// # Errors
-/// 1412 when the other table was altered since, 1735 for a partition that is gone, 1213 when rows
+/// 1412 when the other table was altered since, or emptied while it generates ids, 1735 for a partition that is gone, 1213 when rows
 /// come all the time, and those of files and the log. Nothing has changed then.
 pub async fn overwrite_partitions(
     engine: &Engine,
@@ -50,7 +50,11 @@ pub async fn overwrite_partitions(
     let mut tries = 0;
     loop {
         engine.settler.events_settled(state).await;
-        if engine.meta().catalog().require(id)?.schema().version != before.schema().version {
+        let catalog = engine.meta().catalog();
+        let now = catalog.require(id)?;
+        // Behind a TRUNCATE the ids of the filled table may be given again.
+        let is_emptied = state.counter.is_some() && now.incarnation() != before.incarnation();
+        if now.schema().version != before.schema().version || is_emptied {
             return Err(state.changed());
         }
         let (store, wanted) = (Arc::clone(&engine.store), Arc::clone(&names));

@@ -132,7 +132,8 @@ impl TableState {
         state
     }
 
-    /// Takes generated ids of the table whose temporary partitions it has.
+    /// Takes generated ids of the table whose temporary partitions it has, or some of whose
+    /// partitions it overwrites.
     #[must_use]
     pub fn counting_with(mut self, owner: Option<&Self>) -> Self {
         if let Some(owner) = owner {

@@ -14,6 +14,7 @@ use freshet_storage::rowset::Rowset;
 use freshet_storage::view::TableView;
 use freshet_storage::views::Views;
 use imbl::HashMap;
+use parking_lot::Mutex;
 
 use crate::log_dirs::Lock;
 use crate::state::TableState;
@@ -23,6 +24,8 @@ pub(crate) struct Tables {
     pub meta: Meta,
     pub views: Views,
     states: ArcSwap<HashMap<TableId, Arc<TableState>>>,
+    /// Of tables that are just created, the table whose generated ids they take.
+    counting_with: Mutex<HashMap<TableId, TableId>>,
     /// Rowsets that the view no longer contains.
     pub retired: Retired,
     generation: AtomicU64,
@@ -45,6 +48,7 @@ impl Tables {
             meta,
             views,
             states: ArcSwap::from_pointee(states),
+            counting_with: Mutex::default(),
             retired: Retired::default(),
             generation: AtomicU64::new(1),
             key_memory,
@@ -84,13 +88,24 @@ impl Tables {
         self.catalog_changed();
     }
 
+    /// Lets a table that is about to be added take generated ids of `owner`, or not any more.
+    pub fn count_with(&self, id: TableId, owner: Option<TableId>) {
+        let mut counting_with = self.counting_with.lock();
+        match owner {
+            Some(owner) => _ = counting_with.insert(id, owner),
+            None => _ = counting_with.remove(&id),
+        }
+    }
+
     /// Makes a table that was just added to metadata visible to readers and writers.
     pub fn add(&self, table: &Arc<Table>) {
         let view = TableView::created(table).with_resolver(&self.key_memory);
         let catalog = self.meta.catalog();
         let db = catalog.database_name(table);
         let next_id = self.meta.fold().counter(table);
-        let owner = table.temporary_of.and_then(|of| self.state(of));
+        let owner =
+            table.temporary_of.or_else(|| self.counting_with.lock().get(&table.id).copied());
+        let owner = owner.and_then(|of| self.state(of));
         let state = TableState::new(&view, db, view.flushed, next_id);
         let state = Arc::new(state.counting_with(owner.as_deref()));
         let before = self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));

@@ -151,6 +151,29 @@ impl Ddl {
         before: &Table,
         form: &NewForm,
     ) -> Result<(UnpublishedTable, Vec<String>)> {
+        self.copy_of(before, form, None).await
+    }
+
+    /// Creates the table whose rows take the place of those of some partitions of another one. It
+    /// takes its generated ids from that one, so that rows of both never have the same. Returns
+    /// warnings, too.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn create_beside(
+        self: &Arc<Self>,
+        before: &Table,
+        form: &NewForm,
+    ) -> Result<(UnpublishedTable, Vec<String>)> {
+        self.copy_of(before, form, Some(before.id)).await
+    }
+
+    async fn copy_of(
+        self: &Arc<Self>,
+        before: &Table,
+        form: &NewForm,
+        owner: Option<TableId>,
+    ) -> Result<(UnpublishedTable, Vec<String>)> {
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
@@ -163,7 +186,10 @@ impl Ddl {
         form.check_combined(before, &table)?;
         let properties = before.properties.clone();
         let table = Table { policies, properties, ..Table::clone(&table) };
-        Ok((self.begin_unlisted(&table, room).await?, warnings))
+        self.store.tables.count_with(table.id, owner);
+        let begun = self.begin_unlisted(&table, room).await;
+        self.store.tables.count_with(table.id, None);
+        Ok((begun?, warnings))
     }
 
     async fn begin_unlisted(

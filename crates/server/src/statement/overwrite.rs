@@ -60,7 +60,7 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
         Some(label) => Some(claimed(session, before.db, label).await?),
         None => None,
     };
-    let filled = beside(session, &before).await?;
+    let filled = beside(session, &before, is_of_partitions(insert)).await?;
     let target = target_of(session, insert, &filled)?;
     let reply = match (&insert.source, rows) {
         (InsertSource::Values(rows), _) => {
@@ -124,12 +124,6 @@ fn checked(session: &Session, insert: &Insert) -> Result<TableId> {
         Some("of a temporary table or of temporary partitions: TRUNCATE it, and INSERT")
     } else if temporary_names(&insert.partitions).is_some() {
         Some("of temporary partitions: DROP and ADD TEMPORARY PARTITION, and INSERT")
-    } else if is_of_partitions(insert) && target.into.counter().is_some() {
-        Some(
-            "of partitions of a table with an AUTO_INCREMENT column, or with UNIQUE keys beside \
-             no PRIMARY KEY, whose ids others use meanwhile: INSERT into temporary partitions, and \
-             REPLACE PARTITION",
-        )
     } else {
         None
     };
@@ -144,11 +138,19 @@ fn checked(session: &Session, insert: &Insert) -> Result<TableId> {
     Ok(table.id)
 }
 
-/// A table of the same form, which nobody else knows.
-async fn beside(session: &mut Session, before: &Arc<Table>) -> Result<UnpublishedTable> {
+/// A table of the same form, which nobody else knows. For partitions alone it takes its generated
+/// ids from the table, whose other rows stay.
+async fn beside(
+    session: &mut Session,
+    before: &Arc<Table>,
+    is_of_partitions: bool,
+) -> Result<UnpublishedTable> {
     let (engine, old) = (Arc::clone(&session.shared.engine), Arc::clone(before));
     let made = async move {
         let form = NewForm::same(&old, spec_of(&old)?);
+        if is_of_partitions {
+            return engine.ddl().create_beside(&old, &form).await;
+        }
         let made = engine.ddl().create_copy(&old, &form).await?;
         // Ids that the table has given are not given again.
         if let Some(next) = engine.next_id(old.id) {
