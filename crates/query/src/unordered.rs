@@ -72,7 +72,7 @@ fn groups(aggregate: &Aggregate) -> Result<()> {
             if let Expr::AggregateFunction(call) = part
                 && call.params.distinct
             {
-                let mut args = call.params.args.iter();
+                let mut args = call.params.args.iter().flat_map(values_of);
                 let map = args.find_map(|arg| arg.get_type(schema).ok().filter(has_map));
                 if let Some(ty) = map {
                     return Err(refused("DISTINCT", &name_of(&ty)));
@@ -82,6 +82,14 @@ fn groups(aggregate: &Aggregate) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// The values of an argument: several are one, of which it is the key.
+fn values_of(arg: &Expr) -> &[Expr] {
+    match arg {
+        Expr::ScalarFunction(call) if call.func.name() == "mysql_row_key" => &call.args,
+        other => std::slice::from_ref(other),
+    }
 }
 
 fn unordered<'a>(

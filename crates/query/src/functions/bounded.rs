@@ -49,7 +49,10 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        self.function.coerce_types(arg_types)
+        match self.name() {
+            "make_array" => self.function.coerce_types(&as_doubles(arg_types)),
+            _ => self.function.coerce_types(arg_types),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -79,6 +82,17 @@ impl ScalarUDFImpl for Bounded {
     fn short_circuits(&self) -> bool {
         self.function.short_circuits()
     }
+}
+
+/// The types of the elements of an array: a DECIMAL beside a DOUBLE is one, too, as in arithmetic.
+/// As DECIMALs, large ones would not fit.
+fn as_doubles(types: &[DataType]) -> Vec<DataType> {
+    let has_double = types.iter().any(DataType::is_floating);
+    let as_double = |ty: &DataType| match ty {
+        DataType::Decimal128(..) | DataType::Decimal256(..) if has_double => DataType::Float64,
+        ty => ty.clone(),
+    };
+    types.iter().map(as_double).collect()
 }
 
 /// The size of an argument as a column.

@@ -1,6 +1,6 @@
 //! Parses CREATE, ALTER and DROP VIEW.
 
-use freshet_base::Result;
+use freshet_base::{Result, bail};
 use freshet_meta::{Account, CheckOption, ViewAlgorithm};
 use sqlparser::tokenizer::Token;
 
@@ -69,7 +69,15 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
         return Err(cursor.error());
     }
     let from = cursor.peek().span.start;
-    let query = cursor.query()?;
+    let query = match cursor.query() {
+        // Behind GROUP BY, WITH is taken for the beginning of WITH ROLLUP.
+        Err(_) if is_check_option(cursor) => {
+            let TableName { database, table } = name;
+            let database = database.map_or_else(String::new, |name| format!("{name}."));
+            bail!(CheckOptionFixed, "CHECK OPTION on non-updatable view '{database}{table}'")
+        }
+        parsed => parsed?,
+    };
     let text = cursor.text_since(from);
     let check_option = check_option(cursor)?;
     Ok(Some(CreateView {
@@ -106,6 +114,12 @@ fn check_option(cursor: &mut Cursor<'_>) -> Result<CheckOption> {
     let which = cursor.one_of(&["CASCADED", "LOCAL"]);
     cursor.expect_words("CHECK OPTION")?;
     Ok(if which == Some("LOCAL") { CheckOption::Local } else { CheckOption::Cascaded })
+}
+
+/// Whether the rest of a CHECK OPTION comes next.
+fn is_check_option(cursor: &mut Cursor<'_>) -> bool {
+    cursor.one_of(&["CASCADED", "LOCAL"]);
+    cursor.words("CHECK OPTION") && matches!(cursor.peek().token, Token::EOF | Token::SemiColon)
 }
 
 fn definer(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
