@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, Result, TableId, bail, err};
 use freshet_schema::{
-    Aggregate, COLUMNS_MAX, Collation, Column, DeclaredKey, DefaultValue, Distribution, KeyModel,
-    Table, TableSchema,
+    Aggregate, COLUMNS_MAX, Collation, Column, DeclaredKey, DefaultValue, KeyModel, Table,
+    TableSchema,
 };
 
 use crate::catalog::Catalog;
@@ -353,7 +353,7 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
             table.name
         );
     }
-    if matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id)) {
+    if table.distribution.has(id) {
         bail!(NotSupported, "Can not modify distribution column '{name}'");
     }
     check_undivided(table, id, name)?;

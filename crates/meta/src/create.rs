@@ -43,7 +43,7 @@ pub(crate) use steps::one_by_one;
 
 use aggregate::{check_aggregates, check_no_sketch};
 use key_part::key_part;
-use placement::{placed_by, placement};
+use placement::{by_parts, placed_by, placement};
 use sizes::key_bytes;
 
 /// Maximum number of columns in a default sort key.
@@ -125,12 +125,16 @@ impl Planned {
         if let Some(dynamic) = Dynamic::of(&properties)? {
             dynamic.check(partition_by.as_ref(), &columns)?;
         }
+        let distribution = match key_model {
+            KeyModel::Duplicate => distribution(written, &columns)?,
+            KeyModel::Unique | KeyModel::Primary | KeyModel::Aggregate => {
+                distribution_by_key(written, &columns, &sort_key)?
+            }
+        };
         Ok(Self {
-            distribution: match key_model {
-                KeyModel::Duplicate => distribution(written, &columns)?,
-                KeyModel::Unique | KeyModel::Primary | KeyModel::Aggregate => {
-                    distribution_by_key(written, &columns, &sort_key)?
-                }
+            distribution: match (&spec.placement, &by_clause) {
+                (Some(written), Some(_)) => by_parts(distribution, &written.parts, &columns),
+                _ => distribution,
             },
             placement,
             partition_by,

@@ -1,11 +1,11 @@
 //! ALTER TABLE of partitions: the partitions that a table has behind it, and those that it loses.
 
-use freshet_base::{ColumnId, Error, PartitionId, Result, TableId, bail, err};
+use freshet_base::{Error, PartitionId, Result, TableId, bail, err};
 use freshet_schema::partition::{all_digits, value_text};
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{
-    AutoPartition, Column, Distribution, Partition, PartitionBy, PartitionKey, PartitionMethod,
-    PartitionValues, TABLETS_MAX, Table, TableForm,
+    AutoPartition, Column, Partition, PartitionBy, PartitionKey, PartitionMethod, PartitionValues,
+    TABLETS_MAX, Table, TableForm,
 };
 
 use crate::catalog::Catalog;
@@ -346,16 +346,11 @@ pub(crate) fn count(partitions: &[Partition], buckets: u32) -> Result<()> {
 
 /// All partitions of a table are distributed by the same columns.
 fn check_distribution(table: &Table, distribution: &DistributionSpec) -> Result<()> {
-    let columns = |ids: &[ColumnId]| {
+    let hashed = (!table.is_random()).then(|| {
         let schema = table.schema();
-        let name =
-            |id: &ColumnId| schema.position_of(*id).map(|at| schema.columns[at].name.clone());
-        ids.iter().filter_map(name).collect::<Vec<_>>()
-    };
-    let hashed = match &table.distribution {
-        Distribution::Hash(ids) if !table.is_random() => Some(columns(ids)),
-        _ => None,
-    };
+        let name = |id| schema.position_of(id).map(|at| schema.columns[at].name.clone());
+        table.distribution.columns().into_iter().filter_map(name).collect::<Vec<_>>()
+    });
     let is_same = match (&hashed, distribution) {
         (None, DistributionSpec::Random) => true,
         (Some(known), DistributionSpec::Hash(names)) => {

@@ -6,7 +6,7 @@
 
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::convert::Source;
-use freshet_schema::{Column, DeclaredKeyKind, Distribution, RowPolicy, Table, TableForm};
+use freshet_schema::{Column, DeclaredKeyKind, RowPolicy, Table, TableForm};
 
 use crate::alter::{ColumnPlace, SchemaChange};
 use crate::alter_keys::{KeyChange, can_have_row_ids};
@@ -539,8 +539,7 @@ impl Edit<'_> {
         if self.table.form != TableForm::Olap {
             return Ok(());
         }
-        let is_hashed = matches!(&self.table.distribution,
-            Distribution::Hash(hashed) if hashed.contains(&before.id));
+        let is_hashed = self.table.distribution.has(before.id);
         let by = self.table.partition_by.as_ref();
         if is_hashed || by.is_some_and(|by| by.columns.contains(&before.id)) {
             bail!(

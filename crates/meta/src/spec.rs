@@ -2,7 +2,7 @@
 
 use freshet_schema::{
     Aggregate, AutoPartition, Collation, ColumnType, DeclaredKeyKind, DefaultValue,
-    PartitionFunction, PartitionMethod, TableForm, TimeUnit,
+    PartitionFunction, PartitionMethod, TableForm, TimePart, TimeUnit,
 };
 
 /// The DEFAULT clause.
@@ -170,6 +170,8 @@ pub struct PlacementSpec {
     pub text: String,
     /// The columns that it names.
     pub columns: Vec<String>,
+    /// Those of which it names but a part, in a function of time.
+    pub parts: Vec<(String, TimePart)>,
 }
 
 /// A value of a partition, as written.

@@ -242,7 +242,7 @@ impl StoredTable {
         let condition = Condition::new(&expr, &self.schema, columns, zone);
         let prune = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
         let said = LiteralGuarantee::analyze(&expr);
-        let mut tablets = tablets(&said, table, columns, zone);
+        let mut tablets = tablets(&said, prune.as_deref(), table, columns, zone);
         let partitions = partitions::kept(&said, prune.as_deref(), table, columns, zone);
         if let Some(partitions) = partitions {
             let of_these = partitions::tablets(table, &partitions);

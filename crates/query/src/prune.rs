@@ -1,5 +1,6 @@
 //! Pruning: skips parts of tables and files that cannot contain matching rows.
 
+mod periods;
 mod weighed;
 
 use std::collections::HashSet;
@@ -17,7 +18,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee, collect_columns};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use freshet_base::{ColumnId, TabletId};
-use freshet_schema::{Column, Distribution, Table, TableSchema, hash};
+use freshet_schema::{Column, Table, TableSchema, hash};
 use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
 use freshet_schema::Zone;
@@ -164,21 +165,34 @@ impl Condition {
 const COMBINATIONS_MAX: usize = 1024;
 
 /// The tablets that may contain rows that satisfy a condition; `None` if it does not restrict all
-/// distribution columns to few values.
+/// distribution columns to few values, nor the moment by whose part rows are divided to a range.
 pub fn tablets(
     said: &[LiteralGuarantee],
+    prune: Option<&dyn Prune>,
     table: &Table,
     schema: &TableSchema,
     zone: Zone,
 ) -> Option<HashSet<TabletId>> {
-    let Distribution::Hash(ids) = &table.distribution else { return None };
-    let (batch, of) = said_rows(said, ids, schema, zone)?;
-    let places = hash::Places::new(&batch, &of, &table.distribution, 0);
+    let ids = table.distribution.columns();
+    if ids.is_empty() {
+        return None;
+    }
+    let places = match said_rows(said, &ids, schema, zone) {
+        Some((batch, of)) => {
+            let places = hash::Places::new(&batch, &of, &table.distribution, 0);
+            (0..batch.num_rows()).filter_map(|row| places.place(row)).collect::<Vec<_>>()
+        }
+        None => {
+            let (id, part) = table.distribution.part_alone()?;
+            let column = &schema.columns[schema.position_of(id)?];
+            let numbers = periods::numbers(prune?, column, part)?;
+            numbers.into_iter().map(hash::Place::Number).collect()
+        }
+    };
     let mut tablets = HashSet::new();
     for partition in &table.partitions {
-        let buckets = u32::try_from(partition.tablets.len()).ok()?;
-        let bucket = |row| places.bucket(row, buckets) as usize;
-        tablets.extend((0..batch.num_rows()).map(|row| partition.tablets[bucket(row)]));
+        let bucket = |place: &hash::Place| place.bucket(partition.buckets()) as usize;
+        tablets.extend(places.iter().map(|place| partition.tablets[bucket(place)]));
     }
     Some(tablets)
 }

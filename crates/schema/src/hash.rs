@@ -8,6 +8,8 @@
 //! the last padded with zeros; texts that keys have by weights are the bytes of these; NULL is
 //! `NULL_WORD`. `fold` is the upper half of the 128-bit product
 //! xor the lower. The bucket is the hash scaled to the number of buckets: `hash * buckets >> 64`.
+//! A part of a moment is one word, its number; where it is all that divides the rows, the bucket is
+//! the number modulo the number of buckets, so that periods that follow each other lie apart.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -30,6 +32,25 @@ pub enum Places {
     Turn(u64),
     /// The hash of each row.
     Hashes(Vec<u64>),
+    /// The number of each row.
+    Numbers(Vec<u64>),
+}
+
+/// What says in which bucket a row is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Hash(u64),
+    Number(u64),
+}
+
+impl Place {
+    /// The bucket, of so many.
+    pub fn bucket(self, buckets: u32) -> u32 {
+        match self {
+            Self::Hash(hash) => ((u128::from(hash) * u128::from(buckets)) >> 64) as u32,
+            Self::Number(number) => (number % u64::from(buckets)) as u32,
+        }
+    }
 }
 
 impl Places {
@@ -42,14 +63,40 @@ impl Places {
         distribution: &Distribution,
         turn: u64,
     ) -> Self {
-        let Distribution::Hash(columns) = distribution else { return Self::Turn(turn) };
-        let mut hashes = vec![SEED; batch.num_rows()];
-        for &id in columns {
+        let values = |id: ColumnId| {
             let at = schema.position_of(id).expect("a distribution column is never dropped");
-            let values = key_values(batch.column(at), &schema.columns[at]);
-            add_column(&mut hashes, values.as_ref());
+            key_values(batch.column(at), &schema.columns[at])
+        };
+        let mut hashes = vec![SEED; batch.num_rows()];
+        match (distribution, distribution.part_alone()) {
+            (Distribution::Random, _) => return Self::Turn(turn),
+            (_, Some((id, part))) => return Self::Numbers(part.numbers(&values(id))),
+            (Distribution::Hash(columns), None) => {
+                columns.iter().for_each(|id| add_column(&mut hashes, &values(*id)));
+            }
+            (Distribution::Parts(parts), None) => {
+                for (id, part) in parts {
+                    match part {
+                        None => add_column(&mut hashes, &values(*id)),
+                        Some(part) => {
+                            let numbers = part.numbers(&values(*id)).into_iter();
+                            let hashed = hashes.iter_mut().zip(numbers);
+                            hashed.for_each(|(hash, number)| *hash = fold(*hash, number));
+                        }
+                    }
+                }
+            }
         }
         Self::Hashes(hashes)
+    }
+
+    /// What says in which bucket a row is; `None` of rows that follow in turn.
+    pub fn place(&self, row: usize) -> Option<Place> {
+        match self {
+            Self::Turn(_) => None,
+            Self::Hashes(hashes) => Some(Place::Hash(hashes[row])),
+            Self::Numbers(numbers) => Some(Place::Number(numbers[row])),
+        }
     }
 
     /// The index of a row's tablet among the `buckets` of its partition.
@@ -58,15 +105,8 @@ impl Places {
         let of = u64::from(buckets);
         match self {
             Self::Turn(turn) => ((turn % of + row as u64) % of) as u32,
-            Self::Hashes(hashes) => bucket(hashes[row], buckets),
-        }
-    }
-
-    /// The hash of each row; `None` of rows that follow in turn.
-    pub fn into_hashes(self) -> Option<Vec<u64>> {
-        match self {
-            Self::Turn(_) => None,
-            Self::Hashes(hashes) => Some(hashes),
+            Self::Hashes(hashes) => Place::Hash(hashes[row]).bucket(buckets),
+            Self::Numbers(numbers) => Place::Number(numbers[row]).bucket(buckets),
         }
     }
 }
@@ -79,11 +119,6 @@ pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -
         add_column(&mut hashes, batch.column(at).as_ref());
     }
     hashes
-}
-
-/// The bucket of a hash, of so many.
-pub fn bucket(hash: u64, buckets: u32) -> u32 {
-    ((u128::from(hash) * u128::from(buckets)) >> 64) as u32
 }
 
 fn fold(hash: u64, word: u64) -> u64 {
@@ -199,7 +234,7 @@ mod tests {
         for buckets in [2, 7, 10, 48] {
             let mut counts = vec![0u32; buckets as usize];
             for &hash in &hashes {
-                counts[bucket(hash, buckets) as usize] += 1;
+                counts[Place::Hash(hash).bucket(buckets) as usize] += 1;
             }
             let fair = 10_000 / buckets;
             assert!(counts.iter().all(|&n| n > fair * 7 / 10 && n < fair * 13 / 10), "{counts:?}");

@@ -4,7 +4,8 @@
 
 use freshet_base::ColumnId;
 
-use crate::table::{Column, Distribution, Table, TableSchema};
+use crate::distribution::Distribution;
+use crate::table::{Column, Table, TableSchema};
 use crate::types::ColumnType;
 
 /// The hidden column that names the rows of a table. No user column begins like this.
@@ -50,10 +51,8 @@ impl Table {
     /// Whether none of the columns that users see says in which bucket a row is.
     pub fn is_random(&self) -> bool {
         let row_id = self.schema().row_id().map(|at| self.schema().columns[at].id);
-        match &self.distribution {
-            Distribution::Random => true,
-            Distribution::Hash(ids) => row_id.is_some_and(|row_id| ids.contains(&row_id)),
-        }
+        let is_by_row_id = row_id.is_some_and(|row_id| self.distribution.has(row_id));
+        self.distribution == Distribution::Random || is_by_row_id
     }
 }
 

@@ -8,6 +8,7 @@ use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, Tabl
 use crate::aggregate::Aggregate;
 use crate::check::Check;
 use crate::collation::Collation;
+use crate::distribution::Distribution;
 use crate::generated::Generated;
 use crate::global::GlobalIndex;
 use crate::key::is_of;
@@ -317,15 +318,6 @@ impl KeyModel {
     pub const fn stores_rows(self) -> bool {
         matches!(self, Self::Primary)
     }
-}
-
-/// How rows are distributed over the tablets of a partition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Distribution {
-    /// By the hash of these columns.
-    Hash(Vec<ColumnId>),
-    /// Evenly, regardless of their values.
-    Random,
 }
 
 /// A clause of PolarDB-X that says where rows are; `Distribution` says what it means here.

@@ -5,7 +5,7 @@
 
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKey, DefaultValue, Distribution, Table, holds_all_of,
+    Collation, Column, ColumnType, DeclaredKey, DefaultValue, Table, holds_all_of,
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
@@ -142,8 +142,7 @@ fn null_of(column: &Column) -> &'static str {
 fn is_key_column(table: &Table, id: ColumnId) -> bool {
     let schema = table.schema();
     let is_sorted_by = schema.sort_key.iter().any(|&at| schema.columns[at].id == id);
-    let is_hashed =
-        matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id));
+    let is_hashed = table.distribution.has(id);
     // Files with another type than the current one are not looked up by an index.
     let is_found_by = |key: &DeclaredKey| key.kind.is_unique() && key.has(id);
     let is_declared = table.declared_keys.iter().any(is_found_by);

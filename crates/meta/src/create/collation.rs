@@ -1,7 +1,7 @@
 //! Collations of columns, and what they cannot be used for.
 
 use freshet_base::{Result, bail};
-use freshet_schema::{Collation, Column, Distribution, KeyModel, Table, TableForm};
+use freshet_schema::{Collation, Column, KeyModel, Table, TableForm};
 
 use crate::spec::{ColumnSpec, TableSpec};
 
@@ -122,7 +122,7 @@ pub(crate) fn keep_collation(
     }
     let schema = table.schema();
     let is_sorted_by = schema.sort_key.iter().any(|&at| schema.columns[at].id == new.id);
-    let is_hashed = matches!(&table.distribution, Distribution::Hash(of) if of.contains(&new.id));
+    let is_hashed = table.distribution.has(new.id);
     let is_unique = table.unique_keys().any(|key| key.has(new.id));
     if !is_sorted_by && !is_hashed && !is_unique {
         return Ok(());

@@ -1,7 +1,7 @@
 //! The clauses of PolarDB-X that say where rows are.
 
 use freshet_base::{ColumnId, Result, bail, err};
-use freshet_schema::{Column, KeyModel, Placement};
+use freshet_schema::{Column, Distribution, KeyModel, Placement, TimePart};
 
 use super::position;
 use crate::spec::{DistributionSpec, PlacementSpec};
@@ -44,4 +44,23 @@ pub(super) fn placed_by(
         return None;
     }
     (!named.is_empty()).then_some(DistributionSpec::Hash(named))
+}
+
+/// Rows that are divided by some columns, where a clause names but parts of those.
+pub(super) fn by_parts(
+    distribution: Distribution,
+    parts: &[(String, TimePart)],
+    columns: &[Column],
+) -> Distribution {
+    let part = |id: ColumnId| {
+        let column = columns.iter().find(|column| column.id == id)?;
+        let named = parts.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name));
+        named.map(|(_, part)| *part).filter(|_| TimePart::is_of(column.ty))
+    };
+    let divides = distribution.columns().into_iter().map(|id| (id, part(id)));
+    let divides = divides.collect::<Vec<_>>();
+    match divides.iter().any(|(_, part)| part.is_some()) {
+        true => Distribution::Parts(divides),
+        false => distribution,
+    }
 }

@@ -258,7 +258,7 @@ fn a_clause_of_polardbx_divides_rows_by_its_columns_or_by_the_key() {
     let (id, score) = (ColumnId(1), ColumnId(3));
     let placed = |columns: &[&str]| {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
-        Some(PlacementSpec { text: "as written".to_owned(), columns })
+        Some(PlacementSpec { text: "as written".to_owned(), columns, parts: Vec::new() })
     };
     spec.placement = placed(&["score"]);
     let planned = Planned::check(&spec).unwrap();
@@ -275,6 +275,7 @@ fn a_clause_of_polardbx_divides_rows_by_its_columns_or_by_the_key() {
     }
     spec.placement = placed(&["nope"]);
     assert_eq!(refused(&spec).0, 1072);
-    spec.placement = Some(PlacementSpec { text: "x".repeat(5000), columns: Vec::new() });
+    let (columns, parts) = (Vec::new(), Vec::new());
+    spec.placement = Some(PlacementSpec { text: "x".repeat(5000), columns, parts });
     assert_eq!(refused(&spec).0, 1406);
 }

@@ -6,7 +6,7 @@ use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
     Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution, GlobalIndex,
     GroupCommitMode, KeyModel, Partition, PartitionBy, Placement, Properties, ROW_ID,
-    SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
+    SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema, TimePart,
 };
 use prost::{Message, Oneof};
 
@@ -39,7 +39,7 @@ pub struct TableForm {
     next_column: u32,
     #[prost(message, repeated, tag = "10")]
     partitions: Vec<PartitionForm>,
-    #[prost(oneof = "DistributionForm", tags = "11, 12")]
+    #[prost(oneof = "DistributionForm", tags = "11, 12, 27")]
     distribution: Option<DistributionForm>,
     #[prost(bool, tag = "13")]
     buckets_auto: bool,
@@ -133,6 +133,17 @@ pub enum DistributionForm {
     Hash(HashForm),
     #[prost(message, tag = "12")]
     Random(()),
+    #[prost(message, tag = "27")]
+    Parts(PartsForm),
+}
+
+/// Of each column its part, or 0 for the column itself.
+#[derive(Clone, PartialEq, Message)]
+pub struct PartsForm {
+    #[prost(uint32, repeated, tag = "1")]
+    columns: Vec<u32>,
+    #[prost(uint32, repeated, tag = "2")]
+    parts: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -164,6 +175,18 @@ pub struct PropertyForm {
 }
 
 numbered!(Dialect { Olap = 1, MySql = 2 });
+numbered!(TimePart {
+    Year = 1,
+    Quarter = 2,
+    Month = 3,
+    YearMonth = 4,
+    YearWeek = 5,
+    YearDay = 6,
+    MonthDay = 7,
+    Day = 8,
+    Weekday = 9,
+    Second = 10,
+});
 numbered!(KeyModel { Duplicate = 1, Unique = 2, Primary = 3, Aggregate = 4 });
 // Number 2 is older than enforcement: what wrote it let rows have equal keys.
 numbered!(DeclaredKeyKind {
@@ -284,11 +307,8 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     check_partitions(table.partition_by.as_ref(), &table.partitions)?;
     let counts = table.sequence.is_none() || schema.auto_increment().is_some();
     ensure(counts, "it is a sequence without a counter")?;
-    let named =
-        table.declared_keys.iter().flat_map(|key| &key.columns).chain(match &table.distribution {
-            Distribution::Hash(columns) => columns.as_slice(),
-            Distribution::Random => &[],
-        });
+    let distributed = table.distribution.columns();
+    let named = table.declared_keys.iter().flat_map(|key| &key.columns).chain(&distributed);
     let of_keys = table.declared_keys.iter().filter_map(DeclaredKey::placement);
     let placed = table.placement.iter().chain(of_keys).flat_map(|placement| &placement.columns);
     let covering = table.declared_keys.iter().filter_map(|key| key.global.as_ref());
@@ -405,6 +425,13 @@ impl OnDisk for Distribution {
                 let columns = columns.iter().map(|column| column.get()).collect();
                 DistributionForm::Hash(HashForm { columns })
             }
+            Self::Parts(parts) => {
+                let (columns, parts) = parts
+                    .iter()
+                    .map(|(id, part)| (id.get(), part.map_or(0, |part| part.form())))
+                    .unzip();
+                DistributionForm::Parts(PartsForm { columns, parts })
+            }
             Self::Random => DistributionForm::Random(()),
         }
     }
@@ -413,6 +440,16 @@ impl OnDisk for Distribution {
         Ok(match form {
             DistributionForm::Hash(HashForm { columns }) => {
                 Self::Hash(columns.into_iter().map(ColumnId).collect())
+            }
+            DistributionForm::Parts(PartsForm { columns, parts }) => {
+                ensure(columns.len() == parts.len(), "a column of its distribution has no part")?;
+                let part = |number| match number {
+                    0 => Ok(None),
+                    number => TimePart::from_form(number).map(Some),
+                };
+                let all = columns.into_iter().zip(parts);
+                let all = all.map(|(id, number)| Ok((ColumnId(id), part(number)?)));
+                Self::Parts(all.collect::<Result<_, Unreadable>>()?)
             }
             DistributionForm::Random(()) => Self::Random,
         })

@@ -1,6 +1,7 @@
 mod accounts;
 mod collation;
 mod columns;
+mod division;
 mod global_keys;
 mod golden;
 mod notes;

@@ -158,7 +158,7 @@ impl Edit<'_> {
             });
         }
         match &self.spec.placement {
-            Some(placement) if words(&placement.text).starts_with("PARTITION BY ") => {
+            Some(placement) if counted_by(&placement.text).is_some() => {
                 Ok(u64::from(self.table.buckets))
             }
             Some(placement) => bail!(
@@ -171,20 +171,32 @@ impl Edit<'_> {
         }
     }
 
-    /// Changes the number in the clause PARTITION BY HASH or KEY.
+    /// Changes the number in the clause PARTITION BY HASH or KEY, or DBPARTITION BY.
     fn hash_into(&mut self, count: u64) {
         let placement = self.spec.placement.as_mut().expect("it is divided by a clause");
+        let counted = counted_by(&placement.text).expect("the clause has a number");
         let text = placement.text.trim_end_matches(|last: char| last.is_ascii_digit());
         let text = text.trim_end();
-        let by = match text.len().checked_sub("PARTITIONS".len()).and_then(|at| text.get(at..)) {
-            Some(last) if last.eq_ignore_ascii_case("PARTITIONS") => {
+        let by = match text.len().checked_sub(counted.len()).and_then(|at| text.get(at..)) {
+            Some(last) if last.eq_ignore_ascii_case(counted) => {
                 text[..text.len() - last.len()].trim_end()
             }
             _ => placement.text.trim_end(),
         };
-        placement.text = format!("{by} PARTITIONS {count}");
+        placement.text = format!("{by} {counted} {count}");
         self.spec.buckets = BucketsSpec::Count(count);
     }
+}
+
+/// The word before the number of partitions in a clause, which may be left out behind PARTITION BY.
+fn counted_by(clause: &str) -> Option<&'static str> {
+    let words = words(clause);
+    if words.starts_with("PARTITION BY ") {
+        return Some("PARTITIONS");
+    }
+    let is_counted = words.contains(" TBPARTITIONS ");
+    let starts = words.starts_with("DBPARTITION BY ") || words.starts_with("TBPARTITION BY ");
+    (starts && is_counted).then_some("TBPARTITIONS")
 }
 
 /// A clause with one space between words, in capital letters.

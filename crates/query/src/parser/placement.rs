@@ -2,6 +2,7 @@
 
 use freshet_base::{Result, bail};
 use freshet_meta::{BucketsSpec, PlacementSpec, TableSpec};
+use freshet_schema::TimePart;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -11,7 +12,7 @@ use super::partition;
 pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
     let (start, first) = (cursor.peek().span.start, cursor.parser.index());
     let word = cursor.peek().token.to_string();
-    let (columns, buckets) = if cursor.one_of(&["SINGLE", "BROADCAST"]).is_some() {
+    let (divides, buckets) = if cursor.one_of(&["SINGLE", "BROADCAST"]).is_some() {
         (Vec::new(), BucketsSpec::Count(1))
     } else if cursor.words("AUTO PARTITION BY") {
         partition::auto_partition_by(cursor, spec)?;
@@ -24,10 +25,10 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
         }
         partition_by(cursor)?
     } else if cursor.words("DBPARTITION BY") {
-        let columns = function(cursor)?;
+        let divides = function(cursor)?;
         match cursor.words("TBPARTITION BY") {
-            true => (join(columns, function(cursor)?), count(cursor, "TBPARTITIONS")?),
-            false => (columns, count(cursor, "TBPARTITIONS")?),
+            true => (join(divides, function(cursor)?), count(cursor, "TBPARTITIONS")?),
+            false => (divides, count(cursor, "TBPARTITIONS")?),
         }
     } else if cursor.words("TBPARTITION BY") {
         (function(cursor)?, count(cursor, "TBPARTITIONS")?)
@@ -44,7 +45,7 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
         // Places inside of `/*!50100 .. */` are not those of the text.
         _ => tokens_since(cursor, first),
     };
-    spec.placement = Some(PlacementSpec { text, columns });
+    spec.placement = Some(placed(text, divides));
     spec.buckets = buckets;
     Ok(true)
 }
@@ -58,12 +59,13 @@ pub fn of_index(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
     }
     if let Some(by) = &spec.partition_by {
         let hashed = spec.placement.take().map_or_else(Vec::new, |placement| placement.columns);
+        let divides = by.columns.iter().chain(&hashed);
+        let divides = divides.map(|name| Divides { column: name.clone(), part: None }).collect();
         let text = match cursor.text_since(start) {
             text if text.starts_with(&word) => text,
             _ => tokens_since(cursor, first),
         };
-        let columns = join(by.columns.clone(), hashed);
-        spec.placement = Some(PlacementSpec { text, columns });
+        spec.placement = Some(placed(text, join(Vec::new(), divides)));
     }
     Ok(true)
 }
@@ -78,14 +80,27 @@ fn subpartition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> 
     if let Some(what) = cursor.one_of(&["RANGE", "LIST"]) {
         return Err(refuse(&format!("SUBPARTITION BY {what}")));
     }
-    let columns = hashed(cursor, "SUBPARTITION BY")?;
+    let divides = hashed(cursor, "SUBPARTITION BY")?;
     spec.buckets = count(cursor, "SUBPARTITIONS")?;
     let text = match cursor.text_since(start) {
         text if text.starts_with("SUBPARTITION") || text.starts_with("subpartition") => text,
         _ => tokens_since(cursor, first),
     };
-    spec.placement = Some(PlacementSpec { text, columns });
+    spec.placement = Some(placed(text, divides));
     Ok(())
+}
+
+/// A column that divides rows, or a part of it.
+struct Divides {
+    column: String,
+    part: Option<TimePart>,
+}
+
+fn placed(text: String, divides: Vec<Divides>) -> PlacementSpec {
+    let parts = divides.iter().filter_map(|one| Some((one.column.clone(), one.part?)));
+    let parts = parts.collect();
+    let columns = divides.into_iter().map(|one| one.column).collect();
+    PlacementSpec { text, columns, parts }
 }
 
 /// The text of the tokens from this one on to the last that was parsed.
@@ -96,13 +111,13 @@ fn tokens_since(cursor: &Cursor<'_>, first: usize) -> String {
 }
 
 /// Parses the part after PARTITION BY.
-fn partition_by(cursor: &mut Cursor<'_>) -> Result<(Vec<String>, BucketsSpec)> {
-    let columns = hashed(cursor, "PARTITION BY")?;
-    Ok((columns, count(cursor, "PARTITIONS")?))
+fn partition_by(cursor: &mut Cursor<'_>) -> Result<(Vec<Divides>, BucketsSpec)> {
+    let divides = hashed(cursor, "PARTITION BY")?;
+    Ok((divides, count(cursor, "PARTITIONS")?))
 }
 
 /// Parses the columns of HASH or KEY.
-fn hashed(cursor: &mut Cursor<'_>, clause: &str) -> Result<Vec<String>> {
+fn hashed(cursor: &mut Cursor<'_>, clause: &str) -> Result<Vec<Divides>> {
     cursor.words("LINEAR");
     if cursor.words("KEY") {
         if cursor.words("ALGORITHM") {
@@ -124,43 +139,50 @@ fn count(cursor: &mut Cursor<'_>, word: &str) -> Result<BucketsSpec> {
     }
 }
 
-fn join(mut columns: Vec<String>, more: Vec<String>) -> Vec<String> {
-    for column in more {
-        if !columns.iter().any(|known| known.eq_ignore_ascii_case(&column)) {
-            columns.push(column);
+/// Of a column that is named twice, and not by the same part, the whole value divides.
+fn join(mut all: Vec<Divides>, more: Vec<Divides>) -> Vec<Divides> {
+    for one in more {
+        match all.iter_mut().find(|known| known.column.eq_ignore_ascii_case(&one.column)) {
+            Some(known) if known.part != one.part => known.part = None,
+            Some(_) => {}
+            None => all.push(one),
         }
     }
-    columns
+    all
 }
 
-/// Parses `function(arguments)`. Which function it is makes no difference: rows are divided by the
-/// hash of the columns.
-fn function(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
-    cursor.name()?;
-    arguments(cursor)
+/// Parses `function(arguments)`. A function of time divides by its number; of others it makes no
+/// difference which it is: rows are divided by the hash of the columns.
+fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
+    let part = TimePart::parse(&cursor.name()?);
+    let mut divides = arguments(cursor)?;
+    if let ([one], Some(_)) = (&mut divides[..], part) {
+        one.part = part;
+    }
+    Ok(divides)
 }
 
 /// Parses columns, functions of columns and numbers, in parentheses; returns the columns.
-fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     cursor.expect(&Token::LParen)?;
-    let mut columns = Vec::new();
     if cursor.token(&Token::RParen) {
-        return Ok(columns);
+        return Ok(Vec::new());
     }
     let found = cursor.list(|cursor| {
         cursor.token(&Token::Minus);
         if cursor.number_opt().is_some() || cursor.text_opt().is_some() {
             return Ok(Vec::new());
         }
-        let name = cursor.name()?;
-        match cursor.peek().token {
-            Token::LParen => cursor.in_parens(Cursor::name),
-            _ => Ok(vec![name]),
+        let column = cursor.name()?;
+        if !matches!(cursor.peek().token, Token::LParen) {
+            return Ok(vec![Divides { column, part: None }]);
         }
+        let part = TimePart::parse(&column);
+        let columns = cursor.in_parens(Cursor::name)?;
+        // Of several no function takes a part.
+        let part = part.filter(|_| columns.len() == 1);
+        Ok(columns.into_iter().map(|column| Divides { column, part }).collect())
     })?;
     cursor.expect(&Token::RParen)?;
-    for more in found {
-        columns = join(columns, more);
-    }
-    Ok(columns)
+    Ok(found.into_iter().fold(Vec::new(), join))
 }

@@ -15,9 +15,7 @@ use freshet_query::tables::Tables;
 use freshet_schema::Zone;
 use freshet_schema::key::length_of;
 use freshet_schema::value::default_text;
-use freshet_schema::{
-    Aggregate, Collation, Column, DeclaredKeyKind, Distribution, Table, TableForm,
-};
+use freshet_schema::{Aggregate, Collation, Column, DeclaredKeyKind, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
 use super::rights::{listed, privileges_on};
@@ -461,13 +459,11 @@ pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
 }
 
 pub(super) fn distribution_of(table: &Table) -> String {
-    match &table.distribution {
-        Distribution::Hash(ids) if !table.is_random() => {
-            let schema = table.schema();
-            let name = |at: usize| schema.columns[at].name.clone();
-            let names = ids.iter().filter_map(|id| schema.position_of(*id).map(name));
-            names.collect::<Vec<_>>().join(", ")
-        }
-        _ => "RANDOM".to_owned(),
+    if table.is_random() {
+        return "RANDOM".to_owned();
     }
+    let (schema, ids) = (table.schema(), table.distribution.columns());
+    let name = |at: usize| schema.columns[at].name.clone();
+    let names = ids.into_iter().filter_map(|id| schema.position_of(id).map(name));
+    names.collect::<Vec<_>>().join(", ")
 }

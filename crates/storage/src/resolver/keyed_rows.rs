@@ -3,8 +3,9 @@
 use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, Lsn};
 use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::hash::{Place, Places};
 use freshet_schema::key::{KeyCodec, Keys, key_alone};
-use freshet_schema::{Distribution, RowCells, Table, TableSchema, encode, hash as tablet_hash};
+use freshet_schema::{Distribution, RowCells, Table, TableSchema, encode};
 
 use super::runs::{RowPlace, Wanted};
 
@@ -12,7 +13,7 @@ use super::runs::{RowPlace, Wanted};
 pub struct KeyedRows {
     keys: Keys,
     /// By which each row is in a bucket; empty if they are not known.
-    hashes: Vec<Option<u64>>,
+    places: Vec<Option<Place>>,
     /// The indices of the rows, by key and then as they come; without those that have NULL in a
     /// unique index, which are equal to no other.
     order: Vec<u32>,
@@ -32,8 +33,9 @@ impl KeyedRows {
         let alone = key_alone(schema, &schema.sort_key);
         encode(&of_key, &alone, &mut rows);
         let keys = keys_of(&rows, &alone, |at| is_removal[at]);
-        let hashes = hashes(batch, schema, divides);
-        Self::new(keys, known(hashes, schema, |at| is_removal[at]))
+        let places = divides.map(|by| Places::new(batch, schema, by, 0));
+        let places = places.map(|places| known(&places, keys.len(), schema, |at| is_removal[at]));
+        Self::new(keys, places.unwrap_or_default())
     }
 
     /// `rows` encoded rows of `table`, which have the columns of `schema`, and of which the first
@@ -54,8 +56,9 @@ impl KeyedRows {
             return Self::new(keys, Vec::new());
         }
         let batch = ColumnsBuilder::batch_of(schema, bytes, rows as usize);
-        let hashes = hashes(&batch, schema, Some(&table.distribution));
-        Self::new(keys, known(hashes, schema, is_removal))
+        let places = Places::new(&batch, schema, &table.distribution, 0);
+        let places = known(&places, keys.len(), schema, is_removal);
+        Self::new(keys, places)
     }
 
     /// The values of an index in `rows` encoded rows, which have the columns of `schema`, and of
@@ -97,10 +100,10 @@ impl KeyedRows {
         Self::new(keys.collect(), Vec::new())
     }
 
-    fn new(keys: Keys, hashes: Vec<Option<u64>>) -> Self {
+    fn new(keys: Keys, places: Vec<Option<Place>>) -> Self {
         let mut order = (0..keys.len() as u32).collect::<Vec<_>>();
         order.sort_by(|&a, &b| keys.key(a as usize).cmp(keys.key(b as usize)));
-        Self { keys, hashes, order }
+        Self { keys, places, order }
     }
 
     /// The number of rows.
@@ -124,8 +127,8 @@ impl KeyedRows {
 
     /// The look-up of a row's key, for what dies at `lsn`.
     pub(super) fn wanted(&self, at: u32, lsn: Lsn) -> Wanted<'_> {
-        let hash = self.hashes.get(at as usize).copied().flatten();
-        Wanted { at, key: self.key(at), place: hash.map(RowPlace::Hash), lsn }
+        let place = self.places.get(at as usize).copied().flatten();
+        Wanted { at, key: self.key(at), place: place.map(RowPlace::Row), lsn }
     }
 }
 
@@ -148,19 +151,15 @@ fn keys_of(mut bytes: &[u8], schema: &TableSchema, is_removal: impl Fn(usize) ->
     keys.iter().map(Vec::as_slice).collect()
 }
 
-/// The hashes by which rows are in buckets, if there are several.
-fn hashes(batch: &RecordBatch, schema: &TableSchema, divides: Option<&Distribution>) -> Vec<u64> {
-    let places = divides.map(|by| tablet_hash::Places::new(batch, schema, by, 0));
-    places.and_then(tablet_hash::Places::into_hashes).unwrap_or_default()
-}
-
-/// The hashes that are known: a row that only removes its key has weights in place of its texts.
+/// What is known of the buckets of rows: one that only removes its key has weights in place of its
+/// texts.
 fn known(
-    hashes: Vec<u64>,
+    places: &Places,
+    rows: usize,
     schema: &TableSchema,
     is_removal: impl Fn(usize) -> bool,
-) -> Vec<Option<u64>> {
+) -> Vec<Option<Place>> {
     let has_weights = KeyCodec::of_sort_key(schema).has_weights();
     let is_known = |row: usize| !(has_weights && is_removal(row));
-    hashes.into_iter().enumerate().map(|(row, hash)| is_known(row).then_some(hash)).collect()
+    (0..rows).map(|row| places.place(row).filter(|_| is_known(row))).collect()
 }

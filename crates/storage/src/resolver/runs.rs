@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use freshet_base::budget::Budget;
 use freshet_base::{ColumnId, Lsn, TabletId};
-use freshet_schema::{TableSchema, hash};
+use freshet_schema::TableSchema;
+use freshet_schema::hash::Place;
 
 use crate::error::{Error, Result};
 use crate::marks::{Mark, SegmentMarks};
@@ -46,7 +47,7 @@ pub struct Bucket {
 #[derive(Clone, Copy, Debug)]
 pub enum RowPlace {
     /// That by which it is in a bucket.
-    Hash(u64),
+    Row(Place),
     /// Its bucket, of a partition that is not known.
     Bucket(Bucket),
 }
@@ -65,7 +66,7 @@ impl Bucket {
     /// Whether it may have a row.
     fn may_have(self, place: RowPlace) -> bool {
         match place {
-            RowPlace::Hash(hash) => hash::bucket(hash, self.of) == self.at,
+            RowPlace::Row(place) => place.bucket(self.of) == self.at,
             // Where partitions have as many buckets, rows of one key are in the same.
             RowPlace::Bucket(other) => other.of != self.of || other.at == self.at,
         }

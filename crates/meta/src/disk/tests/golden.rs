@@ -198,18 +198,6 @@ fn table() {
 }
 
 #[test]
-fn a_table_whose_first_partition_has_other_buckets() {
-    let table = Table { buckets: 3, ..sample_table() };
-    has_bytes(
-        &table,
-        "01080710031a01742002280130013a09080212016b1a02010242150801120e0801120161200130013801\
-         a001001a010042250802120e0801120161200130013801a00100120e0802120162200130013801a00100\
-         1a01004803520b0808120170180122020a0b5a030a01016801721408904e1080808020180120012a060a\
-         01781201797a046e6f746580018080f9c0c1c48203880101d00103",
-    );
-}
-
-#[test]
 fn a_clause_of_polardbx() {
     let placement = Placement { text: "single".to_owned(), columns: vec![ColumnId(2)] };
     let random =

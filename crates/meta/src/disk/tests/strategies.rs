@@ -11,7 +11,7 @@ use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
     Distribution, GlobalIndex, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy,
     PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties, RowPolicy,
-    SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema,
+    SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema, TimePart,
 };
 use imbl::OrdMap;
 use proptest::prelude::*;
@@ -205,8 +205,13 @@ fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Dist
     );
     let key = (select(kinds.to_vec()), text(), named.clone(), option::of(global))
         .prop_map(|(kind, name, columns, global)| DeclaredKey { kind, name, columns, global });
-    let hash = named.prop_map(Distribution::Hash);
-    (vec(key, 0..3), prop_oneof![hash, Just(Distribution::Random)])
+    let part = option::of(select(TimePart::ALL.to_vec()));
+    let parts = named.clone().prop_flat_map(move |ids| {
+        let parts = vec(part.clone(), ids.len());
+        parts.prop_map(move |parts| ids.iter().copied().zip(parts).collect())
+    });
+    let (hash, parts) = (named.prop_map(Distribution::Hash), parts.prop_map(Distribution::Parts));
+    (vec(key, 0..3), prop_oneof![hash, parts, Just(Distribution::Random)])
 }
 
 pub(super) fn table() -> impl Strategy<Value = Table> {

@@ -38,7 +38,7 @@ pub async fn alter(
         },
         AlterAction::AddTemporary(added) => {
             refuse_temporary_table(session, table)?;
-            let added = added.clone();
+            let added = added.clone().said_in(session.settings.zone());
             let added = async move { engine.ddl().add_temporary_partitions(id, added).await };
             shield(session, added).await?
         }
