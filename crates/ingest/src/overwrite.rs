@@ -114,5 +114,7 @@ fn a_key_of(partition: &Partition) -> Option<PartitionKey> {
     match partition.values.as_ref()? {
         PartitionValues::Range { lower, .. } => lower.clone(),
         PartitionValues::List(keys) => keys.first().cloned(),
+        // Who has it makes none.
+        PartitionValues::Others(_) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! ALTER TABLE of partitions: the partitions that a table has behind it, and those that it loses.
 
 use freshet_base::{Error, PartitionId, Result, TableId, bail, err};
-use freshet_schema::partition::{all_digits, value_text};
+use freshet_schema::partition::{all_digits, tell_others, value_text};
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{
     AutoPartition, Column, Partition, PartitionBy, PartitionKey, PartitionMethod, PartitionValues,
@@ -195,7 +195,8 @@ impl Meta {
                 check_properties(table, names.as_deref(), pairs)?;
             }
         }
-        let Changing { partitions, removed, notes } = changed;
+        let Changing { mut partitions, removed, notes } = changed;
+        tell_others(partitions.iter_mut().filter_map(|one| one.values.as_mut()));
         let by = by.clone();
         let is_new = partitions != table.partitions;
         Ok(PartitionsChanged {
@@ -214,6 +215,15 @@ impl Meta {
         let by = table.partition_by.as_ref().expect("it is divided");
         let columns = &table.schema().columns;
         let mut known = Known::of(&table.partitions, by.columns.len());
+        if known.has_others {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'ADD PARTITION' of table '{}', whose \
+                 partition of DEFAULT may have rows with these values; write REORGANIZE PARTITION \
+                 .. INTO (PARTITION .. VALUES IN (..), PARTITION .. VALUES IN (DEFAULT))",
+                table.name
+            );
+        }
         for spec in &one_by_one(specs, &by.columns_of(columns))? {
             if spec.if_not_exists && known.has_name(&spec.name) {
                 to.notes.push(format!("Duplicate partition name {}", spec.name));

@@ -179,6 +179,8 @@ pub struct PlacementSpec {
 pub enum ValueSpec {
     Null,
     MaxValue,
+    /// Of a list: all that no other one has.
+    Default,
     /// A literal, in the text form that an INSERT accepts.
     Literal(String),
     /// The function of PARTITION BY, of this value of the column.

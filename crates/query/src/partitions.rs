@@ -66,6 +66,7 @@ fn containers(table: &Table, by: &PartitionBy, schema: &TableSchema) -> Option<C
                 }
                 (lowest, highest, column.nullable && lower.is_none())
             }
+            PartitionValues::Others(_) => (None, None, column.nullable),
             PartitionValues::List(keys) => {
                 let keys = keys.iter().filter_map(|key| key.first());
                 let has_null = keys.clone().any(|key| cell(key).is_none());

@@ -4,7 +4,7 @@
 //! of byte strings, or a list of them. The definition of a table has these bytes; their text
 //! follows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 
 use arrow::array::RecordBatch;
@@ -131,6 +131,22 @@ pub enum PartitionValues {
     Range { lower: Option<PartitionKey>, upper: PartitionKey },
     /// Exactly these.
     List(Vec<PartitionKey>),
+    /// `DEFAULT` of lists: all but these, which the others have.
+    Others(Vec<PartitionKey>),
+}
+
+/// Tells the partition that takes all other values, if there is one, those of all lists.
+pub fn tell_others<'v>(values: impl IntoIterator<Item = &'v mut PartitionValues>) {
+    let (mut others, mut all) = (Vec::new(), Vec::new());
+    for one in values {
+        match one {
+            PartitionValues::List(keys) => all.extend(keys.iter().cloned()),
+            PartitionValues::Others(listed) => others.push(listed),
+            PartitionValues::Range { .. } => {}
+        }
+    }
+    all.sort_unstable();
+    others.into_iter().for_each(|listed| listed.clone_from(&all));
 }
 
 /// The place of a bound among keys: keys below it are those that are less. `None` is above all.
@@ -154,6 +170,7 @@ impl PartitionValues {
     pub fn is_nothing(&self) -> bool {
         match self {
             Self::List(keys) => keys.is_empty(),
+            Self::Others(_) => false,
             Self::Range { lower, upper } => {
                 upper.is_empty() && lower.as_ref().is_some_and(Vec::is_empty)
             }
@@ -175,6 +192,7 @@ impl PartitionValues {
     pub fn is_empty(&self, columns: usize) -> bool {
         match self {
             Self::List(values) => values.is_empty(),
+            Self::Others(_) => false,
             Self::Range { .. } => match self.range(columns) {
                 Some((lower, upper)) => upper.is_some_and(|upper| upper <= lower),
                 None => true,
@@ -186,6 +204,10 @@ impl PartitionValues {
     pub fn overlaps(&self, other: &Self, columns: usize) -> bool {
         match (self, other) {
             (Self::List(some), Self::List(others)) => some.iter().any(|one| others.contains(one)),
+            (Self::List(some), Self::Others(listed)) | (Self::Others(listed), Self::List(some)) => {
+                some.iter().any(|one| !listed.contains(one))
+            }
+            (Self::Others(_), Self::Others(_)) => true,
             _ => match (self.range(columns), other.range(columns)) {
                 (Some((a, a_end)), Some((b, b_end))) => {
                     a_end.is_none_or(|end| b < end) && b_end.is_none_or(|end| a < end)
@@ -199,7 +221,13 @@ impl PartitionValues {
 enum Places {
     /// Lower and upper bound, and index of each partition; in order.
     Ranges(Vec<(Vec<u8>, Option<Vec<u8>>, u32)>),
-    List(HashMap<Vec<u8>, u32>),
+    List(HashMap<Vec<u8>, u32>, Option<Others>),
+}
+
+/// The partition of the values that are in no list.
+struct Others {
+    listed: HashSet<Vec<u8>>,
+    at: u32,
 }
 
 /// Finds the partition of a row.
@@ -235,13 +263,20 @@ impl Router {
                 Places::Ranges(ranges)
             }
             PartitionMethod::List => {
-                let mut list = HashMap::new();
+                let (mut list, mut others) = (HashMap::new(), None);
                 for (values, at) in numbered {
-                    if let PartitionValues::List(values) = values {
-                        list.extend(values.iter().map(|key| (key.concat(), at)));
+                    match values {
+                        PartitionValues::List(values) => {
+                            list.extend(values.iter().map(|key| (key.concat(), at)));
+                        }
+                        PartitionValues::Others(listed) => {
+                            let listed = listed.iter().map(|key| key.concat()).collect();
+                            others = Some(Others { listed, at });
+                        }
+                        PartitionValues::Range { .. } => {}
                     }
                 }
-                Places::List(list)
+                Places::List(list, others)
             }
         };
         Self { columns, places }
@@ -256,7 +291,10 @@ impl Router {
     /// The index of the partition of a key of its columns.
     pub fn route(&self, key: &[u8]) -> Option<u32> {
         match &self.places {
-            Places::List(list) => list.get(key).copied(),
+            Places::List(list, others) => list.get(key).copied().or_else(|| {
+                let others = others.as_ref().filter(|others| !others.listed.contains(key));
+                others.map(|others| others.at)
+            }),
             Places::Ranges(ranges) => {
                 let behind = ranges.partition_point(|(lower, _, _)| lower.as_slice() <= key);
                 let (_, upper, at) = &ranges[behind.checked_sub(1)?];

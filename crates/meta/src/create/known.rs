@@ -24,6 +24,8 @@ pub(crate) struct Known {
     ranges: BTreeMap<Vec<u8>, (Option<Vec<u8>>, usize)>,
     /// Those of lists.
     values: HashSet<PartitionKey>,
+    /// Whether one takes all others.
+    pub has_others: bool,
     /// The number of columns of PARTITION BY.
     columns: usize,
 }
@@ -31,7 +33,8 @@ pub(crate) struct Known {
 impl Known {
     pub fn new(columns: usize) -> Self {
         let (names, values) = (HashSet::new(), HashSet::new());
-        Self { all: Vec::new(), names, ranges: BTreeMap::new(), values, columns }
+        let (all, ranges) = (Vec::new(), BTreeMap::new());
+        Self { all, names, ranges, values, has_others: false, columns }
     }
 
     /// Those of a table.
@@ -47,6 +50,7 @@ impl Known {
         self.names.insert(new.name.to_lowercase());
         match &new.values {
             Some(PartitionValues::List(keys)) => self.values.extend(keys.iter().cloned()),
+            Some(PartitionValues::Others(_)) => self.has_others = true,
             Some(values) => {
                 let range = values.range(self.columns);
                 let at = self.all.len();
@@ -125,7 +129,9 @@ impl Known {
         let bytes = key.concat();
         let before = self.ranges.range(..=bytes.clone()).next_back();
         let is_below = |end: &Option<Vec<u8>>| end.as_ref().is_none_or(|end| bytes < *end);
-        self.values.contains(key) || before.is_some_and(|(_, (end, _))| is_below(end))
+        self.has_others
+            || self.values.contains(key)
+            || before.is_some_and(|(_, (end, _))| is_below(end))
     }
 
     /// What of a range no other one has, around a key that none has.

@@ -3,7 +3,7 @@
 
 use freshet_base::{Result, bail, err};
 use freshet_schema::key::KEY_BYTES_MAX;
-use freshet_schema::partition::{value_key, value_text};
+use freshet_schema::partition::{tell_others, value_key, value_text};
 use freshet_schema::value::temporal::{LocalDateTime, date_of, parse};
 use freshet_schema::{
     AutoPartition, Column, ColumnType, DeclaredKey, KeyModel, PartitionBy, PartitionFunction,
@@ -70,6 +70,7 @@ pub(super) fn divided(
         known.push(one);
     }
     let mut all = known.into_all();
+    tell_others(all.iter_mut().filter_map(|one| one.values.as_mut()));
     if by.method == PartitionMethod::Range {
         // Ranges stand in their order, as behind ADD PARTITION.
         all.sort_by_cached_key(|one| one.values.as_ref()?.range(by.columns.len()));
@@ -291,12 +292,21 @@ impl Bounds<'_> {
     }
 
     fn list(&self, lists: &[Vec<ValueSpec>]) -> Result<PartitionValues> {
+        if matches!(lists, [values] if matches!(values[..], [ValueSpec::Default])) {
+            if self.form == TableForm::Olap {
+                bail!(Syntax, "VALUES IN (DEFAULT) is for tables in the form of MySQL");
+            }
+            return Ok(PartitionValues::Others(Vec::new()));
+        }
         let mut keys = Vec::<PartitionKey>::with_capacity(lists.len());
         for values in lists {
             self.check_count(values)?;
             let key = values.iter().zip(&self.columns).map(|(value, column)| match value {
                 ValueSpec::MaxValue => {
                     bail!(Syntax, "MAXVALUE is a bound of RANGE, and no value of LIST")
+                }
+                ValueSpec::Default => {
+                    bail!(Syntax, "DEFAULT stands alone: VALUES IN (DEFAULT)")
                 }
                 value => self.key(column, value),
             });
@@ -319,6 +329,7 @@ impl Bounds<'_> {
         for (value, column) in values.iter().zip(&self.columns) {
             match value {
                 ValueSpec::MaxValue => break,
+                ValueSpec::Default => bail!(Syntax, "DEFAULT is of LIST, and no bound of RANGE"),
                 ValueSpec::Null => {
                     bail!(NullInRange, "Not allowed to use NULL value in VALUES LESS THAN")
                 }
@@ -371,7 +382,9 @@ impl Bounds<'_> {
                 (Some(date.ok_or_else(|| incorrect(text))?), text.as_str())
             }
             (ValueSpec::Call(_, text), _) => return Err(incorrect(text)),
-            (ValueSpec::MaxValue, _) => unreachable!("a bound ends before MAXVALUE"),
+            (ValueSpec::MaxValue | ValueSpec::Default, _) => {
+                unreachable!("a bound ends before MAXVALUE, and DEFAULT stands alone")
+            }
         };
         value_key(column, text.as_deref()).ok_or_else(|| incorrect(shown))
     }
@@ -386,8 +399,13 @@ impl Bounds<'_> {
                  would take no row"
             );
         }
-        if let PartitionValues::List(keys) = values {
-            return if self.known.has_value(keys) { Err(twice()) } else { Ok(()) };
+        let is_twice = match values {
+            PartitionValues::List(keys) => Some(self.known.has_value(keys)),
+            PartitionValues::Others(_) => Some(self.known.has_others),
+            PartitionValues::Range { .. } => None,
+        };
+        if let Some(is_twice) = is_twice {
+            return if is_twice { Err(twice()) } else { Ok(()) };
         }
         let Some(other) = self.known.overlapped(values) else { return Ok(()) };
         let range = |values: Option<&PartitionValues>| {
@@ -424,6 +442,7 @@ pub(crate) fn range_text(columns: &[&Column], values: &PartitionValues) -> Strin
         PartitionValues::List(keys) => {
             format!("({})", keys.iter().map(bound).collect::<Vec<_>>().join(", "))
         }
+        PartitionValues::Others(_) => "(DEFAULT)".to_owned(),
     }
 }
 

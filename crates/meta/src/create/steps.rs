@@ -72,7 +72,7 @@ fn of_steps(steps: &StepsSpec, columns: &[&Column]) -> Result<Vec<PartitionSpec>
 fn text<'s>(value: &'s ValueSpec, column: &Column) -> Result<&'s str> {
     match value {
         ValueSpec::Literal(text) => Ok(text),
-        ValueSpec::Null | ValueSpec::MaxValue | ValueSpec::Call(..) => bail!(
+        ValueSpec::Null | ValueSpec::MaxValue | ValueSpec::Default | ValueSpec::Call(..) => bail!(
             PartitionValues,
             "FROM and TO are values of column '{}': no NULL, no MAXVALUE",
             column.name

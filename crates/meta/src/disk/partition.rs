@@ -56,6 +56,9 @@ pub struct ValuesForm {
     upper: Option<KeyForm>,
     #[prost(message, repeated, tag = "3")]
     list: Vec<KeyForm>,
+    /// All but those of the list.
+    #[prost(bool, tag = "4")]
+    others: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -173,11 +176,16 @@ impl OnDisk for PartitionValues {
             Self::Range { lower, upper } => ValuesForm {
                 lower: lower.as_ref().map(key),
                 upper: Some(key(upper)),
-                list: Vec::new(),
+                ..ValuesForm::default()
             },
             Self::List(keys) => {
-                ValuesForm { lower: None, upper: None, list: keys.iter().map(key).collect() }
+                ValuesForm { list: keys.iter().map(key).collect(), ..ValuesForm::default() }
             }
+            Self::Others(listed) => ValuesForm {
+                list: listed.iter().map(key).collect(),
+                others: true,
+                ..ValuesForm::default()
+            },
         }
     }
 
@@ -185,12 +193,14 @@ impl OnDisk for PartitionValues {
         let key = |form: KeyForm| form.columns;
         match form.upper {
             Some(upper) => {
-                ensure(form.list.is_empty(), "a partition is a range and a list")?;
+                let is_range = form.list.is_empty() && !form.others;
+                ensure(is_range, "a partition is a range and a list")?;
                 Ok(Self::Range { lower: form.lower.map(key), upper: key(upper) })
             }
             None => {
                 ensure(form.lower.is_none(), "a range has no upper bound")?;
-                Ok(Self::List(form.list.into_iter().map(key).collect()))
+                let keys = form.list.into_iter().map(key).collect();
+                Ok(if form.others { Self::Others(keys) } else { Self::List(keys) })
             }
         }
     }
@@ -253,7 +263,8 @@ fn check_alike(partitions: &[Partition]) -> Result<(), Unreadable> {
     };
     let alike = |one: &Partition| one.incarnation == first.incarnation;
     ensure(partitions.iter().all(alike), "its partitions differ in incarnation")?;
-    let kind = |one: &Partition| one.values.as_ref().map(std::mem::discriminant);
+    let is_range = |values: &PartitionValues| matches!(values, PartitionValues::Range { .. });
+    let kind = |one: &Partition| one.values.as_ref().map(is_range);
     let of_one_kind = partitions.iter().all(|one| kind(one) == kind(first));
     ensure(of_one_kind, "its partitions are divided in several ways")
 }
@@ -276,9 +287,10 @@ pub(super) fn check_partitions(
         (PartitionMethod::Range, Some(PartitionValues::Range { lower, upper })) => {
             upper.len() <= columns && lower.as_ref().is_none_or(|lower| lower.len() <= columns)
         }
-        (PartitionMethod::List, Some(PartitionValues::List(keys))) => {
-            keys.iter().all(|key| key.len() == columns)
-        }
+        (
+            PartitionMethod::List,
+            Some(PartitionValues::List(keys) | PartitionValues::Others(keys)),
+        ) => keys.iter().all(|key| key.len() == columns),
         _ => false,
     };
     ensure(partitions.iter().all(fits), "its partitions are not what divides it")

@@ -50,6 +50,9 @@ pub(super) fn planned(
     if is_whole {
         check_end(table, &at, by.columns.len(), &made)?;
     }
+    if kept.iter().any(|(_, one)| matches!(one.values, Some(PartitionValues::Others(_)))) {
+        check_listed(&removed, &made)?;
+    }
     let of = |all: Vec<(usize, &Partition)>| all.into_iter().map(|(_, one)| one.clone()).collect();
     Ok(Reorganized { kept: of(kept), removed: of(removed), made })
 }
@@ -130,6 +133,10 @@ pub(super) fn merged(table: &Table, from: &[String], to: &str) -> Result<Reorgan
     for next in all {
         match (&mut values, next) {
             (PartitionValues::List(keys), PartitionValues::List(more)) => keys.extend(more),
+            (PartitionValues::Others(_), PartitionValues::List(_)) => {}
+            (list @ PartitionValues::List(_), others @ PartitionValues::Others(_)) => {
+                *list = others;
+            }
             (
                 PartitionValues::Range { upper, .. },
                 PartitionValues::Range { lower: Some(lower), upper: next },
@@ -148,6 +155,23 @@ fn exchanged(table: &Table, places: &[usize], made: Vec<NewPartition>) -> Reorga
     let (removed, kept) = numbered.partition::<Vec<_>, _>(|(at, _)| places.contains(at));
     let of = |all: Vec<(usize, Partition)>| all.into_iter().map(|(_, one)| one).collect();
     Reorganized { kept: of(kept), removed: of(removed), made }
+}
+
+/// Rows with other values are in the partition of DEFAULT, which stays.
+fn check_listed(removed: &[(usize, &Partition)], made: &[NewPartition]) -> Result<()> {
+    let keys = |values: &Option<PartitionValues>| match values {
+        Some(PartitionValues::List(keys)) => keys.clone(),
+        _ => Vec::new(),
+    };
+    let before = removed.iter().flat_map(|(_, one)| keys(&one.values)).collect::<Vec<_>>();
+    if made.iter().flat_map(|one| keys(&one.values)).all(|key| before.contains(&key)) {
+        return Ok(());
+    }
+    bail!(
+        PartitionsElsewhere,
+        "REORGANIZE PARTITION gives a value that the partition of DEFAULT has: name that partition \
+         among those that are reorganized, and write it again behind INTO"
+    );
 }
 
 /// Ranges end where they ended before, or further up where nothing is above.

@@ -43,6 +43,7 @@ pub fn partition_text(table: &Table, partition: &Partition) -> Option<PartitionT
         description: match values {
             PartitionValues::Range { upper, .. } => bound(table, by, &columns, upper),
             PartitionValues::List(keys) => list(table, by, &columns, keys),
+            PartitionValues::Others(_) => "DEFAULT".to_owned(),
         },
         range: range_text(&columns, values),
         columns: names.join(", "),
@@ -120,6 +121,7 @@ pub(super) fn clause(table: &Table, by: &PartitionBy) -> String {
             Some(PartitionValues::List(keys)) => {
                 format!("VALUES IN ({})", list(table, by, &columns, keys))
             }
+            Some(PartitionValues::Others(_)) => "VALUES IN (DEFAULT)".to_owned(),
             Some(PartitionValues::Range { lower: Some(lower), upper })
                 if table.form == TableForm::Olap =>
             {

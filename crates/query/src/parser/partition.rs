@@ -208,6 +208,9 @@ fn value(cursor: &mut Cursor<'_>) -> Result<ValueSpec> {
     if cursor.words("NULL") {
         return Ok(ValueSpec::Null);
     }
+    if cursor.words("DEFAULT") {
+        return Ok(ValueSpec::Default);
+    }
     cursor.one_of(&["DATE", "TIMESTAMP"]);
     if let Some(text) = cursor.text_opt() {
         return Ok(ValueSpec::Literal(text));

@@ -142,3 +142,22 @@ fn a_row_that_no_range_has_wants_its_period() {
     assert_eq!(last, PartitionValues::Range { lower, upper: Vec::new() });
     assert!(by.nothing().is_nothing() && !last.is_nothing());
 }
+
+#[test]
+fn the_default_of_lists_takes_what_no_list_has() {
+    let list = |values: &[Option<i32>]| {
+        PartitionValues::List(values.iter().map(|&value| vec![key(0, value)]).collect())
+    };
+    let others = || PartitionValues::Others(Vec::new());
+    let mut values = [list(&[Some(1), None]), others(), list(&[Some(2)])];
+    tell_others(&mut values);
+    let by = by(PartitionMethod::List, &[1]);
+    let asked = [(Some(2), 0), (None, 0), (Some(3), 0), (Some(1), 0)];
+    assert_eq!(routes(&Router::new(&by, &values), &asked), [Some(2), Some(0), Some(1), Some(0)]);
+    // Alone it does not take those of others either.
+    let alone = Router::new(&by, [&values[1]]);
+    assert_eq!(routes(&alone, &asked), [None, None, Some(0), None]);
+    assert!(!values[0].overlaps(&values[1], 1) && !values[1].overlaps(&values[2], 1));
+    assert!(values[1].overlaps(&list(&[Some(5), Some(1)]), 1) && values[1].overlaps(&others(), 1));
+    assert!(!values[1].is_empty(1) && !values[1].is_nothing());
+}

@@ -1,7 +1,7 @@
 //! What says where the rows of a table are.
 
 use freshet_base::ColumnId;
-use freshet_schema::{Distribution, Table, TimePart};
+use freshet_schema::{Distribution, PartitionValues, Table, TimePart};
 
 use super::golden::{has_bytes, sample_table};
 use crate::disk::OnDisk;
@@ -30,4 +30,10 @@ fn a_table_whose_first_partition_has_other_buckets() {
          1a01004803520b0808120170180122020a0b5a030a01016801721408904e1080808020180120012a060a\
          01781201797a046e6f746580018080f9c0c1c48203880101d00103",
     );
+}
+
+#[test]
+fn the_default_of_lists() {
+    has_bytes(&PartitionValues::Others(vec![vec![vec![5]]]), "01 1a030a0105 2001");
+    has_bytes(&PartitionValues::List(vec![vec![vec![5]]]), "01 1a030a0105");
 }

@@ -173,7 +173,10 @@ fn divided_partitions() -> impl Strategy<Value = Vec<Partition>> {
     let key = || vec(vec(any::<u8>(), 0..4), 0..3);
     let range = (option::of(key()), key())
         .prop_map(|(lower, upper)| PartitionValues::Range { lower, upper });
-    let list = vec(key(), 0..3).prop_map(PartitionValues::List);
+    let list = (vec(key(), 0..3), any::<bool>()).prop_map(|(keys, others)| match others {
+        true => PartitionValues::Others(keys),
+        false => PartitionValues::List(keys),
+    });
     let one = || (any::<u64>(), text(), vec(any::<u64>(), 1..4));
     let partitions = prop_oneof![vec((one(), range), 1..4), vec((one(), list), 1..4)];
     (partition(), partitions).prop_map(|(alike, partitions)| {
