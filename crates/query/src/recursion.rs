@@ -9,8 +9,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
 use freshet_base::err;
 
 use crate::error::external;
@@ -45,7 +49,9 @@ impl PhysicalOptimizerRule for LimitRecursion {
                 recursive.is_distinct(),
             )?;
             Ok(Transformed::yes(Arc::new(limited) as _))
-        })
+        })?
+        .data
+        .transform_up(listed_in_order)
         .data()
     }
 
@@ -56,6 +62,42 @@ impl PhysicalOptimizerRule for LimitRecursion {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// GROUP_CONCAT lists the rows of a recursive CTE in the order of its rounds, as in MySQL. So they
+/// are not spread over threads before.
+fn listed_in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(Transformed::no(plan));
+    };
+    let mut calls = aggregate.aggr_expr().iter();
+    if !calls.any(|call| call.fun().name() == "mysql_group_concat") {
+        return Ok(Transformed::no(plan));
+    }
+    match not_spread(aggregate.input())? {
+        Some(input) => plan.with_new_children(vec![input]).map(Transformed::yes),
+        None => Ok(Transformed::no(plan)),
+    }
+}
+
+/// The plan without the step that spreads the rows of a recursive CTE; `None` if it has none.
+fn not_spread(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(spread) = plan.downcast_ref::<RepartitionExec>()
+        && matches!(spread.partitioning(), Partitioning::RoundRobinBatch(_))
+        && is_recursive(spread.input())
+    {
+        return Ok(Some(Arc::clone(spread.input())));
+    }
+    let [input] = plan.children()[..] else { return Ok(None) };
+    match not_spread(input)? {
+        Some(input) => Arc::clone(plan).with_new_children(vec![input]).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn is_recursive(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<RecursiveQueryExec>().is_some()
+        || matches!(plan.children()[..], [input] if is_recursive(input))
 }
 
 /// The recursive term of a CTE with a counter.
