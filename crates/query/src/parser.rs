@@ -142,7 +142,7 @@ pub enum Statement {
         views: Vec<TableName>,
         if_exists: bool,
     },
-    /// CREATE, ALTER, DROP and RENAME SEQUENCE.
+    /// CREATE, ALTER, DROP and RENAME SEQUENCE, and CONVERT ALL SEQUENCES.
     Sequence(Box<SequenceStatement>),
     /// TRUNCATE of tables, all at once.
     Truncate(Vec<TableName>),
@@ -416,6 +416,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RENAME" if cursor.words("SEQUENCE") => sequence::rename(cursor).map(sequence_statement),
         "RENAME" if cursor.words("USER") => users::rename(cursor).map(Statement::RenameUsers),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
+        "CONVERT" => sequence::convert(cursor).map(sequence_statement),
         "USE" => cursor.name_or_text().map(Statement::Use),
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
         "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),

@@ -8,10 +8,29 @@ use crate::syntax::TableName;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SequenceStatement {
-    Create { name: TableName, options: SequenceChange, if_not_exists: bool },
-    Alter { name: TableName, change: SequenceChange },
-    Drop { names: Vec<TableName>, if_exists: bool },
-    Rename { from: TableName, to: TableName },
+    Create {
+        name: TableName,
+        options: SequenceChange,
+        if_not_exists: bool,
+    },
+    Alter {
+        name: TableName,
+        change: SequenceChange,
+    },
+    Drop {
+        names: Vec<TableName>,
+        if_exists: bool,
+    },
+    Rename {
+        from: TableName,
+        to: TableName,
+    },
+    /// All of a kind in a database become others.
+    Convert {
+        from: SequenceKind,
+        to: SequenceKind,
+        database: Option<String>,
+    },
 }
 
 /// Parses the part after CREATE, if it is about a sequence.
@@ -59,6 +78,19 @@ pub fn rename(cursor: &mut Cursor<'_>) -> Result<SequenceStatement> {
     let from = cursor.table()?;
     cursor.expect_words("TO")?;
     Ok(SequenceStatement::Rename { from, to: cursor.table()? })
+}
+
+/// Parses the part after CONVERT.
+pub fn convert(cursor: &mut Cursor<'_>) -> Result<SequenceStatement> {
+    cursor.expect_words("ALL SEQUENCES FROM")?;
+    let from = kind(cursor).ok_or_else(|| cursor.error())?;
+    cursor.expect_words("TO")?;
+    let to = kind(cursor).ok_or_else(|| cursor.error())?;
+    let database = match cursor.words("FOR") {
+        true => Some(cursor.name()?),
+        false => None,
+    };
+    Ok(SequenceStatement::Convert { from, to, database })
 }
 
 /// Parses the kind of a sequence, if one comes next.

@@ -9,7 +9,7 @@ use freshet_query::actions::{self, Action, Counted, SequenceCall};
 use freshet_query::parser::{SequenceStatement, TableName};
 use freshet_query::result::{ResultColumn, text_batch};
 use freshet_query::syntax::Scalar;
-use freshet_schema::{Sequence, SequenceChange};
+use freshet_schema::{Sequence, SequenceChange, SequenceKind, Table};
 
 use super::shield;
 use crate::reply::{Reply, bounded};
@@ -18,7 +18,7 @@ use crate::session::Session;
 /// The most values that `WHERE COUNT = n` takes.
 const VALUES_MAX: u64 = 100_000;
 
-/// CREATE, ALTER, DROP and RENAME SEQUENCE.
+/// CREATE, ALTER, DROP and RENAME SEQUENCE, and CONVERT ALL SEQUENCES.
 ///
 /// # Errors
 /// Missing privileges, existing or missing sequences, options that do not go together.
@@ -34,6 +34,9 @@ pub async fn define(session: &mut Session, statement: &SequenceStatement) -> Res
         }
         SequenceStatement::Drop { names, if_exists } => drop(session, names, *if_exists).await?,
         SequenceStatement::Rename { from, to } => rename(session, from, to).await?,
+        SequenceStatement::Convert { from, to, database } => {
+            convert(session, (*from, *to), database.as_deref()).await?;
+        }
     }
     Ok(Reply::done())
 }
@@ -95,6 +98,33 @@ async fn rename(session: &Session, from: &TableName, to: &TableName) -> Result<(
     let engine = Arc::clone(&session.shared.engine);
     let (from, to) = (from.table.clone(), to.table.clone());
     shield(session, async move { engine.ddl().rename_sequence(&database, &from, &to).await }).await
+}
+
+/// Makes all sequences of one kind in a database those of another one, which go on where they are.
+async fn convert(
+    session: &Session,
+    (from, to): (SequenceKind, SequenceKind),
+    database: Option<&str>,
+) -> Result<()> {
+    let (engine, database) = (Arc::clone(&session.shared.engine), session.database_of(database)?);
+    let catalog = engine.catalog();
+    let all = catalog.require_database(database)?.sequences.values();
+    let is_from = |one: &&Arc<Table>| one.sequence.is_some_and(|sequence| sequence.kind == from);
+    let those = all.filter(is_from).cloned().collect::<Vec<_>>();
+    let change = SequenceChange { kind: Some(to), ..SequenceChange::default() };
+    for one in &those {
+        session.authorize(Privilege::Alter, Object::Table(database, &one.name))?;
+        // None is changed if one cannot be.
+        let next = engine.next_id(one.id).unwrap_or(1);
+        one.sequence.expect("it is a sequence").altered(&change, next)?;
+    }
+    shield(session, async move {
+        for one in those {
+            engine.ddl().alter_sequence(one.id, change).await?;
+        }
+        Ok(())
+    })
+    .await
 }
 
 fn id_of(session: &Session, name: &TableName, privilege: Privilege) -> Result<TableId> {

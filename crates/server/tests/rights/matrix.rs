@@ -41,7 +41,7 @@ kinds!(of_show, SHOW_KINDS, ShowWhat:
 kinds!(of_alter, ALTER_KINDS, AlterAction:
     Clauses Index Replace Set Rename Partitions AddTemporary DropTemporary ReplacePartitions
     Exchange Tend DisableKeys EnableKeys);
-kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename);
+kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename Convert);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
 kinds!(of_bin, BIN_KINDS, BinStatement:
     Recover RecoverDatabase RecoverPartition Drop DropDatabase DropPartition);
@@ -81,6 +81,7 @@ const MORE: &[Case] = &[
     ("", "explain update d.k set b = 1 where a = 1", &["select on d.k"], 1142, 0),
     ("", "select d.s.nextval", &["insert on d.s"], 1142, 0),
     ("", "alter sequence d.s start with 50", &["alter on d.s"], 1142, 0),
+    ("", "convert all sequences from new to new for d", &["alter on d.*"], 1142, 0),
     (
         "drop sequence if exists d.s2; create sequence if not exists d.s3",
         "rename sequence d.s3 to d.s2",
