@@ -352,9 +352,9 @@ mod tests {
             tablets: vec![1],
             values,
         };
-        let list = ValuesForm { lower: None, upper: None, list: Vec::new() };
-        let range =
-            ValuesForm { lower: None, upper: Some(KeyForm { columns: Vec::new() }), list: vec![] };
+        let list = ValuesForm::default();
+        let upper = Some(KeyForm { columns: Vec::new() });
+        let range = ValuesForm { upper, ..ValuesForm::default() };
         for partitions in [
             vec![one(1, None), one(2, None)],
             vec![one(1, Some(list.clone())), one(1, Some(range))],

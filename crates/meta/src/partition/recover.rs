@@ -47,6 +47,7 @@ impl Meta {
         check_values(table, &stored.resting, &known)?;
         let values = stored.resting.partition.values.clone();
         let new = NewPartition { name: new_name.to_owned(), values };
+        known.check(new_name)?;
         let buckets = stored.resting.partition.buckets();
         count(&table.partitions, buckets)?;
         let mut partitions = table.partitions.clone();
