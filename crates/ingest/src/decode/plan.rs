@@ -383,6 +383,25 @@ impl InsertPlan {
         Ok(())
     }
 
+    /// Checks that an encoded row, which was computed from a stored one, is of the partitions that
+    /// are named.
+    ///
+    /// # Errors
+    /// 1748 where it is of another one, 1526 where it is of none.
+    pub fn check_named(&self, row: &[u8]) -> Result<()> {
+        let named = self.divider.as_ref().filter(|divider| divider.only.is_some());
+        match named.and_then(|divider| divider.refused(row, &self.schema, &mut Vec::new())) {
+            None => Ok(()),
+            Some(Undivided { values, is_elsewhere: true }) => bail!(
+                NotInPartitions,
+                "Found a row not matching the given partition set: value {values}"
+            ),
+            Some(Undivided { values, .. }) => {
+                bail!(NoPartition, "Table has no partition for value {values}")
+            }
+        }
+    }
+
     /// Gives the rows of a load other ids, if the table was truncated since they got theirs: the
     /// load was refused for it, and can be tried again. Returns `false` where that is not so.
     ///

@@ -21,6 +21,8 @@ pub struct Insert {
     /// PARTITION(*) of OVERWRITE: of the partitions that the rows find.
     pub finds_partitions: bool,
     pub source: InsertSource,
+    /// IGNORE: values that do not fit are adjusted.
+    pub ignores: bool,
     pub on_duplicate: OnDuplicate,
     /// How many columns of the new row get names by `AS n (a, b)`, where the statement does not
     /// list its columns: [`crate::change::by_place`] says which they are.
@@ -66,6 +68,7 @@ pub fn replace(cursor: &mut Cursor<'_>) -> Result<Insert> {
 }
 
 fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert> {
+    let ignores = on_duplicate == OnDuplicate::Skip;
     let overwrites = cursor.words("OVERWRITE");
     if overwrites && on_duplicate != OnDuplicate::Refuse {
         return Err(refuse("INSERT IGNORE OVERWRITE and REPLACE OVERWRITE"));
@@ -121,6 +124,7 @@ fn rows(cursor: &mut Cursor<'_>, mut on_duplicate: OnDuplicate) -> Result<Insert
         overwrites,
         finds_partitions,
         source,
+        ignores,
         on_duplicate,
         named_by_place,
     })

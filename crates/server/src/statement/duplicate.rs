@@ -118,6 +118,9 @@ async fn write(
     let changed = || groups.iter().filter(|group| group.is_changed);
     let old = changed().filter(|group| group.existed);
     let old = old.map(|group| group.key.clone()).collect::<BTreeSet<_>>();
+    for row in changed().filter_map(|group| group.current.as_deref()) {
+        target.plan.check_named(row)?;
+    }
     let mut written = LoadBuffer::default();
     let out = written.begin();
     changed().filter_map(|group| group.current.as_ref()).for_each(|row| out.extend(row));

@@ -76,20 +76,13 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
 pub fn target(session: &Session, insert: &Insert) -> Result<Target> {
     let Insert { table, partitions, columns, on_duplicate, .. } = insert;
     let (database, columns) = (table.database.as_deref(), columns.as_deref());
-    let on_existing = on_existing(on_duplicate);
+    let on_existing = on_existing(on_duplicate, insert.ignores);
     let mut target = resolve(session, database, &table.table, columns, on_existing)?;
     // What is read and what is written is of one table, whatever comes between.
     target.into = target.into.entered()?;
     if !partitions.is_empty() {
         if target.through.is_some() {
             bail!(PartitionClause, "PARTITION () clause on non partitioned table");
-        }
-        if matches!(on_duplicate, OnDuplicate::Update(_)) {
-            bail!(
-                NotSupported,
-                "This version of Freshet doesn't yet support 'INSERT ... PARTITION ... ON \
-                 DUPLICATE KEY UPDATE'"
-            );
         }
         let Some(temporary) = temporary_names(partitions) else {
             target.only(partitions)?;
@@ -105,8 +98,9 @@ pub fn target(session: &Session, insert: &Insert) -> Result<Target> {
     Ok(target)
 }
 
-fn on_existing(on_duplicate: &OnDuplicate) -> OnExisting {
+fn on_existing(on_duplicate: &OnDuplicate, ignores: bool) -> OnExisting {
     match on_duplicate {
+        OnDuplicate::Update(_) if ignores => OnExisting::Skip,
         OnDuplicate::Refuse | OnDuplicate::Update(_) => OnExisting::Refuse,
         OnDuplicate::Skip => OnExisting::Skip,
         OnDuplicate::Replace => OnExisting::Replace,
