@@ -96,6 +96,8 @@ pub struct UsedIds {
     pub generated: Option<u64>,
     /// The last one that a row gave itself.
     pub explicit: Option<u64>,
+    /// The first one that only names its row, and that nobody sees.
+    hidden: Option<u64>,
     /// The highest one.
     max: u64,
     epoch: u64,
@@ -104,7 +106,17 @@ pub struct UsedIds {
 impl UsedIds {
     /// Those of rows whose ids cannot have been given to others, up to this one.
     pub(crate) fn up_to(max: u64) -> Self {
-        Self { generated: None, explicit: None, max, epoch: 0 }
+        Self { generated: None, explicit: None, hidden: None, max, epoch: 0 }
+    }
+
+    /// The same, of rows that they only name.
+    pub(crate) fn only_name(self) -> Self {
+        Self { generated: None, explicit: None, hidden: self.generated, ..self }
+    }
+
+    /// The first one that a counter has given.
+    fn first_given(&self) -> Option<u64> {
+        self.generated.into_iter().chain(self.hidden).min()
     }
 
     /// The highest one.
@@ -118,6 +130,7 @@ impl UsedIds {
         Some(Self {
             generated: a.generated.into_iter().chain(b.generated).min(),
             explicit: b.explicit.or(a.explicit),
+            hidden: a.hidden.into_iter().chain(b.hidden).min(),
             max: a.max.max(b.max),
             epoch: a.epoch.min(b.epoch),
         })
@@ -210,6 +223,7 @@ impl Counter {
         Ok(UsedIds {
             generated: generates.then_some(first),
             explicit: wanted.explicit,
+            hidden: None,
             max: last.max(wanted.explicit_max),
             epoch,
         })
@@ -220,16 +234,20 @@ impl Counter {
     /// # Panics
     /// When there are fewer rows.
     pub fn of_rows(&self, schema: &TableSchema, mut bytes: &[u8], rows: u32) -> Option<UsedIds> {
-        let column = schema.auto_increment()?;
-        let signed = !schema.columns[column].ty.is_unsigned();
-        let (cells, mut max) = (RowCells::new(schema), None);
+        let (column, beside) = (schema.auto_increment()?, schema.row_id_beside());
+        let cells = RowCells::new(schema);
+        let id = |bytes: &[u8], column: usize| {
+            let signed = !schema.columns[column].ty.is_unsigned();
+            cells.cell(bytes, column).and_then(|cell| explicit_id(cell, signed))
+        };
+        let (mut explicit, mut max) = (None, None);
         for _ in 0..rows {
-            let id = cells.cell(bytes, column).and_then(|cell| explicit_id(cell, signed));
-            max = max.max(id);
+            explicit = explicit.max(id(bytes, column));
+            max = max.max(explicit).max(beside.and_then(|at| id(bytes, at)));
             bytes = &bytes[cells.row_bytes(bytes)..];
         }
-        let epoch = self.state.lock().epoch;
-        max.map(|max| UsedIds { generated: None, explicit: Some(max), max, epoch })
+        let (epoch, generated, hidden) = (self.state.lock().epoch, None, None);
+        max.map(|max| UsedIds { generated, explicit, hidden, max, epoch })
     }
 
     /// Whether ids have not begun again since these were taken.
@@ -243,7 +261,7 @@ impl Counter {
     /// # Errors
     /// 1213 when they have.
     pub(crate) fn check(&self, used: &UsedIds) -> Result<()> {
-        match used.generated {
+        match used.first_given() {
             Some(_) if !self.is_current(used) => Err(begun_again()),
             _ => Ok(()),
         }
@@ -258,7 +276,7 @@ impl Counter {
     pub(crate) fn enter(&self, used: &UsedIds, count: CountRecord<'_>) -> Result<EnteredIds<'_>> {
         let gate = self.gate.read();
         let mut state = self.state.lock();
-        if used.epoch != state.epoch && used.generated.is_some_and(|first| first < state.next) {
+        if used.epoch != state.epoch && used.first_given().is_some_and(|first| first < state.next) {
             return Err(begun_again());
         }
         state.next = state.next.max(used.max.saturating_add(1));

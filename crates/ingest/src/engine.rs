@@ -199,7 +199,7 @@ impl Engine {
 
     /// The next generated id of a table; `None` without an AUTO_INCREMENT column that users see.
     pub fn next_id(&self, id: TableId) -> Option<u64> {
-        if self.catalog().table_by_id(id).is_some_and(|table| table.has_row_ids()) {
+        if self.catalog().table_by_id(id).is_some_and(|table| table.hides_ids()) {
             return None;
         }
         self.table_state(id)?.counter.as_ref().map(|counter| counter.next())

@@ -183,12 +183,10 @@ fn check_divided(table: &Table, key: &DeclaredKey) -> Result<()> {
 /// Whether a copy of its rows has a column that names them, so that unique keys are enforced
 /// there (RFC 0051).
 pub(crate) fn can_have_row_ids(table: &Table) -> bool {
-    let counts = table.schema().columns.iter().any(|column| column.auto_increment.is_some());
     table.form == TableForm::MySql
         && table.key_model == KeyModel::Duplicate
         && table.primary_key().is_none()
         && !table.unlisted
-        && !counts
 }
 
 fn rows_need_names(table: &Table, key: &DeclaredKey) -> Error {
@@ -207,15 +205,7 @@ fn rows_need_names(table: &Table, key: &DeclaredKey) -> Error {
 /// Columns of which there are no keys at all.
 fn unenforceable(table: &Table, key: &DeclaredKey) -> Result<Option<String>> {
     if table.key_model != KeyModel::Primary {
-        let counted = table.schema().columns.iter().find(|one| one.auto_increment.is_some());
-        return Ok(Some(match counted.filter(|_| table.form == TableForm::MySql) {
-            Some(counted) => format!(
-                "table '{}' has no PRIMARY KEY, and column '{}' is counted and of no UNIQUE KEY of \
-                 its own",
-                table.name, counted.name
-            ),
-            None => format!("table '{}' has no PRIMARY KEY", table.name),
-        }));
+        return Ok(Some(format!("table '{}' has no PRIMARY KEY", table.name)));
     }
     let columns = &table.schema().columns;
     let places = looked_up(key, columns, table.form)?;

@@ -9,7 +9,7 @@ use crate::row::{RowCells, RowWriter, decimal, fixed};
 use crate::value::{
     BadDefault, LocalDateTime, cell_text, put, put_default, put_f64, put_null, put_zero,
 };
-use crate::{BadValue, Column, ColumnType, Literal, Put, Rules, TableSchema};
+use crate::{BadValue, Column, ColumnType, Literal, Put, ROW_ID, Rules, TableSchema};
 
 /// Columns of the sort key that an error shows of its row.
 const SHOWN_KEYS_MAX: usize = 4;
@@ -31,8 +31,8 @@ enum Cells {
     Cast(usize),
     /// All alike; `None` is NULL.
     Given(Option<Vec<u8>>),
-    /// Generated.
-    Numbered,
+    /// Generated; of a column that users see, or of one that only names rows.
+    Numbered { names: bool },
 }
 
 /// Converts rows.
@@ -42,8 +42,8 @@ pub struct RowConverter {
     cells: RowCells,
     made: Vec<Cells>,
     rules: Rules,
-    /// The last generated id.
-    last_id: u64,
+    /// The last generated id, and the last number that names a row.
+    last_ids: [u64; 2],
 }
 
 impl RowConverter {
@@ -70,17 +70,26 @@ impl RowConverter {
                 let is_same = has_same_cells(&from.columns[at], column);
                 Ok(if is_same { Cells::Same(at) } else { Cells::Cast(at) })
             }
-            Source::New(_) if column.auto_increment.is_some() => Ok(Cells::Numbered),
+            Source::New(_) if column.auto_increment.is_some() => {
+                Ok(Cells::Numbered { names: column.name == ROW_ID })
+            }
             Source::New(text) => given(column, text.as_deref(), now, &rules).map(Cells::Given),
         });
         let made = made.collect::<Result<Vec<_>>>()?;
         let cells = RowCells::new(from);
-        Ok(Self { from: Arc::clone(from), to: Arc::clone(to), cells, made, rules, last_id: 0 })
+        Ok(Self {
+            from: Arc::clone(from),
+            to: Arc::clone(to),
+            cells,
+            made,
+            rules,
+            last_ids: [0; 2],
+        })
     }
 
     /// Whether a row becomes the same row each time: none of its values is generated.
     pub fn is_repeatable(&self) -> bool {
-        !self.made.iter().any(|cells| matches!(cells, Cells::Numbered))
+        !self.made.iter().any(|cells| matches!(cells, Cells::Numbered { .. }))
     }
 
     /// Appends encoded rows to `out`, and returns how many; `before` rows came before them.
@@ -96,7 +105,7 @@ impl RowConverter {
             writer.begin_row();
             for at in 0..self.made.len() {
                 let put = put_cell(
-                    (&self.made[at], &self.to.columns[at], &mut self.last_id),
+                    (&self.made[at], &self.to.columns[at], &mut self.last_ids),
                     (&self.from, &self.cells, row),
                     &self.rules,
                     &mut writer,
@@ -118,7 +127,7 @@ impl RowConverter {
                 let value = self.cells.cell(row, from).map(|cell| cell_text(ty, cell));
                 (value.unwrap_or_default(), matches!(ty, ColumnType::VarChar { .. }))
             }
-            Cells::Given(_) | Cells::Numbered => (String::new(), false),
+            Cells::Given(_) | Cells::Numbered { .. } => (String::new(), false),
         };
         let row = self.named(row);
         let said = bad.message(column, value.as_bytes(), number);
@@ -191,7 +200,7 @@ fn given(column: &Column, text: Option<&str>, now: i64, rules: &Rules) -> Result
 }
 
 fn put_cell(
-    (made, column, last_id): (&Cells, &Column, &mut u64),
+    (made, column, last_ids): (&Cells, &Column, &mut [u64; 2]),
     (from, cells, row): (&TableSchema, &RowCells, &[u8]),
     rules: &Rules,
     writer: &mut RowWriter<'_>,
@@ -210,9 +219,10 @@ fn put_cell(
         }
         Cells::Given(Some(cell)) => writer.put_encoded(cell),
         Cells::Given(None) => writer.put_null(),
-        Cells::Numbered => {
-            *last_id += 1;
-            let id = i128::from(*last_id);
+        Cells::Numbered { names } => {
+            let last = &mut last_ids[usize::from(*names)];
+            *last += 1;
+            let id = i128::from(*last);
             writer.cell(|out| put(column, Literal::Int(id), rules, out))?;
         }
     }

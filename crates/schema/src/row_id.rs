@@ -40,9 +40,25 @@ impl TableSchema {
     pub fn row_id(&self) -> Option<usize> {
         self.row_id
     }
+
+    /// That of the AUTO_INCREMENT column that users see.
+    pub fn shown_auto_increment(&self) -> Option<usize> {
+        self.auto_increment().filter(|at| self.row_id != Some(*at))
+    }
+
+    /// That of the hidden column, where it has numbers of the AUTO_INCREMENT column's counter: that
+    /// of the row, if it was generated, and one of its own otherwise.
+    pub fn row_id_beside(&self) -> Option<usize> {
+        self.row_id.filter(|_| self.shown_auto_increment().is_some())
+    }
 }
 
 impl Table {
+    /// Whether it generates numbers that users do not see, and no others.
+    pub fn hides_ids(&self) -> bool {
+        self.has_row_ids() && self.schema().shown_auto_increment().is_none()
+    }
+
     /// Whether a hidden column names its rows, so that users know no key of them.
     pub fn has_row_ids(&self) -> bool {
         self.schema().row_id().is_some()

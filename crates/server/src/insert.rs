@@ -559,7 +559,7 @@ pub async fn report(
     if !target.is_beside && (is_labelled || session.left_out.is_some()) {
         note_labelled(session, target.into.table(), &loaded, rows);
     }
-    if affected > 0 && !target.into.table().has_row_ids() && target.tells_ids() {
+    if affected > 0 && !target.into.table().hides_ids() && target.tells_ids() {
         session.note_ids(ids);
     }
     let is_published = session.settings.freshness == Freshness::Published;

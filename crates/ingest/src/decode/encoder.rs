@@ -116,6 +116,8 @@ pub struct RowEncoder<'a> {
     /// The column of generated ids, or none of the columns.
     id_column: usize,
     ids: RowIds,
+    /// Where the rows begin in what is written.
+    begin: usize,
     /// The key of a row in PARTITION BY.
     key: Vec<u8>,
 }
@@ -143,6 +145,7 @@ impl<'a> RowEncoder<'a> {
         Self {
             plan,
             rules: *rules,
+            begin: out.len(),
             writer: RowWriter::new(columns, out),
             position: 0,
             scattered,
@@ -183,7 +186,10 @@ impl<'a> RowEncoder<'a> {
     /// 1467 when there are not as many.
     pub fn finish(mut self) -> EndResult<Encoded> {
         let ids = match &self.plan.ids {
-            Some(plan) => self.ids.fill(plan, &mut self.writer)?,
+            Some(ids) => {
+                let rows = (&**self.plan.schema(), self.begin);
+                self.ids.fill(ids, rows, &mut self.writer)?
+            }
             None => None,
         };
         let (warnings, given) = (self.warnings, self.given);

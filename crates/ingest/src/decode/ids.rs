@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use freshet_base::Result;
-use freshet_schema::TableSchema;
 use freshet_schema::row::{RowCells, RowWriter};
+use freshet_schema::{ROW_ID, TableSchema};
 
 use crate::counter::{Counter, IdSlot, Steps, UsedIds, Wanted, explicit_id};
 
@@ -31,6 +31,8 @@ pub(super) struct IdPlan {
     /// The bytes of a cell.
     bytes: usize,
     signed: bool,
+    /// Whether each row ends with a number that only names it.
+    names_rows: bool,
 }
 
 impl IdPlan {
@@ -40,9 +42,10 @@ impl IdPlan {
         let (last, bytes) = column.ty.generated_ids()?;
         let signed = !column.ty.is_unsigned();
         // What a session says is of ids that it sees.
-        let rules = if schema.row_id().is_some() { IdRules::default() } else { rules };
+        let rules = if schema.row_id() == Some(at) { IdRules::default() } else { rules };
         let (counter, name) = (Arc::clone(counter), column.name.clone());
-        Some(Self { counter, rules, forced: None, column: at, name, last, bytes, signed })
+        let (names_rows, forced) = (schema.row_id_beside().is_some(), None);
+        Some(Self { counter, rules, forced, column: at, name, last, bytes, signed, names_rows })
     }
 
     /// Takes other ids for encoded rows, all of whose ids were generated. `None` where these are
@@ -69,7 +72,47 @@ impl IdPlan {
         let put = |at: usize, id: u64| {
             bytes[at..at + self.bytes].copy_from_slice(&id.to_le_bytes()[..self.bytes]);
         };
-        self.counter.take(&wanted, &self.name, put).map(Some)
+        let renewed = self.counter.take(&wanted, &self.name, put)?;
+        if !self.names_rows {
+            return Ok(Some(renewed));
+        }
+        let numbers = self.row_numbers(&cells, bytes, &slots);
+        numbers.same.iter().for_each(|&(from, to)| {
+            let id = row_number(&bytes[from..from + self.bytes]);
+            bytes[to..to + ROW_ID_BYTES].copy_from_slice(&id);
+        });
+        let put = |at: usize, id: u64| {
+            bytes[at..at + ROW_ID_BYTES].copy_from_slice(&id.to_le_bytes());
+        };
+        Ok(UsedIds::join(Some(renewed), self.take_own(&numbers.own, put)?))
+    }
+
+    /// Where the numbers of rows come from that only name them; `slots` are those of their ids.
+    fn row_numbers(&self, cells: &RowCells, rows: &[u8], slots: &[IdSlot]) -> RowNumbers {
+        let (mut slots, mut at) = (slots.iter().peekable(), 0);
+        let mut numbers = RowNumbers::default();
+        while at < rows.len() {
+            at += cells.row_bytes(&rows[at..]);
+            // The column stands behind all others.
+            let place = at - ROW_ID_BYTES;
+            match slots.next_if(|slot| slot.at < at) {
+                // One that the session has set may be that of another row.
+                Some(slot) if self.forced.is_none() => numbers.same.push((slot.at, place)),
+                _ => numbers.own.push(IdSlot { at: place, floor: 0 }),
+            }
+        }
+        numbers
+    }
+
+    fn take_own(&self, own: &[IdSlot], put: impl FnMut(usize, u64)) -> Result<Option<UsedIds>> {
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let (steps, explicit_max, explicit) = (Steps::default(), 0, None);
+        let wanted =
+            Wanted { slots: own, explicit_max, explicit, steps, last: u64::MAX - 1, forced: None };
+        let taken = self.counter.take(&wanted, ROW_ID, put)?;
+        Ok(Some(taken.only_name()))
     }
 
     fn wanted<'a>(
@@ -96,6 +139,25 @@ impl IdPlan {
             None => RowId::None,
         }
     }
+}
+
+/// The bytes of the number of a row.
+const ROW_ID_BYTES: usize = size_of::<u64>();
+
+/// The numbers of rows that only name them.
+#[derive(Default)]
+struct RowNumbers {
+    /// Those that are the id of the row: from where to where.
+    same: Vec<(usize, usize)>,
+    /// Those of rows that gave their id themselves.
+    own: Vec<IdSlot>,
+}
+
+/// The cell of a number that is the id of a row.
+fn row_number(id: &[u8]) -> [u8; ROW_ID_BYTES] {
+    let mut cell = [0; ROW_ID_BYTES];
+    cell[..id.len()].copy_from_slice(id);
+    cell
 }
 
 /// The id of the current row.
@@ -136,16 +198,35 @@ impl RowIds {
         }
     }
 
-    /// Takes ids and writes them to their places.
+    /// Takes ids and writes them to their places in the rows from `begin` on.
     ///
     /// # Errors
     /// 1467 when the column cannot hold as many.
-    pub fn fill(&self, plan: &IdPlan, writer: &mut RowWriter<'_>) -> Result<Option<UsedIds>> {
-        if self.slots.is_empty() && self.explicit.is_none() {
-            return Ok(None);
+    pub fn fill(
+        &self,
+        plan: &IdPlan,
+        (schema, begin): (&TableSchema, usize),
+        writer: &mut RowWriter<'_>,
+    ) -> Result<Option<UsedIds>> {
+        let seen = if self.slots.is_empty() && self.explicit.is_none() {
+            None
+        } else {
+            let wanted = plan.wanted(&self.slots, self.explicit, self.explicit_max);
+            let put = |at: usize, id: u64| writer.patch(at, &id.to_le_bytes()[..plan.bytes]);
+            Some(plan.counter.take(&wanted, &plan.name, put)?)
+        };
+        if !plan.names_rows {
+            return Ok(seen);
         }
-        let wanted = plan.wanted(&self.slots, self.explicit, self.explicit_max);
-        let put = |at: usize, id: u64| writer.patch(at, &id.to_le_bytes()[..plan.bytes]);
-        plan.counter.take(&wanted, &plan.name, put).map(Some)
+        let inside = |slot: &IdSlot| IdSlot { at: slot.at - begin, ..*slot };
+        let slots = self.slots.iter().map(inside).collect::<Vec<_>>();
+        let cells = RowCells::new(schema);
+        let numbers = plan.row_numbers(&cells, writer.bytes_from(begin), &slots);
+        for &(from, to) in &numbers.same {
+            let id = row_number(&writer.bytes_from(begin + from)[..plan.bytes]);
+            writer.patch(begin + to, &id);
+        }
+        let put = |at: usize, id: u64| writer.patch(begin + at, &id.to_le_bytes());
+        Ok(UsedIds::join(seen, plan.take_own(&numbers.own, put)?))
     }
 }

@@ -181,7 +181,11 @@ impl InsertPlan {
         let mut given = vec![false; schema.columns.len()];
         columns.iter().for_each(|&at| given[at] = true);
         let in_order = columns.is_sorted();
-        let fillers = schema.columns.iter().map(|column| filler(column, now, rules)).collect();
+        let fillers = schema.columns.iter().map(|column| filler(column, now, rules));
+        let mut fillers = fillers.collect::<Vec<_>>();
+        if let Some(at) = schema.row_id_beside() {
+            fillers[at] = Filler::Cell(vec![0; size_of::<u64>()]);
+        }
         let (schema, filters, ids) = (Arc::clone(schema), false, None);
         let (takes_empty, divider, skips_undivided) = (names.is_none(), None, false);
         Ok(Self {
@@ -418,7 +422,9 @@ impl InsertPlan {
 
     /// Sets the first generated id of the next statement, instead of the counter's.
     pub fn force_id(&mut self, id: Option<u64>) {
-        if let Some(ids) = self.ids.as_mut().filter(|_| self.schema.row_id().is_none()) {
+        if let Some(ids) =
+            self.ids.as_mut().filter(|_| self.schema.shown_auto_increment().is_some())
+        {
             ids.forced = id;
         }
     }

@@ -59,9 +59,7 @@ pub(super) fn row_id(
         && spec.key.is_none()
         && declared.iter().any(is_enforced)
         && !declared.iter().any(|key| key.kind == DeclaredKeyKind::Primary);
-    // A table has one counter.
-    let counts = columns.iter().any(|column| column.auto_increment.is_some());
-    if !is_asked_for || counts || columns.len() >= COLUMNS_MAX {
+    if !is_asked_for || columns.len() >= COLUMNS_MAX {
         return None;
     }
     let hashed = spec.distribution.iter().flat_map(|by| match by {

@@ -129,7 +129,7 @@ async fn write(
         return Ok(None);
     };
     session.acked = session.acked.max(loaded.lsn);
-    if target.into.table().has_row_ids() || !target.tells_ids() {
+    if target.into.table().hides_ids() || !target.tells_ids() {
         return Ok(Some(report(session, u64::from(buffer.rows()), &counts)));
     }
     if counts.inserted > 0 {
