@@ -357,7 +357,8 @@ impl<'a> Copying<'a> {
     /// Lets generated ids of the new table go on behind those of the old one. Those that only name
     /// rows are none of a column that users see.
     pub async fn move_counter(&self, old: &TableState) -> Result<()> {
-        if self.schema.row_id().is_some() && self.target.schema().row_id().is_none() {
+        let hides = self.schema.row_id().is_some() && self.schema.shown_auto_increment().is_none();
+        if hides && self.target.schema().row_id().is_none() {
             return Ok(());
         }
         let Some(next) = old.counter.as_ref().map(|counter| counter.next()) else { return Ok(()) };
