@@ -21,8 +21,9 @@ use crate::unlisted::UnpublishedTable;
 /// and what it did is returned then; without a record the label is free again.
 ///
 /// # Errors
-/// 1412 when the other table was altered since, or emptied while it generates ids, 1735 for a partition that is gone, 1213 when rows
-/// come all the time, and those of files and the log. Nothing has changed then.
+/// 1412 when the other table was altered since, or emptied while it generates ids, 1735 for a
+/// partition that is gone, 1213 when rows come all the time, and those of files and the log.
+/// Nothing has changed then.
 pub async fn overwrite_partitions(
     engine: &Engine,
     before: &Table,

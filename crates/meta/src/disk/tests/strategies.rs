@@ -247,9 +247,8 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             false => KeyModel::Duplicate,
         };
         // Divided, for some, by the first column.
-        let divides = created_micros % 5 == 0;
         let first = history.current().columns.first().map(|column| column.id);
-        let partition_by = first.filter(|_| divides).map(|first| PartitionBy {
+        let partition_by = first.filter(|_| created_micros % 5 == 0).map(|first| PartitionBy {
             method: PartitionMethod::Range,
             columns: vec![first],
             function: None,
