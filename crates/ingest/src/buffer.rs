@@ -121,13 +121,18 @@ impl LoadBuffer {
         (payload.slice(head..), rows)
     }
 
-    /// Takes the payload for sharing. It may be kept for long, so excess capacity is freed.
+    /// Takes the payload for sharing.
     pub(crate) fn take_payload(&mut self) -> Bytes {
+        Bytes::from(self.take_bytes())
+    }
+
+    /// Takes the payload. It may be kept for long, so excess capacity is freed.
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         let mut payload = std::mem::take(&mut self.payload);
         if payload.capacity() - payload.len() > payload.len() / 4 {
             payload.shrink_to_fit();
         }
-        Bytes::from(payload)
+        payload
     }
 }
 

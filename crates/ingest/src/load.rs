@@ -26,6 +26,7 @@ use crate::keyed::KeyedLoad;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::own_rows::OwnRows;
+use crate::prepared::WholeRows;
 use crate::removals::put_signed;
 use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
@@ -58,9 +59,11 @@ pub(crate) struct Staged {
 
 pub(crate) enum StagedBody {
     /// In synced files, which the sweep leaves alone.
-    Files { metas: Vec<RowsetMeta>, in_flight: InFlight },
-    /// Encoded, with their memory.
-    Rows { rows: Vec<Bytes>, memory: Vec<Permit> },
+    Files {
+        metas: Vec<RowsetMeta>,
+        in_flight: InFlight,
+    },
+    Rows(WholeRows),
 }
 
 /// A load in progress.
@@ -227,18 +230,7 @@ impl Load<'_> {
             return Ok(Loaded::alone(lsn, txn, given));
         }
         let mut whole = LoadBuffer::default();
-        // A request without rows may never have begun its buffer, which then lacks space for the
-        // head.
-        let buffer = match self.pieces.is_empty() && buffer.payload_bytes() > 0 {
-            true => {
-                buffer.use_ids(self.ids);
-                buffer
-            }
-            false => {
-                self.join(buffer, &mut whole)?;
-                &mut whole
-            }
-        };
+        let buffer = self.whole(buffer, &mut whole)?;
         assert!(self.files.is_none(), "a load that has written files is a large one");
         engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
         let bytes = buffer.payload_bytes();
@@ -314,6 +306,22 @@ impl Load<'_> {
         Ok(())
     }
 
+    /// All rows in one buffer: in that of the last ones, unless others came before them.
+    fn whole<'b>(
+        &mut self,
+        last: &'b mut LoadBuffer,
+        whole: &'b mut LoadBuffer,
+    ) -> Result<&'b mut LoadBuffer> {
+        // A request without rows may never have begun its buffer, which then lacks space for the
+        // head.
+        if self.pieces.is_empty() && last.payload_bytes() > 0 {
+            last.use_ids(self.ids);
+            return Ok(last);
+        }
+        self.join(last, whole)?;
+        Ok(whole)
+    }
+
     /// Concatenates small pieces and the rows of the last buffer in one buffer.
     fn join(&mut self, last: &LoadBuffer, whole: &mut LoadBuffer) -> Result<()> {
         whole.begin().reserve_exact(self.pieces_bytes + last.row_bytes().len());
@@ -370,29 +378,23 @@ impl Load<'_> {
         let (engine, target) = (self.engine, self.target);
         engine.store.disk.may_grow()?;
         engine.appender.check_flushable(&target.state)?;
-        self.take(buffer).await?;
         assert!(self.files.is_none(), "rows that fit in a record go to no files");
-        let schema_version = target.schema().version;
-        let mut count = 0u32;
-        for (rows, of_piece, _) in &self.pieces {
-            engine.ddl.make_partitions(target, rows, 0).await?;
-            target.state.check_rows(schema_version, rows, 0)?;
-            count = count.checked_add(*of_piece).ok_or_else(too_many_rows)?;
-        }
+        self.hold(buffer.row_bytes().len()).await?;
+        let mut whole = LoadBuffer::default();
+        let buffer = self.whole(buffer, &mut whole)?;
+        assert_eq!(buffer.removals(), 0, "rows of which some delete go to files");
+        engine.ddl.make_partitions(target, buffer.row_bytes(), 0).await?;
+        target.state.check_rows(target.schema().version, buffer.row_bytes(), 0)?;
         let group = target.state.lock();
         if group.is_gone() {
             return Err(target.state.gone());
         }
         let incarnation = group.log().incarnation();
         drop(group);
-        let pieces = self.pieces.into_iter().map(|(rows, _, memory)| (rows, memory));
-        let (rows, memory) = pieces.unzip();
-        Ok(Staged {
-            incarnation,
-            rows: count,
-            ids: self.ids,
-            body: StagedBody::Rows { rows, memory },
-        })
+        let (rows, ids) = (buffer.rows(), buffer.ids());
+        let memory = self.held.unwrap_or_else(|| engine.memory().acquire_over(0));
+        let body = StagedBody::Rows(WholeRows::new(buffer.take_bytes(), memory));
+        Ok(Staged { incarnation, rows, ids, body })
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
 use freshet_base::io::{Fs, Mode};
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::{NotedRows, PreparedNote, disk};
@@ -34,11 +33,8 @@ pub(crate) fn extension(note: &PreparedNote) -> &'static str {
 const HEAD_BYTES: usize = 8;
 
 /// What a note says of rows behind it.
-pub(crate) fn noted(rows: &[Bytes]) -> NotedRows {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    rows.iter().for_each(|rows| digest.update(rows));
-    let checksum = u32::try_from(digest.finalize()).expect("the checksum has 32 bits");
-    NotedRows { bytes: rows.iter().map(|rows| rows.len() as u64).sum(), checksum }
+pub(crate) fn noted(rows: &[u8]) -> NotedRows {
+    NotedRows { bytes: rows.len() as u64, checksum: crc_fast::crc32_iscsi(rows) }
 }
 
 /// The file of a note up to its rows, if it has any.
@@ -149,8 +145,7 @@ mod tests {
     fn every_changed_byte_of_a_note_with_rows_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("7.load");
-        let rows = [Bytes::from_static(b"some "), Bytes::from_static(b"rows")];
-        let noted = noted(&rows);
+        let noted = noted(b"some rows");
         let note = PreparedNote {
             txn: TxnId(7),
             db: DbId(1),

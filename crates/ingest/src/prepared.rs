@@ -5,14 +5,14 @@
 //! and outlives a restart. Its place in the order is that of its record, which is appended by the
 //! commit. The note goes once that is durable; a note that a crash has left behind is told by its
 //! label, which stands in the record. Rows that are few enough for a record stand behind the note,
-//! in the same file (RFC 0045).
+//! in the same file (RFC 0045), and in memory too, as long as there is enough (RFC 0064).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
+use freshet_base::budget::{Budget, Permit};
 use freshet_base::task::Lane;
 use freshet_base::{DbId, Error, Result, TableId, TxnId, bail, err};
 use freshet_meta::{Claim, LabelKind, LabelState, NotedRows, PreparedNote};
@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use crate::layout::prepared_dir;
 use crate::note::{self, NOTES};
+use crate::record::PART_HEAD_BYTES;
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
 
@@ -27,6 +28,8 @@ use crate::sweep::{InFlight, Sweeper};
 const ABORTED_MAX: usize = 10_000;
 /// When an abort that failed is tried again.
 const RETRY_MICROS: i64 = 1_000_000;
+/// Rows that wait for their commit may hold the memory for writes divided by this.
+const KEPT_PARTS: u64 = 8;
 
 /// A prepared load, as a client names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,8 +57,37 @@ pub struct PreparedTable {
 pub(crate) struct Prepared {
     pub note: PreparedNote,
     pub claim: Option<Claim>,
+    /// The rows behind its note, for which there is memory.
+    pub kept: Option<WholeRows>,
     /// Keeps its files.
     pub _in_flight: InFlight,
+}
+
+/// All rows of a load that fits in a record, with their memory.
+pub(crate) struct WholeRows {
+    /// The encoded rows, behind space for the head of a part.
+    pub payload: Vec<u8>,
+    pub memory: Permit,
+    /// Their part of what all prepared loads may keep.
+    share: Option<Permit>,
+}
+
+impl WholeRows {
+    pub fn new(payload: Vec<u8>, mut memory: Permit) -> Self {
+        assert!(payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
+        memory.resize_over(payload.len() as u64);
+        Self { payload, memory, share: None }
+    }
+
+    pub fn rows(&self) -> &[u8] {
+        &self.payload[PART_HEAD_BYTES..]
+    }
+
+    /// The same as part of what is kept, if it fits.
+    fn kept(mut self, share: &Budget) -> Option<Self> {
+        self.share = Some(share.try_acquire(self.payload.len() as u64)?);
+        Some(self)
+    }
 }
 
 /// What a transaction is doing.
@@ -83,6 +115,8 @@ pub(crate) struct PreparedLoads {
     sweeper: Arc<Sweeper>,
     dir: PathBuf,
     slots: Mutex<BTreeMap<TxnId, Slot>>,
+    /// The memory of rows that wait for their commit, together.
+    share: Budget,
     aborted: Mutex<VecDeque<(DbId, TxnId)>>,
     /// Ends that run.
     ending: AtomicUsize,
@@ -109,11 +143,13 @@ impl PreparedLoads {
     pub fn new(store: Arc<Store>, sweeper: Arc<Sweeper>) -> Self {
         let dir = prepared_dir(&store.config.data_dir);
         let (slots, aborted) = (Mutex::default(), Mutex::default());
+        let share_bytes = store.config.write_memory_bytes.bytes() / KEPT_PARTS;
         Self {
             store,
             sweeper,
             dir,
             slots,
+            share: Budget::new("memory of prepared loads", share_bytes),
             aborted,
             ending: AtomicUsize::new(0),
             bound: Mutex::default(),
@@ -179,7 +215,7 @@ impl PreparedLoads {
     fn insert(&self, note: PreparedNote, claim: Claim) {
         let mut in_flight = self.sweeper.in_flight();
         note.rowsets.iter().for_each(|rowset| in_flight.add(rowset.id));
-        self.enter(Prepared { note, claim: Some(claim), _in_flight: in_flight });
+        self.enter(Prepared { note, claim: Some(claim), kept: None, _in_flight: in_flight });
     }
 
     fn enter(&self, prepared: Prepared) {
@@ -193,19 +229,19 @@ impl PreparedLoads {
     }
 
     /// Writes the note of a load with the rows behind it, and enters the load; all or nothing of
-    /// that remains.
-    pub fn write(&self, mut prepared: Prepared, rows: Option<&[Bytes]>) -> Result<()> {
+    /// that remains. The rows stay in memory if there is enough.
+    pub fn write(&self, mut prepared: Prepared) -> Result<()> {
         let (fs, txn) = (self.store.fs(), prepared.note.txn);
+        let rows = prepared.kept.as_ref().map(WholeRows::rows);
         prepared.note.noted = rows.map(note::noted);
         let extension = note::extension(&prepared.note);
         let head = note::written(&prepared.note);
-        let rows = rows.into_iter().flatten().map(|rows| &rows[..]);
-        let parts = std::iter::once(&head[..]).chain(rows);
-        let parts = parts.collect::<Vec<_>>();
+        let parts = [&head[..], rows.unwrap_or_default()];
         let Err(error) = fs.write_parts_atomic(&self.path(txn, extension), &parts) else {
             if let Some(claim) = &prepared.claim {
                 claim.prepared(txn);
             }
+            prepared.kept = prepared.kept.and_then(|rows| rows.kept(&self.share));
             self.enter(prepared);
             return Ok(());
         };
@@ -257,6 +293,18 @@ impl PreparedLoads {
             };
             self.store.pool().execute(Lane::Background, Box::new(abort));
         }
+    }
+
+    /// Frees the memory of rows that wait for their commit, which then reads them from their
+    /// files.
+    pub fn free_memory(&self) {
+        let kept_by = |slot: &mut Slot| match slot {
+            Slot::Waiting(prepared) => prepared.kept.take(),
+            Slot::Ending(_) => None,
+        };
+        // Freed behind the lock.
+        let freed = self.slots.lock().values_mut().filter_map(kept_by).collect::<Vec<_>>();
+        drop(freed);
     }
 
     pub fn end_begins(self: &Arc<Self>) -> Ending {

@@ -25,7 +25,7 @@ use crate::load::{Load, Staged, StagedBody};
 use crate::looked::PartialRows;
 use crate::names;
 use crate::note;
-use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable};
+use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable, WholeRows};
 use crate::record::PART_HEAD_BYTES;
 use crate::target::LoadTarget;
 
@@ -76,17 +76,19 @@ impl Engine {
         if !self.takes_record_of(PART_HEAD_BYTES + bytes) {
             return Err(too_many(name, self));
         }
-        let given = rows.given.iter().map(|given| u8::from(*given)).collect::<Vec<_>>();
+        let mut payload = Vec::with_capacity(PART_HEAD_BYTES + bytes);
+        payload.resize(PART_HEAD_BYTES, 0);
+        payload.extend_from_slice(rows.bytes);
+        payload.extend(rows.given.iter().map(|given| u8::from(*given)));
         let count = crate::buffer::row_count(rows.count)?;
         let ids = target.counter();
         let ids = ids.and_then(|ids| ids.of_rows(target.schema(), rows.bytes, count));
         let partial = partial::noted(&rows);
-        let rows = vec![Bytes::copy_from_slice(rows.bytes), Bytes::from(given)];
         let staged = Staged {
             rows: count,
             incarnation: target.state.incarnation(),
             ids,
-            body: StagedBody::Rows { rows, memory: vec![memory] },
+            body: StagedBody::Rows(WholeRows::new(payload, memory)),
         };
         self.note_staged(&target, staged, Some(partial), (claim, keep)).await
     }
@@ -103,11 +105,9 @@ impl Engine {
         let entered = self.appender.enter_ids(&target.state, staged.ids)?;
         let reserved = entered.map_or(Lsn::ZERO, |ids| ids.reserved);
         self.horizon().wait(reserved).await;
-        let (rowsets, in_flight, rows) = match staged.body {
+        let (rowsets, in_flight, kept) = match staged.body {
             StagedBody::Files { metas, in_flight } => (metas, in_flight, None),
-            StagedBody::Rows { rows, memory } => {
-                (Vec::new(), self.upkeep.sweeper.in_flight(), Some((rows, memory)))
-            }
+            StagedBody::Rows(rows) => (Vec::new(), self.upkeep.sweeper.in_flight(), Some(rows)),
         };
         let txn = self.store.meta().ids().txn()?;
         let labels = self.meta().labels();
@@ -143,12 +143,12 @@ impl Engine {
             expires_micros: labels.clock().now_micros().saturating_add(keep_micros),
         };
         let label = note.label.clone();
-        let prepared = Prepared { note, claim: Some(claim), _in_flight: in_flight };
+        let prepared = Prepared { note, claim: Some(claim), kept, _in_flight: in_flight };
         let (loads, ending) = (Arc::clone(&self.prepared), self.prepared.end_begins());
         // Runs to its end, whoever waits for it.
         let write = move || {
-            let written = loads.write(prepared, rows.as_ref().map(|(rows, _)| &rows[..]));
-            drop((arriving, ending, rows));
+            let written = loads.write(prepared);
+            drop((arriving, ending));
             written
         };
         task::run(&**self.pool(), write).await?;
@@ -273,8 +273,16 @@ impl Engine {
         if !self.takes_record_of(PART_HEAD_BYTES + bytes) {
             return self.append_noted_as_files(prepared, (target, schema), noted).await;
         }
-        let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, None, patience).await?;
-        let payload = self.noted_rows(txn, note::NOTE_WITH_ROWS, noted).await?;
+        let (payload, memory) = match prepared.kept.take() {
+            Some(WholeRows { payload, memory, .. }) => (Some(payload), Some(memory)),
+            None => (None, None),
+        };
+        let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, memory, patience).await?;
+        let payload = match payload {
+            Some(payload) => payload,
+            None => self.read_noted(&prepared.note, noted).await?,
+        };
+        assert_eq!(payload.len(), PART_HEAD_BYTES + bytes, "the rows are those that were noted");
         let mut buffer = LoadBuffer::of_payload(payload, rows);
         buffer.use_ids(highest_id.map(UsedIds::up_to));
         let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
@@ -291,14 +299,25 @@ impl Engine {
         appended.map(|(Appended { lsn, .. }, _)| lsn)
     }
 
-    /// Reads the rows behind a note, behind space for the head of a part; their memory is the
-    /// caller's to hold.
+    /// The rows of a prepared load as they were kept, or as they stand behind its note.
     async fn noted_rows(
         &self,
-        txn: TxnId,
-        extension: &'static str,
+        prepared: &mut Prepared,
         noted: NotedRows,
-    ) -> Result<Vec<u8>> {
+        deadline: Deadline,
+    ) -> Result<WholeRows> {
+        if let Some(kept) = prepared.kept.take() {
+            return Ok(kept);
+        }
+        let memory = self.take_memory(noted.bytes, deadline).await?;
+        let payload = self.read_noted(&prepared.note, noted).await?;
+        Ok(WholeRows::new(payload, memory))
+    }
+
+    /// Reads the rows behind a note, behind space for the head of a part; their memory is the
+    /// caller's to hold.
+    async fn read_noted(&self, note: &PreparedNote, noted: NotedRows) -> Result<Vec<u8>> {
+        let (txn, extension) = (note.txn, note::extension(note));
         let loads = Arc::clone(&self.prepared);
         task::run(&**self.pool(), move || loads.read_rows((txn, extension), noted)).await
     }
@@ -313,8 +332,8 @@ impl Engine {
     ) -> Result<Lsn> {
         let PreparedNote { txn, rows, incarnation, highest_id, .. } = prepared.note;
         let patience = WaitLimit::For(self.config().load_patience);
-        let memory = self.take_memory(noted.bytes, patience.soon(&self.admission)).await?;
-        let payload = self.noted_rows(txn, note::NOTE_WITH_ROWS, noted).await?;
+        let soon = patience.soon(&self.admission);
+        let WholeRows { payload, memory, .. } = self.noted_rows(prepared, noted, soon).await?;
         let bytes = Bytes::from(payload).slice(PART_HEAD_BYTES..);
         let mut files = LargeLoad::begin(&self.flusher, &target.state, schema)?;
         files.push(bytes, rows, memory).await?;

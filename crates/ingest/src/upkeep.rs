@@ -123,6 +123,9 @@ impl Upkeep {
     /// Starts a flush of every table that the policy selects and that is not being flushed yet, and
     /// sets the priority of background work by the number of bytes to flush.
     fn plan_flushes(self: &Arc<Self>) {
+        if self.flush_limits().memory_short {
+            self.prepared.free_memory();
+        }
         let limits = self.flush_limits();
         let mut waiting_bytes = 0;
         let largest = limits.memory_short.then(|| self.largest()).flatten();

@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::large_update::LargeUpdate;
 use crate::load::GATE_PAUSE;
 use crate::looked::{OnNewKey, PartialRows, Signed, TRIES_MAX, Updated, update_columns_as};
-use crate::note::NOTE_WITH_PARTIAL;
 use crate::prepared::Prepared;
 use crate::record::PART_HEAD_BYTES;
 use crate::target::LoadTarget;
@@ -49,18 +48,18 @@ pub(super) async fn append_partial(
     let deadline = patience.late(&engine.admission);
     let target = entered(engine, target, deadline).await?;
     let soon = patience.soon(&engine.admission);
-    let _memory = engine.take_memory(noted.bytes, soon).await?;
-    let payload = engine.noted_rows(txn, NOTE_WITH_PARTIAL, noted).await?;
+    let whole = engine.noted_rows(prepared, noted, soon).await?;
     let NotedPartial { given, required, is_flexible, refuses_new } = partial;
     let given_bytes = if is_flexible { given.len() * rows as usize } else { 0 };
-    let (bytes, own) = payload[PART_HEAD_BYTES..]
-        .split_at_checked((payload.len() - PART_HEAD_BYTES).saturating_sub(given_bytes))
+    let (bytes, own) = whole
+        .rows()
+        .split_at_checked(whole.rows().len().saturating_sub(given_bytes))
         .filter(|(bytes, own)| !bytes.is_empty() && own.len() == given_bytes && rows > 0)
         .ok_or_else(|| err!(Corruption, "the rows of load {txn} are too few; abort it"))?;
     let own = own.iter().map(|given| *given == 1).collect::<Vec<_>>();
     let required = required.into_iter().map(|at| at as usize).collect();
     let columns = PartialColumns { given, required, completion: Completion::default() };
-    let whole = PartialRows {
+    let rows = PartialRows {
         target: &target,
         bytes,
         count: rows as usize,
@@ -79,10 +78,10 @@ pub(super) async fn append_partial(
             break;
         }
         let load = PreparedLoad { signature: &mut signature, incarnation };
-        done = update_columns_as(engine, whole, Signed::Prepared(load), patience).await;
+        done = update_columns_as(engine, rows, Signed::Prepared(load), patience).await;
     }
     if matches!(done, Ok(Updated::TooLarge)) {
-        done = update_by_files(engine, whole, (&mut signature, incarnation), patience).await;
+        done = update_by_files(engine, rows, (&mut signature, incarnation), patience).await;
     }
     prepared.claim = signature.label;
     match done? {

@@ -183,20 +183,61 @@ fn a_note_behind_a_commit_commits_nothing_again() {
     site.stop();
 }
 
+/// Changes the last byte of a file; doing it again heals it.
+fn spoil(file: &std::path::Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(file, &bytes).unwrap();
+}
+
+#[test]
+fn rows_of_a_prepared_load_stay_in_memory_while_there_is_enough() {
+    let site = Site::new();
+    let file = |txn: i64| site.dir.path().join(format!("store/prepared/{txn}.load"));
+    let commit = |label: &str| end(&site, &[label, "txn_operation: commit"]);
+    let memory = site.engine.memory();
+    let before = memory.used_bytes();
+    let freed = prepare(&site, &["label: freed"], "1,10,x\n");
+    spoil(&file(freed));
+    assert!(memory.used_bytes() > before, "its rows are counted");
+    // Writers need the memory.
+    let taken = memory.acquire_over(memory.limit_bytes());
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while memory.used_bytes() > before + taken.bytes() {
+        assert!(std::time::Instant::now() < deadline, "the rows stay in memory");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(taken);
+    let (status, message) = commit("label: freed");
+    assert!(status == "Fail" && message.contains("damaged; abort it"), "{message}");
+    spoil(&file(freed));
+    assert_eq!(commit("label: freed").0, "Success");
+    // Nobody does: the file is not read.
+    let kept = prepare(&site, &["label: kept"], "2,20,y\n");
+    spoil(&file(kept));
+    assert_eq!(commit("label: kept").0, "Success");
+    assert!(!file(kept).exists());
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y"]);
+    let aborted = prepare(&site, &["label: aborted"], "3,30,z\n");
+    let held = memory.used_bytes();
+    assert_eq!(end(&site, &[&format!("txn_id: {aborted}"), "txn_operation: abort"]).0, "Success");
+    assert!(memory.used_bytes() < held, "the memory of an aborted load is free");
+    site.stop();
+}
+
 #[test]
 fn rows_that_changed_on_the_disk_are_not_committed() {
     let site = Site::new();
     let txn = prepare(&site, &["label: one"], "1,10,x\n2,20,y\n");
+    // Behind a start they are read from the file.
+    let site = Site::in_dir(site.stop(), HttpConfig::default());
     let file = site.dir.path().join(format!("store/prepared/{txn}.load"));
-    let mut bytes = std::fs::read(&file).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    std::fs::write(&file, &bytes).unwrap();
+    spoil(&file);
     let (status, message) = end(&site, &["label: one", "txn_operation: commit"]);
     assert!(status == "Fail" && message.contains("damaged; abort it"), "{message}");
     assert!(site.rows().is_empty());
     assert_eq!(state(&site, "one"), "PRECOMMITTED");
-    *bytes.last_mut().unwrap() ^= 1;
-    std::fs::write(&file, &bytes).unwrap();
+    spoil(&file);
     assert_eq!(end(&site, &["label: one", "txn_operation: commit"]).0, "Success");
     assert!(!file.exists());
     assert_eq!(site.rows(), ["1,10,x", "2,20,y"]);
