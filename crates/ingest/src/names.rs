@@ -19,6 +19,12 @@ pub fn transaction_label(txn: TxnId) -> String {
     format!("txn_insert_{high:016x}_{low:016x}")
 }
 
+/// The label of a DELETE in a reply; nobody asks for it later.
+pub fn delete_label(txn: TxnId) -> String {
+    let (high, low) = spread(txn);
+    format!("delete_{high:016x}_{low:016x}")
+}
+
 /// The query id in a reply.
 pub fn query_id(txn: TxnId, connection: u32) -> String {
     let (high, low) = spread(TxnId(txn.get() ^ (u64::from(connection) << 40)));

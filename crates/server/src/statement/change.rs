@@ -88,7 +88,9 @@ async fn once(
     let looked = keyed.decide(session, found, parameters).await?;
     let (matched, changed) = (looked.matched, looked.changed());
     Ok(match looked.write(session).await? {
-        Written::Done(loaded) => Some(report(session, &change.kind, loaded.lsn, matched, changed)),
+        Written::Done(loaded) => {
+            Some(report(session, &change.kind, (target, &loaded), matched, changed))
+        }
         Written::Overtaken => None,
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::{Lsn, Result, bail};
-use freshet_ingest::LoadTarget;
+use freshet_ingest::{LoadTarget, Loaded, names};
 use freshet_meta::{Object, Privilege};
 use freshet_query::change::{Change, ChangeKind, Columns, Reads};
 use freshet_query::through::Through;
@@ -135,15 +135,22 @@ pub fn check_safe(session: &Session, change: &Change, target: &LoadTarget) -> Re
     Ok(())
 }
 
-/// The reply to a statement, as [`affected`].
+/// The reply to a statement that has changed rows of one table, as [`affected`].
 pub fn report(
     session: &mut Session,
     kind: &ChangeKind,
-    lsn: Lsn,
+    (target, loaded): (&LoadTarget, &Loaded),
     matched: u64,
     changed: u64,
 ) -> Reply {
-    Reply::Done { affected: affected(session, kind, lsn, matched, changed) }
+    let affected = affected(session, kind, loaded.lsn, matched, changed);
+    if let (ChangeKind::Delete, TableForm::Olap, Some(txn)) =
+        (kind, target.table().form, loaded.txn)
+    {
+        let label = names::delete_label(txn);
+        session.info.set(format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}'}}"));
+    }
+    Reply::Done { affected }
 }
 
 /// Notes that a statement was of `matched` rows, and has changed some of them, with what is in the

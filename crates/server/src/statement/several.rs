@@ -13,7 +13,7 @@ use freshet_query::parser::TableName;
 use freshet_schema::KeyModel;
 
 use super::change::{self, Keyed, Looked, resolve, was_altered};
-use super::changed::{Tries, check_safe, report};
+use super::changed::{Tries, affected, check_safe};
 use super::unkeyed::{FoundRows, LookedRows, Unkeyed};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -76,7 +76,8 @@ pub async fn change(
         match once(session, &parts, &parameters).await {
             Ok(Some(Done { matched, changed, lsn })) => {
                 let matched = matched.max(changed);
-                return Ok(report(session, &each[0].kind, lsn, matched, changed));
+                let affected = affected(session, &each[0].kind, lsn, matched, changed);
+                return Ok(Reply::Done { affected });
             }
             Ok(None) => {}
             Err(error) if !targets.iter().any(|target| was_altered(session, target)) => {

@@ -47,7 +47,7 @@ pub async fn change(
     let matched = looked.matched;
     Ok(match unkeyed.write(session, &looked).await? {
         Affected::Rows(rows, loaded) => {
-            Some(report(session, &change.kind, loaded.lsn, matched.max(rows), rows))
+            Some(report(session, &change.kind, (target, &loaded), matched.max(rows), rows))
         }
         Affected::Overtaken => None,
     })

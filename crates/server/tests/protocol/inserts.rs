@@ -27,6 +27,41 @@ fn rows_are_readable_when_they_are_acknowledged() {
 }
 
 #[test]
+fn the_info_of_a_delete_tells_its_transaction_where_tables_are_of_doris() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    client.run(
+        "create table u (a int not null, b int) unique key(a) distributed by hash(a) buckets 2",
+    );
+    client.run("create table own (a int primary key, b int)");
+    client.run("insert into dt values (1, 'Bob', 90), (2, 'Alice', 99), (3, 'Eve', 1)");
+    for table in ["u", "own"] {
+        client.run(&format!("insert into {table} values (1, 1), (2, 2), (3, 3)"));
+    }
+    let mut before = 0;
+    for (table, column) in [("dt", "id"), ("u", "a")] {
+        let (affected, info) = client.run(&format!("delete from {table} where {column} < 3"));
+        assert_eq!(affected, 2, "{table}");
+        assert!(label_of(&info).starts_with("delete_"), "{table}: {info}");
+        let (_, txn) = info.split_once("', 'status':'VISIBLE', 'txnId':'").unwrap();
+        let txn = txn.trim_end_matches("'}").parse::<u64>().unwrap();
+        assert!(txn > before, "{table}: {info}");
+        before = txn;
+        // Nothing was written.
+        assert_eq!(
+            client.run(&format!("delete from {table} where {column} = 1")),
+            (0, String::new())
+        );
+    }
+    assert_eq!(client.run("delete from own where b < 3"), (2, String::new()));
+    client.run("begin");
+    assert_eq!(client.run("delete from dt where id = 3").1, "");
+    client.run("commit");
+    assert_eq!(client.one("select count(*) from dt"), "0");
+}
+
+#[test]
 fn a_name_without_a_database_follows_use_and_a_prepared_statement_does_not() {
     let server = TestServer::start();
     let mut client = server.database("a");
