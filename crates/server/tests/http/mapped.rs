@@ -291,6 +291,13 @@ fn rows_say_themselves_whether_they_delete() {
     let body = "{\"a\": 4, \"b\": 0, \"__DORIS_DELETE_SIGN__\": 1}\n{\"a\": 7, \"b\": 70}\n";
     assert_eq!(load(&json, body), [2, 2, 0, 0]);
     assert_eq!(site.rows_of("u"), ["5,50,NULL", "6,60,NULL", "7,70,NULL"]);
+    // The version is read and ignored, wherever it stands; other tables do not have it.
+    let version = "hidden_columns: __DORIS_VERSION_COL__";
+    assert_eq!(load(&[version], "8,80,h,17\n"), [1, 1, 0, 0]);
+    let both = "hidden_columns: __DORIS_VERSION_COL__, __DORIS_DELETE_SIGN__";
+    assert_eq!(load(&[both], "8,0,x,1,0\n5,0,x,0,1\n"), [2, 2, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["6,60,NULL", "7,70,NULL", "8,0,x"]);
+    assert_eq!(counts(&site.load(&[version], "1,1,a\n")), [1, 1, 0, 0]);
     let reply = site.load(&hidden, "1,1,a,1\n");
     assert!(reply["Message"].as_str().unwrap().contains("only supported in unique tables"));
     site.stop();
@@ -334,9 +341,9 @@ fn deletes_are_refused_where_they_cannot_be() {
         of_t.ends_with("load by MERGE or DELETE is only supported in unique tables."),
         "{of_t}"
     );
-    let version =
-        message(into_unique(&site, &["hidden_columns: __DORIS_VERSION_COL__"], "1,1,a,1"));
-    assert!(version.contains("hidden_columns"), "{version}");
+    let skipped = ["hidden_columns: __DORIS_SKIP_BITMAP_COL__"];
+    let skipped = message(into_unique(&site, &skipped, "1,1,a,1"));
+    assert!(skipped.contains("hidden_columns"), "{skipped}");
     let wrong = ["merge_type: MERGE", "delete: nowhere = 1"];
     assert!(message(into_unique(&site, &wrong, "1,1,a\n")).contains("nowhere"));
     assert!(site.rows_of("u").is_empty());

@@ -85,6 +85,10 @@ fn a_hidden_column_is_filled_by_a_header() {
     let both = format!("hidden_columns: __DORIS_SEQUENCE_COL__, {SIGN}");
     load(&site, &[&both], "3,1,k,2,1\n");
     assert_eq!(site.rows_of("u"), ["1,0,h,12,0", "2,30,f,30,0", "3,1,k,2,1"]);
+    // In the order in which they are named.
+    let turned = format!("hidden_columns: {SIGN},__DORIS_SEQUENCE_COL__");
+    load(&site, &[&turned], "3,1,k,0,1\n2,0,z,1,29\n");
+    assert_eq!(site.rows_of("u"), ["1,0,h,12,0", "2,30,f,30,0", "3,1,k,2,1"]);
     let delete = ["merge_type: DELETE", "columns: a, ver", by];
     load(&site, &delete, "1,13\n2,1\n");
     let json = ["format: json", "columns: a, b, c, ver", by];

@@ -14,6 +14,9 @@ const TIMEOUT_SECONDS_MAX: u64 = 259_200;
 
 /// The hidden column that says which rows delete: those with 1.
 pub const SIGN: &str = DELETE_SIGN;
+/// The hidden column with the version of a row. It is read and ignored: rows have their place in the
+/// log.
+pub const VERSION_COLUMN: &str = "__DORIS_VERSION_COL__";
 
 /// The options of a stream load.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,8 +44,8 @@ pub struct LoadHeaders {
     pub columns: Option<String>,
     /// Whether rows have [`SIGN`], as one of `columns` or behind those of the table.
     pub has_sign: bool,
-    /// Whether rows have [`SEQUENCE_COLUMN`] behind the columns of the table.
-    pub has_sequence: bool,
+    /// `hidden_columns`: what rows have behind the columns of the table, in this order.
+    pub hidden: Vec<Hidden>,
     /// `function_column.sequence_col`: the field that the hidden sequence column is filled from.
     pub sequence: Option<String>,
     /// `merge_type`.
@@ -64,6 +67,17 @@ pub struct LoadHeaders {
     pub partitions: Option<String>,
     /// `temporary_partitions`: the temporary ones that take rows.
     pub temporary_partitions: Option<String>,
+}
+
+/// A hidden column of Doris.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hidden {
+    /// [`SIGN`].
+    Sign,
+    /// [`SEQUENCE_COLUMN`].
+    Sequence,
+    /// [`VERSION_COLUMN`].
+    Version,
 }
 
 /// What the rows of a load do.
@@ -149,7 +163,7 @@ impl LoadHeaders {
             zone: headers.text("timezone")?.map(zone).transpose()?,
             columns: headers.text("columns")?.map(str::to_owned),
             has_sign: has_sign(&headers)?,
-            has_sequence: hides(&headers, SEQUENCE_COLUMN)?,
+            hidden: hidden(&headers)?,
             sequence: headers.text("function_column.sequence_col")?.map(str::to_owned),
             merge: merge_type(&headers)?,
             partial: partial(&headers)?,
@@ -223,20 +237,29 @@ fn check_partitions(headers: &Values<'_>) -> Result<()> {
 fn has_sign(headers: &Values<'_>) -> Result<bool> {
     match headers.text("columns")? {
         Some(columns) => Ok(columns.to_ascii_uppercase().contains(SIGN)),
-        None => hides(headers, SIGN),
+        None => Ok(hidden(headers)?.contains(&Hidden::Sign)),
     }
 }
 
-/// Whether `hidden_columns` names one; without effect beside `columns`.
-fn hides(headers: &Values<'_>, name: &str) -> Result<bool> {
-    let (columns, hidden) = (headers.text("columns")?, headers.text("hidden_columns")?);
-    let mut hidden = hidden.into_iter().flat_map(|names| names.split(',')).map(str::trim);
-    if let Some(unknown) = hidden.clone().find(|name| {
-        !name.eq_ignore_ascii_case(SIGN) && !name.eq_ignore_ascii_case(SEQUENCE_COLUMN)
-    }) {
-        return Err(not_supported("hidden_columns", unknown));
+/// What `hidden_columns` names; it is without effect beside `columns`.
+fn hidden(headers: &Values<'_>) -> Result<Vec<Hidden>> {
+    const NAMES: [(&str, Hidden); 3] = [
+        (SIGN, Hidden::Sign),
+        (SEQUENCE_COLUMN, Hidden::Sequence),
+        (VERSION_COLUMN, Hidden::Version),
+    ];
+    let (columns, names) = (headers.text("columns")?, headers.text("hidden_columns")?);
+    let mut hidden = Vec::new();
+    for name in names.into_iter().flat_map(|names| names.split(',')).map(str::trim) {
+        match NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) {
+            Some((_, known)) if hidden.contains(known) => {
+                bail!(ColumnTwice, "Column '{name}' specified twice")
+            }
+            Some((_, known)) => hidden.push(*known),
+            None => return Err(not_supported("hidden_columns", name)),
+        }
     }
-    Ok(columns.is_none() && hidden.any(|hidden| hidden.eq_ignore_ascii_case(name)))
+    Ok(if columns.is_none() { hidden } else { Vec::new() })
 }
 
 /// The mode in which each row has columns of its own.

@@ -18,14 +18,14 @@ use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, l
 use freshet_query::syntax::{Scalar, Select};
 use freshet_schema::value::bad::must_use;
 use freshet_schema::{
-    Aggregate, Column, ColumnType, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone,
+    Aggregate, Column, ColumnType, KeyModel, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone,
 };
 
 use super::body::Body;
 use super::context::LoadContext;
 use super::decode::Bounds;
 use super::decoder::Source;
-use super::headers::{LoadFormat, LoadHeaders, MergeType, SIGN};
+use super::headers::{Hidden, LoadFormat, LoadHeaders, MergeType, SIGN, VERSION_COLUMN};
 use super::mapped::{Limits, Mapped};
 use super::piece::Deletes;
 use super::request::Request;
@@ -128,7 +128,8 @@ impl Planner<'_> {
         };
         let names = match headers.flexible {
             true => Some(self.all_names()),
-            false => self.with_sequence(names),
+            // Rows that are marked are computed, and all of others delete or none.
+            false => self.with_hidden(names, false),
         };
         self.check_sequence(names.as_deref())?;
         let (schema, now) = (self.target.schema(), self.http.clock().wall_micros());
@@ -163,14 +164,26 @@ impl Planner<'_> {
         Ok(schema.hidden_sequence().map(|_| field))
     }
 
-    /// The fields of a body, behind which `hidden_columns` names the sequence.
-    fn with_sequence(&self, names: Option<Vec<String>>) -> Option<Vec<String>> {
-        let schema = self.target.schema();
-        if !self.request.headers.has_sequence || schema.hidden_sequence().is_none() {
+    /// The fields of a body, behind which there are those that `hidden_columns` names, in its
+    /// order, as far as the table has them.
+    fn with_hidden(&self, names: Option<Vec<String>>, with_sign: bool) -> Option<Vec<String>> {
+        let (table, schema) = (self.target.table(), self.target.schema());
+        let name = |hidden: &Hidden| match hidden {
+            Hidden::Sign => with_sign.then_some(SIGN),
+            Hidden::Sequence => schema.hidden_sequence().map(|_| SEQUENCE_COLUMN),
+            // A body that says what it has need not have what is ignored.
+            Hidden::Version => {
+                let has = table.key_model == KeyModel::Unique && self.columns.is_none();
+                has.then_some(VERSION_COLUMN)
+            }
+        };
+        let hidden = self.request.headers.hidden.iter().filter_map(name).map(str::to_owned);
+        let hidden = hidden.collect::<Vec<_>>();
+        if hidden.is_empty() {
             return names;
         }
         let mut names = names.unwrap_or_else(|| shown(schema));
-        names.push(SEQUENCE_COLUMN.to_owned());
+        names.extend(hidden);
         Some(names)
     }
 
@@ -218,10 +231,7 @@ impl Planner<'_> {
                 Some(body) => self.names_in(body)?,
                 None => shown(schema),
             };
-            names = self.with_sequence(Some(names)).unwrap_or_default();
-            if headers.has_sign && text.is_none() {
-                names.push(SIGN.to_owned());
-            }
+            names = self.with_hidden(Some(names), true).unwrap_or_default();
         }
         if let Some(field) = self.sequence()? {
             computed.push(sequence_of(field, (&names, &computed))?);

@@ -118,13 +118,26 @@ fn bodies_are_compressed_as_either_header_says() {
 }
 
 #[test]
+fn hidden_columns_have_an_order_unless_columns_name_all() {
+    let names =
+        ("hidden_columns", "__DORIS_VERSION_COL__, __doris_sequence_col__,__DORIS_DELETE_SIGN__");
+    let headers = parse(&[names]).unwrap();
+    assert_eq!(headers.hidden, [Hidden::Version, Hidden::Sequence, Hidden::Sign]);
+    assert!(headers.has_sign);
+    let headers = parse(&[names, ("columns", "a, b")]).unwrap();
+    assert!(headers.hidden.is_empty() && !headers.has_sign);
+}
+
+#[test]
 fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
         ("compress_type", "lzo"),
-        ("hidden_columns", "__DORIS_SEQUENCE_COL__,__DORIS_VERSION_COL__"),
+        ("hidden_columns", "__DORIS_SEQUENCE_COL__,__DORIS_SKIP_BITMAP_COL__"),
     ] {
         assert!(refusal(name, value).contains(name), "{name}");
     }
+    let twice = [("hidden_columns", "__DORIS_DELETE_SIGN__, __doris_delete_sign__")];
+    assert!(parse(&twice).unwrap_err().message().contains("specified twice"));
     assert!(refusal("unique_key_update_mode", "update_flexible_columns").contains("json format"));
     let partial = |pairs: &[(&str, &str)]| parse(pairs).map(|headers| headers.partial);
     let fixed = ("unique_key_update_mode", "update_fixed_columns");
