@@ -84,7 +84,7 @@ pub(super) async fn put(
     let outcome = load.run(&asked).await;
     let Load { body, mut report, .. } = load;
     report.body_bytes = body.received();
-    report.times.read = body.waited();
+    (report.times.read, report.times.receive) = (body.waited(), body.took());
     report.times.total = http.clock().now().saturating_sub(started);
     report.times.plan = report.planned.map_or(report.times.total, |at| at.saturating_sub(started));
     body.drain();

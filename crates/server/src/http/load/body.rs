@@ -89,6 +89,10 @@ pub(super) struct Body<'a> {
     ended: bool,
     received: u64,
     waited: Duration,
+    /// When it was first waited for.
+    since: Option<Duration>,
+    /// When the last of it came.
+    until: Duration,
     /// Of a compressed body, until its end.
     unpacker: Option<Unpacker>,
     /// After unpacking.
@@ -113,6 +117,8 @@ impl<'a> Body<'a> {
             ended: false,
             received: 0,
             waited: Duration::ZERO,
+            since: None,
+            until: Duration::ZERO,
             unpacker: None,
             unpacked: 0,
             peeked: None,
@@ -127,6 +133,11 @@ impl<'a> Body<'a> {
     /// The time spent waiting for the client.
     pub(super) fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// The time from the first wait for the client to the last that came.
+    pub(super) fn took(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| self.until.saturating_sub(since))
     }
 
     /// From now on the body is unpacked.
@@ -254,7 +265,9 @@ impl<'a> Body<'a> {
         self.activity.waits_for_client(true);
         let frame = self.incoming.frame().await;
         self.activity.waits_for_client(false);
-        self.waited += self.clock.now().saturating_sub(from);
+        self.until = self.clock.now();
+        self.since.get_or_insert(from);
+        self.waited += self.until.saturating_sub(from);
         frame
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Times {
     pub plan: Duration,
     /// Waiting for the body.
     pub read: Duration,
+    /// From the first wait for the body to its end.
+    pub receive: Duration,
     /// From the append to the log to the acknowledgement.
     pub commit: Duration,
 }
@@ -97,6 +99,8 @@ impl LoadReply {
         let write = times.total.saturating_sub(times.plan + times.read);
         json.int("WriteDataTimeMs", millis(write));
         if !self.grouped {
+            // The reply of a group is that of the documents on group commit.
+            json.int("ReceiveDataTimeMs", millis(times.receive));
             json.int("CommitAndPublishTimeMs", millis(times.commit));
         }
         if let Some(note) = &self.note {
@@ -201,6 +205,7 @@ mod tests {
                 total: Duration::from_millis(35),
                 plan: Duration::from_millis(5),
                 read: Duration::ZERO,
+                receive: Duration::from_millis(3),
                 commit: Duration::from_millis(9),
             },
             error_url: None,
@@ -249,7 +254,10 @@ mod tests {
         assert_eq!(value["TwoPhaseCommit"], "false");
         assert_eq!(value["ExistingJobStatus"], "FINISHED");
         assert_eq!(value["Message"], "a \"b\"\n");
-        assert_eq!(value["CommitAndPublishTimeMs"], 9);
+        assert_eq!(
+            (&value["ReceiveDataTimeMs"], &value["CommitAndPublishTimeMs"]),
+            (&3.into(), &9.into())
+        );
         assert_eq!(value["GroupCommitNote"], "it has a label");
         assert_eq!(
             (&value["ErrorURL"], &value["FirstErrorMsg"]),
