@@ -19,6 +19,8 @@ struct Shared {
     /// Requests that did not fit, oldest first. A new request never overtakes them.
     waiters: Mutex<VecDeque<Waiter>>,
     waiting: AtomicU64,
+    /// Requests that have waited since the start.
+    waited: AtomicU64,
 }
 
 struct Waiter {
@@ -50,6 +52,7 @@ impl Budget {
             used_bytes: AtomicU64::new(0),
             waiters: Mutex::new(VecDeque::new()),
             waiting: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
         }))
     }
 
@@ -67,6 +70,11 @@ impl Budget {
 
     pub fn waiting(&self) -> u64 {
         self.0.waiting.load(Ordering::Relaxed)
+    }
+
+    /// How many requests have had to wait since the start.
+    pub fn waited(&self) -> u64 {
+        self.0.waited.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes` without waiting; `None` when they do not fit or other requests are queued.
@@ -100,6 +108,7 @@ impl Budget {
             return Err(NoRoom::Never);
         }
         let (wake, woken) = oneshot::channel();
+        self.0.waited.fetch_add(1, Ordering::Relaxed);
         {
             let mut waiters = self.0.waiters.lock();
             waiters.push_back(Waiter { bytes, wake });
@@ -275,6 +284,7 @@ mod tests {
         let large = block_on(large).unwrap();
         let small = block_on(small).unwrap();
         assert_eq!(large.bytes() + small.bytes(), budget.used_bytes());
+        assert_eq!((budget.waited(), budget.waiting()), (2, 0));
     }
 
     #[test]

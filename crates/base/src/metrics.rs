@@ -31,6 +31,12 @@ pub struct Metrics {
     pub wal_sync_seconds: Histogram,
     /// Open groups that have rows; `get_wal_size` reports the same.
     pub wal_total_count: IntGauge,
+    /// Open groups of the table with most of them.
+    pub wal_max_count_per_table: IntGauge,
+    /// Writes that the log has had no room for in time, since the start.
+    pub group_commit_wal_fail: IntGauge,
+    /// Writes that have waited for memory, since the start.
+    pub group_commit_block_by_memory: IntGauge,
     /// Log files in use or prepared.
     pub wal_files: IntGauge,
     /// Bytes of rows in deltas, not yet in files.
@@ -175,6 +181,18 @@ impl Metrics {
             wal_syncs: counter("wal_syncs_total", "Synced writes of the log"),
             wal_sync_seconds: histogram("wal_sync_seconds", "Time of one synced write"),
             wal_total_count: gauge("wal_total_count", "Open groups with rows"),
+            wal_max_count_per_table: gauge(
+                "wal_max_count_per_table",
+                "Open groups with rows of the table with most of them: a table has one at most",
+            ),
+            group_commit_wal_fail: gauge(
+                "group_commit_wal_fail",
+                "Writes that the log had no room for in time, since start",
+            ),
+            group_commit_block_by_memory: gauge(
+                "group_commit_block_by_memory_counter",
+                "Writes that had to wait for memory, since start",
+            ),
             wal_files: gauge("wal_files", "Log files in use or ready"),
             delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
             write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),

@@ -4,6 +4,7 @@
 //! space of its record, so that no later step can run out of either.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::budget::{Budget, NoRoom, Permit};
@@ -90,6 +91,8 @@ pub struct Admission {
     clock: ClockRef,
     /// Maximum duration of one wait.
     patience: Duration,
+    /// Writes that the log has had no room for in time, since the start.
+    log_refusals: AtomicU64,
 }
 
 impl Admission {
@@ -100,12 +103,17 @@ impl Admission {
         clock: ClockRef,
         patience: Duration,
     ) -> Self {
-        Self { memory, transactions, wal, clock, patience }
+        Self { memory, transactions, wal, clock, patience, log_refusals: AtomicU64::new(0) }
     }
 
     /// The memory for all writes.
     pub fn memory(&self) -> &Budget {
         &self.memory
+    }
+
+    /// How many writes the log has had no room for in time, since the start.
+    pub fn log_refusals(&self) -> u64 {
+        self.log_refusals.load(Ordering::Relaxed)
     }
 
     /// Admits a load of `payload_bytes` encoded bytes; `brought` is memory already reserved for its
@@ -217,6 +225,7 @@ impl Admission {
     }
 
     fn log_full(&self, why: NoRoom) -> Error {
+        self.log_refusals.fetch_add(1, Ordering::Relaxed);
         let stats = self.wal.stats();
         let (free, live) = (ByteSize(stats.free_bytes), ByteSize(stats.live_bytes));
         match why {

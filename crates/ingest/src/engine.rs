@@ -122,6 +122,11 @@ impl Engine {
         self.admission.memory()
     }
 
+    /// How many writes the log has had no room for in time, since the start.
+    pub fn log_refusals(&self) -> u64 {
+        self.admission.log_refusals()
+    }
+
     /// The memory of filters of keys.
     pub fn key_memory(&self) -> &Budget {
         &self.store.tables.key_memory.filters

@@ -40,7 +40,11 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.key_memory_bytes.set(gauge(engine.key_memory().used_bytes()));
     metrics.snapshots.set(gauge(pins.count() as u64));
     metrics.snapshots_closed.set(gauge(pins.closed()));
-    metrics.wal_total_count.set(gauge(engine.open_groups() as u64));
+    let open = engine.open_groups() as u64;
+    metrics.wal_total_count.set(gauge(open));
+    metrics.wal_max_count_per_table.set(gauge(open.min(1)));
+    metrics.group_commit_wal_fail.set(gauge(engine.log_refusals()));
+    metrics.group_commit_block_by_memory.set(gauge(engine.memory().waited()));
     let view = engine.views().load();
     let rowsets = |table: &TableView| {
         table.tablets.iter().map(|tablet| tablet.rowsets.len() as u64).sum::<u64>()

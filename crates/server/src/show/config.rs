@@ -17,9 +17,11 @@ pub struct Config {
 }
 
 /// Those without an effect here, with their defaults.
-const FIXED: [(&str, &str, &str); 6] = [
+const FIXED: [(&str, &str, &str); 7] = [
     ("commit_timeout_second", "30", "int"),
     ("drop_backend_after_decommission", "true", "boolean"),
+    // Recent loads are always remembered.
+    ("enable_stream_load_record", "true", "boolean"),
     ("group_commit_timeout_multipler", "10", "int"),
     ("label_clean_interval_second", "3600", "int"),
     ("publish_version_timeout_second", "30", "int"),

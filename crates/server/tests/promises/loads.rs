@@ -215,6 +215,7 @@ fn settings_and_nodes_are_shown_by_the_names_of_doris() {
     assert_eq!(values["load_error_log_reserve_hours"], "48");
     assert_eq!(values["load_error_log_limit_bytes"], "209715200");
     assert_eq!(values["stream_load_default_timeout_second"], "259200");
+    assert_eq!(values["enable_stream_load_record"], "true");
     client.run("admin set frontend config ('label_keep_max_second' = '259200')");
     let fixed = client.fails("admin set frontend config ('label_keep_max_second' = '1')");
     assert!(fixed.message.contains("is not mutable: it is the setting label_keep"), "{fixed:?}");
