@@ -17,9 +17,6 @@ pub type FileRef = Arc<dyn File>;
 /// Alignment of address, offset and length of a write to a [`Mode::Direct`] file.
 pub const DIRECT_ALIGN_BYTES: usize = 4096;
 
-/// Files that are written as a whole go to the device in pieces of this size.
-const WRITE_BACK_BYTES: usize = 1 << 20;
-
 /// How to open a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -124,20 +121,25 @@ pub trait Fs: Send + Sync + 'static {
         if self.exists(&temporary) {
             self.remove_file(&temporary)?;
         }
-        let file = self.open(&temporary, Mode::CreateNew)?;
-        let mut at = 0;
-        for piece in parts.iter().flat_map(|part| part.chunks(WRITE_BACK_BYTES)) {
-            file.write_all_at(piece, at)?;
-            // The device writes one piece while the next one is copied.
-            if piece.len() == WRITE_BACK_BYTES {
-                file.write_back(at, piece.len() as u64);
-            }
-            at += piece.len() as u64;
-        }
-        file.sync()?;
+        self.write_new(&temporary, parts)?;
         self.rename(&temporary, path)?;
         self.sync_dir(parent)
     }
+
+    /// Creates a file of these parts, one behind the other, and syncs it; not its directory.
+    fn write_new(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+        write_parts(&*self.open(path, Mode::CreateNew)?, parts)
+    }
+}
+
+/// Writes all of an empty file, and syncs it.
+fn write_parts(file: &dyn File, parts: &[&[u8]]) -> io::Result<()> {
+    let mut at = 0;
+    for part in parts {
+        file.write_all_at(part, at)?;
+        at += part.len() as u64;
+    }
+    file.sync()
 }
 
 /// An open file.

@@ -12,10 +12,16 @@ use std::sync::Arc;
 use rustix::fs::{Advice, FlockOperation, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::{Entry, File, FileRef, Fs, Mode};
+use super::{DIRECT_ALIGN_BYTES, Entry, File, FileRef, Fs, Mode, write_parts};
 
 /// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
+
+/// Files that are written at once go past the page cache from this size on, where the file system
+/// can do that: copying a page into the cache, and freeing it, costs more than writing it.
+const DIRECT_BYTES_MIN: usize = 1 << 20;
+/// How much of such a file is written at a time.
+const DIRECT_PIECE_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RealFs;
@@ -44,6 +50,53 @@ impl RealFs {
             Err(error) => Err(error),
         }
     }
+
+    /// Creates a file whose writes go past the page cache; `None` where the file system refuses
+    /// that.
+    fn create_direct(path: &Path) -> io::Result<Option<fs::File>> {
+        let created = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .custom_flags(OFlags::DIRECT.bits().cast_signed())
+            .open(path);
+        match created {
+            Ok(file) => Ok(Some(file)),
+            // It may be there all the same, with its name alone.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                match fs::remove_file(path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(None),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Writes all of a new file of `len_bytes`, which takes aligned writes alone.
+fn write_direct(file: &fs::File, parts: &[&[u8]], len_bytes: usize) -> io::Result<()> {
+    let mut buffer = vec![0; DIRECT_PIECE_BYTES + DIRECT_ALIGN_BYTES];
+    let start = buffer.as_ptr().align_offset(DIRECT_ALIGN_BYTES);
+    assert!(start <= DIRECT_ALIGN_BYTES, "an aligned start lies within the slack");
+    let piece = &mut buffer[start..start + DIRECT_PIECE_BYTES];
+    let (mut filled, mut at) = (0, 0);
+    for mut part in parts.iter().copied() {
+        while !part.is_empty() {
+            let count = part.len().min(piece.len() - filled);
+            piece[filled..filled + count].copy_from_slice(&part[..count]);
+            (filled, part) = (filled + count, &part[count..]);
+            if filled == piece.len() {
+                file.write_all_at(piece, at)?;
+                (filled, at) = (0, at + filled as u64);
+            }
+        }
+    }
+    let end = filled.next_multiple_of(DIRECT_ALIGN_BYTES);
+    piece[filled..end].fill(0);
+    file.write_all_at(&piece[..end], at)?;
+    file.set_len(len_bytes as u64)?;
+    // With its length.
+    file.sync_all()
 }
 
 impl Fs for RealFs {
@@ -114,6 +167,16 @@ impl Fs for RealFs {
             fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS))?;
         }
         Ok(is_open)
+    }
+
+    fn write_new(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+        let len_bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        if len_bytes >= DIRECT_BYTES_MIN
+            && let Some(file) = Self::create_direct(path)?
+        {
+            return write_direct(&file, parts, len_bytes);
+        }
+        write_parts(&*self.open(path, Mode::CreateNew)?, parts)
     }
 
     fn available_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -228,6 +291,22 @@ mod tests {
         let start = memory.as_ptr().align_offset(super::super::DIRECT_ALIGN_BYTES);
         file.write_all_at(&memory[start..start + 4096], 4096).unwrap();
         assert_eq!(RealFs.read(&path).unwrap()[4096..], [7u8; 4096]);
+    }
+
+    #[test]
+    fn a_file_of_parts_has_all_of_them_whatever_its_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("parts");
+        let (piece, page) = (DIRECT_PIECE_BYTES, DIRECT_ALIGN_BYTES);
+        let lengths =
+            [0, 1, DIRECT_BYTES_MIN - 1, piece, piece + 1, 2 * piece - page, 2 * piece + page + 7];
+        for len in lengths {
+            let bytes = (0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>();
+            let (head, rest) = bytes.split_at(len.min(13));
+            RealFs.write_parts_atomic(&path, &[head, &[], rest]).unwrap();
+            assert!(RealFs.read(&path).unwrap() == bytes, "{len} bytes");
+            assert_eq!(RealFs.list(dir.path()).unwrap().len(), 1, "{len} bytes");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ const TIMEOUT_SECONDS_MAX: u64 = 259_200;
 
 /// The hidden column that says which rows delete: those with 1.
 pub const SIGN: &str = DELETE_SIGN;
-/// The hidden column with the version of a row. It is read and ignored: rows have their place in the
+/// The hidden column with the version of a row. It is read and ignored: a row has its place in the
 /// log.
 pub const VERSION_COLUMN: &str = "__DORIS_VERSION_COL__";
 
