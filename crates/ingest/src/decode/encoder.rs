@@ -257,6 +257,18 @@ impl<'a> RowEncoder<'a> {
         self.filter(written)
     }
 
+    /// Writes the next value, of a column whose values are simply written, as rows hold it.
+    #[inline]
+    pub(super) fn put_stored(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Box<Fault>> {
+        self.put(Literal::Null, |_, _, out| {
+            write(out);
+            Ok(Put::Value)
+        })
+    }
+
     #[inline(never)]
     fn put_odd(
         &mut self,

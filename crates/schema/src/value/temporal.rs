@@ -32,9 +32,15 @@ impl LocalDateTime {
     /// Microseconds since 1970-01-01, rounded half up to `fsp` digits; `None` past the year 9999.
     pub fn micros_rounded(self, fsp: u8) -> Option<i64> {
         let micros = i64::from(self.days) * MICROS_PER_DAY + self.micros;
-        let step = 10i64.pow(6 - u32::from(fsp.min(6)));
-        let half = if step == 1 { i64::from(self.round_up) } else { step / 2 };
-        let rounded = (micros + half).div_euclid(step) * step;
+        let rounded = match fsp {
+            0 => rounded_to::<1_000_000>(micros),
+            1 => rounded_to::<100_000>(micros),
+            2 => rounded_to::<10_000>(micros),
+            3 => rounded_to::<1_000>(micros),
+            4 => rounded_to::<100>(micros),
+            5 => rounded_to::<10>(micros),
+            _ => micros + i64::from(self.round_up),
+        };
         (row::MICROS_MIN..=row::MICROS_MAX).contains(&rounded).then_some(rounded)
     }
 
@@ -45,6 +51,12 @@ impl LocalDateTime {
             i64::from(self.days) * MICROS_PER_DAY + self.micros - i64::from(offset) * 1_000_000;
         Self { round_up: self.round_up, ..Self::from_micros(zone.to_local(utc)) }
     }
+}
+
+/// Rounds half up to a multiple of `STEP`, which is known when this is compiled: a division by it is
+/// a multiplication.
+fn rounded_to<const STEP: i64>(micros: i64) -> i64 {
+    (micros + STEP / 2).div_euclid(STEP) * STEP
 }
 
 /// `yyyy-mm-dd hh:mm:ss[.ffffff]`.

@@ -8,6 +8,7 @@ use freshet_base::Result;
 use freshet_schema::Rules;
 
 use super::cells::Cells;
+use super::plain::Plain;
 use super::{BodySchema, project};
 use crate::counter::UsedIds;
 use crate::decode::{RowEncoder, SourcePlan};
@@ -19,10 +20,18 @@ const SLICE_ROWS_MAX: usize = 256;
 const STEP_ROWS: u64 = 64 << 10;
 const STEP_BYTES: usize = 2 << 20;
 
+/// The values of a column.
+enum Values {
+    /// They are written as they stand.
+    Plain(Plain),
+    /// Each of them is converted.
+    Any(Cells),
+}
+
 /// A batch whose first rows are encoded.
 struct Pending {
     batch: RecordBatch,
-    cells: Vec<Cells>,
+    columns: Vec<Values>,
     at: usize,
     /// Rows between looks at the size of what was made.
     slice_rows: usize,
@@ -67,7 +76,15 @@ impl BatchEncoder {
         let cells = cells.collect::<Result<Vec<_>>>()?;
         let row_bytes_max = cells.iter().map(Cells::value_bytes_max).sum::<usize>();
         let slice_rows = (STEP_BYTES / row_bytes_max.max(1)).clamp(1, SLICE_ROWS_MAX);
-        self.pending = Some(Pending { cells, batch, at: 0, slice_rows });
+        let form = |(at, cells): (usize, Cells)| {
+            let column = self.source.plan.simple_column(at);
+            match column.and_then(|column| Plain::of(&cells, column)) {
+                Some(plain) => Values::Plain(plain),
+                None => Values::Any(cells),
+            }
+        };
+        let columns = cells.into_iter().enumerate().map(form).collect();
+        self.pending = Some(Pending { columns, batch, at: 0, slice_rows });
         Ok(())
     }
 
@@ -101,14 +118,17 @@ impl BatchEncoder {
     }
 
     fn encode_slice(&mut self, pending: &mut Pending, out: &mut Vec<u8>) -> Result<()> {
-        let Pending { batch, cells, at, slice_rows } = pending;
+        let Pending { batch, columns, at, slice_rows } = pending;
         let end = (*at + *slice_rows).min(batch.num_rows());
         let encoder = RowEncoder::new(&self.source.plan, &self.rules, out);
         let mut encoder = encoder.counting_from(self.rows as u64 + 1);
         for row in *at..end {
             self.seen += 1;
             encoder.begin_row();
-            let put = cells.iter().try_for_each(|cells| cells.put(row, &mut encoder));
+            let put = columns.iter().try_for_each(|values| match values {
+                Values::Plain(plain) => plain.put(row, &mut encoder),
+                Values::Any(cells) => cells.put(row, &mut encoder),
+            });
             if let Err(fault) = put.and_then(|()| encoder.end_row()) {
                 encoder.abort_row();
                 let line = if self.rejects.is_full() { Vec::new() } else { line(batch, row) };

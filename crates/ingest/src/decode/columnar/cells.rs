@@ -267,7 +267,7 @@ fn put_exact(
 }
 
 /// Microseconds, where they fit, and whether what is behind them is half of one or more.
-fn micros(number: i64, unit: TimeUnit) -> (Option<i64>, bool) {
+pub(super) fn micros(number: i64, unit: TimeUnit) -> (Option<i64>, bool) {
     match unit {
         TimeUnit::Second => (number.checked_mul(1_000_000), false),
         TimeUnit::Millisecond => (number.checked_mul(1_000), false),

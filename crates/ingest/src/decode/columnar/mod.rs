@@ -12,6 +12,7 @@ mod ipc;
 mod orc;
 mod pages;
 mod parquet;
+mod plain;
 mod thrift;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
