@@ -14,6 +14,7 @@ pub mod json;
 pub mod params;
 mod plan;
 pub mod prepared;
+mod stored;
 pub mod values;
 mod warnings;
 
@@ -21,6 +22,7 @@ pub use completion::{Completion, ComputedDefaults, GeneratedValues};
 pub use encoder::{Encoded, Fault, RowEncoder};
 pub use ids::IdRules;
 pub use plan::{InsertPlan, PartialColumns, SourcePlan};
+pub use stored::StoredValues;
 pub use warnings::Warnings;
 
 #[cfg(test)]

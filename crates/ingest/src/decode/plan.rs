@@ -331,7 +331,7 @@ impl InsertPlan {
     }
 
     /// The column of the value at `position`, if values of it are simply written.
-    pub(super) fn simple_column(&self, position: usize) -> Option<&Column> {
+    pub fn simple_column(&self, position: usize) -> Option<&Column> {
         let at = *self.columns.get(position)?;
         (!Self::is_odd(self.odd, at)).then(|| &self.schema.columns[at])
     }

@@ -53,10 +53,27 @@ impl LocalDateTime {
     }
 }
 
-/// Rounds half up to a multiple of `STEP`, which is known when this is compiled: a division by it is
-/// a multiplication.
+/// A number of microseconds without what is behind so many digits of its seconds.
+pub fn micros_cut(micros: i64, digits: u8) -> i64 {
+    match digits {
+        0 => cut_to::<1_000_000>(micros),
+        1 => cut_to::<100_000>(micros),
+        2 => cut_to::<10_000>(micros),
+        3 => cut_to::<1_000>(micros),
+        4 => cut_to::<100>(micros),
+        5 => cut_to::<10>(micros),
+        _ => micros,
+    }
+}
+
+fn cut_to<const STEP: i64>(micros: i64) -> i64 {
+    micros.div_euclid(STEP) * STEP
+}
+
+/// Rounds half up to a multiple of `STEP`, which is known when this is compiled: a division by it
+/// is a multiplication.
 fn rounded_to<const STEP: i64>(micros: i64) -> i64 {
-    (micros + STEP / 2).div_euclid(STEP) * STEP
+    cut_to::<STEP>(micros + STEP / 2)
 }
 
 /// `yyyy-mm-dd hh:mm:ss[.ffffff]`.
@@ -365,6 +382,14 @@ mod tests {
         assert_eq!(at("1969-12-31 23:59:59.9996", 3), Some(0));
         assert_eq!(at("1970-01-01 00:00:00.0000005", 6), Some(1));
         assert_eq!(at("9999-12-31 23:59:59.9", 0), None);
+    }
+
+    #[test]
+    fn fractions_are_cut_towards_the_past() {
+        let cut = |digits| [1_999_999, -1].map(|micros| micros_cut(micros, digits));
+        assert_eq!(cut(0), [1_000_000, -1_000_000]);
+        assert_eq!(cut(4), [1_999_900, -100]);
+        assert_eq!((cut(6), cut(9)), ([1_999_999, -1], [1_999_999, -1]));
     }
 
     #[test]

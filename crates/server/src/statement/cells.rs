@@ -2,10 +2,10 @@
 
 use arrow::array::Array;
 use freshet_base::{Result, bail};
-use freshet_ingest::decode::{Fault, RowEncoder};
+use freshet_ingest::decode::{Fault, RowEncoder, StoredValues};
 use freshet_query::result::Cells;
 use freshet_schema::row::{DAYS_MAX, DAYS_MIN, MICROS_PER_DAY};
-use freshet_schema::value::{Encoding, LocalDateTime, put_i64, put_text};
+use freshet_schema::value::{Encoding, LocalDateTime, micros_cut, put_i64, put_text};
 use freshet_schema::{Column, ColumnType, Literal, value};
 
 /// Dates from the year 1 on, which are stored as their text is.
@@ -91,13 +91,29 @@ fn moment(column: &Column, cells: &Cells, row: usize) -> Option<LocalDateTime> {
             i64::from(values.value(row)) * MICROS_PER_DAY
         }
         (Cells::DateTime(values, shown), ColumnType::DateTime { .. }) => {
-            let step = 10_i64.pow(6 - u32::from(shown.unwrap_or(6).min(6)));
-            values.value(row).div_euclid(step) * step
+            micros_cut(values.value(row), shown.unwrap_or(6))
         }
         _ => return None,
     };
+    plain_moment(micros)
+}
+
+fn plain_moment(micros: i64) -> Option<LocalDateTime> {
     let moment = LocalDateTime::from_micros(micros);
     PLAIN_DAYS.contains(&moment.days).then_some(moment)
+}
+
+/// Computed values as rows hold them, if all of them fit their column as they are.
+pub fn stored(cells: &Cells, column: &Column) -> Option<StoredValues> {
+    match cells {
+        Cells::Int(values) => StoredValues::of_ints(values, column),
+        Cells::Text(values) => StoredValues::of_texts(values, column),
+        Cells::Date(values) => StoredValues::of_days(values, column, &PLAIN_DAYS),
+        Cells::DateTime(values, shown) => StoredValues::of_moments(values, column, |micros| {
+            plain_moment(micros_cut(micros, shown.unwrap_or(6)))
+        }),
+        _ => None,
+    }
 }
 
 /// A date or time as a number: its digits, with sign and fraction.

@@ -8,10 +8,10 @@ use freshet_base::Result;
 use freshet_schema::Rules;
 
 use super::cells::Cells;
-use super::plain::Plain;
+use super::plain::stored;
 use super::{BodySchema, project};
 use crate::counter::UsedIds;
-use crate::decode::{RowEncoder, SourcePlan};
+use crate::decode::{RowEncoder, SourcePlan, StoredValues};
 use crate::rejects::{Rejects, reason};
 
 /// Rows between looks at the size of what was made, at most.
@@ -23,7 +23,7 @@ const STEP_BYTES: usize = 2 << 20;
 /// The values of a column.
 enum Values {
     /// They are written as they stand.
-    Plain(Plain),
+    Stored(StoredValues),
     /// Each of them is converted.
     Any(Cells),
 }
@@ -78,8 +78,8 @@ impl BatchEncoder {
         let slice_rows = (STEP_BYTES / row_bytes_max.max(1)).clamp(1, SLICE_ROWS_MAX);
         let form = |(at, cells): (usize, Cells)| {
             let column = self.source.plan.simple_column(at);
-            match column.and_then(|column| Plain::of(&cells, column)) {
-                Some(plain) => Values::Plain(plain),
+            match column.and_then(|column| stored(&cells, column)) {
+                Some(values) => Values::Stored(values),
                 None => Values::Any(cells),
             }
         };
@@ -126,7 +126,7 @@ impl BatchEncoder {
             self.seen += 1;
             encoder.begin_row();
             let put = columns.iter().try_for_each(|values| match values {
-                Values::Plain(plain) => plain.put(row, &mut encoder),
+                Values::Stored(values) => values.put(row, &mut encoder),
                 Values::Any(cells) => cells.put(row, &mut encoder),
             });
             if let Err(fault) = put.and_then(|()| encoder.end_row()) {

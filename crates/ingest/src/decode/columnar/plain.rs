@@ -1,100 +1,28 @@
-//! Columns of a body whose values all fit their column of the table: they are looked at together,
-//! and then written as they stand, row by row.
+//! Columns of a body whose values all fit their column of the table.
 
-use arrow::array::{Array, ArrowPrimitiveType, PrimitiveArray, StringViewArray};
-use arrow::buffer::NullBuffer;
-use freshet_schema::row::{DAYS_MAX, DAYS_MIN, MICROS_MAX, MICROS_MIN, put_bytes};
+use freshet_schema::Column;
+use freshet_schema::row::{DAYS_MAX, DAYS_MIN, MICROS_MAX, MICROS_MIN};
 use freshet_schema::value::LocalDateTime;
-use freshet_schema::{Column, ColumnType, TEXT_BYTES_MAX};
 
 use super::cells::{Cells, micros};
-use crate::decode::{Fault, RowEncoder};
+use crate::decode::StoredValues;
 
-/// The values of such a column.
-pub(super) struct Plain {
-    values: Values,
-    /// If there are any.
-    nulls: Option<NullBuffer>,
-}
-
-/// As rows hold them.
-enum Values {
-    Four(Vec<[u8; 4]>),
-    Eight(Vec<[u8; 8]>),
-    Text(StringViewArray),
-}
-
-impl Plain {
-    /// The values of `cells`, if all of them are of the type of `column` and fit it. Others are
-    /// converted one by one, each with an error of its own.
-    pub fn of(cells: &Cells, column: &Column) -> Option<Self> {
-        let (values, nulls) = match (cells, column.ty) {
-            (Cells::Int(values), ColumnType::Int { unsigned: false }) => {
-                let stored = |value: i64| i32::try_from(value).ok().map(i32::to_le_bytes);
-                (Values::Four(all(values, stored)?), values.nulls())
-            }
-            (Cells::Int(values), ColumnType::BigInt { unsigned: false }) => (
-                Values::Eight(all(values, |value: i64| Some(value.to_le_bytes()))?),
-                values.nulls(),
-            ),
-            (Cells::Date(values), ColumnType::Date) => {
-                let is_date = |days: &i32| (DAYS_MIN..=DAYS_MAX).contains(days);
-                let stored = |days: i32| Some(days).filter(is_date).map(i32::to_le_bytes);
-                (Values::Four(all(values, stored)?), values.nulls())
-            }
-            (Cells::Moment(values, unit, false), ColumnType::DateTime { fsp }) => {
-                let stored = |number: i64| {
-                    let (micros, round_up) = micros(number, *unit);
-                    let micros = micros.filter(|of| (MICROS_MIN..=MICROS_MAX).contains(of))?;
-                    let moment = LocalDateTime { round_up, ..LocalDateTime::from_micros(micros) };
-                    moment.micros_rounded(fsp).map(i64::to_le_bytes)
-                };
-                (Values::Eight(all(values, stored)?), values.nulls())
-            }
-            (Cells::Text(values), ColumnType::VarChar { .. } | ColumnType::Text) => {
-                let limit = match column.ty {
-                    ColumnType::VarChar { len } => len,
-                    _ => TEXT_BYTES_MAX,
-                };
-                // A text has no more characters than bytes.
-                if cells.value_bytes_max() > limit as usize {
-                    return None;
-                }
-                (Values::Text(values.clone()), values.nulls())
-            }
-            _ => return None,
-        };
-        let nulls = nulls.filter(|nulls| nulls.null_count() > 0).cloned();
-        Some(Self { values, nulls })
-    }
-
-    /// Writes the value of a row as the next one of `encoder`.
-    #[inline]
-    pub fn put(&self, row: usize, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
-        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            return encoder.put_null();
+/// The values of `cells` as rows hold them, if all of them are of the type of `column` and fit it.
+pub(super) fn stored(cells: &Cells, column: &Column) -> Option<StoredValues> {
+    match cells {
+        Cells::Int(values) => StoredValues::of_ints(values, column),
+        Cells::Date(values) => StoredValues::of_days(values, column, &(DAYS_MIN..=DAYS_MAX)),
+        Cells::Moment(values, unit, false) => {
+            let moment = |number: i64| {
+                let (micros, round_up) = micros(number, *unit);
+                let micros = micros.filter(|of| (MICROS_MIN..=MICROS_MAX).contains(of))?;
+                Some(LocalDateTime { round_up, ..LocalDateTime::from_micros(micros) })
+            };
+            StoredValues::of_moments(values, column, moment)
         }
-        match &self.values {
-            Values::Four(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
-            Values::Eight(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
-            Values::Text(texts) => {
-                encoder.put_stored(|out| put_bytes(out, texts.value(row).as_bytes()))
-            }
-        }
+        Cells::Text(values) => StoredValues::of_texts(values, column),
+        _ => None,
     }
-}
-
-/// All values as rows hold them; `None` if there is one that `stored` has no form for. What stands
-/// in the place of a NULL is nothing.
-fn all<T: ArrowPrimitiveType, const BYTES: usize>(
-    values: &PrimitiveArray<T>,
-    stored: impl Fn(T::Native) -> Option<[u8; BYTES]>,
-) -> Option<Vec<[u8; BYTES]>> {
-    let cell = |(at, &value): (usize, &T::Native)| match stored(value) {
-        None if values.is_null(at) => Some([0; BYTES]),
-        cell => cell,
-    };
-    values.values().iter().enumerate().map(cell).collect()
 }
 
 #[cfg(test)]
@@ -102,10 +30,10 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        ArrayRef, Date32Array, Int64Array, RecordBatch, TimestampMicrosecondArray,
+        ArrayRef, Date32Array, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray,
         TimestampNanosecondArray,
     };
-    use freshet_schema::{Rules, TableSchema};
+    use freshet_schema::{ColumnType, Rules, TableSchema};
 
     use super::super::batch::BatchEncoder;
     use super::*;
@@ -165,7 +93,7 @@ mod tests {
             let of = |batch: &RecordBatch| {
                 let zone = Rules::default().zone;
                 let cells = Cells::of(&column.name, batch.column(at), zone).unwrap();
-                Plain::of(&cells, column).is_some()
+                stored(&cells, column).is_some()
             };
             assert!(of(&fitting), "{}", column.name);
             // Of these any value fits.

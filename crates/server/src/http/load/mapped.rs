@@ -19,7 +19,7 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{Rules, TableSchema};
 
 use super::piece::{BodySummary, Decoded};
-use crate::statement::cells::{put_cell, row_numbers};
+use crate::statement::cells::{put_cell, row_numbers, stored};
 
 /// How the rows of a body become rows of the table.
 pub(super) struct Mapped {
@@ -184,12 +184,20 @@ impl Mapped {
         let numbers = row_numbers(&cells)?;
         let first = if self.marks { 2 } else { 1 };
         let mut text = Vec::new();
+        let of_column = |(at, cells): (usize, &Cells)| {
+            let column = self.plan.simple_column(at);
+            column.and_then(|column| stored(cells, column))
+        };
+        let columns = cells[first..].iter().enumerate().map(of_column).collect::<Vec<_>>();
         let mut encoder = RowEncoder::new(&self.plan, &self.rules, &mut done.rows);
         for (row, number) in numbers.into_iter().enumerate() {
             encoder.begin_row();
             let mut encode = || {
-                let mut values = cells[first..].iter();
-                values.try_for_each(|cells| put_cell(&mut encoder, cells, row, &mut text))?;
+                let mut values = columns.iter().zip(&cells[first..]);
+                values.try_for_each(|(column, cells)| match column {
+                    Some(values) => values.put(row, &mut encoder),
+                    None => put_cell(&mut encoder, cells, row, &mut text),
+                })?;
                 encoder.end_row()
             };
             if let Err(fault) = encode() {

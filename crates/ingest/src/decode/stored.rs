@@ -1,0 +1,118 @@
+//! Columns of values that all fit their column of a table: they are looked at together, and then
+//! written as they stand, row by row.
+
+use std::ops::RangeInclusive;
+
+use arrow::array::{
+    Array, ArrowPrimitiveType, Date32Array, Int64Array, PrimitiveArray, StringViewArray,
+};
+use arrow::buffer::NullBuffer;
+use freshet_schema::row::put_bytes;
+use freshet_schema::value::LocalDateTime;
+use freshet_schema::{Column, ColumnType, TEXT_BYTES_MAX};
+
+use super::{Fault, RowEncoder};
+
+/// The values of a column as rows hold them. What does not fit in one of its values has no such
+/// form: it is converted value by value, each with an error of its own.
+pub struct StoredValues {
+    values: Values,
+    /// If there are any.
+    nulls: Option<NullBuffer>,
+}
+
+enum Values {
+    Four(Vec<[u8; 4]>),
+    Eight(Vec<[u8; 8]>),
+    Text(StringViewArray),
+}
+
+impl StoredValues {
+    /// Integers for INT or BIGINT.
+    pub fn of_ints(values: &Int64Array, column: &Column) -> Option<Self> {
+        let stored = match column.ty {
+            ColumnType::Int { unsigned: false } => {
+                let stored = |value: i64| i32::try_from(value).ok().map(i32::to_le_bytes);
+                Values::Four(all(values, stored)?)
+            }
+            ColumnType::BigInt { unsigned: false } => {
+                Values::Eight(all(values, |value: i64| Some(value.to_le_bytes()))?)
+            }
+            _ => return None,
+        };
+        Some(Self::new(stored, values.nulls()))
+    }
+
+    /// Days since 1970, within `days`, for DATE.
+    pub fn of_days(
+        values: &Date32Array,
+        column: &Column,
+        days: &RangeInclusive<i32>,
+    ) -> Option<Self> {
+        if column.ty != ColumnType::Date {
+            return None;
+        }
+        let stored = |day: i32| days.contains(&day).then(|| day.to_le_bytes());
+        Some(Self::new(Values::Four(all(values, stored)?), values.nulls()))
+    }
+
+    /// Numbers, each of which stands for a `moment` without an offset, for DATETIME.
+    pub fn of_moments<T: ArrowPrimitiveType<Native = i64>>(
+        values: &PrimitiveArray<T>,
+        column: &Column,
+        moment: impl Fn(i64) -> Option<LocalDateTime>,
+    ) -> Option<Self> {
+        let ColumnType::DateTime { fsp } = column.ty else { return None };
+        let stored = |number: i64| moment(number)?.micros_rounded(fsp).map(i64::to_le_bytes);
+        Some(Self::new(Values::Eight(all(values, stored)?), values.nulls()))
+    }
+
+    /// Texts for VARCHAR or TEXT.
+    pub fn of_texts(values: &StringViewArray, column: &Column) -> Option<Self> {
+        let limit = match column.ty {
+            ColumnType::VarChar { len } => len,
+            ColumnType::Text => TEXT_BYTES_MAX,
+            _ => return None,
+        };
+        // A text has no more characters than bytes.
+        let fits = values.views().iter().all(|view| *view as u32 <= limit);
+        fits.then(|| Self::new(Values::Text(values.clone()), values.nulls()))
+    }
+
+    fn new(values: Values, nulls: Option<&NullBuffer>) -> Self {
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0).cloned();
+        Self { values, nulls }
+    }
+
+    /// Writes the value of a row as the next one of `encoder`, which is at a column whose values
+    /// are simply written ([`super::InsertPlan::simple_column`]).
+    ///
+    /// # Errors
+    /// NULL for a column that takes none.
+    #[inline]
+    pub fn put(&self, row: usize, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return encoder.put_null();
+        }
+        match &self.values {
+            Values::Four(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
+            Values::Eight(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
+            Values::Text(texts) => {
+                encoder.put_stored(|out| put_bytes(out, texts.value(row).as_bytes()))
+            }
+        }
+    }
+}
+
+/// All values as rows hold them; `None` if there is one that `stored` has no form for. What stands
+/// in the place of a NULL is nothing.
+fn all<T: ArrowPrimitiveType, const BYTES: usize>(
+    values: &PrimitiveArray<T>,
+    stored: impl Fn(T::Native) -> Option<[u8; BYTES]>,
+) -> Option<Vec<[u8; BYTES]>> {
+    let cell = |(at, &value): (usize, &T::Native)| match stored(value) {
+        None if values.is_null(at) => Some([0; BYTES]),
+        cell => cell,
+    };
+    values.values().iter().enumerate().map(cell).collect()
+}
