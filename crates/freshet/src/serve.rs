@@ -187,6 +187,7 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
         key_memory_bytes: config.key_memory.of(total),
         flush_bytes: config.flush_bytes,
         flush_bytes_min: config.flush_bytes_min,
+        transaction_file_bytes_max: config.transaction_file_bytes_max,
         load_patience: config.load_patience,
         compaction: config.compaction,
         orphan_grace: config.orphan_grace,

@@ -39,6 +39,8 @@ pub struct EngineConfig {
     pub sorted_bytes_max: ByteSize,
     /// Maximum encoded bytes of one transaction.
     pub transaction_bytes_max: ByteSize,
+    /// Maximum bytes of the files of one transaction, with what was taken back of it.
+    pub transaction_file_bytes_max: ByteSize,
     /// Maximum encoded bytes of all open transactions together. The remaining memory for writes is
     /// reserved for loads outside of transactions.
     pub transactions_memory_bytes: ByteSize,
@@ -84,6 +86,7 @@ impl EngineConfig {
             stretch_bytes: ByteSize::mib(32),
             sorted_bytes_max: ByteSize::mib(256),
             transaction_bytes_max: ByteSize(write_memory_bytes.bytes() / 4),
+            transaction_file_bytes_max: ByteSize::gib(64),
             transactions_memory_bytes: ByteSize(write_memory_bytes.bytes() / 2),
             load_patience: Duration::from_secs(30),
             compaction: true,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use freshet_base::io::FileRef;
-use freshet_base::{Incarnation, Result, bail};
+use freshet_base::{Incarnation, Result};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
@@ -73,16 +73,8 @@ impl Piece {
     /// # Errors
     /// When the file cannot be read, or has other bytes than were written.
     pub async fn read(&self, engine: &Engine, schema: &TableSchema) -> Result<(Bytes, u32)> {
-        let mut bytes = spool::read(engine, Arc::clone(&self.file), self.at, self.bytes).await?;
-        if crc_fast::crc32_iscsi(&bytes) != self.checksum {
-            bail!(
-                Corruption,
-                "the file of a transaction has other bytes than were written, {} from byte {} on; \
-                 it is rolled back",
-                self.bytes,
-                self.at
-            );
-        }
+        let place = (self.at, self.bytes);
+        let mut bytes = spool::read(engine, Arc::clone(&self.file), place, self.checksum).await?;
         let cells = RowCells::new(&self.schema);
         let end = cells.rows(&bytes).take(self.rows as usize).map(<[u8]>::len).sum();
         bytes.truncate(end);
@@ -209,6 +201,11 @@ impl TableRows {
         self.held.shrink_to(self.bytes.len() as u64);
     }
 
+    /// How long its file is.
+    pub fn file_bytes(&self) -> u64 {
+        self.spool.as_ref().map_or(0, |spool| spool.end)
+    }
+
     /// The file, if it has one.
     pub fn file(&self) -> Option<FileRef> {
         self.spool.as_ref().map(|spool| Arc::clone(&spool.file))
@@ -234,7 +231,7 @@ impl TableRows {
             file: Arc::clone(&spool.file),
             at,
             bytes: bytes.len(),
-            checksum: crc_fast::crc32_iscsi(bytes),
+            checksum: spool::checksum(bytes),
             rows,
             schema: Arc::clone(schema),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freshet_base::io::{FileRef, Mode};
+use freshet_base::io::{File, FileRef, Mode};
 use freshet_base::{Error, Result, bail, task};
 
 use crate::engine::Engine;
@@ -52,15 +52,56 @@ pub async fn write(engine: &Engine, file: FileRef, bytes: Bytes, at: u64) -> Res
     }
 }
 
-/// Reads bytes at a place of a file.
+/// The checksum by which bytes are known again that are written.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
+/// Reads bytes at a place of a file: where they begin, and how many they are.
 ///
 /// # Errors
-/// When it cannot be read.
-pub async fn read(engine: &Engine, file: FileRef, at: u64, length: usize) -> Result<Vec<u8>> {
-    let read = move || {
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, at).map(|()| bytes)
-    };
-    let read = task::run(&**engine.pool(), read).await;
-    read.map_err(|error| Error::io("read the rows of a load", error))
+/// When it cannot be read, or has other bytes than were written.
+pub async fn read(
+    engine: &Engine,
+    file: FileRef,
+    (at, length): (u64, usize),
+    written: u32,
+) -> Result<Vec<u8>> {
+    let read = move || read_at(&*file, (at, length), written);
+    task::run(&**engine.pool(), read).await
+}
+
+fn read_at(file: &dyn File, (at, length): (u64, usize), written: u32) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let read = file.read_exact_at(&mut bytes, at);
+    read.map_err(|error| Error::io("read the rows of a load", error))?;
+    if checksum(&bytes) != written {
+        bail!(
+            Corruption,
+            "the file with rows of a load or a transaction has other bytes than were written, \
+             {length} from byte {at} on; nothing of it is stored"
+        );
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use freshet_base::ErrorCode;
+    use freshet_base::io::{Fs, RealFs};
+
+    use super::*;
+
+    #[test]
+    fn rows_that_changed_on_the_disk_are_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealFs.open(&dir.path().join("rows"), Mode::CreateNew).unwrap();
+        file.write_all_at(b"before some rows", 0).unwrap();
+        let read = || read_at(&*file, (7, 9), checksum(b"some rows"));
+        assert_eq!(read().unwrap(), b"some rows");
+        file.write_all_at(b"R", 12).unwrap();
+        let error = read().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Corruption);
+        assert!(error.message().contains("9 from byte 7 on"), "{error}");
+    }
 }

@@ -120,6 +120,10 @@ settings! {
         "How many bytes of a transaction's rows are in memory; more go to a file, and changes of \
          stored rows are refused. Empty means a quarter of `write_memory`.",
         transaction_bytes_max: parse::optional_size;
+    transaction_file_bytes_max = "64GiB",
+        "How many bytes of a transaction's rows may be in files; a statement with more is refused, \
+         and the transaction goes on.",
+        transaction_file_bytes_max: parse::size;
     transactions_memory = "",
         "The maximum size of the rows of all open transactions, as a size or a percentage of the \
          memory that the process may use; empty means half of `write_memory`. Statements that \

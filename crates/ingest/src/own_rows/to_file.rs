@@ -1,7 +1,9 @@
 //! Rows of a transaction go to files once memory holds `transaction_bytes_max` of them (RFC 0042).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use freshet_base::{Result, TableId, bail};
+use freshet_base::{ByteSize, Result, TableId, bail};
 use freshet_schema::KeyModel;
 
 use super::{OwnRows, TableRows, bytes_of};
@@ -63,6 +65,7 @@ impl OwnRows {
         if is_first {
             self.with_part(target.id(), TableRows::forget_pending);
         }
+        self.check_files(engine, buffer.row_bytes().len())?;
         let (rows, count) = buffer.take();
         let mut written = 0;
         for (bytes, rows) in pieces(target.schema(), &rows) {
@@ -119,16 +122,35 @@ impl OwnRows {
             self.with_part(table, |part| part.set_file(file));
         }
         loop {
-            let next = |part: &mut TableRows| {
-                let (bytes, rows) = part.first_piece()?;
-                let schema = part.schema.clone();
-                Some((part.place(&schema, &bytes, rows), bytes))
+            let first = self.with_part(table, |part: &mut TableRows| part.first_piece());
+            let Some((bytes, rows)) = first.flatten() else { break };
+            self.check_files(engine, bytes.len())?;
+            let place = |part: &mut TableRows| {
+                let schema = Arc::clone(&part.schema);
+                part.place(&schema, &bytes, rows)
             };
-            let Some((piece, bytes)) = self.with_part(table, next).flatten() else { break };
+            let Some(piece) = self.with_part(table, place) else { break };
             write(engine, &piece, bytes).await?;
             self.with_part(table, |part| part.moved(piece));
         }
         Ok(())
+    }
+
+    /// Checks that the files of the transaction may have so many bytes more.
+    fn check_files(&self, engine: &Engine, more: usize) -> Result<()> {
+        let limit = engine.config().transaction_file_bytes_max;
+        let bytes = self.0.parts.lock().iter().map(TableRows::file_bytes).sum::<u64>();
+        if bytes + more as u64 <= limit.bytes() {
+            return Ok(());
+        }
+        bail!(
+            OutOfRoom,
+            "the transaction has {} of rows in files and would pass {limit} with {} more \
+             (transaction_file_bytes_max); the statement has written nothing: COMMIT, and go on in \
+             another transaction",
+            ByteSize(bytes),
+            ByteSize(more as u64)
+        )
     }
 
     pub(super) fn with_part<R>(

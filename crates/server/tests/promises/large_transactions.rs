@@ -86,6 +86,38 @@ fn rows_of_several_tables_are_there_at_once() {
 }
 
 #[test]
+fn the_files_of_a_transaction_have_a_limit() {
+    let server = TestServer::sized(|config| {
+        config.write_memory_bytes = ByteSize::mib(32);
+        config.transaction_bytes_max = ByteSize::kib(256);
+        config.transaction_file_bytes_max = ByteSize::mib(1);
+    });
+    let mut client = server.database("d");
+    tables(&mut client);
+    client.run("begin");
+    fill(&mut client, "t", 0..2000, 1);
+    let pad = "x".repeat(300);
+    let row = |id: usize| format!("({id},1,'{pad}')");
+    let rows = (2000..5000).map(row).collect::<Vec<_>>().join(",");
+    // In one statement, of any of its tables.
+    for table in ["t", "u"] {
+        let failure = client.fails(&format!("insert into {table} values {rows}"));
+        assert_eq!(failure.errno, 1041, "{table}: {}", failure.message);
+        let names = ["transaction_file_bytes_max", "COMMIT"];
+        assert!(names.iter().all(|name| failure.message.contains(name)), "{}", failure.message);
+    }
+    fill(&mut client, "t", 2000..2200, 1);
+    client.run("commit");
+    assert_eq!(client.texts("select count(*), max(id) from t"), [["2200", "2199"]]);
+    assert_eq!(client.one("select count(*) from u"), "0");
+    // What has ended holds no file.
+    client.run("begin");
+    fill(&mut client, "u", 0..2000, 1);
+    client.run("commit");
+    assert_eq!(client.one("select count(*) from u"), "2000");
+}
+
+#[test]
 fn what_is_rolled_back_is_gone() {
     let server = small();
     let mut client = server.database("d");

@@ -26,6 +26,7 @@ struct SpooledStep {
     rows_bytes: usize,
     given: usize,
     count: usize,
+    checksum: u32,
 }
 
 /// Rows that are read back.
@@ -50,9 +51,10 @@ impl SpooledRows {
     /// When the disk is full.
     pub(super) async fn push(&mut self, engine: &Engine, step: Decoded) -> Result<()> {
         let Decoded { rows, count, given, permit: _permit, .. } = step;
-        self.steps.push(SpooledStep { rows_bytes: rows.len(), given: given.len(), count });
-        let mut bytes = rows;
+        let (rows_bytes, mut bytes) = (rows.len(), rows);
         bytes.extend(given.iter().map(|given| u8::from(*given)));
+        let (given, checksum) = (given.len(), spool::checksum(&bytes));
+        self.steps.push(SpooledStep { rows_bytes, given, count, checksum });
         let (file, at) = (Arc::clone(&self.file), self.written);
         self.written += bytes.len() as u64;
         spool::write(engine, file, bytes.into(), at).await
@@ -75,7 +77,7 @@ impl RowsReader<'_> {
     /// The next rows, of about so many bytes; `None` behind the last ones.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the file cannot be read, or has other bytes than were written.
     pub(super) async fn next(&mut self, engine: &Engine, bytes: usize) -> Result<Option<ReadRows>> {
         let mut all = ReadRows::default();
         while let Some(step) = self.rows.steps.get(self.next).copied()
@@ -83,7 +85,7 @@ impl RowsReader<'_> {
         {
             let (file, at) = (Arc::clone(&self.rows.file), self.at);
             let length = step.rows_bytes + step.given;
-            let read = spool::read(engine, file, at, length).await?;
+            let read = spool::read(engine, file, (at, length), step.checksum).await?;
             let (rows, given) = read.split_at(step.rows_bytes);
             all.rows.extend_from_slice(rows);
             all.given.extend(given.iter().map(|given| *given == 1));
