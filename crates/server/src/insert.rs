@@ -13,7 +13,7 @@ mod upsert;
 
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Result, bail};
+use freshet_base::{ErrorCode, Result, TableId, bail};
 use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head};
 use freshet_ingest::decode::{Encoded, InsertPlan, PartialColumns, Warnings};
 use freshet_ingest::{
@@ -567,11 +567,16 @@ pub async fn report(
         loaded.lsn = session.shared.engine.end_of_group(&target.into, &loaded).await;
     }
     session.acked = session.acked.max(loaded.lsn);
-    session.info.describe(&loaded, session.process.id);
     session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
+    tell(session, loaded, (target.into.id(), rows));
+    affected
+}
+
+/// Says in the reply what became of rows of a table, and in SHOW LAST INSERT.
+pub fn tell(session: &mut Session, loaded: Loaded, (table, rows): (TableId, u64)) {
+    session.info.describe(&loaded, session.process.id);
     if loaded.txn.is_some() {
-        let (table, filtered) = (target.into.id(), session.filtered);
+        let filtered = session.filtered;
         session.last_insert = Some(LastInsert { loaded, table, rows, filtered });
     }
-    affected
 }

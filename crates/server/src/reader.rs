@@ -43,6 +43,13 @@ pub struct GivenRows {
     pub of_view: bool,
 }
 
+impl GivenRows {
+    /// Rows that stand wherever the statement reads the table, which takes the right to read it.
+    pub fn of(table: TableId, schema: Arc<TableSchema>, rows: RecordBatch) -> Self {
+        Self { table, schema, rows, is_own: false, is_marked: false, of_view: false }
+    }
+}
+
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
 pub struct Reader {
     snapshot: Snapshot,

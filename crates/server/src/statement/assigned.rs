@@ -285,11 +285,7 @@ pub fn given(target: &LoadTarget, old: &[&[u8]], new: Option<&[&[u8]]>) -> Resul
     }
     let schema = Arc::new(TableSchema::new(schema.version, columns, schema.sort_key.clone()));
     match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
-        Ok(rows) => {
-            let table = target.id();
-            let (is_own, is_marked, of_view) = (false, false, false);
-            Ok(GivenRows { table, schema, rows, is_own, is_marked, of_view })
-        }
+        Ok(rows) => Ok(GivenRows::of(target.id(), schema, rows)),
         Err(error) => bail!(Internal, "current rows do not fit their columns: {error}"),
     }
 }

@@ -67,9 +67,7 @@ pub async fn select(
     let schema = Arc::clone(target.schema());
     let mut rows = ColumnsBuilder::new(&schema, current.len());
     current.iter().flatten().for_each(|row| rows.append(row, 1));
-    let (table, rows) = (target.id(), rows.finish());
-    let (is_own, is_marked, of_view) = (false, false, false);
-    let given = GivenRows { table, schema, rows, is_own, is_marked, of_view };
+    let given = GivenRows::of(target.id(), schema, rows.finish());
     query::select_over(session, query, items, given, parameters).await
 }
 

@@ -15,9 +15,9 @@ use freshet_schema::Table;
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
 use super::{insert, query, sequence, shield};
-use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled};
+use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled, tell};
 use crate::reply::{Reply, bounded};
-use crate::session::{LastInsert, Session};
+use crate::session::Session;
 
 /// Runs an INSERT OVERWRITE.
 ///
@@ -84,7 +84,12 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
         shield(session, put).await?
     };
     match labelled {
-        Some(loaded) => tell(session, &table, loaded, if is_whole { new } else { table.id }),
+        Some(loaded) => {
+            let rows = u64::try_from(session.row_count).unwrap_or(0);
+            note_labelled(session, &table, &loaded, rows);
+            // The record has the label, and not the rows, which are in this table now.
+            tell(session, loaded, (if is_whole { new } else { table.id }, rows));
+        }
         None => session.note_left_out(None),
     }
     Ok(reply)
@@ -93,15 +98,6 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
 /// Whether a statement overwrites some partitions.
 fn is_of_partitions(insert: &Insert) -> bool {
     insert.finds_partitions || !insert.partitions.is_empty()
-}
-
-/// Tells the client of its label, which the record has, and not the rows. They are in `into` now.
-fn tell(session: &mut Session, table: &Table, loaded: Loaded, into: TableId) {
-    let rows = u64::try_from(session.row_count).unwrap_or(0);
-    note_labelled(session, table, &loaded, rows);
-    session.info.describe(&loaded, session.process.id);
-    let filtered = session.filtered;
-    session.last_insert = Some(LastInsert { loaded, table: into, rows, filtered });
 }
 
 /// The table that is overwritten, if the user may, and it can be.

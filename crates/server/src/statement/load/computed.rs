@@ -203,9 +203,7 @@ impl Computed {
         let schema = Arc::new(TableSchema::new(schema.version, columns, Vec::new()));
         match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
             Ok(rows) => {
-                let table = target.into.id();
-                let (is_own, is_marked, of_view) = (true, false, false);
-                Ok(GivenRows { table, schema, rows, is_own, is_marked, of_view })
+                Ok(GivenRows { is_own: true, ..GivenRows::of(target.into.id(), schema, rows) })
             }
             Err(error) => bail!(Internal, "fields do not fit their columns: {error}"),
         }
