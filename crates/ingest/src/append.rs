@@ -78,25 +78,16 @@ pub struct SmallLoad<'a> {
     pub schema_version: SchemaVersion,
     /// Whether and with which loads it shares a group.
     pub mode: GroupCommitMode,
-    pub label: Option<Claim>,
+    pub signed: Signed<'a>,
     /// In tables with a primary key.
     pub looked_up: Option<LookedUp>,
-    /// Of a load that was prepared; it has no other label then.
-    pub prepared: Option<PreparedLoad<'a>>,
 }
 
-impl SmallLoad<'_> {
-    /// The same, for one attempt, which uses up its label.
-    pub(crate) fn attempt(&mut self, looked_up: LookedUp) -> SmallLoad<'_> {
-        SmallLoad {
-            table: self.table,
-            schema_version: self.schema_version,
-            mode: self.mode,
-            label: self.label.take(),
-            looked_up: Some(looked_up),
-            prepared: self.prepared.as_mut().map(PreparedLoad::again),
-        }
-    }
+/// What the record of a small load says of it.
+pub enum Signed<'a> {
+    /// The label of the client, if there is one.
+    Label(Option<Claim>),
+    Prepared(PreparedLoad<'a>),
 }
 
 /// What is known of a load before its record.
@@ -113,12 +104,49 @@ impl PreparedLoad<'_> {
     }
 }
 
-impl SmallLoad<'_> {
-    fn label(&mut self) -> &mut Option<Claim> {
-        match &mut self.prepared {
-            Some(prepared) => &mut prepared.signature.label,
-            None => &mut self.label,
+impl Signed<'_> {
+    /// The same, for one attempt, which uses up the label of a client.
+    pub(crate) fn again(&mut self) -> Signed<'_> {
+        match self {
+            Self::Label(label) => Signed::Label(label.take()),
+            Self::Prepared(prepared) => Signed::Prepared(prepared.again()),
         }
+    }
+
+    fn label(&mut self) -> &mut Option<Claim> {
+        match self {
+            Self::Label(label) => label,
+            Self::Prepared(prepared) => &mut prepared.signature.label,
+        }
+    }
+
+    fn prepared(&self) -> Option<&PreparedLoad<'_>> {
+        match self {
+            Self::Label(_) => None,
+            Self::Prepared(prepared) => Some(prepared),
+        }
+    }
+}
+
+impl SmallLoad<'_> {
+    /// The same, for one attempt, which uses up the label of a client.
+    pub(crate) fn attempt(&mut self, looked_up: LookedUp) -> SmallLoad<'_> {
+        SmallLoad {
+            table: self.table,
+            schema_version: self.schema_version,
+            mode: self.mode,
+            signed: self.signed.again(),
+            looked_up: Some(looked_up),
+        }
+    }
+
+    /// The label of the client, as replies have it.
+    pub(crate) fn given(&self) -> Option<Arc<str>> {
+        let label = match &self.signed {
+            Signed::Label(label) => label,
+            Signed::Prepared(prepared) => &prepared.signature.label,
+        };
+        label.as_ref().map(|label| label.label().into())
     }
 }
 
@@ -191,7 +219,7 @@ impl Appender {
         let layout = load.table.check_rows(schema_version, rows_bytes, removals)?;
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         PartHead { table, rowsets: false, schema_version, rows, removals, len }.write(head);
-        if let Some(label) = load.label() {
+        if let Some(label) = load.signed.label() {
             write_label(label, &mut buffer.payload);
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
@@ -217,7 +245,7 @@ impl Appender {
     ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
         let bytes = encoded.bytes().len();
-        let known = load.prepared.as_ref().and_then(|prepared| prepared.signature.txn);
+        let known = load.signed.prepared().and_then(|prepared| prepared.signature.txn);
         let txn = known.map_or_else(|| self.store.meta().ids().txn(), Ok)?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let kind = Kind::Load as u8;
@@ -232,8 +260,9 @@ impl Appender {
                 let version = load.schema_version;
                 check_columns(load.table, load.looked_up, (version, group.log().schema_version()))?;
                 check_last(load.table, load.looked_up)?;
-                check_generated(load.table, group.log(), version, load.prepared.is_some())?;
-                if let Some(prepared) = &load.prepared {
+                let prepared = load.signed.prepared();
+                check_generated(load.table, group.log(), version, prepared.is_some())?;
+                if let Some(prepared) = prepared {
                     check_incarnation(load.table, group.log(), prepared.incarnation)?;
                 }
                 let schema = || group.log().schema(load.schema_version);
@@ -243,7 +272,7 @@ impl Appender {
                 let (schema_version, payload) = (load.schema_version, encoded);
                 let body = Body::Rows { schema_version, rows, removals, payload, permit };
                 let full = enter_part(&mut group, lsn, &joined, body, stamp);
-                if let Some(label) = load.label().take() {
+                if let Some(label) = load.signed.label().take() {
                     label.appended(joined.txn, lsn, time);
                 }
                 Ok::<_, Error>((joined, full, load.table.delta.truncated()))

@@ -13,7 +13,7 @@ use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PreparedLoad, SmallLoad};
+use crate::append::{Appended, PreparedLoad, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
@@ -466,9 +466,8 @@ impl<'a> Change<'a> {
             table: &self.target.state,
             schema_version: self.target.schema().version,
             mode: GroupCommitMode::Off,
-            label,
+            signed: Signed::Label(label),
             looked_up,
-            prepared: None,
         }
     }
 
@@ -498,10 +497,11 @@ impl<'a> Change<'a> {
             let looked_up = LookedUp { end, is_derived: true, is_last: true };
             let label = self.label.take();
             let given = label.as_ref().map(|label| Arc::from(label.label()));
-            let load = SmallLoad {
-                prepared: prepared.as_mut().map(PreparedLoad::again),
-                ..self.load(label, Some(looked_up))
+            let signed = match &mut prepared {
+                Some(prepared) => Signed::Prepared(prepared.again()),
+                None => Signed::Label(label),
             };
+            let load = SmallLoad { signed, ..self.load(None, Some(looked_up)) };
             match engine.appender.append_rows(load, &mut buffer, admitted) {
                 Ok((Appended { lsn, txn }, _)) => {
                     let loaded = Loaded::alone(lsn.max(self.seen), txn, given);

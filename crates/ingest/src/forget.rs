@@ -10,7 +10,7 @@ use freshet_schema::key::KeyCodec;
 use freshet_schema::{Forgotten, GroupCommitMode, TableSchema};
 
 use crate::admit::{Admission, WaitLimit};
-use crate::append::{Appended, Appender, SmallLoad};
+use crate::append::{Appended, Appender, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::compact::Compactor;
 use crate::job::Job;
@@ -98,9 +98,8 @@ impl Forgetter {
                 table: &target.state,
                 schema_version: target.schema().version,
                 mode: GroupCommitMode::Off,
-                label: None,
+                signed: Signed::Label(None),
                 looked_up: None,
-                prepared: None,
             };
             return match self.appender.append_rows(load, &mut buffer, admitted) {
                 Ok((Appended { lsn, .. }, _)) => {

@@ -110,7 +110,7 @@ impl KeyedLoad<'_> {
         // Locks are released after the marks, whatever happens.
         let waiting = LockOwner::new(self.engine.locks());
         let (mut load, mut held, mut bytes) = (load, held, buffer.payload_bytes());
-        let given = load.label.as_ref().map(|label| Arc::from(label.label()));
+        let given = load.given();
         loop {
             let (admitted, looked) = self.look(buffer, bytes, held.take(), &waiting).await?;
             if let (Some(counter), Some(ids)) = (&self.target.state.counter, buffer.ids()) {

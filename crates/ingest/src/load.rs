@@ -15,7 +15,7 @@ use freshet_meta::{Claim, RowsetMeta};
 use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PartBody, PartLoad, SmallLoad};
+use crate::append::{Appended, PartBody, PartLoad, Signed, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::change::Change;
 use crate::counter::UsedIds;
@@ -235,8 +235,8 @@ impl Load<'_> {
         engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
         let bytes = buffer.payload_bytes();
         let (table, schema_version) = (&target.state, target.schema().version);
-        let prepared = None;
-        let load = SmallLoad { table, schema_version, mode, label, looked_up: None, prepared };
+        let signed = Signed::Label(label);
+        let load = SmallLoad { table, schema_version, mode, signed, looked_up: None };
         // Without rows there is nothing to look for, and a label to be kept.
         if target.table().key_model == KeyModel::Primary && buffer.rows() > 0 {
             let keyed = KeyedLoad { engine, target, rules: key_rules, patience, computed: None };

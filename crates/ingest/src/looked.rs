@@ -16,7 +16,7 @@ use freshet_schema::{GroupCommitMode, Rules};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::admit::WaitLimit;
-use crate::append::PreparedLoad;
+use crate::append::Signed;
 use crate::buffer::LoadBuffer;
 use crate::change::Written;
 use crate::decode::{PartialColumns, Warnings};
@@ -63,13 +63,6 @@ pub(crate) enum Updated {
     Overtaken,
     /// It has written nothing: whole rows do not fit a record.
     TooLarge,
-}
-
-/// What the record of a partial update says of the load.
-pub(crate) enum Signed<'a> {
-    /// The label of the client, if there is one.
-    Label(Option<Claim>),
-    Prepared(PreparedLoad<'a>),
 }
 
 /// Writes the rows of a partial update, with the label of the load; `None` when it was overtaken:

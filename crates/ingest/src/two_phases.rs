@@ -14,7 +14,7 @@ use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote, Rena
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, SmallLoad};
+use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
@@ -290,9 +290,8 @@ impl Engine {
             table: &target.state,
             schema_version,
             mode: GroupCommitMode::Off,
-            label: None,
+            signed: Signed::Prepared(PreparedLoad { signature: &mut signature, incarnation }),
             looked_up: None,
-            prepared: Some(PreparedLoad { signature: &mut signature, incarnation }),
         };
         let appended = self.appender.append_rows(load, &mut buffer, admitted);
         prepared.claim = signature.label;

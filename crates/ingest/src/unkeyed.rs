@@ -5,7 +5,7 @@ use freshet_schema::GroupCommitMode;
 use freshet_storage::resolver::{Equal, EqualRows};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, SmallLoad};
+use crate::append::{Appended, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::key_rules::resolver;
@@ -93,9 +93,8 @@ pub(crate) async fn change_rows(
             table: &target.state,
             schema_version: target.schema().version,
             mode: GroupCommitMode::Off,
-            label: None,
+            signed: Signed::Label(None),
             looked_up: Some(LookedUp { end, is_derived: true, is_last: false }),
-            prepared: None,
         };
         return match engine.appender.append_rows(load, &mut buffer, admitted) {
             Ok((Appended { lsn, txn }, _)) => {

@@ -7,12 +7,12 @@ use freshet_meta::{NotedPartial, NotedRows, PreparedNote};
 use freshet_schema::Rules;
 
 use crate::admit::WaitLimit;
-use crate::append::{PreparedLoad, Signature};
+use crate::append::{PreparedLoad, Signature, Signed};
 use crate::decode::{Completion, PartialColumns};
 use crate::engine::Engine;
 use crate::large_update::LargeUpdate;
 use crate::load::GATE_PAUSE;
-use crate::looked::{OnNewKey, PartialRows, Signed, TRIES_MAX, Updated, update_columns_as};
+use crate::looked::{OnNewKey, PartialRows, TRIES_MAX, Updated, update_columns_as};
 use crate::prepared::Prepared;
 use crate::record::PART_HEAD_BYTES;
 use crate::target::LoadTarget;
