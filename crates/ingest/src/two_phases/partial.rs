@@ -2,7 +2,7 @@
 //! are completed by what is stored when it is committed.
 
 use freshet_base::clock::Deadline;
-use freshet_base::{ErrorCode, Incarnation, Lsn, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Incarnation, Lsn, Result, bail, err};
 use freshet_meta::{NotedPartial, NotedRows, PreparedNote};
 use freshet_schema::Rules;
 
@@ -38,11 +38,7 @@ pub(super) async fn append_partial(
 ) -> Result<Lsn> {
     let PreparedNote { txn, schema_version, incarnation, rows, .. } = prepared.note;
     if target.schema().version != schema_version {
-        bail!(
-            TableChanged,
-            "its table has other columns than when it was prepared, and nobody knows what its \
-             rows have of them"
-        );
+        return Err(other_columns());
     }
     let patience = WaitLimit::For(engine.config().load_patience);
     let deadline = patience.late(&engine.admission);
@@ -102,16 +98,32 @@ async fn update_by_files(
     (signature, incarnation): (&mut Signature, Incarnation),
     patience: WaitLimit,
 ) -> Result<Updated> {
-    let state = &rows.target.state;
-    match complete_in_files(engine, rows, (signature, incarnation), patience).await {
+    let (state, version) = (&rows.target.state, rows.target.schema().version);
+    let updated = complete_in_files(engine, rows, (signature, incarnation), patience).await;
+    updated.map_err(|error| {
+        let is_same = state.incarnation() == incarnation;
+        let has_same_columns = state.lock().log().schema_version() == version;
+        refused(error, &rows.target.table().name, (is_same, has_same_columns))
+    })
+}
+
+/// Why files of completed rows are not taken, of a table that is the same or was truncated, and has
+/// the same columns or others.
+fn refused(error: Error, table: &str, (is_same, has_same_columns): (bool, bool)) -> Error {
+    match (error.code(), is_same) {
+        (ErrorCode::SnapshotTooOld, true) if !has_same_columns => other_columns(),
         // The rows stand behind the note, and go to other files by the partitions of now.
-        Err(error)
-            if error.code() == ErrorCode::SnapshotTooOld && state.incarnation() == incarnation =>
-        {
-            Err(super::partitions_changed(&rows.target.table().name))
-        }
-        updated => updated,
+        (ErrorCode::SnapshotTooOld, true) => super::partitions_changed(table),
+        _ => error,
     }
+}
+
+fn other_columns() -> Error {
+    err!(
+        TableChanged,
+        "its table has other columns than when it was prepared, and nobody knows what its rows \
+         have of them"
+    )
 }
 
 async fn complete_in_files(
@@ -149,5 +161,25 @@ async fn entered(engine: &Engine, target: LoadTarget, deadline: Deadline) -> Res
             }
             Err(_) => engine.clock().sleep(GATE_PAUSE).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::is_final;
+    use super::*;
+
+    #[test]
+    fn a_commit_is_tried_again_only_where_it_can_succeed() {
+        let told = |code, of| refused(Error::new(code, "why"), "t", of);
+        let partitions = told(ErrorCode::SnapshotTooOld, (true, true));
+        assert!(!is_final(&partitions) && partitions.message().contains("commit the load again"));
+        let columns = told(ErrorCode::SnapshotTooOld, (true, false));
+        assert!(is_final(&columns) && columns.message().contains("other columns"));
+        let truncated = told(ErrorCode::SnapshotTooOld, (false, true));
+        assert!(is_final(&truncated) && truncated.message() == "why");
+        // What has nothing to do with either stays as it is.
+        let full = told(ErrorCode::OutOfRoom, (true, false));
+        assert!(!is_final(&full) && full.message() == "why");
     }
 }
