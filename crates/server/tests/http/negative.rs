@@ -46,12 +46,12 @@ fn what_was_loaded_is_subtracted() {
         [2, "2026-01-02", 0, "0.0000", null],
     ]);
     assert_eq!(sums(&site), left);
-    // `where` and expressions see what the body has; a default is as it is.
+    // `where` and expressions see what the body has; a default is subtracted, too.
     let columns = "columns: k, day, t, n = t * 2, d = t";
     let headers = [NEGATIVE, columns, "where: n > 5", "group_commit: async_mode"];
     let reply = load(&site, "s", &headers, "3,2026-01-03,3\n3,2026-01-03,2\n");
     assert_eq!(counts(&reply), [2, 1, 0, 1], "{reply}");
-    assert_eq!(sums(&site)[2], json!([3, "2026-01-03", -6, "-3.0000", "9"]));
+    assert_eq!(sums(&site)[2], json!([3, "2026-01-03", -6, "-3.0000", "-9"]));
     let json = [NEGATIVE, "format: json", "read_json_by_line: true", "two_phase_commit: true"];
     let body = "{\"k\": 4, \"day\": \"2026-01-04\", \"n\": 5, \"f\": -1.5}\n";
     let reply = load(&site, "s", &json, body);
@@ -66,6 +66,24 @@ fn what_was_loaded_is_subtracted() {
     let reply = load(&site, "s", &strict, "5,2026-01-05,x,1,1\n5,2026-01-05,1,1,1\n");
     assert_eq!((counts(&reply), &reply["Status"]), ([2, 1, 1, 0], &json!("Success")), "{reply}");
     assert_eq!(sums(&site)[4], json!([5, "2026-01-05", -1, "-1.0000", "-1"]));
+    site.stop();
+}
+
+#[test]
+fn the_default_of_a_sum_that_is_not_named_is_taken_back() {
+    let site = table();
+    let columns = "columns: k, day, n";
+    for headers in [&[columns][..], &[columns, NEGATIVE]] {
+        assert_eq!(load(&site, "s", headers, "1,2026-01-01,5\n")["Status"], "Success");
+    }
+    assert_eq!(sums(&site), json!([[1, "2026-01-01", 0, null, "0"]]));
+    // A member that an object lacks has its default in both.
+    let json = ["format: json", "read_json_by_line: true"];
+    for headers in [&json[..], &[NEGATIVE, json[0], json[1]]] {
+        let body = "{\"k\": 2, \"day\": \"2026-01-02\", \"n\": 5}\n";
+        assert_eq!(load(&site, "s", headers, body)["Status"], "Success");
+    }
+    assert_eq!(sums(&site)[1], json!([2, "2026-01-02", 0, null, "0"]));
     site.stop();
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{ColumnId, Result, bail};
+use freshet_base::{ColumnId, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::columnar::BodySchema;
 use freshet_ingest::decode::csv::field_count;
@@ -18,7 +18,8 @@ use freshet_query::parser::{COLUMNS_MAX, HttpStream, LoadColumn, load_columns, l
 use freshet_query::syntax::{Scalar, Select};
 use freshet_schema::value::bad::must_use;
 use freshet_schema::{
-    Aggregate, Column, ColumnType, KeyModel, OnBad, Rules, SEQUENCE_COLUMN, TableSchema, Zone,
+    Aggregate, Column, ColumnType, DefaultValue, KeyModel, OnBad, Rules, SEQUENCE_COLUMN,
+    TableSchema, Zone,
 };
 
 use super::body::Body;
@@ -69,11 +70,46 @@ fn sequence_of(
     if let Some((_, value)) = same {
         return Ok((SEQUENCE_COLUMN.to_owned(), value.clone()));
     }
-    let text = format!("{SEQUENCE_COLUMN} = `{}`", field.replace('`', "``"));
-    match load_columns(&text)?.pop() {
+    computing(&format!("{SEQUENCE_COLUMN} = `{}`", field.replace('`', "``")))
+}
+
+/// A computed column of a text as `columns` has it.
+fn computing(text: &str) -> Result<(String, Scalar)> {
+    match load_columns(text)?.pop() {
         Some(LoadColumn::Computed(name, value)) => Ok((name, *value)),
         _ => bail!(Internal, "'{text}' computes no column"),
     }
+}
+
+/// The sums with a default that a load does not name, as computed columns: it has added their
+/// defaults, which are taken back with it.
+///
+/// # Errors
+/// `WrongArguments` for a default that is another one each time.
+fn unnamed_sums(
+    schema: &TableSchema,
+    (names, computed): (&[String], &[(String, Scalar)]),
+) -> Result<Vec<(String, Scalar)>> {
+    let is_named = |column: &Column| {
+        let mut given = names.iter().chain(computed.iter().map(|(name, _)| name));
+        given.any(|name| name.eq_ignore_ascii_case(&column.name))
+    };
+    let sums = schema.shown().iter().filter(|column| column.aggregate == Some(Aggregate::Sum));
+    let unnamed = sums.filter(|column| !is_named(column));
+    let default = |column: &Column| match &column.default {
+        None => None,
+        Some(DefaultValue::Literal(text)) => {
+            let (name, text) = (column.name.replace('`', "``"), text.replace('\'', "''"));
+            Some(computing(&format!("`{name}` = '{text}'")))
+        }
+        Some(_) => Some(Err(err!(
+            WrongArguments,
+            "negative: the default of column '{}' is an expression, which may have added something \
+             else; name the column in header 'columns'",
+            column.name
+        ))),
+    };
+    unnamed.filter_map(default).collect()
 }
 
 /// Plans loads into one table.
@@ -235,6 +271,10 @@ impl Planner<'_> {
         }
         if let Some(field) = self.sequence()? {
             computed.push(sequence_of(field, (&names, &computed))?);
+        }
+        if headers.negative {
+            let unnamed = unnamed_sums(schema, (&names, &computed))?;
+            computed.extend(unnamed);
         }
         let is_computed = |name: &str| {
             computed.iter().filter(|(column, _)| column.eq_ignore_ascii_case(name)).count()
