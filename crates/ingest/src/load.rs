@@ -11,7 +11,7 @@ use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::{Incarnation, Result, bail};
-use freshet_meta::{Claim, RowsetMeta};
+use freshet_meta::{Claim, NotedRows, RowsetMeta};
 use freshet_schema::{GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
@@ -28,6 +28,7 @@ use crate::large_load::LargeLoad;
 use crate::own_rows::OwnRows;
 use crate::prepared::WholeRows;
 use crate::removals::put_signed;
+use crate::spooled::SpooledRows;
 use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
@@ -64,6 +65,8 @@ pub(crate) enum StagedBody {
         in_flight: InFlight,
     },
     Rows(WholeRows),
+    /// In a file without a name, as a note has them.
+    Spooled(SpooledRows, NotedRows),
 }
 
 /// A load in progress.

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
-use freshet_base::io::{Fs, Mode};
+use freshet_base::io::{FileRef, Fs, Mode};
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::{NotedRows, PreparedNote, disk};
+use freshet_schema::TableSchema;
+use freshet_schema::row::RowCells;
 
 use crate::record::PART_HEAD_BYTES;
 use crate::stopped::damaged;
@@ -28,6 +30,9 @@ pub(crate) fn extension(note: &PreparedNote) -> &'static str {
         (None, None) => NOTE,
     }
 }
+
+/// How many bytes of the rows of a partial update are read at a time.
+const PART_BYTES: u64 = 8 << 20;
 
 /// The checksum and the length before a note with rows.
 const HEAD_BYTES: usize = 8;
@@ -125,13 +130,105 @@ pub(crate) fn read_rows(fs: &dyn Fs, path: &Path, noted: NotedRows) -> Result<Ve
         file.read_exact_at(rows, len - noted.bytes).map_err(failed)?;
     }
     if !is_whole || crc_fast::crc32_iscsi(rows) != noted.checksum {
-        bail!(
-            Corruption,
-            "the rows of a prepared load in {} are damaged; abort it and load them again",
-            path.display()
-        );
+        return Err(damaged_rows(path));
     }
     Ok(payload)
+}
+
+/// The rows of a partial update behind a note, of which each may have columns of its own: all rows,
+/// and then a byte for each row and column.
+pub(crate) struct NotedParts {
+    file: FileRef,
+    cells: RowCells,
+    /// Where the next rows begin, and where the last one ends.
+    at: u64,
+    rows_end: u64,
+    /// How many bytes of a row stand behind all rows.
+    width: usize,
+    rows: u32,
+    /// Those that have been read.
+    read: u32,
+}
+
+/// Rows that were read.
+pub(crate) struct NotedPart {
+    pub rows: Vec<u8>,
+    pub count: usize,
+    pub given: Vec<bool>,
+}
+
+impl NotedParts {
+    /// Opens the rows behind a note, and looks whether they are what was written.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has other bytes than were written.
+    pub fn open(
+        fs: &dyn Fs,
+        path: &Path,
+        (note, noted): (&PreparedNote, NotedRows),
+        (schema, width): (&TableSchema, usize),
+    ) -> Result<Self> {
+        let failed = |error| Error::io("read the rows of a prepared load", error);
+        let file = fs.open(path, Mode::Read).map_err(failed)?;
+        let len = file.len_bytes().map_err(failed)?;
+        let given = width as u64 * u64::from(note.rows);
+        let start = len.checked_sub(noted.bytes).filter(|_| given <= noted.bytes);
+        let Some(start) = start else { return Err(damaged_rows(path)) };
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        let (mut at, mut bytes) = (start, Vec::new());
+        while at < len {
+            bytes.resize((len - at).min(PART_BYTES) as usize, 0);
+            file.read_exact_at(&mut bytes, at).map_err(failed)?;
+            digest.update(&bytes);
+            at += bytes.len() as u64;
+        }
+        if digest.finalize() != u64::from(noted.checksum) {
+            return Err(damaged_rows(path));
+        }
+        let (cells, rows_end) = (RowCells::new(schema), len - given);
+        Ok(Self { file, cells, at: start, rows_end, width, rows: note.rows, read: 0 })
+    }
+
+    /// The next rows; `None` behind the last one.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has not the rows that its note says.
+    pub fn next(&mut self) -> Result<Option<NotedPart>> {
+        let failed = |error| Error::io("read the rows of a prepared load", error);
+        let left = self.rows_end - self.at;
+        if left == 0 && self.read == self.rows {
+            return Ok(None);
+        }
+        let mut part_bytes = PART_BYTES;
+        loop {
+            let mut rows = vec![0; left.min(part_bytes) as usize];
+            self.file.read_exact_at(&mut rows, self.at).map_err(failed)?;
+            let (end, count) = self.cells.whole_rows(&rows);
+            if count > 0 && count as u64 <= u64::from(self.rows - self.read) {
+                rows.truncate(end);
+                let mut given = vec![0; count * self.width];
+                let behind = self.rows_end + u64::from(self.read) * self.width as u64;
+                self.file.read_exact_at(&mut given, behind).map_err(failed)?;
+                self.at += end as u64;
+                self.read += count as u32;
+                let given = given.into_iter().map(|given| given == 1).collect();
+                return Ok(Some(NotedPart { rows, count, given }));
+            }
+            if part_bytes >= left || count > 0 {
+                bail!(Corruption, "the rows of a prepared load are not as many as its note says");
+            }
+            // One row is longer than that.
+            part_bytes *= 2;
+        }
+    }
+}
+
+fn damaged_rows(path: &Path) -> Error {
+    err!(
+        Corruption,
+        "the rows of a prepared load in {} are damaged; abort it and load them again",
+        path.display()
+    )
 }
 
 #[cfg(test)]

@@ -16,11 +16,13 @@ use freshet_base::budget::{Budget, Permit};
 use freshet_base::task::Lane;
 use freshet_base::{DbId, Error, Result, TableId, TxnId, bail, err};
 use freshet_meta::{Claim, LabelKind, LabelState, NotedRows, PreparedNote};
+use freshet_schema::TableSchema;
 use parking_lot::Mutex;
 
 use crate::layout::prepared_dir;
-use crate::note::{self, NOTES};
+use crate::note::{self, NOTES, NotedParts};
 use crate::record::PART_HEAD_BYTES;
+use crate::spooled::{self, SpooledRows};
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
 
@@ -237,11 +239,33 @@ impl PreparedLoads {
         let extension = note::extension(&prepared.note);
         let head = note::written(&prepared.note);
         let parts = [&head[..], rows.unwrap_or_default()];
-        let Err(error) = fs.write_parts_atomic(&self.path(txn, extension), &parts) else {
+        let written = fs.write_parts_atomic(&self.path(txn, extension), &parts);
+        prepared.kept = prepared.kept.and_then(|rows| rows.kept(&self.share));
+        self.enter_written(prepared, written)
+    }
+
+    /// Writes the note of a load whose rows are in a file of their own.
+    pub fn write_spooled(
+        &self,
+        mut prepared: Prepared,
+        (rows, noted): (&SpooledRows, NotedRows),
+    ) -> Result<()> {
+        let fs = self.store.fs();
+        let left = fs.available_bytes(&self.dir);
+        let left = left.map_err(|error| Error::io("look at the room on the disk", error))?;
+        spooled::check_room(left, rows)?;
+        prepared.note.noted = Some(noted);
+        let path = self.path(prepared.note.txn, note::extension(&prepared.note));
+        let written = rows.write_behind(fs, &path, &note::written(&prepared.note));
+        self.enter_written(prepared, written)
+    }
+
+    fn enter_written(&self, prepared: Prepared, written: std::io::Result<()>) -> Result<()> {
+        let txn = prepared.note.txn;
+        let Err(error) = written else {
             if let Some(claim) = &prepared.claim {
                 claim.prepared(txn);
             }
-            prepared.kept = prepared.kept.and_then(|rows| rows.kept(&self.share));
             self.enter(prepared);
             return Ok(());
         };
@@ -251,6 +275,16 @@ impl PreparedLoads {
             fatal(&format!("a note of a prepared load is neither written nor removed: {again}"));
         }
         Err(Error::io("write the note of a prepared load", error))
+    }
+
+    /// Opens the rows of a partial update behind a note.
+    pub fn open_parts(
+        &self,
+        noted: (&PreparedNote, NotedRows),
+        of: (&TableSchema, usize),
+    ) -> Result<NotedParts> {
+        let path = self.path(noted.0.txn, note::extension(noted.0));
+        NotedParts::open(self.store.fs(), &path, noted, of)
     }
 
     /// Reads the rows behind a note, behind space for the head of a part.

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 /// The directory of such files in the data directory.
 const DIR: &str = "spill";
 /// Nothing is written where less than this would be left on the disk.
-const DISK_LEFT_BYTES: u64 = 256 << 20;
+pub(crate) const DISK_LEFT_BYTES: u64 = 256 << 20;
 
 /// Creates a file, which has a name of its own at first.
 ///
@@ -71,7 +71,15 @@ pub async fn read(
     task::run(&**engine.pool(), read).await
 }
 
-fn read_at(file: &dyn File, (at, length): (u64, usize), written: u32) -> Result<Vec<u8>> {
+/// As [`read`], on a thread that may block.
+///
+/// # Errors
+/// Those of [`read`].
+pub(crate) fn read_at(
+    file: &dyn File,
+    (at, length): (u64, usize),
+    written: u32,
+) -> Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let read = file.read_exact_at(&mut bytes, at);
     read.map_err(|error| Error::io("read the rows of a load", error))?;

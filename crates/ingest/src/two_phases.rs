@@ -17,16 +17,18 @@ use crate::admit::WaitLimit;
 use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
+use crate::decode::PartialColumns;
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::load::{Load, Staged, StagedBody};
-use crate::looked::PartialRows;
+use crate::looked::{OnNewKey, PartialRows};
 use crate::names;
 use crate::note;
 use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable, WholeRows};
 use crate::record::PART_HEAD_BYTES;
+use crate::spooled::SpooledRows;
 use crate::target::LoadTarget;
 
 impl Engine {
@@ -64,18 +66,9 @@ impl Engine {
         let target = load.target().clone();
         // Until its note keeps the table (RFC 0039).
         let _pass = load.pass();
-        let name = &target.table().name;
-        if !rows.columns.completion.is_nothing() {
-            bail!(
-                NotSupported,
-                "a partial update of table '{name}', which has generated columns or checks, is not \
-                 supported with two_phase_commit; leave it out"
-            );
-        }
+        check_partial(&target, rows.columns)?;
         let bytes = rows.bytes.len() + rows.given.len();
-        if !self.takes_record_of(PART_HEAD_BYTES + bytes) {
-            return Err(too_many(name, self));
-        }
+        assert!(self.takes_record_of(PART_HEAD_BYTES + bytes), "more rows are in a file");
         let mut payload = Vec::with_capacity(PART_HEAD_BYTES + bytes);
         payload.resize(PART_HEAD_BYTES, 0);
         payload.extend_from_slice(rows.bytes);
@@ -83,12 +76,42 @@ impl Engine {
         let count = crate::buffer::row_count(rows.count)?;
         let ids = target.counter();
         let ids = ids.and_then(|ids| ids.of_rows(target.schema(), rows.bytes, count));
-        let partial = partial::noted(&rows);
+        let partial = partial::noted(rows.columns, !rows.given.is_empty(), rows.on_new_key);
         let staged = Staged {
             rows: count,
             incarnation: target.state.incarnation(),
             ids,
             body: StagedBody::Rows(WholeRows::new(payload, memory)),
+        };
+        self.note_staged(&target, staged, Some(partial), (claim, keep)).await
+    }
+
+    /// As [`Self::prepare_partial`], of rows that are too many for a record.
+    ///
+    /// # Errors
+    /// Those of [`Self::prepare_partial`]; `DiskFull`.
+    pub async fn prepare_spooled_partial(
+        &self,
+        load: Load<'_>,
+        rows: SpooledRows,
+        (columns, on_new_key): (&PartialColumns, OnNewKey),
+        (claim, keep): (Option<Claim>, Duration),
+    ) -> Result<(TxnId, String)> {
+        let target = load.target().clone();
+        // Until its note keeps the table (RFC 0039).
+        let _pass = load.pass();
+        check_partial(&target, columns)?;
+        self.store.disk.may_grow()?;
+        let partial = partial::noted(columns, rows.is_flexible(), on_new_key);
+        let (count, of) = (rows.count()?, target.clone());
+        let read =
+            move || rows.noted(of.schema(), of.counter().map(Arc::as_ref)).map(|of| (rows, of));
+        let (rows, (noted, ids)) = task::run(&**self.pool(), read).await?;
+        let staged = Staged {
+            rows: count,
+            incarnation: target.state.incarnation(),
+            ids: UsedIds::join(ids, load.ids()),
+            body: StagedBody::Spooled(rows, noted),
         };
         self.note_staged(&target, staged, Some(partial), (claim, keep)).await
     }
@@ -105,9 +128,11 @@ impl Engine {
         let entered = self.appender.enter_ids(&target.state, staged.ids)?;
         let reserved = entered.map_or(Lsn::ZERO, |ids| ids.reserved);
         self.horizon().wait(reserved).await;
-        let (rowsets, in_flight, kept) = match staged.body {
-            StagedBody::Files { metas, in_flight } => (metas, in_flight, None),
-            StagedBody::Rows(rows) => (Vec::new(), self.upkeep.sweeper.in_flight(), Some(rows)),
+        let nothing = || (Vec::new(), self.upkeep.sweeper.in_flight());
+        let ((rowsets, in_flight), kept, spooled) = match staged.body {
+            StagedBody::Files { metas, in_flight } => ((metas, in_flight), None, None),
+            StagedBody::Rows(rows) => (nothing(), Some(rows), None),
+            StagedBody::Spooled(rows, noted) => (nothing(), None, Some((rows, noted))),
         };
         let txn = self.store.meta().ids().txn()?;
         let labels = self.meta().labels();
@@ -147,7 +172,10 @@ impl Engine {
         let (loads, ending) = (Arc::clone(&self.prepared), self.prepared.end_begins());
         // Runs to its end, whoever waits for it.
         let write = move || {
-            let written = loads.write(prepared);
+            let written = match &spooled {
+                None => loads.write(prepared),
+                Some((rows, noted)) => loads.write_spooled(prepared, (rows, *noted)),
+            };
             drop((arriving, ending));
             written
         };
@@ -386,13 +414,17 @@ impl Engine {
     }
 }
 
-fn too_many(table: &str, engine: &Engine) -> Error {
-    err!(
-        NotSupported,
-        "a partial update of table '{table}' with two_phase_commit takes at most {} of rows \
-         (wal_load_bytes_max); send fewer at once, or leave two_phase_commit out",
-        engine.config().wal_load_bytes_max
-    )
+/// Checks that nothing has to be computed of completed rows, which a commit cannot do.
+fn check_partial(target: &LoadTarget, columns: &PartialColumns) -> Result<()> {
+    if !columns.completion.is_nothing() {
+        bail!(
+            NotSupported,
+            "a partial update of table '{}', which has generated columns or checks, is not \
+             supported with two_phase_commit; leave it out",
+            target.table().name
+        );
+    }
+    Ok(())
 }
 
 fn partitions_changed(table: &str) -> Error {

@@ -31,6 +31,8 @@ mod nested;
 mod orc;
 #[path = "http/partial.rs"]
 mod partial;
+#[path = "http/prepared_partial.rs"]
+mod prepared_partial;
 #[path = "http/query.rs"]
 mod query;
 #[path = "http/rejects.rs"]

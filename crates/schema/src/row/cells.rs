@@ -65,6 +65,27 @@ impl RowCells {
         self.start(bytes, self.layouts.len())
     }
 
+    /// The whole rows at the front of `bytes`, which may end within another one: their length, and
+    /// how many they are.
+    pub fn whole_rows(&self, bytes: &[u8]) -> (usize, usize) {
+        let (mut end, mut rows) = (0, 0);
+        while let Some(length) = self.whole_row(&bytes[end..]) {
+            (end, rows) = (end + length, rows + 1);
+        }
+        (end, rows)
+    }
+
+    /// The length of the row at the front of `bytes`; `None` if its end is not there.
+    fn whole_row(&self, bytes: &[u8]) -> Option<usize> {
+        if bytes.len() < self.starts[0] {
+            return None;
+        }
+        let mut columns = self.layouts.iter().enumerate().filter(|(at, _)| !is_null(bytes, *at));
+        columns.try_fold(self.starts[0], |start, (_, layout)| {
+            cell_at(bytes, start, *layout).map(|cell| cell.end)
+        })
+    }
+
     /// The rows in `bytes`, which follow each other.
     ///
     /// # Panics

@@ -65,6 +65,18 @@ fn the_cursor_walks_what_the_writer_wrote() {
 }
 
 #[test]
+fn whole_rows_are_found_wherever_the_bytes_end() {
+    let long = "x".repeat(200);
+    let rows = [(7, Some("")), (8, None), (9, Some(&*long)), (10, Some("ab"))];
+    let ends = (0..=rows.len()).map(|count| encode(&rows[..count]).len()).collect::<Vec<_>>();
+    let (bytes, cells) = (encode(&rows), RowCells::new(&int_and_text()));
+    for cut in 0..=bytes.len() {
+        let count = ends.iter().rposition(|end| *end <= cut).unwrap();
+        assert_eq!(cells.whole_rows(&bytes[..cut]), (ends[count], count), "cut at {cut}");
+    }
+}
+
+#[test]
 fn an_aborted_row_leaves_no_trace() {
     let mut bytes = encode(&[(1, None)]);
     let before = bytes.clone();

@@ -9,7 +9,6 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::client::ROOT;
-use crate::query::data;
 use crate::site::Site;
 
 /// Prepares a load and returns its transaction.
@@ -20,7 +19,7 @@ fn prepare(site: &Site, headers: &[&str], body: &str) -> i64 {
 }
 
 /// Ends a load; the status and the message of the reply.
-fn end(site: &Site, headers: &[&str]) -> (String, String) {
+pub fn end(site: &Site, headers: &[&str]) -> (String, String) {
     let lines = [&[ROOT], headers].concat();
     let path = "/api/d/_stream_load_2pc";
     let reply = site.client().request("PUT", path, &lines, b"").json();
@@ -28,15 +27,15 @@ fn end(site: &Site, headers: &[&str]) -> (String, String) {
     (text("status"), text("msg"))
 }
 
-fn done(message: &str) -> (String, String) {
+pub fn done(message: &str) -> (String, String) {
     ("Success".to_owned(), message.to_owned())
 }
 
-fn refused(message: &str) -> (String, String) {
+pub fn refused(message: &str) -> (String, String) {
     ("Fail".to_owned(), format!("errCode = 2, detailMessage = {message}"))
 }
 
-fn state(site: &Site, label: &str) -> Value {
+pub fn state(site: &Site, label: &str) -> Value {
     site.get(&format!("/api/d/get_load_state?label={label}"), &[ROOT]).json()["data"].clone()
 }
 
@@ -184,7 +183,7 @@ fn a_note_behind_a_commit_commits_nothing_again() {
 }
 
 /// Changes the last byte of a file; doing it again heals it.
-fn spoil(file: &std::path::Path) {
+pub fn spoil(file: &std::path::Path) {
     let mut bytes = std::fs::read(file).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(file, &bytes).unwrap();
@@ -370,195 +369,5 @@ fn a_load_whose_table_moves_while_its_body_comes_is_not_prepared() {
     assert!(told.contains("table 't' has gone to another database"), "{told}");
     assert_eq!(state(&site, "one"), "UNKNOWN", "the label is free");
     block_on(site.engine.ddl().drop_database("d", false)).unwrap();
-    site.stop();
-}
-
-/// A table whose rows are updated in part, and a row in it.
-fn partial_table(site: &Site) {
-    data(
-        site,
-        "CREATE TABLE u (a INT NOT NULL, b INT, c VARCHAR(9) DEFAULT 'new', d INT NOT NULL) \
-         UNIQUE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 2",
-    );
-    data(site, "INSERT INTO u VALUES (1, 10, 'x', 1), (2, 20, 'y', 2)");
-}
-
-/// Prepares a partial update of `d.u`; the reply.
-fn prepare_partial(site: &Site, headers: &[&str], body: &str) -> Value {
-    let all = [ROOT, "two_phase_commit: true", "column_separator: ,"];
-    let all = [&all[..], headers].concat();
-    site.client().request("PUT", "/api/d/u/_stream_load", &all, body.as_bytes()).json()
-}
-
-fn partial_rows(site: &Site) -> Value {
-    data(site, "SELECT * FROM u ORDER BY a")["data"].clone()
-}
-
-#[test]
-fn a_partial_update_keeps_what_is_stored_at_its_commit() {
-    let site = Site::new();
-    partial_table(&site);
-    let columns = ["partial_columns: true", "columns: a, b", "label: one"];
-    let reply = prepare_partial(&site, &columns, "1,11\n2,21\n1,12\n");
-    assert_eq!(reply["Status"], "Success", "{reply}");
-    assert_eq!(partial_rows(&site), json!([[1, 10, "x", 1], [2, 20, "y", 2]]));
-    assert_eq!(state(&site, "one"), "PRECOMMITTED");
-    // Others change the rows meanwhile, and the server starts again.
-    data(&site, "INSERT INTO u VALUES (1, 0, 'later', 7)");
-    let site = Site::in_dir(site.stop(), HttpConfig::default());
-    assert_eq!(state(&site, "one"), "PRECOMMITTED");
-    let told = format!("transaction [{}] commit successfully.", reply["TxnId"]);
-    let commit = ["label: one", "txn_operation: commit"];
-    assert_eq!(end(&site, &commit), done(&told));
-    assert_eq!(partial_rows(&site), json!([[1, 12, "later", 7], [2, 21, "y", 2]]));
-    let visible =
-        format!("transaction [{}] is already visible, not pre-committed.", reply["TxnId"]);
-    assert_eq!(end(&site, &commit), refused(&visible));
-    let again = prepare_partial(&site, &columns, "1,13\n");
-    assert_eq!(again["ExistingJobStatus"], "FINISHED", "{again}");
-    let none = std::fs::read_dir(site.dir.path().join("store/prepared")).unwrap().count();
-    assert_eq!(none, 0, "the note of an ended load is gone");
-    site.stop();
-}
-
-#[test]
-fn rows_of_a_prepared_partial_update_have_columns_of_their_own() {
-    let site = Site::new();
-    partial_table(&site);
-    let headers = [
-        "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS",
-        "format: json",
-        "read_json_by_line: true",
-        "label: one",
-    ];
-    let body = "{\"a\": 1, \"b\": 5}\n{\"a\": 2, \"d\": 6}\n{\"a\": 3, \"d\": 7}\n";
-    let reply = prepare_partial(&site, &headers, body);
-    assert_eq!(reply["Status"], "Success", "{reply}");
-    let site = Site::in_dir(site.stop(), HttpConfig::default());
-    let told = format!("transaction [{}] commit successfully.", reply["TxnId"]);
-    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]), done(&told));
-    let expected = json!([[1, 5, "x", 1], [2, 20, "y", 6], [3, null, "new", 7]]);
-    assert_eq!(partial_rows(&site), expected);
-    site.stop();
-}
-
-/// Rows of `d.u`, of which each update has the first two columns.
-fn many_rows(site: &Site, rows: std::ops::Range<u32>, text: &str) {
-    let all = rows.map(|a| format!("({a}, 1, '{text}', {a})")).collect::<Vec<_>>();
-    for rows in all.chunks(5000) {
-        data(site, &format!("INSERT INTO u VALUES {}", rows.join(", ")));
-    }
-}
-
-#[test]
-fn a_partial_update_that_a_smaller_log_does_not_take_is_committed_by_files() {
-    let site = Site::new();
-    partial_table(&site);
-    many_rows(&site, 3..20_000, "kept");
-    let columns = ["partial_columns: true", "columns: a, b"];
-    let body = (1..20_001).map(|a| format!("{a},{}\n", a + 7)).collect::<String>();
-    let flexible = [
-        "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS",
-        "format: json",
-        "read_json_by_line: true",
-    ];
-    let own = (1..20_001).map(|a| match a % 2 {
-        0 => format!("{{\"a\": {a}, \"d\": 5}}\n"),
-        _ => format!("{{\"a\": {a}, \"c\": \"odd\", \"d\": {a}}}\n"),
-    });
-    let own = own.collect::<String>();
-    let label = |name: &str| format!("label: {name}");
-    let waits = |label: &str, headers: &[&str], body: &str| {
-        let reply = prepare_partial(&site, &[headers, &[label]].concat(), body);
-        assert_eq!(reply["Status"], "Success", "{reply}");
-        reply["TxnId"].as_i64().unwrap()
-    };
-    // A key that is new when it is committed lacks a column.
-    waits(&label("new"), &columns, &body);
-    data(&site, "INSERT INTO u VALUES (20000, 1, 'kept', 20000)");
-    let txn = waits(&label("fixed"), &columns, &body);
-    waits(&label("own"), &flexible, &own);
-    waits(&label("cut"), &columns, &body);
-    data(&site, "DELETE FROM u WHERE a = 20000");
-    let site = Site::small_log_in(site.stop());
-    let commit = |label: &str| end(&site, &[&format!("label: {label}"), "txn_operation: commit"]);
-    let (status, message) = commit("new");
-    assert!(status == "Fail" && message.contains("is aborted"), "{message}");
-    data(&site, "INSERT INTO u VALUES (20000, 1, 'later', 20000)");
-    let told = format!("transaction [{txn}] commit successfully.");
-    assert_eq!(commit("fixed"), done(&told));
-    let sums = |of: &str| {
-        let sql =
-            format!("SELECT {of}, c, COUNT(*) FROM u WHERE a > 5 GROUP BY 1, 2 ORDER BY 3, 2");
-        data(&site, &sql)["data"].clone()
-    };
-    assert_eq!(sums("b = a + 7 AND d = a"), json!([[1, "later", 1], [1, "kept", 19_994]]));
-    assert_eq!(state(&site, "fixed"), "VISIBLE");
-    assert_eq!(commit("own").0, "Success");
-    let expected = json!([[5, "later", 1], [5, "kept", 9_997], [0, "odd", 9_997]]);
-    assert_eq!(sums("IF(b = a + 7 AND d = 5, 5, 0)"), expected);
-    data(&site, "TRUNCATE TABLE u");
-    let (status, message) = commit("cut");
-    assert!(status == "Fail" && message.contains("truncated"), "{message}");
-    let site = Site::small_log_in(site.stop());
-    assert_eq!(partial_rows(&site), json!([]));
-    assert_eq!((state(&site, "own"), state(&site, "cut")), ("VISIBLE".into(), "UNKNOWN".into()));
-    site.stop();
-}
-
-#[test]
-fn whole_rows_that_a_record_does_not_take_are_committed_by_files() {
-    let site = Site::with_small_records();
-    data(
-        &site,
-        "CREATE TABLE u (a INT NOT NULL, b INT, c TEXT) UNIQUE KEY(a) DISTRIBUTED BY HASH(a) \
-         BUCKETS 2",
-    );
-    for a in 0..10 {
-        data(&site, &format!("INSERT INTO u VALUES ({a}, 1, REPEAT('{a}', 30000))"));
-    }
-    let columns = ["partial_columns: true", "columns: a, b", "label: one"];
-    let body = (0..10).map(|a| format!("{a},2\n")).collect::<String>();
-    let reply = prepare_partial(&site, &columns, &body);
-    assert_eq!(reply["Status"], "Success", "{reply}");
-    assert_eq!(end(&site, &["label: one", "txn_operation: commit"]).0, "Success");
-    let sums = "SELECT MIN(b), MIN(LENGTH(c)), COUNT(*) FROM u";
-    assert_eq!(data(&site, sums)["data"], json!([[2, 30_000, 10]]));
-    site.stop();
-}
-
-#[test]
-fn a_partial_update_that_can_never_be_committed_is_aborted() {
-    let site = Site::new();
-    partial_table(&site);
-    let commit = |label: &str| {
-        let (status, message) = end(&site, &[&format!("label: {label}"), "txn_operation: commit"]);
-        assert_eq!(status, "Fail", "{message}");
-        message
-    };
-    let columns = ["partial_columns: true", "columns: a, b"];
-    // A new row lacks a column that has no default.
-    let label = "label: new";
-    prepare_partial(&site, &[&columns[..], &[label]].concat(), "9,90\n");
-    let message = commit("new");
-    assert!(message.contains("is aborted") && message.contains("'d'"), "{message}");
-    let label = "label: altered";
-    prepare_partial(&site, &[&columns[..], &[label]].concat(), "1,90\n");
-    data(&site, "ALTER TABLE u ADD COLUMN e INT");
-    let message = commit("altered");
-    assert!(message.contains("other columns"), "{message}");
-    let label = "label: truncated";
-    prepare_partial(&site, &[&columns[..], &[label]].concat(), "1,90\n");
-    data(&site, "TRUNCATE TABLE u");
-    let message = commit("truncated");
-    assert!(message.contains("is aborted"), "{message}");
-    assert_eq!(partial_rows(&site), json!([]));
-    assert_eq!(state(&site, "truncated"), "UNKNOWN");
-    // More than a record takes.
-    let site = Site::small_records_in(site.stop());
-    let body = (0..30_000).map(|a| format!("{a},{a}\n")).collect::<String>();
-    let reply = prepare_partial(&site, &columns, &body);
-    let message = reply["Message"].as_str().unwrap();
-    assert!(message.contains("wal_load_bytes_max"), "{reply}");
     site.stop();
 }

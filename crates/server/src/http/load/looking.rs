@@ -6,7 +6,8 @@ use std::sync::Arc;
 use freshet_base::{Result, bail, err};
 use freshet_ingest::decode::PartialColumns;
 use freshet_ingest::{
-    LargeUpdate, LoadTarget, Loaded, PartialRows, TRIES_MAX, WaitLimit, merge_rows, update_columns,
+    LargeUpdate, LoadTarget, Loaded, PartialRows, ReadRows, SpooledRows, TRIES_MAX, WaitLimit,
+    merge_rows, update_columns,
 };
 use freshet_meta::{Claim, ClaimOutcome, LabelKind, UsedLabel};
 use freshet_schema::{KeyModel, Rules, Table};
@@ -15,7 +16,6 @@ use futures::channel::oneshot;
 use super::decode::Bounds;
 use super::headers::LoadHeaders;
 use super::piece::Decoded;
-use super::spooled::{ReadRows, SpooledRows};
 use crate::http::Http;
 
 /// How much of a large load is looked up before it is written.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
-use freshet_base::{Result, TxnId, bail, err, task};
+use freshet_base::{Result, TxnId, err, task};
 use freshet_ingest::decode::PartialColumns;
 use freshet_ingest::{
-    Engine, Load, LoadBuffer, Loaded, OnNewKey, PartialRows, UsedIds, with_removals,
+    Engine, Load, LoadBuffer, Loaded, OnNewKey, PartialRows, SpooledRows, UsedIds, with_removals,
 };
 use freshet_meta::Claim;
 use freshet_schema::Rules;
@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::deleting::marks;
 use super::piece::{BodySummary, Decoded, Deletes};
-use super::spooled::SpooledRows;
+use super::spooled::body_name;
 use crate::accounts::{AccountUsage, RequestMemory};
 
 /// Memory is taken in steps of at least this size, so that few parts need to ask for it.
@@ -196,7 +196,8 @@ impl<'a> Sink<'a> {
         self.held.is_over = true;
         self.become_large().await?;
         if let Partial::ToFile(number) = self.partial {
-            self.partial = Partial::InFile(SpooledRows::create(self.engine, number).await?);
+            let spooled = SpooledRows::create(self.engine, &body_name(number)).await?;
+            self.partial = Partial::InFile(spooled);
         }
         for step in std::mem::take(&mut self.held.steps) {
             let Partial::InFile(spooled) = &mut self.partial else {
@@ -204,7 +205,8 @@ impl<'a> Sink<'a> {
                 self.load.push_deleting(rows.into(), deletes, permit).await?;
                 continue;
             };
-            spooled.push(self.engine, step).await?;
+            let Decoded { rows, count, given, permit: _permit, .. } = step;
+            spooled.push(self.engine, (rows, &given), count).await?;
         }
         Ok(())
     }
@@ -320,14 +322,15 @@ impl<'a> Sink<'a> {
         (columns, on_new_key, rules): (&PartialColumns, OnNewKey, &Rules),
         ending: (Option<Claim>, Duration),
     ) -> Result<(TxnId, String)> {
-        let Some(held) = self.take_held() else {
-            bail!(
-                NotSupported,
-                "a partial update with two_phase_commit takes at most {} of rows \
-                 (wal_load_bytes_max); send fewer at once, or leave two_phase_commit out",
-                self.engine.config().wal_load_bytes_max
-            );
-        };
+        let held_bytes = |step: &Decoded| step.rows.len() + step.given.len();
+        if !self.is_record(HELD_FACTOR * self.held.steps.iter().map(held_bytes).sum::<usize>()) {
+            self.let_go().await?;
+        }
+        if let Some(rows) = self.take_spooled() {
+            let of = (columns, on_new_key);
+            return self.engine.prepare_spooled_partial(self.load, rows, of, ending).await;
+        }
+        let held = self.take_held().expect("rows that complete others are held or in a file");
         let Decoded { rows, count, permit, given, .. } = held;
         if count == 0 {
             return self.engine.prepare(self.load, &mut self.last, ending).await;
