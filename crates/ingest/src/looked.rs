@@ -49,7 +49,8 @@ pub struct PartialRows<'a> {
     pub count: usize,
     /// Which columns count.
     pub columns: &'a PartialColumns,
-    /// The same for each row, one after another, where each has its own; else empty.
+    /// The same for each row, one after another, where each has its own; else empty. A row that is
+    /// given none deletes its key.
     pub given: &'a [bool],
     pub on_new_key: OnNewKey,
     /// How values of generated columns are converted.
@@ -112,8 +113,7 @@ pub(crate) async fn update_columns_as(
     let (schema, count) = (target.schema(), crate::buffer::row_count(rows.count)?);
     let keys = KeyedRows::of_encoded(rows.bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
-    let change = engine.change(target, None, KeyRules::default(), patience);
-    let mut change = change.with_label(label);
+    let mut change = engine.change(target, None, KeyRules::default(), patience);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
     new.begin();
     let groups = keys.groups().collect::<Vec<_>>();
@@ -129,16 +129,28 @@ pub(crate) async fn update_columns_as(
             }
             let mut row = stored;
             for &at in *group {
-                row = Some(rows.merged(row.as_deref(), (at as usize, encoded[at as usize]))?);
+                let of = (at as usize, encoded[at as usize]);
+                row = match rows.deletes(of.0) {
+                    true => None,
+                    false => Some(rows.merged(row.as_deref(), of)?),
+                };
             }
-            new.resume().extend_from_slice(&row.expect("a group has a row"));
+            if let Some(row) = row {
+                new.resume().extend_from_slice(&row);
+                new.count(1)?;
+            }
         }
-        new.count(groups.len())?;
         if !engine.takes_record_of(new.payload_bytes()) {
             return Ok(Updated::TooLarge);
         }
     }
-    match change.write_as(&old, &new, prepared).await {
+    if old.is_empty() && new.rows() == 0 {
+        let seen = change.seen();
+        drop(change);
+        let loaded = commit_nothing(engine, target, label, patience).await?;
+        return Ok(Updated::Done(Loaded { lsn: loaded.lsn.max(seen), ..loaded }));
+    }
+    match change.with_label(label).write_as(&old, &new, prepared).await {
         Ok(Written::Done(loaded)) => Ok(Updated::Done(loaded)),
         Ok(Written::Overtaken) => Ok(Updated::Overtaken),
         // A key that was new has a row now.
@@ -211,7 +223,18 @@ async fn commit_nothing(
     load.commit(&mut LoadBuffer::default()).await
 }
 
+/// Whether rows that say which columns they have, with as many bits each, have one that deletes its
+/// key: it is given none.
+pub fn has_deleting(given: &[bool], columns: usize) -> bool {
+    given.chunks(columns).any(|given| !given.contains(&true))
+}
+
 impl PartialRows<'_> {
+    /// Whether the row of this number deletes its key.
+    fn deletes(&self, number: usize) -> bool {
+        !self.given.is_empty() && !self.given(number).contains(&true)
+    }
+
     /// Which columns count of the row of this number.
     fn given(&self, number: usize) -> &[bool] {
         let width = self.columns.given.len();

@@ -104,6 +104,8 @@ pub struct RowEncoder<'a> {
     scratch: Vec<u8>,
     /// Of a plan whose rows have columns of their own.
     given: Vec<bool>,
+    /// Whether the current one of these deletes its key.
+    deletes: bool,
     slots: Vec<Slot>,
     warnings: Warnings,
     row_first: u64,
@@ -160,6 +162,7 @@ impl<'a> RowEncoder<'a> {
             ids: RowIds::new(),
             key: Vec::new(),
             given: Vec::new(),
+            deletes: false,
         }
     }
 
@@ -178,6 +181,12 @@ impl<'a> RowEncoder<'a> {
     /// The number of the current row, for messages.
     pub fn row_number(&self) -> u64 {
         self.row_first + self.rows() as u64 + self.warnings.filtered
+    }
+
+    /// Says that the current row, which has columns of its own, deletes its key: it is given none.
+    pub(super) fn delete_key(&mut self) {
+        assert!(self.plan.is_flexible, "other rows are marked in another way");
+        self.deletes = true;
     }
 
     /// Ends the encoding: the rows get their generated ids.
@@ -213,6 +222,7 @@ impl<'a> RowEncoder<'a> {
         if self.scattered {
             self.scratch.clear();
             self.slots.fill(Slot::Empty);
+            self.deletes = false;
         } else {
             self.writer.begin_row();
         }
@@ -432,7 +442,8 @@ impl<'a> RowEncoder<'a> {
                 self.writer.end_row();
                 self.ids.end_row();
                 if self.plan.is_flexible {
-                    let is_given = |slot: &Slot| !matches!(slot, Slot::Empty);
+                    let deletes = self.deletes;
+                    let is_given = |slot: &Slot| !deletes && !matches!(slot, Slot::Empty);
                     self.given.extend(self.slots.iter().map(is_given));
                 }
             }

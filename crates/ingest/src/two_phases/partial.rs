@@ -104,7 +104,8 @@ pub(super) async fn append_partial(
 fn never_last() -> Error {
     err!(
         OutOfRoom,
-        "others wrote the same rows {TRIES_MAX} times while they were updated; commit the load again"
+        "others wrote the same rows {TRIES_MAX} times while they were updated; commit the load \
+         again"
     )
 }
 

@@ -46,8 +46,8 @@ fn each_row_has_columns_of_its_own() {
     assert_eq!(counts(&reply), [5, 5, 0, 0], "{reply}");
     let wanted = json!([[1, 11, "x", 7, "1"], [2, 20, null, 2, "2"], [3, 30, "new", 33, ""]]);
     assert_eq!(rows(), wanted);
-    // A row without its key is rejected, and so is one that deletes.
-    let body = "{\"b\": 1}\n{\"a\": 1, \"b\": 12}\n{\"a\": 2, \"__DORIS_DELETE_SIGN__\": 1}\n";
+    // A row without its key is rejected, and so is one with another sign than 0 or 1.
+    let body = "{\"b\": 1}\n{\"a\": 1, \"b\": 12}\n{\"a\": 2, \"__DORIS_DELETE_SIGN__\": 2}\n";
     let reply = load(&["max_filter_ratio: 0.7"], body);
     assert_eq!(counts(&reply), [3, 1, 2, 0], "{reply}");
     // A plain value is no BITMAP, in lax mode either.
@@ -69,6 +69,42 @@ fn each_row_has_columns_of_its_own() {
     assert_eq!(load(&["label: flex"], "{\"a\": 1}")["Status"], "Label Already Exists");
     let wanted = json!([[1, 12, "x", 9, "1"], [2, 20, "z", 2, "2"], [3, 30, "new", 33, ""]]);
     assert_eq!(rows(), wanted);
+    site.stop();
+}
+
+#[test]
+fn rows_with_columns_of_their_own_may_delete() {
+    let site = Site::with_small_records();
+    unique_table(&site);
+    into_unique(&site, &[], "1,10,a\n2,20,b\n3,30,c\n");
+    let load = |headers: &[&str], body: &str| {
+        put(&site, "u", &[&[FLEXIBLE, "format: json"], headers].concat(), body.as_bytes())
+    };
+    let sign = "\"__DORIS_DELETE_SIGN__\"";
+    // Each row of a key acts on what the one before it has left.
+    let body = format!(
+        "{{\"a\": 1, {sign}: 1}}\n{{\"a\": 2, \"c\": \"x\"}}\n{{{sign}: true, \"a\": 2}}\n\
+         {{\"a\": 2, \"b\": 22}}\n{{\"a\": 9, {sign}: \"1\"}}\n{{\"a\": 3, \"c\": \"z\", {sign}: 0}}\n"
+    );
+    let reply = load(&[], &body);
+    assert_eq!(counts(&reply), [6, 6, 0, 0], "{reply}");
+    assert_eq!(site.rows_of("u"), ["2,22,NULL", "3,30,z"]);
+    // Where nothing is there to delete, the label is taken all the same.
+    let nothing = format!("{{\"a\": 9, {sign}: 1}}\n");
+    assert_eq!(load(&["label: nothing"], &nothing)["Status"], "Success");
+    assert_eq!(load(&["label: nothing"], &nothing)["Status"], "Label Already Exists");
+    // What goes to files, or waits for its commit, has no such rows.
+    let many = (0..30_000).map(|a| format!("{{\"a\": {a}, \"b\": 1}}\n")).collect::<String>();
+    for (headers, body, why) in [
+        (&["label: many"], nothing.clone() + &many, "wal_load_bytes_max"),
+        (&["two_phase_commit: true"], nothing, "two_phase_commit"),
+    ] {
+        let reply = load(headers, &body);
+        assert!(message(&reply).contains("rows that delete"), "{reply}");
+        assert!(message(&reply).contains(why), "{reply}");
+    }
+    let site = Site::small_records_in(site.stop());
+    assert_eq!(site.rows_of("u"), ["2,22,NULL", "3,30,z"]);
     site.stop();
 }
 

@@ -86,6 +86,19 @@ impl<'a> ObjectReader<'a> {
         self.source.fields[at]
     }
 
+    /// Whether a row of a flexible partial update deletes its key, as its sign says.
+    fn deletes(&self, sign: &str) -> Result<bool, String> {
+        match sign.trim_matches('"') {
+            "0" | "false" | "null" => Ok(false),
+            "1" | "true" if self.source.plan.schema().sequence.is_some() => Err(format!(
+                "a flexible partial update of a table with a sequence column cannot have rows that \
+                 delete ({DELETE_SIGN}): load them with merge_type"
+            )),
+            "1" | "true" => Ok(true),
+            other => Err(format!("{DELETE_SIGN} is 0 or 1, not {other}")),
+        }
+    }
+
     /// Writes the text of a member as the next value.
     fn put(&self, value: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let bytes = value.as_bytes();
@@ -158,9 +171,12 @@ impl<'de> Visitor<'de> for Members<'_, '_, '_, '_> {
         while let Some(Key(name)) = map.next_key()? {
             let Some(position) = self.reader.position(&name, &mut likely) else {
                 if self.reader.source.plan.is_flexible && name.eq_ignore_ascii_case(DELETE_SIGN) {
-                    return Err(A::Error::custom(
-                        "a flexible partial update cannot have rows that delete",
-                    ));
+                    let value: &RawValue = map.next_value()?;
+                    let deletes = self.reader.deletes(value.get()).map_err(A::Error::custom)?;
+                    if deletes {
+                        self.encoder.delete_key();
+                    }
+                    continue;
                 }
                 map.next_value::<IgnoredAny>()?;
                 continue;
