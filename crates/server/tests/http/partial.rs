@@ -84,7 +84,8 @@ fn rows_with_columns_of_their_own_may_delete() {
     // Each row of a key acts on what the one before it has left.
     let body = format!(
         "{{\"a\": 1, {sign}: 1}}\n{{\"a\": 2, \"c\": \"x\"}}\n{{{sign}: true, \"a\": 2}}\n\
-         {{\"a\": 2, \"b\": 22}}\n{{\"a\": 9, {sign}: \"1\"}}\n{{\"a\": 3, \"c\": \"z\", {sign}: 0}}\n"
+         {{\"a\": 2, \"b\": 22}}\n{{\"a\": 9, {sign}: \"1\"}}\n\
+         {{\"a\": 3, \"c\": \"z\", {sign}: 0}}\n"
     );
     let reply = load(&[], &body);
     assert_eq!(counts(&reply), [6, 6, 0, 0], "{reply}");
