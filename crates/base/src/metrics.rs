@@ -31,12 +31,8 @@ pub struct Metrics {
     pub wal_sync_seconds: Histogram,
     /// Open groups that have rows; `get_wal_size` reports the same.
     pub wal_total_count: IntGauge,
-    /// Open groups of the table with most of them.
-    pub wal_max_count_per_table: IntGauge,
-    /// Writes that the log has had no room for in time, since the start.
-    pub group_commit_wal_fail: IntGauge,
-    /// Writes that have waited for memory, since the start.
-    pub group_commit_block_by_memory: IntGauge,
+    /// What holds writers back.
+    pub held_back: HeldBackMetrics,
     /// Log files in use or prepared.
     pub wal_files: IntGauge,
     /// Bytes of rows in deltas, not yet in files.
@@ -100,6 +96,35 @@ pub struct GroupMetrics {
     pub waiting: IntGaugeVec,
     /// Those that found no place or waited too long.
     pub refused: IntCounterVec,
+}
+
+/// What holds writers back, by the names of Doris.
+pub struct HeldBackMetrics {
+    /// Open groups of the table with most of them.
+    pub wal_max_count_per_table: IntGauge,
+    /// Writes that the log has had no room for in time, since the start.
+    pub by_log: IntGauge,
+    /// Writes that have waited for memory, since the start.
+    pub by_memory: IntGauge,
+}
+
+impl HeldBackMetrics {
+    fn new(all: &Registrar) -> Self {
+        Self {
+            wal_max_count_per_table: all.gauge(
+                "wal_max_count_per_table",
+                "Open groups with rows of the table with most of them: a table has one at most",
+            ),
+            by_log: all.gauge(
+                "group_commit_wal_fail",
+                "Writes that the log had no room for in time, since start",
+            ),
+            by_memory: all.gauge(
+                "group_commit_block_by_memory_counter",
+                "Writes that had to wait for memory, since start",
+            ),
+        }
+    }
 }
 
 impl GroupMetrics {
@@ -181,18 +206,7 @@ impl Metrics {
             wal_syncs: counter("wal_syncs_total", "Synced writes of the log"),
             wal_sync_seconds: histogram("wal_sync_seconds", "Time of one synced write"),
             wal_total_count: gauge("wal_total_count", "Open groups with rows"),
-            wal_max_count_per_table: gauge(
-                "wal_max_count_per_table",
-                "Open groups with rows of the table with most of them: a table has one at most",
-            ),
-            group_commit_wal_fail: gauge(
-                "group_commit_wal_fail",
-                "Writes that the log had no room for in time, since start",
-            ),
-            group_commit_block_by_memory: gauge(
-                "group_commit_block_by_memory_counter",
-                "Writes that had to wait for memory, since start",
-            ),
+            held_back: HeldBackMetrics::new(&all),
             wal_files: gauge("wal_files", "Log files in use or ready"),
             delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
             write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),

@@ -42,9 +42,9 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.snapshots_closed.set(gauge(pins.closed()));
     let open = engine.open_groups() as u64;
     metrics.wal_total_count.set(gauge(open));
-    metrics.wal_max_count_per_table.set(gauge(open.min(1)));
-    metrics.group_commit_wal_fail.set(gauge(engine.log_refusals()));
-    metrics.group_commit_block_by_memory.set(gauge(engine.memory().waited()));
+    metrics.held_back.wal_max_count_per_table.set(gauge(open.min(1)));
+    metrics.held_back.by_log.set(gauge(engine.log_refusals()));
+    metrics.held_back.by_memory.set(gauge(engine.memory().waited()));
     let view = engine.views().load();
     let rowsets = |table: &TableView| {
         table.tablets.iter().map(|tablet| tablet.rowsets.len() as u64).sum::<u64>()
