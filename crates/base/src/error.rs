@@ -239,6 +239,8 @@ codes! {
     CheckOptionFixed = 1368 "HY000" 400;
     /// A row that its view would not show.
     CheckOptionFailed = 1369 "HY000" 400;
+    /// Columns of several tables that a view joins.
+    JoinViewTables = 1393 "HY000" 400;
     /// INSERT through a view of joined tables that does not name columns.
     JoinViewColumns = 1394 "HY000" 400;
     /// DELETE through a view of joined tables.

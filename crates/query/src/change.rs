@@ -25,7 +25,7 @@ use crate::nesting::count_queries;
 use crate::self_reads;
 use crate::snapshot::temporary_names;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
-use crate::through::{self, BELOW, Through};
+use crate::through::{BELOW, Below, Through};
 
 pub use crate::joined::ROW;
 /// Stands before the name of a column that has the value of the row to be inserted.
@@ -136,10 +136,15 @@ impl Change {
     /// The same, whose target is this view.
     #[must_use]
     pub fn through(&self, view: Arc<Through>) -> Self {
-        let mut beside = self.beside.clone();
+        let mut change = Self { view: Some(Arc::clone(&view)), ..self.clone() };
+        change.changes_beside(&view);
+        change
+    }
+
+    /// Notes that the statement changes the table behind this view, too.
+    pub fn changes_beside(&mut self, view: &Through) {
         let table = view.table.clone();
-        beside.push(TableName { database: Some(view.database.clone()), table });
-        Self { view: Some(view), beside, ..self.clone() }
+        self.beside.push(TableName { database: Some(view.database.clone()), table });
     }
 
     /// How many rows it is of at most; `None` without LIMIT.
@@ -185,9 +190,19 @@ impl Change {
         Some(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    /// Whether its rows are found by joining tables.
+    /// Whether its rows are found by joining tables, so that a row may be found many times.
     pub fn is_joined(&self) -> bool {
+        self.names_several() || self.view.as_ref().is_some_and(|view| view.is_joined)
+    }
+
+    /// Whether the statement itself joins tables.
+    fn names_several(&self) -> bool {
         single(&self.rows.from).is_none()
+    }
+
+    /// Whether it says in which order its rows come.
+    pub fn is_ordered(&self) -> bool {
+        !self.rows.order.is_empty()
     }
 
     /// Whether it names partitions of its target.
@@ -199,7 +214,7 @@ impl Change {
         })
     }
 
-    /// Whether ORDER BY or LIMIT choose among its rows.
+    /// Whether LIMIT chooses among its rows.
     pub fn is_limited(&self) -> bool {
         self.rows.limit.is_some()
     }
@@ -233,18 +248,21 @@ impl Change {
     /// The hidden [`ROW_ID`] is seen where the statement names the table that it changes, alone.
     pub fn candidates(&self, columns: &[&str], present: Option<&str>) -> Select {
         let mut query = self.query(columns.iter().map(|column| self.column(column)).collect());
-        if self.view.is_some() {
-            let names = columns.iter().copied().chain(present).collect::<Vec<_>>();
-            self.show(&mut query, &names);
-        } else if columns.contains(&ROW_ID) {
-            joined::on_table(body_of(&mut query), &self.name, joined::with_row_id);
-            self.without_database(&mut query);
-        }
-        if joined::is_outer(&self.rows.from) {
-            if present.is_none() {
+        let present = joined::is_outer(&self.rows.from).then(|| present.unwrap_or(joined::MARK));
+        if let Some(view) = &self.view {
+            let beside = present.filter(|name| !columns.contains(name));
+            self.show(&mut query, view, columns.iter().copied().chain(beside).collect());
+        } else {
+            if columns.contains(&ROW_ID) {
+                joined::on_table(body_of(&mut query), &self.name, joined::with_row_id);
+                self.without_database(&mut query);
+            }
+            if present == Some(joined::MARK) {
                 joined::on_table(body_of(&mut query), &self.name, joined::mark);
             }
-            self.keep_found(&mut query, present.unwrap_or(joined::MARK));
+        }
+        if let Some(present) = present {
+            self.keep_found(&mut query, present);
         }
         self.limited(query)
     }
@@ -291,7 +309,7 @@ impl Change {
         }
         query.with = with;
         match &self.view {
-            Some(_) => self.show(&mut query, &[ROW]),
+            Some(view) => self.show(&mut query, view, vec![ROW]),
             None => joined::on_table(body_of(&mut query), &self.name, joined::given),
         }
         if joined::is_outer(&self.rows.from) {
@@ -302,9 +320,9 @@ impl Change {
     }
 
     /// Lets the view show these columns of its table.
-    fn show(&self, query: &mut Query, names: &[&str]) {
-        let show = |factor: &mut TableFactor| through::showing(factor, names);
-        joined::on_table(body_of(query), &self.name, show);
+    fn show(&self, query: &mut Query, view: &Through, names: Vec<&str>) {
+        let below = Below { path: view.path.clone(), names };
+        joined::on_table(body_of(query), &self.name, |factor| below.shown_by(factor));
         self.without_database(query);
     }
 

@@ -53,7 +53,7 @@ use crate::set_operation::SetOperations;
 use crate::syntax::Select;
 use crate::tables::Tables;
 use crate::threads::{PlanSize, Rows, Threads};
-use crate::through;
+use crate::through::{self, Below};
 use crate::unordered;
 use crate::using;
 use crate::views;
@@ -302,7 +302,7 @@ impl Planner {
     fn view(
         &self,
         view: &View,
-        below: Option<&[&str]>,
+        below: Option<&Below<'_>>,
         around: &Context<'_>,
     ) -> Result<LogicalPlan> {
         let mut parsed = parser::parse(&view.query, views::mode_of(view))?.remove(0);
@@ -327,16 +327,17 @@ impl Planner {
             only: None,
             of_reader: around.of_reader,
         };
-        if let Some(names) = below {
-            let is_view = context.reads_view(&query.0)?;
-            through::show(&mut query.0, names, is_view)?;
+        if let Some(below) = below {
+            let place = below.path.first().copied().unwrap_or_default();
+            let is_view = context.reads_view(&query.0, place)?;
+            through::show(&mut query.0, below, is_view)?;
         }
         let rewritten = rewrite::query(&mut query.0, &parsed.items, &session)?;
         let planner = SqlToRel::new_with_options(&context, options());
         let plan = using::planned(query.0.clone(), &planner, session.mode, PlannerContext::new)?;
         let plan = collation::applied(plan, session.collation()).map_err(mapped)?;
         let columns = result::columns(plan.schema(), &rewritten.names);
-        let own = columns.len() - below.map_or(0, <[_]>::len);
+        let own = columns.len() - below.map_or(0, |below| below.names.len());
         let mut named = views::columns(view, &plan, &columns[..own])?;
         named.extend((own..columns.len()).map(|at| {
             let (qualifier, field) = plan.schema().qualified_field(at);

@@ -78,6 +78,17 @@ pub fn on_table(from: &mut [TableWithJoins], name: &str, change: impl Fn(&mut Ta
     });
 }
 
+/// Changes what has this place among [`factors`].
+pub fn on_place(from: &mut [TableWithJoins], place: usize, change: impl Fn(&mut TableFactor)) {
+    let mut at = 0;
+    on_each(from, &mut |factor| {
+        if at == place {
+            change(factor);
+        }
+        at += 1;
+    });
+}
+
 /// Gives tables of one name from several databases aliases; all of that name, with theirs.
 pub fn apart(from: &mut [TableWithJoins]) -> Vec<(TableName, String)> {
     let names = factors(from).into_iter().filter_map(table_of).map(|(_, name)| name);

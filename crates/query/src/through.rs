@@ -4,6 +4,9 @@
 //! The statement reads the view as any query does, so with the same rights. Columns of the table
 //! that it needs beside those of the view, such as the key, stand behind these under names that
 //! begin with [`BELOW`].
+//!
+//! Where a view joins tables, a statement writes to the columns of one of them. Its rows are those
+//! that the join pairs, each of them once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,17 +15,21 @@ use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_meta::{Account, View};
 use freshet_schema::{ROW_ID, TableSchema};
 use sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, TableFactor, TableWithJoins, visit_expressions,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, visit_expressions,
 };
 
 use crate::joined::{self, ROW, table_of};
 use crate::snapshot::PARTITION_MARK;
-use crate::syntax::Scalar;
+use crate::syntax::{Scalar, TableName};
 use crate::views::hidden;
 
 /// Begins the names under which a view shows columns of its table to a statement that writes
-/// through it; stands for a partition before those that are wanted.
+/// through it; stands for a partition before those that are wanted, with the places in FROM that
+/// lead to the table.
 pub const BELOW: &str = "\u{4}";
+
+/// Stand for [`ROW`] and [`joined::MARK`], which separate names of partitions.
+const STANDINS: [(&str, &str); 2] = [(ROW, ""), (joined::MARK, "\u{2}")];
 
 /// The parts of a condition that CHECK OPTION asks of each row; columns of views inside stand for
 /// expressions, so that a few short views could make a very long one.
@@ -33,13 +40,36 @@ pub(crate) const PARTS_MAX: usize = 1000;
 pub struct Through {
     /// From the outside in, with their databases.
     pub views: Vec<(String, Arc<View>)>,
+    /// Of each view, the place in its FROM of what leads to the table.
+    pub(crate) path: Vec<usize>,
+    /// Whether one of the views joins tables.
+    pub is_joined: bool,
     /// The database of the table.
     pub database: String,
     pub table: String,
-    /// The columns of the outermost view, with those of the table; `None` for an expression.
-    pub(crate) columns: Vec<(String, Option<String>)>,
+    /// The columns of the outermost view.
+    pub(crate) columns: Vec<(String, Shown)>,
     /// What CHECK OPTION asks of rows, in columns of the table.
     pub(crate) check: Check,
+}
+
+/// What a column of a view is.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Shown {
+    /// A column of the table.
+    Column(String),
+    /// A column of another table that is joined.
+    Beside,
+    Expression,
+}
+
+impl Shown {
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Self::Column(name) => Some(name),
+            Self::Beside | Self::Expression => None,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -56,32 +86,41 @@ impl Through {
         self.columns.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The column of the table that a column of the view is; `None` for an expression, and where
-    /// the view has no such column.
+    /// The column of the table that a column of the view is; `None` for an expression, for a
+    /// column of another table, and where the view has no such column.
     pub fn below(&self, name: &str) -> Option<&str> {
         let found = self.columns.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.and_then(|(_, below)| below.as_deref())
+        found.and_then(|(_, shown)| shown.column())
     }
 
     /// As [`Self::below`], for a column that gets a value.
     ///
     /// # Errors
-    /// 1054 and 1348.
+    /// 1054, 1348 and 1393.
     pub fn assigned(&self, name: &str) -> Result<&str> {
         match self.columns.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            Some((_, Some(below))) => Ok(below),
-            Some((_, None)) => {
+            Some((_, Shown::Column(below))) => Ok(below),
+            Some((_, Shown::Expression)) => {
                 bail!(NonUpdatableColumn, "Column '{name}' is not updatable")
+            }
+            Some((_, Shown::Beside)) => {
+                let (database, view) = &self.views[0];
+                Err(several_tables(database, &view.name))
             }
             None => bail!(UnknownColumn, "Unknown column '{name}' in 'field list'"),
         }
     }
 
-    /// Whether each column is one of the table, and of no other column.
+    /// Whether each column is one of a table, and those of the table that is written to are each
+    /// another one.
     pub fn takes_rows(&self) -> bool {
-        let below = |at: usize| self.columns[at].1.as_ref();
-        let is_own = |at: usize| (0..at).all(|before| below(before) != below(at));
-        (0..self.columns.len()).all(|at| below(at).is_some() && is_own(at))
+        let shown = |at: usize| &self.columns[at].1;
+        let is_own = |at: usize| (0..at).all(|before| shown(before) != shown(at));
+        (0..self.columns.len()).all(|at| match shown(at) {
+            Shown::Column(_) => is_own(at),
+            Shown::Beside => true,
+            Shown::Expression => false,
+        })
     }
 
     /// Whose rights the inner views and, last, the table are used with; `None` for those of the
@@ -121,8 +160,9 @@ impl Through {
             Check::Holds(condition) => Expr::clone(condition),
             Check::Unknown => bail!(
                 NotSupported,
-                "WITH CHECK OPTION of view '{}' is not supported: its condition has a subquery, \
-                 and so is not of one row, or it has more than {PARTS_MAX} parts",
+                "WITH CHECK OPTION of view '{}' is not supported: its condition has a subquery or \
+                 is of several tables, and so is not of one row, or it has more than {PARTS_MAX} \
+                 parts",
                 self.views[0].1.name
             ),
         };
@@ -140,28 +180,53 @@ impl Through {
     }
 }
 
-/// Lets the view that stands here show these columns of its table, too. The name of [`ROW`], which
-/// separates names of partitions, is left empty.
-pub(crate) fn showing(factor: &mut TableFactor, names: &[&str]) {
-    if let TableFactor::Table { partitions, .. } = factor {
+/// 1393.
+pub fn several_tables(database: &str, view: &str) -> Error {
+    err!(
+        JoinViewTables,
+        "Can not modify more than one base table through a join view '{database}.{view}'"
+    )
+}
+
+/// What a view shows of the table behind it, to a statement that writes through it.
+#[derive(PartialEq, Debug)]
+pub(crate) struct Below<'a> {
+    /// The places in FROM that lead to the table, of the view and of those inside.
+    pub path: Vec<usize>,
+    /// Columns of the table.
+    pub names: Vec<&'a str>,
+}
+
+impl Below<'_> {
+    /// Lets the view that stands here show it.
+    pub fn shown_by(&self, factor: &mut TableFactor) {
+        let TableFactor::Table { partitions, .. } = factor else { return };
         assert!(partitions.is_empty(), "a view has no partitions");
-        let names = names.iter().map(|name| if *name == ROW { "" } else { *name });
-        let names = [BELOW].into_iter().chain(names);
+        let places = self.path.iter().map(usize::to_string).collect::<Vec<_>>().join(".");
+        let names = self.names.iter().map(|name| {
+            let standin = STANDINS.iter().find(|(known, _)| known == name);
+            standin.map_or(*name, |(_, standin)| *standin).to_owned()
+        });
+        let names = [format!("{BELOW}{places}")].into_iter().chain(names);
         *partitions = names.map(|name| Ident::with_quote('`', name)).collect();
     }
 }
 
-/// The name of what stands in FROM, and the columns that it shows of its table, if it is a view
-/// that a statement writes through.
-pub(crate) fn shown(full_name: &str) -> (&str, Option<Vec<&str>>) {
+/// The name of what stands in FROM, and what it shows of its table, if it is a view that a
+/// statement writes through.
+pub(crate) fn shown(full_name: &str) -> (&str, Option<Below<'_>>) {
     let mut names = full_name.split(PARTITION_MARK);
     let name = names.next().unwrap_or_default();
-    match names.next() {
-        Some(BELOW) => {
-            let names = names.map(|name| if name.is_empty() { ROW } else { name });
-            (name, Some(names.collect()))
+    match names.next().and_then(|first| first.strip_prefix(BELOW)) {
+        Some(places) => {
+            let path = places.split('.').filter_map(|place| place.parse().ok()).collect();
+            let names = names.map(|name| {
+                let standin = STANDINS.iter().find(|(_, standin)| *standin == name);
+                standin.map_or(name, |(known, _)| *known)
+            });
+            (name, Some(Below { path, names: names.collect() }))
         }
-        _ => (full_name, None),
+        None => (full_name, None),
     }
 }
 
@@ -170,17 +235,18 @@ pub fn is_written_through(full_name: &str) -> bool {
     shown(full_name).1.is_some()
 }
 
-/// Adds columns of its table to the query of a view; `is_view` says whether that is a view, too.
+/// Adds columns of its table to the query of a view; `is_view` says whether what leads to the
+/// table is a view, too.
 ///
 /// # Errors
-/// 1288 when the view is not of one table.
-pub(crate) fn show(query: &mut Query, names: &[&str], is_view: bool) -> Result<()> {
+/// 1288 when the view does not read a table there.
+pub(crate) fn show(query: &mut Query, below: &Below<'_>, is_view: bool) -> Result<()> {
     let SetExpr::Select(select) = &mut *query.body else { return Err(fixed()) };
-    let [TableWithJoins { relation, joins }] = &mut select.from[..] else { return Err(fixed()) };
-    let is_whole = joins.is_empty()
-        && matches!(relation, TableFactor::Table { partitions, .. } if partitions.is_empty());
-    let Some((_, alias)) = table_of(relation).filter(|_| is_whole) else { return Err(fixed()) };
-    for name in names {
+    let Some((&place, inner)) = below.path.split_first() else { return Err(fixed()) };
+    let Some((_, alias)) = factor_at(select, place).and_then(table_of) else {
+        return Err(fixed());
+    };
+    for name in &below.names {
         let shown = format!("{BELOW}{}", name.to_lowercase());
         let column = if is_view { shown.as_str() } else { *name };
         let parts = [&*alias, column].map(|part| Ident::with_quote('`', part));
@@ -188,26 +254,35 @@ pub(crate) fn show(query: &mut Query, names: &[&str], is_view: bool) -> Result<(
         let alias = Ident::with_quote('`', shown);
         select.projection.push(SelectItem::ExprWithAlias { expr, alias });
     }
-    if is_view {
-        showing(relation, names);
-    } else if names.contains(&ROW) {
-        joined::given(relation);
-    } else if names.contains(&ROW_ID) {
-        joined::with_row_id(relation);
-    }
+    let inner = Below { path: inner.to_vec(), names: below.names.clone() };
+    joined::on_place(&mut select.from, place, |relation| {
+        if is_view {
+            inner.shown_by(relation);
+            return;
+        }
+        if inner.names.contains(&ROW) {
+            joined::given(relation);
+        } else if inner.names.contains(&ROW_ID) {
+            joined::with_row_id(relation);
+        }
+        if inner.names.contains(&joined::MARK) {
+            joined::mark(relation);
+        }
+    });
     Ok(())
 }
 
-/// The table or view that the query of a view reads, if it is one.
-pub(crate) fn source(query: &Query) -> Option<(Option<&str>, &str)> {
+/// What stands at this place of FROM, if it is read as a whole.
+fn factor_at(select: &Select, place: usize) -> Option<&TableFactor> {
+    let factor = joined::factors(&select.from).into_iter().nth(place);
+    let is_whole = |factor: &&TableFactor| matches!(factor, TableFactor::Table { partitions, .. } if partitions.is_empty());
+    factor.filter(is_whole)
+}
+
+/// The table or view that the query of a view reads at this place of its FROM, if it is one.
+pub(crate) fn source(query: &Query, place: usize) -> Option<TableName> {
     let SetExpr::Select(select) = &*query.body else { return None };
-    let [TableWithJoins { relation: TableFactor::Table { name, .. }, .. }] = &select.from[..]
-    else {
-        return None;
-    };
-    let mut parts = name.0.iter().rev().filter_map(|part| part.as_ident());
-    let table = parts.next()?;
-    Some((parts.next().map(|database| database.value.as_str()), table.value.as_str()))
+    factor_at(select, place).and_then(table_of).map(|(table, _)| table)
 }
 
 fn fixed() -> Error {

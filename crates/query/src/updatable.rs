@@ -1,5 +1,5 @@
 //! Which views rows are written through (RFC 0058): those that select rows of one table, or of
-//! another such view.
+//! another such view, and those that join such, where a statement writes to one of them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -7,16 +7,15 @@ use std::sync::Arc;
 use freshet_meta::{Catalog, CheckOption, View, ViewAlgorithm, is_reserved_database};
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, visit_expressions, visit_expressions_mut,
-    visit_relations,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, visit_expressions,
+    visit_expressions_mut, visit_relations,
 };
 
 use crate::joined::{self, table_of};
 use crate::parser::{Statement, parse};
 use crate::rewrite::{self, values};
 use crate::session::SqlMode;
-use crate::syntax::TableName;
-use crate::through::{Check, PARTS_MAX, Through};
+use crate::through::{Check, PARTS_MAX, Shown, Through};
 use crate::views::mode_of;
 
 /// The views inside one another through which something is written.
@@ -25,8 +24,10 @@ const LEVELS_MAX: usize = 32;
 /// Why nothing is written through a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fixed {
-    /// Its query joins tables.
+    /// Its query joins tables, and no column that is written to says which of them is meant.
     Joined,
+    /// Its query joins tables, and columns of several of them are written to.
+    Several,
     /// Its rows are not those of a table.
     Computed,
     /// The table that it reads is not there any more.
@@ -34,53 +35,66 @@ pub enum Fixed {
 }
 
 impl Through {
-    /// What is behind a view of this database.
+    /// What is behind a view of this database, for a statement that writes to these of its columns.
     ///
     /// # Errors
     /// Where nothing can be written through it.
-    pub fn of(catalog: &Catalog, database: &str, view: &Arc<View>) -> Result<Self, Fixed> {
+    pub fn of(
+        catalog: &Catalog,
+        database: &str,
+        view: &Arc<View>,
+        wanted: &[&str],
+    ) -> Result<Self, Fixed> {
         let names = view.columns.iter().map(|column| column.name.clone());
-        let mut below_names = names.clone().map(Some).collect::<Vec<_>>();
+        let is_wanted = |name: &str| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name));
+        let is_wanted = names.clone().map(|name| is_wanted(&name)).collect::<Vec<_>>();
+        let mut shown = names.clone().map(Shown::Column).collect::<Vec<_>>();
         let mut conditions = Vec::<Option<Expr>>::new();
-        let mut is_forced = false;
+        let (mut is_forced, mut is_joined, mut path) = (false, false, Vec::new());
         let mut views = Vec::<(String, Arc<View>)>::new();
         let (mut home, mut current) = (database.to_owned(), Arc::clone(view));
         loop {
-            let selection = Selection::of(&current)?;
-            let known = current.columns.iter().zip(&selection.columns);
-            let below = |name: &str| {
-                let mut known = known.clone();
-                let found = known.find(|(column, _)| column.name.eq_ignore_ascii_case(name));
-                found.and_then(|(_, expr)| expr.clone())
-            };
-            for name in &mut below_names {
-                let expr = name.take().and_then(|name| below(&name));
-                *name = column_in(expr.as_ref());
-            }
+            let mut selection = Selection::of(catalog, &current)?;
+            let wanted = shown.iter().zip(&is_wanted).filter(|(_, is_wanted)| **is_wanted);
+            let place = selection.place(wanted.filter_map(|(shown, _)| shown.column()))?;
+            is_joined |= selection.sources.len() > 1;
+            path.push(place);
+            shown.iter_mut().for_each(|shown| selection.follow(shown, place));
             for expr in &mut conditions {
-                *expr = expr.take().and_then(|expr| substituted(expr, &below));
+                *expr = expr.take().and_then(|expr| selection.substituted(expr, place));
             }
             let checks = is_forced || current.check_option != CheckOption::None;
             is_forced |= current.check_option == CheckOption::Cascaded;
-            if checks && let Some(condition) = selection.condition {
+            if checks && let Some(condition) = selection.condition.take() {
                 conditions.push(condition);
             }
             let is_again = views.len() >= LEVELS_MAX
                 || views.iter().any(|(_, outer)| Arc::ptr_eq(outer, &current));
             views.push((home, current));
-            let (database, table) = selection.source;
+            let Source { database, table, .. } = selection.sources.swap_remove(place);
             match catalog.view(&database, &table) {
                 _ if is_again => return Err(Fixed::Computed),
                 Some(inner) => (home, current) = (database, Arc::clone(inner)),
                 None if is_reserved_database(&database) => return Err(Fixed::Computed),
                 None if catalog.table(&database, &table).is_none() => return Err(Fixed::Missing),
                 None => {
-                    let columns = names.zip(below_names).collect();
+                    let columns = names.zip(shown).collect();
                     let check = Check::of(conditions);
-                    return Ok(Self { views, database, table, columns, check });
+                    return Ok(Self { views, path, is_joined, database, table, columns, check });
                 }
             }
         }
+    }
+}
+
+/// Whether a statement can write to a column of a view.
+pub fn is_updatable(catalog: &Catalog, database: &str, view: &Arc<View>) -> bool {
+    match Through::of(catalog, database, view, &[]) {
+        Err(Fixed::Joined) => view.columns.iter().any(|column| {
+            let through = Through::of(catalog, database, view, &[&column.name]);
+            through.is_ok_and(|through| through.below(&column.name).is_some())
+        }),
+        found => found.is_ok(),
     }
 }
 
@@ -96,17 +110,47 @@ impl Check {
     }
 }
 
-/// What a view selects of one table or view.
+/// A table or view in FROM.
+struct Source {
+    database: String,
+    table: String,
+    /// The name by which expressions refer to it.
+    alias: String,
+}
+
+impl Source {
+    fn has(&self, catalog: &Catalog, column: &str) -> bool {
+        let is_it = |name: &str| name.eq_ignore_ascii_case(column);
+        match catalog.view(&self.database, &self.table) {
+            Some(view) => view.columns.iter().any(|known| is_it(&known.name)),
+            None => {
+                let table = catalog.table(&self.database, &self.table);
+                table.is_some_and(|table| table.schema().position(column).is_some())
+            }
+        }
+    }
+}
+
+/// What a view selects of tables and views.
 struct Selection {
-    /// Database and name.
-    source: (String, String),
-    /// What its columns are, by names of columns of the source; `None` for what cannot be said so.
-    columns: Vec<Option<Expr>>,
+    /// From left to right.
+    sources: Vec<Source>,
+    /// Its columns, by name.
+    columns: Vec<(String, Selected)>,
+    /// Its condition; `None` within for one that cannot be said in columns of one source.
     condition: Option<Option<Expr>>,
 }
 
+/// What a column of a view is.
+#[derive(Clone)]
+enum Selected {
+    /// An expression of the columns of one source, which has this place.
+    Of(usize, Expr),
+    Unknown,
+}
+
 impl Selection {
-    fn of(view: &View) -> Result<Self, Fixed> {
+    fn of(catalog: &Catalog, view: &View) -> Result<Self, Fixed> {
         let mode = mode_of(view);
         let parsed = parse(&view.query, mode).ok().and_then(|mut all| all.pop());
         let Some(parsed) = parsed.filter(|_| view.algorithm != ViewAlgorithm::TempTable) else {
@@ -117,35 +161,28 @@ impl Selection {
         let Query { with, body, limit_clause, fetch, .. } = *query.0;
         let SetExpr::Select(select) = *body else { return Err(Fixed::Computed) };
         let is_whole = with.is_none() && limit_clause.is_none() && fetch.is_none();
-        if !is_whole || !is_of_rows(&select) {
+        if !is_whole || !is_of_rows(&select) || joined::is_outer(&select.from) {
             return Err(Fixed::Computed);
         }
-        let (table, alias) = match &select.from[..] {
-            [
-                TableWithJoins {
-                    relation: factor @ TableFactor::Table { partitions, args, .. },
-                    joins,
-                },
-            ] if joins.is_empty() && partitions.is_empty() && args.is_none() => {
-                table_of(factor).ok_or(Fixed::Computed)?
-            }
-            from => return Err(joined_or_computed(from)),
-        };
-        if select.selection.as_ref().is_some_and(|condition| reads(condition, &table)) {
+        let factors = joined::factors(&select.from).into_iter();
+        let sources = factors.map(|factor| source(factor, view)).collect::<Option<Vec<_>>>();
+        let sources = sources.filter(|all| !all.is_empty()).ok_or(Fixed::Computed)?;
+        let mut conditions = select.selection.iter();
+        if conditions.any(|condition| sources.iter().any(|source| reads(condition, source))) {
             return Err(Fixed::Computed);
         }
-        let database = table.database.or_else(|| view.database.clone()).ok_or(Fixed::Computed)?;
         let expr = |at: usize| match &select.projection[at] {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                plain(expr.clone(), &alias, mode)
+                selected(catalog, &sources, expr, mode)
             }
-            _ => None,
+            _ => Selected::Unknown,
         };
-        let by_name = |source: &String| {
-            let is_it = |name: &Option<String>| {
-                name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(source))
+        let by_name = |name: &String| {
+            let is_it = |known: &Option<String>| {
+                known.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(name))
             };
-            names.iter().position(is_it).map_or_else(|| Some(identifier(source)), expr)
+            let is_named = names.iter().position(is_it);
+            is_named.map_or_else(|| starred(catalog, &sources, &select, name), expr)
         };
         let columns = match view.sources.is_empty() {
             true => (0..select.projection.len()).map(expr).collect::<Vec<_>>(),
@@ -154,10 +191,115 @@ impl Selection {
         if columns.len() != view.columns.len() {
             return Err(Fixed::Computed);
         }
-        let condition = select.selection.clone();
-        let condition = condition.map(|condition| plain(condition, &alias, mode));
-        Ok(Self { source: (database, table.table), columns, condition })
+        let own_names = view.columns.iter().map(|column| column.name.clone());
+        let columns = own_names.zip(columns).collect();
+        let condition = match &sources[..] {
+            [one] => {
+                let condition = select.selection.clone();
+                condition.map(|condition| plain(condition, &one.alias, mode))
+            }
+            _ => Some(None),
+        };
+        Ok(Self { sources, columns, condition })
     }
+
+    /// The place of the source whose columns these are.
+    fn place<'a>(&self, wanted: impl Iterator<Item = &'a str>) -> Result<usize, Fixed> {
+        if self.sources.len() == 1 {
+            return Ok(0);
+        }
+        let mut found = None;
+        for name in wanted {
+            if let Some(Selected::Of(place, _)) = self.column(name)
+                && found.replace(*place).is_some_and(|before| before != *place)
+            {
+                return Err(Fixed::Several);
+            }
+        }
+        found.ok_or(Fixed::Joined)
+    }
+
+    fn column(&self, name: &str) -> Option<&Selected> {
+        let found = self.columns.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, selected)| selected)
+    }
+
+    /// Makes what is shown of this view what is shown of one of its sources.
+    fn follow(&self, shown: &mut Shown, place: usize) {
+        let Shown::Column(name) = shown else { return };
+        *shown = match self.column(name) {
+            Some(Selected::Of(at, expr)) if *at == place => {
+                column_in(expr).map_or(Shown::Expression, Shown::Column)
+            }
+            Some(Selected::Of(..)) => Shown::Beside,
+            Some(Selected::Unknown) | None => Shown::Expression,
+        };
+    }
+
+    /// A condition of columns of this view, as one of columns of a source; `None` where that is
+    /// not known.
+    fn substituted(&self, expr: Expr, place: usize) -> Option<Expr> {
+        substituted(expr, &|name: &str| match self.column(name) {
+            Some(Selected::Of(at, expr)) if *at == place => Some(expr.clone()),
+            _ => None,
+        })
+    }
+}
+
+/// What stands in FROM, if it is a table or view.
+fn source(factor: &TableFactor, view: &View) -> Option<Source> {
+    let TableFactor::Table { partitions, args: None, .. } = factor else { return None };
+    let (name, alias) = table_of(factor).filter(|_| partitions.is_empty())?;
+    let database = name.database.or_else(|| view.database.clone())?;
+    Some(Source { database, table: name.table, alias })
+}
+
+fn selected(catalog: &Catalog, sources: &[Source], expr: &Expr, mode: SqlMode) -> Selected {
+    if let [one] = sources {
+        let known = plain(expr.clone(), &one.alias, mode);
+        return known.map_or(Selected::Unknown, |expr| Selected::Of(0, expr));
+    }
+    let (place, column) = match expr {
+        Expr::Nested(inner) => return selected(catalog, sources, inner, mode),
+        // The first is meant where USING makes several one.
+        Expr::Identifier(name) => {
+            (sources.iter().position(|source| source.has(catalog, &name.value)), name)
+        }
+        Expr::CompoundIdentifier(parts) => {
+            let [before @ .., table, column] = &parts[..] else { return Selected::Unknown };
+            let is_it = |source: &Source| {
+                source.alias.eq_ignore_ascii_case(&table.value)
+                    && before.last().is_none_or(|database| database.value == source.database)
+                    && source.has(catalog, &column.value)
+            };
+            (sources.iter().position(is_it), column)
+        }
+        _ => return Selected::Unknown,
+    };
+    place.map_or(Selected::Unknown, |place| Selected::Of(place, identifier(&column.value)))
+}
+
+/// A column that `*` stands for.
+fn starred(catalog: &Catalog, sources: &[Source], select: &Select, name: &str) -> Selected {
+    if sources.len() == 1 {
+        return Selected::Of(0, identifier(name));
+    }
+    let is_shown = |source: &Source| {
+        select.projection.iter().any(|item| match item {
+            SelectItem::Wildcard(_) => true,
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(table),
+                _,
+            ) => {
+                let table = table.0.last().and_then(|part| part.as_ident());
+                table.is_some_and(|table| table.value.eq_ignore_ascii_case(&source.alias))
+            }
+            _ => false,
+        })
+    };
+    let is_it = |source: &Source| is_shown(source) && source.has(catalog, name);
+    let place = sources.iter().position(is_it);
+    place.map_or(Selected::Unknown, |place| Selected::Of(place, identifier(name)))
 }
 
 /// Whether each row of the result is one of what is selected from.
@@ -172,24 +314,15 @@ fn is_of_rows(select: &Select) -> bool {
 }
 
 /// Whether a subquery of an expression reads a table of this name.
-fn reads(expr: &Expr, table: &TableName) -> bool {
+fn reads(expr: &Expr, source: &Source) -> bool {
     let read = visit_relations(expr, |relation| {
         let last = relation.0.last().and_then(|part| part.as_ident());
-        match last.is_some_and(|name| name.value.eq_ignore_ascii_case(&table.table)) {
+        match last.is_some_and(|name| name.value.eq_ignore_ascii_case(&source.table)) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     });
     read.is_break()
-}
-
-fn joined_or_computed(from: &[TableWithJoins]) -> Fixed {
-    let factors = joined::factors(from);
-    let is_table = |factor: &&TableFactor| matches!(factor, TableFactor::Table { .. });
-    match factors.len() > 1 && factors.iter().all(is_table) {
-        true => Fixed::Joined,
-        false => Fixed::Computed,
-    }
 }
 
 /// Whether the value of an item is of more than one row.
@@ -220,10 +353,10 @@ fn identifier(name: &str) -> Expr {
 }
 
 /// The column that an expression is.
-fn column_in(expr: Option<&Expr>) -> Option<String> {
-    match expr? {
+fn column_in(expr: &Expr) -> Option<String> {
+    match expr {
         Expr::Identifier(name) => Some(name.value.clone()),
-        Expr::Nested(inner) => column_in(Some(inner)),
+        Expr::Nested(inner) => column_in(inner),
         _ => None,
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use freshet_base::{Error, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_meta::{
-    Actor, Object, Privilege, authorize, authorize_columns, column_denied, is_restricted,
+    Actor, Object, Privilege, View, authorize, authorize_columns, column_denied, is_restricted,
 };
 use freshet_query::change::{Assignments, Change, ChangeKind, reads_stored};
-use freshet_query::through::Through;
+use freshet_query::through::{Through, several_tables};
 use freshet_query::updatable::Fixed;
 use freshet_query::views::invalid;
 use freshet_schema::{KeyModel, Table};
@@ -18,64 +18,68 @@ use crate::session::Session;
 /// What a statement does with a view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Writing {
-    Insert {
-        /// Whether it names the columns.
-        names_columns: bool,
-    },
+    Insert,
     Load,
     Update,
     Delete,
 }
 
-/// The view of this name, if it is one, and what is behind it.
+/// The view of this name, if it is one, and what is behind it for a statement that names these
+/// columns to be written.
 ///
 /// # Errors
-/// 1288, 1356, 1394, 1395, 1471 where nothing can be written through it; `NotSupported` for
-/// joined tables.
+/// 1288, 1356, 1393, 1394, 1395, 1471 where nothing can be written through it.
 pub fn of(
     session: &Session,
     (database, name): (&str, &str),
     writing: Writing,
+    columns: &[&str],
 ) -> Result<Option<Arc<Through>>> {
     if !is_view(session, (database, name)) {
         return Ok(None);
     }
     let catalog = session.shared.engine.catalog();
     let Some(view) = catalog.view(database, name) else { return Ok(None) };
-    match Through::of(&catalog, database, view) {
+    match Through::of(&catalog, database, view, columns) {
         Ok(through) => Ok(Some(Arc::new(through))),
-        Err(fixed) => Err(refused((database, name), fixed, writing)),
+        Err(Fixed::Joined) => Err(unsaid((database, view), writing, columns)),
+        Err(Fixed::Missing) => Err(invalid(database, name)),
+        Err(Fixed::Several) => Err(several_tables(database, name)),
+        Err(Fixed::Computed) => Err(computed(name, writing)),
     }
 }
 
-fn refused((database, name): (&str, &str), fixed: Fixed, writing: Writing) -> Error {
+/// The error where columns do not say which of the tables that a view joins is meant.
+fn unsaid((database, view): (&str, &View), writing: Writing, columns: &[&str]) -> Error {
+    let name = &view.name;
+    match (writing, columns.first()) {
+        (Writing::Delete, _) => {
+            err!(JoinViewDelete, "Can not delete from join view '{database}.{name}'")
+        }
+        (_, None) => err!(
+            JoinViewColumns,
+            "Can not insert into join view '{database}.{name}' without fields list"
+        ),
+        (_, Some(column)) if view.columns.iter().any(|c| c.name.eq_ignore_ascii_case(column)) => {
+            err!(NonUpdatableColumn, "Column '{column}' is not updatable")
+        }
+        (_, Some(column)) => err!(UnknownColumn, "Unknown column '{column}' in 'field list'"),
+    }
+}
+
+fn computed(name: &str, writing: Writing) -> Error {
     let word = match writing {
-        Writing::Insert { .. } => "INSERT",
+        Writing::Insert => {
+            return err!(
+                NonInsertableTable,
+                "The target table {name} of the INSERT is not insertable-into"
+            );
+        }
         Writing::Load => "LOAD",
         Writing::Update => "UPDATE",
         Writing::Delete => "DELETE",
     };
-    match (fixed, writing) {
-        (Fixed::Missing, _) => invalid(database, name),
-        (Fixed::Joined, Writing::Delete) => {
-            err!(JoinViewDelete, "Can not delete from join view '{database}.{name}'")
-        }
-        (Fixed::Joined, Writing::Insert { names_columns: false }) => err!(
-            JoinViewColumns,
-            "Can not insert into join view '{database}.{name}' without fields list"
-        ),
-        (Fixed::Joined, _) => err!(
-            NotSupported,
-            "This version of Freshet doesn't yet support '{word} through a view of joined tables' \
-             ('{database}.{name}'): write to one of its tables"
-        ),
-        (Fixed::Computed, Writing::Insert { .. }) => {
-            err!(NonInsertableTable, "The target table {name} of the {word} is not insertable-into")
-        }
-        (Fixed::Computed, _) => {
-            err!(NonUpdatableTable, "The target table {name} of the {word} is not updatable")
-        }
-    }
+    err!(NonUpdatableTable, "The target table {name} of the {word} is not updatable")
 }
 
 /// The same change, through a view if its target is one.
@@ -83,9 +87,12 @@ fn refused((database, name): (&str, &str), fixed: Fixed, writing: Writing) -> Er
 /// # Errors
 /// Those of [`of`]; `NotSupported` where rows of the table cannot be changed so.
 pub fn changed(session: &Session, change: &Change) -> Result<Option<Change>> {
-    let writing = match &change.kind {
-        ChangeKind::Update { .. } => Writing::Update,
-        ChangeKind::Delete => Writing::Delete,
+    let (writing, columns) = match &change.kind {
+        ChangeKind::Update { set } => {
+            let columns = set.iter().map(|(column, _)| column.as_str());
+            (Writing::Update, columns.collect::<Vec<_>>())
+        }
+        ChangeKind::Delete => (Writing::Delete, Vec::new()),
         ChangeKind::Lock(_) => return Ok(None),
     };
     let database = session.database_of(change.target.database.as_deref())?;
@@ -95,9 +102,13 @@ pub fn changed(session: &Session, change: &Change) -> Result<Option<Change>> {
     }
     // What the user may do comes before what the view is.
     check_user(session, change, place)?;
-    let Some(through) = of(session, place, writing)? else { return Ok(None) };
+    let Some(through) = of(session, place, writing, &columns)? else { return Ok(None) };
     if change.names_partitions() {
         bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+    }
+    if through.is_joined && (change.is_ordered() || change.is_limited()) {
+        let clause = if change.is_ordered() { "ORDER BY" } else { "LIMIT" };
+        bail!(WrongUsage, "Incorrect usage of UPDATE and {clause}");
     }
     Ok(Some(change.through(through)))
 }

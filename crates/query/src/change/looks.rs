@@ -37,7 +37,7 @@ impl Change {
         let values = set.iter().filter_map(|(_, value)| value.as_ref()).map(|value| &value.0);
         let exprs = self.rows.selection.iter().chain(of_order).chain(values).collect::<Vec<_>>();
         if self.rows.with.is_some()
-            || self.is_joined()
+            || self.names_several()
             || exprs.iter().any(|expr| self.is_read_by(*expr))
         {
             return Reads::Table;

@@ -20,6 +20,7 @@ use super::{Planner, StatementContext, no_database};
 use crate::error::external;
 use crate::policies::{self, VisibleRows};
 use crate::tables::Table;
+use crate::through::Below;
 use crate::{aggregated, functions, interrupt, through, views};
 
 pub(super) struct Context<'a> {
@@ -38,19 +39,21 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether the query of a view reads another one, and no table.
-    pub fn reads_view(&self, query: &Query) -> Result<bool> {
-        let Some((database, name)) = through::source(query) else { return Ok(false) };
-        let Some(database) = database.or(self.database) else { return Ok(false) };
-        self.tables.view(self.reader, database, name).map(|found| found.is_some())
+    /// Whether the query of a view reads another one at this place of its FROM, and no table.
+    pub fn reads_view(&self, query: &Query, place: usize) -> Result<bool> {
+        let Some(source) = through::source(query, place) else { return Ok(false) };
+        let Some(database) = source.database.as_deref().or(self.database) else {
+            return Ok(false);
+        };
+        self.tables.view(self.reader, database, &source.table).map(|found| found.is_some())
     }
 
-    /// What a view stands for; it shows columns of its table `below`, too.
+    /// What a view stands for; it shows what is `below` it, too.
     fn view(
         &self,
         database: &str,
         view: &View,
-        below: Option<&[&str]>,
+        below: Option<&Below<'_>>,
     ) -> Result<Arc<dyn TableSource>> {
         self.of_reader.set(true);
         let name = &view.name;
@@ -86,7 +89,7 @@ impl ContextProvider for Context<'_> {
         let looked = if self.within.is_empty() { name.table() } else { alone };
         let found = self.tables.view(self.reader, database, looked).map_err(external)?;
         if let Some(view) = found {
-            return self.view(database, &view, below.as_deref()).map_err(external);
+            return self.view(database, &view, below.as_ref()).map_err(external);
         }
         let table = match self.reader {
             Some(reader) => self.tables.table_of(reader, database, name.table()),

@@ -13,7 +13,7 @@ use freshet_schema::{
 };
 
 use super::{Cell, SystemTables};
-use crate::through::Through;
+use crate::updatable;
 
 /// The value of TABLE_CATALOG.
 pub const CATALOG: &str = "def";
@@ -54,7 +54,7 @@ pub fn visible_views<'a>(
 pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let catalog = &system.snapshot.catalog;
     let is_updatable =
-        |database: &str, view: &Arc<View>| Through::of(catalog, database, view).is_ok();
+        |database: &str, view: &Arc<View>| updatable::is_updatable(catalog, database, view);
     let row = |(database, view): (&Arc<Database>, &Arc<View>)| {
         let shown = system.source.may_show_view(&database.name, &view.name);
         vec![

@@ -14,7 +14,7 @@ use crate::through::{self, Writing};
 /// none.
 ///
 /// # Errors
-/// 1054, 1143 and 1471; 1356 where the table is not there, or those whose rights count may not
+/// 1054, 1143, 1393, 1394 and 1471; 1356 where the table is not there, or those whose rights count may not
 /// insert into it; 1423 for a column that the view leaves out and that has no default.
 pub fn target<N: AsRef<str>>(
     session: &Session,
@@ -25,12 +25,10 @@ pub fn target<N: AsRef<str>>(
     let engine = &session.shared.engine;
     // Read first: a later change makes the target stale, not wrong.
     let generation = engine.catalog_generation();
-    let writing = Writing::Insert { names_columns: columns.is_some() };
-    let Some(through) = through::of(session, (database, view), writing)? else { return Ok(None) };
-    let named = match columns {
-        Some(named) => named.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-        None => through.names().collect(),
-    };
+    let said = columns.unwrap_or_default().iter().map(AsRef::as_ref).collect::<Vec<_>>();
+    let through = through::of(session, (database, view), Writing::Insert, &said)?;
+    let Some(through) = through else { return Ok(None) };
+    let named = if columns.is_some() { said } else { through.names().collect() };
     session.check_columns(Privilege::Insert, (database, view), named.iter().copied())?;
     if !through.takes_rows() {
         bail!(NonInsertableTable, "The target table {view} of the INSERT is not insertable-into");

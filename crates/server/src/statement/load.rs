@@ -181,7 +181,12 @@ impl Plan {
     fn through(session: &Session, load: &LoadData, database: &str) -> Result<Option<Self>> {
         let name = &load.table.table;
         session.authorize_columns(Privilege::Insert, database, name)?;
-        let Some(view) = through::of(session, (database, name), Writing::Load)? else {
+        let said = load.fields.iter().flatten().filter_map(|field| match field {
+            FieldTarget::Column(name) => Some(name.as_str()),
+            FieldTarget::Variable(_) => None,
+        });
+        let said = said.collect::<Vec<_>>();
+        let Some(view) = through::of(session, (database, name), Writing::Load, &said)? else {
             return Ok(None);
         };
         if !load.set.is_empty() {

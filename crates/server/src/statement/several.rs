@@ -17,7 +17,7 @@ use super::changed::{Tries, affected, check_safe};
 use super::unkeyed::{FoundRows, LookedRows, Unkeyed};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
-use crate::through::{self, Writing};
+use crate::through;
 
 /// A table and what changes in it.
 type Part<'a> = (&'a Change, &'a LoadTarget);
@@ -59,16 +59,7 @@ pub async fn change(
         if let [one] = &each[..] {
             return change::change(session, one, parameters).await;
         }
-        for change in &each {
-            if through::changed(session, change)?.is_some() {
-                bail!(
-                    NotSupported,
-                    "UPDATE and DELETE of several tables at once are not supported for view '{}': \
-                     change it in a statement of its own",
-                    change.target.table
-                );
-            }
-        }
+        let each = through_views(session, each)?;
         let targets = each.iter().map(|change| resolve(session, change));
         let targets = targets.collect::<Result<Vec<_>>>()?;
         let parts = each.iter().zip(&targets).collect::<Vec<_>>();
@@ -90,14 +81,28 @@ pub async fn change(
     }
 }
 
+/// The same changes, through views where their targets are such.
+fn through_views(session: &Session, each: Vec<Change>) -> Result<Vec<Change>> {
+    let through = |change: Change| -> Result<Change> {
+        Ok(through::changed(session, &change)?.unwrap_or(change))
+    };
+    let mut each = each.into_iter().map(through).collect::<Result<Vec<_>>>()?;
+    let views = each.iter().map(|change| change.view.clone()).collect::<Vec<_>>();
+    for (at, change) in each.iter_mut().enumerate() {
+        let others = views.iter().enumerate().filter(|(other, _)| *other != at);
+        others.filter_map(|(_, view)| view.as_ref()).for_each(|view| change.changes_beside(view));
+    }
+    Ok(each)
+}
+
 /// Whether a table or view that the session may read has a column.
 fn has_column(session: &Session, table: &TableName, column: &str) -> Result<bool> {
     let database = session.database_of(table.database.as_deref())?;
     session.authorize_columns(Privilege::Select, database, &table.table)?;
-    let place = (database, table.table.as_str());
-    let through = through::of(session, place, Writing::Update).ok().flatten();
-    if let Some(through) = through {
-        return Ok(through.names().any(|name| name.eq_ignore_ascii_case(column)));
+    let catalog = session.shared.engine.catalog();
+    let is_own = session.temporary.find(database, &table.table).is_some();
+    if let Some(view) = catalog.view(database, &table.table).filter(|_| !is_own) {
+        return Ok(view.columns.iter().any(|known| known.name.eq_ignore_ascii_case(column)));
     }
     let target = session.target(database, &table.table);
     Ok(target.is_ok_and(|target| target.schema().position(column).is_some()))

@@ -9,6 +9,7 @@ use freshet_query::evaluation::Losses;
 use freshet_query::parser::{CreateView, Statement, TableName};
 use freshet_query::result::ResultColumn;
 use freshet_query::through::Through;
+use freshet_query::updatable::Fixed;
 use freshet_query::{actions, parser};
 use freshet_schema::Column;
 
@@ -111,8 +112,16 @@ fn check_option(session: &Session, database: &str, view: &View) -> Result<()> {
         return Ok(());
     }
     let catalog = session.shared.engine.catalog();
-    let Ok(through) = Through::of(&catalog, database, &Arc::new(view.clone())) else {
-        bail!(CheckOptionFixed, "CHECK OPTION on non-updatable view '{database}.{}'", view.name);
+    let through = match Through::of(&catalog, database, &Arc::new(view.clone()), &[]) {
+        Ok(through) => through,
+        Err(Fixed::Joined) => bail!(
+            NotSupported,
+            "WITH CHECK OPTION of view '{}' is not supported: it joins tables",
+            view.name
+        ),
+        Err(_) => {
+            bail!(CheckOptionFixed, "CHECK OPTION on non-updatable view '{database}.{}'", view.name)
+        }
     };
     let target = through::table(session, &through)?;
     session.shared.view_check(&target, &through).map(|_| ())

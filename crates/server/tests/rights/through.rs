@@ -179,6 +179,45 @@ fn views_over_views_take_the_rights_of_each_definer() {
 }
 
 #[test]
+fn joined_tables_take_the_rights_of_each() {
+    let (_server, mut root, mut app) = server();
+    root.run("create table u (id int primary key, b int)");
+    root.run("insert into u values (1, 5), (2, 6)");
+    root.run(
+        "create definer = definer view both_of as select t.id, a, b from t join u on t.id = u.id",
+    );
+    let (left, right) = ("update d.both_of set a = 1", "update d.both_of set b = 2");
+    assert_eq!(app.fails(left).errno, 1142);
+    root.run("grant update on d.both_of to app");
+    assert_eq!(app.fails(left).errno, 1356, "the definer has no rights");
+    root.run("grant select, update on d.t to definer");
+    assert_eq!(app.fails(left).errno, 1356, "the definer cannot read the other table");
+    root.run("grant select on d.u to definer");
+    app.run(left);
+    assert_eq!(app.fails(right).errno, 1356, "the definer cannot change the other table");
+    root.run("grant update (b) on d.u to definer");
+    app.run(right);
+    let read = "update d.both_of set a = b";
+    assert_eq!(app.fails(read).errno, 1142, "it reads columns of the view");
+    root.run("grant select on d.both_of to app");
+    app.run(read);
+    assert_eq!(root.one("select group_concat(a order by id) from t"), "2,2,30");
+    // The columns that are written say whose rights an INSERT takes.
+    root.run("grant insert on d.both_of to app");
+    root.run("grant insert on d.u to definer");
+    assert_eq!(app.fails("insert into d.both_of (a) values (9)").errno, 1356);
+    assert_eq!(app.fails("insert into d.both_of (b) values (9)").errno, 1423);
+    // Several tables at once, of which one is a view.
+    root.run("create table w (id int primary key, x int)");
+    root.run("insert into w values (1, 1)");
+    let several = "update d.both_of v join d.w on v.id = w.id set v.a = 3, w.x = 3";
+    assert_eq!(app.fails(several).errno, 1142);
+    root.run("grant select, update on d.w to app");
+    app.run(several);
+    assert_eq!(root.one("select concat(a, x) from t join w using (id)"), "33");
+}
+
+#[test]
 fn row_policies_of_the_definer_hold() {
     let (_server, mut root, mut app) = server();
     root.run("grant select, insert, update, delete on d.t to definer");
