@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::computed::ProjectComputedKeys;
 use crate::dependent::DependentJoins;
+use crate::growth::{self, Bounded};
 use crate::interrupt;
 use crate::join_keys::RepairJoinKeys;
 use crate::lists;
@@ -52,11 +53,17 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 }
 
 /// DataFusion's physical optimizer rules and ours. [`FullMergeOrder`] goes before the pass that
-/// sets up dynamic filters, because it changes the sort order that they depend on.
+/// sets up dynamic filters, because it changes the sort order that they depend on. Passes that move
+/// conditions are [`Bounded`].
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let learns = rules.iter().position(|rule| rule.name() == LEARN_FILTERS);
     let learns = learns.expect("DataFusion hands on what is learned by a pass of this name");
+    for rule in &mut rules {
+        if rule.name().starts_with(MOVE_FILTERS) {
+            *rule = Arc::new(Bounded(Arc::clone(rule)));
+        }
+    }
     rules.insert(learns, Arc::new(FullMergeOrder));
     rules.push(Arc::new(CompareTexts));
     rules.push(Arc::new(YieldBehindJoins));
@@ -97,7 +104,9 @@ impl OptimizerRule for Checked<dyn OptimizerRule + Send + Sync> {
     ) -> Result<Transformed<LogicalPlan>, DataFusionError> {
         interrupt::check()?;
         match self.0.name() {
-            PUSH_DOWN_FILTER if is_over_one_group(&plan) => Ok(Transformed::no(plan)),
+            PUSH_DOWN_FILTER if is_over_one_group(&plan) || growth::grows(&plan)? => {
+                Ok(Transformed::no(plan))
+            }
             SIMPLIFY_EXPRESSIONS => {
                 let apart = lists::kept_apart(plan)?;
                 let simplified = self.0.rewrite(apart.data, config)?;
@@ -133,6 +142,8 @@ impl PhysicalOptimizerRule for CheckCancelled {
     }
 }
 
+/// Begins the names of DataFusion's physical rules that push down filters.
+const MOVE_FILTERS: &str = "FilterPushdown";
 /// DataFusion's rule that pushes down dynamic filters.
 const LEARN_FILTERS: &str = "FilterPushdown(Post)";
 /// DataFusion's rule that reorders inner joins by their keys.

@@ -24,7 +24,7 @@ use freshet_base::{Error, Result, err};
 use freshet_meta::View;
 use freshet_schema::Zone;
 
-use context::Context;
+use context::{Context, ViewPlans, check_tables};
 
 use crate::checked;
 use crate::collation;
@@ -250,7 +250,7 @@ impl Planner {
         let _planning = Planning::of(losses);
         let session = origin.session();
         let rewritten = rewrite::query(&mut query.0, &texts, &session)?;
-        let of_reader = Cell::new(false);
+        let (of_reader, view_plans) = (Cell::new(false), ViewPlans::default());
         let context = Context {
             planner: self,
             relations: [Arc::new(SetOperations) as Arc<dyn RelationPlanner>],
@@ -259,11 +259,15 @@ impl Planner {
             reader: None,
             within: Vec::new(),
             only: None,
+            view_plans: &view_plans,
             of_reader: &of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
         let logical =
             using::planned(query.0, &planner, session.mode, || planner_context(&parameters))?;
+        if !view_plans.borrow().is_empty() {
+            check_tables(&logical, session.limits.tables)?;
+        }
         let logical = lateral::unnested(logical).map_err(mapped)?;
         let logical = labels::numbered(logical).and_then(grouping::as_shown);
         let logical = logical.and_then(rollup::ordered).and_then(unordered::checked);
@@ -325,6 +329,7 @@ impl Planner {
             reader,
             within: around.within.iter().copied().chain([view]).collect(),
             only: None,
+            view_plans: around.view_plans,
             of_reader: around.of_reader,
         };
         if let Some(below) = below {
@@ -371,6 +376,7 @@ impl Planner {
             reader: None,
             within: Vec::new(),
             only: Some(whole),
+            view_plans: around.view_plans,
             of_reader: around.of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());

@@ -40,6 +40,7 @@ pub mod functions;
 mod group_pool;
 mod grouping;
 pub mod groups;
+mod growth;
 pub mod hint;
 pub mod indexes;
 mod interrupt;

@@ -287,6 +287,51 @@ fn what_is_large_is_answered_or_refused_soon() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+/// What doubles at each level of views or derived tables does not double the time.
+#[test]
+fn views_and_derived_tables_that_double_are_planned_soon() {
+    const LEVELS: usize = 60;
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (a BIGINT, b BIGINT)");
+    client.run("INSERT INTO t VALUES (1, 1), (0, 1)");
+    client.run("CREATE VIEW v0 AS SELECT a, b FROM t");
+    let sum = |from: &str| format!("SELECT a + a AS a, b FROM {from} WHERE a > 0");
+    for n in 1..=LEVELS {
+        let before = server.processor_time();
+        // An alias within ORDER BY lets the planner look at the columns of its tables.
+        let query = format!("{} ORDER BY a + 1", sum(&format!("v{}", n - 1)));
+        client.run(&format!("CREATE VIEW v{n} AS {query}"));
+        let took = server.processor_time() - before;
+        assert!(took < SOON, "view {n} took {took:?}");
+    }
+    let before = server.processor_time();
+    let total = (1_u64 << LEVELS).to_string();
+    assert_eq!(client.one(&format!("SELECT SUM(a) FROM v{LEVELS}")), total);
+    let took = server.processor_time() - before;
+    assert!(took < SOON, "views took {took:?}");
+    let derived = (0..LEVELS).fold("t".to_owned(), |from, _| format!("({}) t", sum(&from)));
+    let before = server.processor_time();
+    assert_eq!(client.one(&format!("SELECT SUM(a) FROM {derived}")), total);
+    let took = server.processor_time() - before;
+    assert!(took < SOON, "derived tables took {took:?}");
+    // Some levels are more than the stack has place for, and some joins make too many tables.
+    for n in LEVELS + 1..=100 {
+        client.run(&format!("CREATE VIEW v{n} AS SELECT b FROM v{}", n - 1));
+    }
+    assert_eq!(client.fails("SELECT b FROM v100").errno, 1436);
+    client.run("CREATE VIEW w0 AS SELECT a FROM t");
+    let joined = |n: usize| {
+        format!("CREATE VIEW w{n} AS SELECT x.a FROM w{0} x JOIN w{0} y ON x.a = y.a", n - 1)
+    };
+    (1..=3).for_each(|n| client.run(&joined(n)));
+    client.run("SET GLOBAL max_statement_tables = 10");
+    let refused = client.fails(&joined(4));
+    assert_eq!(refused.errno, 1116, "{}", refused.message);
+    assert_eq!(client.fails("SELECT 1 FROM w3 x JOIN w3 y ON x.a = y.a").errno, 1116);
+    client.rows("SELECT a FROM w3");
+}
+
 #[test]
 fn preparing_as_many_placeholders_as_there_may_be_is_quick() {
     let server = TestServer::start();

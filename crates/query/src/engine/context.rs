@@ -1,27 +1,39 @@
 //! What a query finds by name: tables with the rights of who reads, views, functions.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::ViewTable;
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
-use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
 use freshet_base::{Result, err};
 use freshet_meta::{Account, View};
 use sqlparser::ast::Query;
 
 use super::{Planner, StatementContext, no_database};
-use crate::error::external;
+use crate::error::{external, mapped};
 use crate::policies::{self, VisibleRows};
 use crate::tables::Table;
 use crate::through::Below;
 use crate::{aggregated, functions, interrupt, through, views};
+
+/// The views inside one another: each takes some of the stack while it is planned.
+const LEVELS_MAX: usize = 100;
+
+/// The plans of views that a statement has made, by whose rights the view is found with, its
+/// database, and what it is called in FROM. A query may be planned several times to be understood,
+/// and its views would be planned as often at each level.
+pub(super) type ViewPlans = RefCell<HashMap<(Option<Account>, String, String), LogicalPlan>>;
 
 pub(super) struct Context<'a> {
     pub planner: &'a Planner,
@@ -34,6 +46,7 @@ pub(super) struct Context<'a> {
     pub within: Vec<&'a View>,
     /// The only table that there is, whatever its name.
     pub only: Option<&'a Arc<dyn TableProvider>>,
+    pub view_plans: &'a ViewPlans,
     /// Set when the plan depends on who reads: by views and policies.
     pub of_reader: &'a Cell<bool>,
 }
@@ -51,18 +64,56 @@ impl Context<'_> {
     /// What a view stands for; it shows what is `below` it, too.
     fn view(
         &self,
-        database: &str,
+        (database, full_name): (&str, &str),
         view: &View,
         below: Option<&Below<'_>>,
     ) -> Result<Arc<dyn TableSource>> {
         self.of_reader.set(true);
+        let key = (self.reader.cloned(), database.to_owned(), full_name.to_owned());
+        if let Some(plan) = self.view_plans.borrow().get(&key) {
+            return Ok(provider_as_source(Arc::new(ViewTable::new(plan.clone(), None))));
+        }
         let name = &view.name;
         if self.within.iter().any(|outer| outer.db == view.db && outer.name == *name) {
             return Err(err!(ViewRecursion, "`{database}`.`{name}` contains view recursion"));
         }
+        if self.within.len() >= LEVELS_MAX {
+            return Err(err!(
+                TooDeep,
+                "Thread stack overrun: more than {LEVELS_MAX} views read one another, at \
+                 `{database}`.`{name}`: let it read tables"
+            ));
+        }
         let plan = self.planner.view(view, below, self);
         let plan = plan.map_err(|error| views::hidden(error, database, view))?;
+        check_tables(&plan, self.tables.session().limits.tables)?;
+        self.view_plans.borrow_mut().insert(key, plan.clone());
         Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
+    }
+}
+
+/// Checks that a plan, with its views, does not read too many tables: views that join one another
+/// make many of few words.
+///
+/// # Errors
+/// 1116.
+pub(super) fn check_tables(plan: &LogicalPlan, tables_max: usize) -> Result<()> {
+    let mut count = 0;
+    let counted = plan.apply_with_subqueries(|node| {
+        count += usize::from(matches!(node, LogicalPlan::TableScan(_)));
+        Ok(match count > tables_max {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    });
+    counted.map_err(mapped)?;
+    match count > tables_max {
+        true => Err(err!(
+            TooManyTables,
+            "Too many tables; a statement has at most {tables_max} of them (max_statement_tables), \
+             counting those that its views read"
+        )),
+        false => Ok(()),
     }
 }
 
@@ -89,7 +140,8 @@ impl ContextProvider for Context<'_> {
         let looked = if self.within.is_empty() { name.table() } else { alone };
         let found = self.tables.view(self.reader, database, looked).map_err(external)?;
         if let Some(view) = found {
-            return self.view(database, &view, below.as_ref()).map_err(external);
+            let place = (database, name.table());
+            return self.view(place, &view, below.as_ref()).map_err(external);
         }
         let table = match self.reader {
             Some(reader) => self.tables.table_of(reader, database, name.table()),
