@@ -92,7 +92,7 @@ pub const ALL: &[Variable] = &[
         Kind::Int { min: 2, max: 100000 },
         "500",
         "The maximum number of tables and selects of a query; a common table expression counts \
-         as often as it is read.",
+         as often as it is read. Also of the tables that a query reads by its views.",
     ),
     global(
         "max_statement_terms",
