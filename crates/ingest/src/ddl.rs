@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, TabletId, bail, err, task};
 use freshet_meta::{
-    Catalog, Created, Database, DatabaseMode, Definition, Dynamic, Meta, MetaEvent,
+    Catalog, Created, Database, DatabaseMode, Definition, Dynamic, KnownView, Meta, MetaEvent,
     PartitionChange, Repartition, SchemaChange, TableSpec, UserAdmin, View,
 };
 use freshet_schema::{Collation, RowPolicy, Table};
@@ -327,12 +327,12 @@ impl Ddl {
         }
     }
 
-    /// Creates a view.
+    /// Creates or changes a view.
     ///
     /// # Errors
     /// Those of metadata.
-    pub async fn create_view(&self, database: String, view: View, or_replace: bool) -> Result<()> {
-        self.change_names(move |meta| meta.create_view(&database, view, or_replace)).await
+    pub async fn create_view(&self, database: String, view: View, known: KnownView) -> Result<()> {
+        self.change_names(move |meta| meta.create_view(&database, view, known)).await
     }
 
     /// Drops views, given by database and name; returns those that did not exist.

@@ -118,5 +118,6 @@ pub use user_options::{
 };
 pub use user_properties::UserProperties;
 pub use view::{CheckOption, TextMode, View, ViewAlgorithm};
+pub use view_admin::KnownView;
 pub use workload::{GroupLimits, NORMAL_GROUP, UNLIMITED, WorkloadGroup};
 pub use workload_admin::unknown_group;

@@ -17,12 +17,24 @@ const VIEWS_MAX: usize = 100_000;
 /// Maximum length of the query of a view, in bytes.
 const QUERY_BYTES_MAX: usize = 1 << 20;
 
+/// What becomes of a view that has the name of one which is defined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KnownView {
+    /// CREATE: there must be none.
+    Refused,
+    /// CREATE OR REPLACE: it is replaced, if there is one.
+    Replaced,
+    /// ALTER: it is replaced, and there must be one.
+    Changed,
+}
+
 impl Meta {
-    /// CREATE VIEW in the database of this name; its id in `view` is filled in.
+    /// CREATE or ALTER VIEW in the database of this name; its id in `view` is filled in.
     ///
     /// # Errors
-    /// 1049, 1050, 1103, 1347 for a table in place of the view to be replaced.
-    pub fn create_view(&self, database: &str, view: View, or_replace: bool) -> Result<()> {
+    /// 1049, 1050, 1103, 1146 for a view to be changed that is not there, 1347 for a table in place
+    /// of the view to be replaced.
+    pub fn create_view(&self, database: &str, view: View, known: KnownView) -> Result<()> {
         self.change(|catalog| {
             if is_reserved_database(database) {
                 bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
@@ -30,12 +42,19 @@ impl Meta {
             let home = catalog.require_database(database)?;
             names::check_table(&view.name, TableForm::MySql)?;
             let name = &view.name;
-            if home.tables.contains_key(name) && or_replace {
-                bail!(WrongObject, "'{database}.{name}' is not VIEW");
-            }
-            let exists = catalog.view(database, name).is_some();
-            if home.tables.contains_key(name) || exists && !or_replace {
-                bail!(TableExists, "Table '{name}' already exists");
+            let (is_table, exists) =
+                (home.tables.contains_key(name), catalog.view(database, name).is_some());
+            match known {
+                KnownView::Refused if is_table || exists => {
+                    bail!(TableExists, "Table '{name}' already exists");
+                }
+                KnownView::Replaced | KnownView::Changed if is_table => {
+                    bail!(WrongObject, "'{database}.{name}' is not VIEW");
+                }
+                KnownView::Changed if !exists => {
+                    bail!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
+                }
+                _ => {}
             }
             if view.query.len() > QUERY_BYTES_MAX {
                 bail!(TooLarge, "The query of a view has at most {QUERY_BYTES_MAX} bytes");
@@ -149,17 +168,21 @@ mod tests {
         let meta = meta();
         meta.create_database("d", None, None, false).unwrap();
         meta.create_table("d", &spec("t")).unwrap();
-        let create = |name: &str, or_replace| {
-            let made = meta.create_view("d", view(name), or_replace);
+        use KnownView::{Changed, Refused, Replaced};
+        let create = |name: &str, known| {
+            let made = meta.create_view("d", view(name), known);
             made.map_err(|error| error.code().errno())
         };
-        assert_eq!(create("v", false), Ok(()));
-        assert_eq!((create("v", false), create("v", true)), (Err(1050), Ok(())));
-        assert_eq!((create("t", false), create("t", true)), (Err(1050), Err(1347)));
-        assert_eq!(create("a/b", false), Err(1103));
+        assert_eq!(create("v", Changed), Err(1146));
+        assert_eq!(create("v", Refused), Ok(()));
+        assert_eq!((create("v", Refused), create("v", Replaced)), (Err(1050), Ok(())));
+        assert_eq!(create("v", Changed), Ok(()));
+        assert_eq!((create("t", Refused), create("t", Replaced)), (Err(1050), Err(1347)));
+        assert_eq!(create("t", Changed), Err(1347));
+        assert_eq!(create("a/b", Refused), Err(1103));
         let errno = |error: freshet_base::Error| error.code().errno();
-        assert_eq!(errno(meta.create_view("none", view("v"), false).unwrap_err()), 1049);
-        assert_eq!(errno(meta.create_view("mysql", view("v"), false).unwrap_err()), 1044);
+        assert_eq!(errno(meta.create_view("none", view("v"), Refused).unwrap_err()), 1049);
+        assert_eq!(errno(meta.create_view("mysql", view("v"), Refused).unwrap_err()), 1044);
         assert_eq!(errno(meta.create_table("d", &spec("v")).unwrap_err()), 1050);
         let table = meta.catalog().table("d", "t").unwrap().id;
         assert_eq!(errno(meta.rename_table(table, "v").unwrap_err()), 1050);

@@ -305,7 +305,7 @@ impl Planner {
     /// statement wants which writes through it.
     fn view(
         &self,
-        view: &View,
+        (database, view): (&str, &View),
         below: Option<&Below<'_>>,
         around: &Context<'_>,
     ) -> Result<LogicalPlan> {
@@ -327,7 +327,7 @@ impl Planner {
             tables: around.tables,
             database: session.database,
             reader,
-            within: around.within.iter().copied().chain([view]).collect(),
+            within: around.within.iter().copied().chain([(database, view)]).collect(),
             only: None,
             view_plans: around.view_plans,
             of_reader: around.of_reader,

@@ -10,11 +10,12 @@ use std::ops::ControlFlow;
 use freshet_base::{Error, Result, err};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArguments, ObjectName, ObjectNamePart, Query, Select,
-    TableFactor, UnaryOperator, Visit, Visitor,
+    SelectItem, TableFactor, UnaryOperator, Visit, Visitor,
 };
 use sqlparser::tokenizer::Span;
 
 use crate::functions::list;
+use crate::syntax::MARKS;
 
 /// Limits on the size of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,6 +195,13 @@ fn refused(error: Error) -> Flow {
     ControlFlow::Break(Box::new(error))
 }
 
+/// A text that is an alias and has signs with which the server marks names.
+fn marked_alias(item: &SelectItem) -> Option<&str> {
+    let SelectItem::ExprWithAlias { alias, .. } = item else { return None };
+    let is_text = alias.quote_style.is_some_and(|quote| quote != '`');
+    (is_text && alias.value.contains(MARKS)).then_some(alias.value.as_str())
+}
+
 /// Whether an expression is a literal, possibly with a sign.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
@@ -252,6 +260,15 @@ impl Visitor for Measure<'_> {
                 TooManyColumns,
                 "Too many columns: {columns}; a select has at most {columns_max} \
                  (max_select_columns)"
+            ));
+        }
+        // The server quotes those of its own like names; this one was written as a text.
+        if let Some(alias) = select.projection.iter().find_map(marked_alias) {
+            return refused(err!(
+                Syntax,
+                "You have an error in your SQL syntax; check the manual that corresponds to your \
+                 Freshet server version for the right syntax to use near '{}'",
+                alias.escape_debug()
             ));
         }
         let joined = select.from.iter().map(|table| 1 + table.joins.len()).sum::<usize>();

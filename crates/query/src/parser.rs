@@ -82,8 +82,8 @@ use crate::change::Change;
 use crate::changes::Changes;
 use crate::hint::{self, Hint};
 use crate::session::SqlMode;
-use crate::syntax::Select;
 pub use crate::syntax::TableName;
+use crate::syntax::{MARKS, Select};
 
 /// Maximum nesting of a statement in `sqlparser`.
 const NESTING_MAX: usize = 200;
@@ -323,7 +323,7 @@ fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
 /// these stand for are seen by statements that the server makes, and by nobody else.
 fn check_names(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
     let is_marked = |token: &&TokenWithSpan| match &token.token {
-        Token::Word(word) => word.value.contains(['\u{1}', '\u{2}', '\u{3}', '\u{4}']),
+        Token::Word(word) => word.value.contains(MARKS),
         _ => false,
     };
     match tokens.iter().find(is_marked) {

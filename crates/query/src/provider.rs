@@ -81,6 +81,16 @@ impl StoredTable {
         Self { denied, ..self.unguarded() }
     }
 
+    /// The same table, with what `told` makes of what it denies; `None` if it denies nothing.
+    pub fn denying(&self, told: impl Fn(Error) -> Error) -> Option<Self> {
+        if self.denied.iter().all(Option::is_none) {
+            return None;
+        }
+        let error = |denied: &Error| told(Error::new(denied.code(), denied.message().to_owned()));
+        let denied = self.denied.iter().map(|denied| denied.as_ref().map(error)).collect();
+        Some(Self { denied, ..self.unguarded() })
+    }
+
     /// The same table, of which all columns may be read.
     pub fn unguarded(&self) -> Self {
         Self {

@@ -41,6 +41,16 @@ impl Table {
         Ok(Self { provider: Arc::new(stored.guarded(denied)), ..self })
     }
 
+    /// The same, where what it says of a column that must not be read becomes what `told` makes of
+    /// it.
+    #[must_use]
+    pub(crate) fn denying(self, told: impl Fn(Error) -> Error) -> Self {
+        match self.provider.downcast_ref::<StoredTable>().and_then(|table| table.denying(told)) {
+            Some(table) => Self { provider: Arc::new(table), ..self },
+            None => self,
+        }
+    }
+
     /// The types of its columns as a query sees them.
     pub fn schema(&self) -> SchemaRef {
         self.provider.schema()

@@ -44,6 +44,10 @@ pub struct ViewForm {
     /// 0 none, 1 LOCAL, 2 CASCADED.
     #[prost(uint32, tag = "16")]
     check_option: u32,
+    /// Those of a view with CHECK OPTION. Versions that know none find a view without columns, and
+    /// do not open the store: they would write the view without the option.
+    #[prost(message, repeated, tag = "17")]
+    checked_columns: Vec<ColumnForm>,
 }
 
 impl OnDisk for View {
@@ -52,6 +56,10 @@ impl OnDisk for View {
     fn form(&self) -> ViewForm {
         let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by } =
             self.text_mode;
+        let (columns, checked_columns) = match self.check_option {
+            CheckOption::None => (forms(&self.columns), Vec::new()),
+            CheckOption::Local | CheckOption::Cascaded => (Vec::new(), forms(&self.columns)),
+        };
         ViewForm {
             db: self.db.get(),
             name: self.name.clone(),
@@ -63,7 +71,7 @@ impl OnDisk for View {
             definer_name: self.definer.name.clone(),
             definer_host: self.definer.host.clone(),
             invoker: self.invoker,
-            columns: forms(&self.columns),
+            columns,
             sources: self.sources.clone(),
             created_micros: self.created_micros,
             loose_group_by,
@@ -77,15 +85,16 @@ impl OnDisk for View {
                 CheckOption::Local => 1,
                 CheckOption::Cascaded => 2,
             },
+            checked_columns,
         }
     }
 
     fn from_form(form: ViewForm) -> Result<Self, Unreadable> {
-        let columns = form.columns.len();
-        ensure(columns > 0, "a view has no columns")?;
+        let columns = [form.columns, form.checked_columns].concat();
+        ensure(!columns.is_empty(), "a view has no columns")?;
         let sources = form.sources.len();
         ensure(
-            sources == 0 || sources == columns,
+            sources == 0 || sources == columns.len(),
             "a view has a column that is none of its query",
         )?;
         let text_mode = TextMode {
@@ -116,7 +125,7 @@ impl OnDisk for View {
             invoker: form.invoker,
             algorithm,
             check_option,
-            columns: from_forms(form.columns)?,
+            columns: from_forms(columns)?,
             sources: form.sources,
             created_micros: form.created_micros,
         })

@@ -42,8 +42,8 @@ pub(super) struct Context<'a> {
     pub database: Option<&'a str>,
     /// The account with whose rights tables are read; `None` for the session's.
     pub reader: Option<&'a Account>,
-    /// The views around the query.
-    pub within: Vec<&'a View>,
+    /// The views around the query, with their databases.
+    pub within: Vec<(&'a str, &'a View)>,
     /// The only table that there is, whatever its name.
     pub only: Option<&'a Arc<dyn TableProvider>>,
     pub view_plans: &'a ViewPlans,
@@ -74,7 +74,7 @@ impl Context<'_> {
             return Ok(provider_as_source(Arc::new(ViewTable::new(plan.clone(), None))));
         }
         let name = &view.name;
-        if self.within.iter().any(|outer| outer.db == view.db && outer.name == *name) {
+        if self.within.iter().any(|(_, outer)| outer.db == view.db && outer.name == *name) {
             return Err(err!(ViewRecursion, "`{database}`.`{name}` contains view recursion"));
         }
         if self.within.len() >= LEVELS_MAX {
@@ -84,7 +84,7 @@ impl Context<'_> {
                  `{database}`.`{name}`: let it read tables"
             ));
         }
-        let plan = self.planner.view(view, below, self);
+        let plan = self.planner.view((database, view), below, self);
         let plan = plan.map_err(|error| views::hidden(error, database, view))?;
         check_tables(&plan, self.tables.session().limits.tables)?;
         self.view_plans.borrow_mut().insert(key, plan.clone());
@@ -147,7 +147,11 @@ impl ContextProvider for Context<'_> {
             Some(reader) => self.tables.table_of(reader, database, name.table()),
             None => self.tables.table(database, name.table()),
         };
-        let Table { provider, row_filter } = table.map_err(external)?;
+        let table = table.map_err(external)?;
+        let Table { provider, row_filter } = match self.within.last() {
+            Some((home, view)) => table.denying(|error| views::hidden(error, home, view)),
+            None => table,
+        };
         Ok(provider_as_source(match row_filter {
             None => aggregated::as_seen(provider)?,
             Some(filter) => {

@@ -1,7 +1,7 @@
 //! Parses CREATE, ALTER and DROP VIEW.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Account, CheckOption, ViewAlgorithm};
+use freshet_meta::{Account, CheckOption, KnownView, ViewAlgorithm};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -11,9 +11,8 @@ use crate::syntax::{Select, TableName};
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateView {
     pub name: TableName,
-    pub or_replace: bool,
-    /// ALTER: the view is there, and is replaced.
-    pub alters: bool,
+    /// What becomes of one that is there.
+    pub known: KnownView,
     /// `None` where it is not said, as the next two.
     pub algorithm: Option<ViewAlgorithm>,
     pub check_option: CheckOption,
@@ -44,7 +43,11 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
     if !cursor.peek_word(0).is_some_and(|word| begins.contains(&word.as_str())) {
         return Ok(None);
     }
-    let or_replace = cursor.words("OR REPLACE") || alters;
+    let known = match alters {
+        true => KnownView::Changed,
+        false if cursor.words("OR REPLACE") => KnownView::Replaced,
+        false => KnownView::Refused,
+    };
     let algorithm = algorithm(cursor)?;
     let definer = definer(cursor)?;
     let mut invoker = None;
@@ -82,8 +85,7 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
     let check_option = check_option(cursor)?;
     Ok(Some(CreateView {
         name,
-        or_replace,
-        alters,
+        known,
         algorithm,
         check_option,
         definer,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use freshet_base::{ColumnId, DbId, Result, bail};
-use freshet_meta::{CheckOption, Object, Privilege, TextMode, View};
+use freshet_meta::{CheckOption, KnownView, Object, Privilege, TextMode, View};
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{CreateView, Statement, TableName};
 use freshet_query::result::ResultColumn;
+use freshet_query::syntax::MARKS;
 use freshet_query::through::Through;
 use freshet_query::updatable::Fixed;
 use freshet_query::{actions, parser};
@@ -39,12 +40,12 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
     let database = session.database_of(create.name.database.as_deref())?.to_owned();
     let name = create.name.table.clone();
     session.authorize(Privilege::CreateView, Object::Table(&database, &name))?;
-    if create.or_replace {
+    if create.known != KnownView::Refused {
         session.authorize(Privilege::Drop, Object::Table(&database, &name))?;
     }
-    let known = match create.alters {
-        true => Some(altered(session, &database, &name)?),
-        false => None,
+    let known = match create.known {
+        KnownView::Changed => Some(altered(session, &database, &name)?),
+        KnownView::Refused | KnownView::Replaced => None,
     };
     // What ALTER VIEW does not say stays.
     let known = known.as_deref();
@@ -89,8 +90,8 @@ async fn create_view(session: &mut Session, create: &CreateView) -> Result<Reply
         created_micros: engine.clock().wall_micros(),
     };
     check_option(session, &database, &view)?;
-    let or_replace = create.or_replace;
-    let created = async move { engine.ddl().create_view(database, view, or_replace).await };
+    let known = create.known;
+    let created = async move { engine.ddl().create_view(database, view, known).await };
     shield(session, created).await?;
     Ok(Reply::done())
 }
@@ -156,8 +157,6 @@ fn named(create: &CreateView, columns: Vec<ResultColumn>) -> Result<(Vec<Column>
     let sources = columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
     let names = if create.columns.is_empty() { &sources } else { &create.columns };
     let by_name = create.query.has_wildcard();
-    // The server marks names of its own with these.
-    const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
     if let Some(name) = names.iter().find(|name| name.contains(MARKS)) {
         bail!(WrongColumnName, "Incorrect column name '{}'", name.escape_debug());
     }

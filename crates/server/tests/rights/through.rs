@@ -146,6 +146,12 @@ fn other_tables_of_the_statement_take_the_rights_of_the_user() {
         assert_eq!(app.fails(&sql).errno, 1064);
         let sql = format!("select `{mark}secret` from d.of_root partition (`{mark}`, `secret`)");
         assert_eq!(app.fails(&sql).errno, 1064);
+        for quote in ['\'', '"'] {
+            let sql = format!("select {quote}a{quote} as {quote}{mark}secret{quote}");
+            assert_eq!(app.fails(&sql).errno, 1064, "{sql}");
+            let sql = format!("select * from (select 1 {quote}{mark}secret{quote}) d");
+            assert_eq!(app.fails(&sql).errno, 1064, "{sql}");
+        }
     }
     root.run("grant select on d.other to app");
     app.run("update d.of_root set a = (select max(x) from d.other)");
@@ -176,6 +182,23 @@ fn views_over_views_take_the_rights_of_each_definer() {
     }
     root.run("revoke update on d.of_root from definer");
     assert_eq!(app.fails("update d.outer_one set a = 1").errno, 1356);
+}
+
+#[test]
+fn a_column_that_the_definer_may_not_read_is_not_told_of() {
+    let (_server, mut root, mut app) = server();
+    root.run("grant select (id), update, delete on d.t to definer");
+    root.run("grant all on d.of_definer to app");
+    for sql in [
+        "select a from d.of_definer",
+        "update d.of_definer set a = a + 1",
+        "update d.of_definer set a = 1 where a > 0",
+        "delete from d.of_definer where a = 10",
+    ] {
+        let failed = app.fails(sql);
+        assert_eq!(failed.errno, 1356, "{sql}: {}", failed.message);
+    }
+    assert_eq!(app.one("select count(id) from d.of_definer"), "3");
 }
 
 #[test]

@@ -63,10 +63,14 @@ fn a_view_stays_as_it_was_written() {
         sources: vec!["A".to_owned()],
         created_micros: 9,
     };
-    const BYTES: &str = "01 0803 120176 1a0853454c4543542031 2801 3a0164 420175 4a0125 5001 5a0e \
-                         0801120161200130013801d20100 620141 6809 7001";
-    has_bytes(&view, BYTES);
-    let (algorithm, check_option) = (ViewAlgorithm::TempTable, CheckOption::Cascaded);
-    let checked = View { algorithm, check_option, ..view };
-    has_bytes(&checked, &format!("{BYTES} 7802 800102"));
+    const BEGINS: &str = "01 0803 120176 1a0853454c4543542031 2801 3a0164 420175 4a0125 5001";
+    const COLUMNS: &str = "0e 0801120161200130013801d20100";
+    const ENDS: &str = "620141 6809 7001";
+    has_bytes(&view, &format!("{BEGINS} 5a{COLUMNS} {ENDS}"));
+    let algorithm = ViewAlgorithm::TempTable;
+    let view = View { algorithm, ..view };
+    has_bytes(&view, &format!("{BEGINS} 5a{COLUMNS} {ENDS} 7802"));
+    // Versions that know no option find no columns.
+    let checked = View { check_option: CheckOption::Cascaded, ..view };
+    has_bytes(&checked, &format!("{BEGINS} {ENDS} 7802 800102 8a01{COLUMNS}"));
 }
