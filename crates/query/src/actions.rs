@@ -1,6 +1,7 @@
 //! Functions with side effects on the session, such as SLEEP and GET_LOCK. They never appear in a
 //! plan: for a SELECT without FROM, the server runs them one by one in the order of the text and
-//! substitutes their results for the calls.
+//! substitutes their results for the calls. LOAD_FILE of a name that is no row's is run so anywhere
+//! in a SELECT, in VALUES of INSERT, and in SET of UPDATE.
 
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -80,15 +81,59 @@ pub struct SequenceCall {
     pub sequence: TableName,
 }
 
-/// Whether a query is a SELECT without FROM that calls one of these functions.
+/// Whether the server runs functions of a query before it: a SELECT without FROM calls one of these,
+/// or any other nothing but LOAD_FILE.
 pub fn has_side_effects(query: &Select) -> bool {
-    let SetExpr::Select(select) = &*query.0.body else { return false };
-    reads_nothing(select)
-        && visit_expressions(&query.0, |expr| match is_call(expr) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        })
-        .is_break()
+    let acts_alone = matches!(&*query.0.body, SetExpr::Select(select) if reads_nothing(select));
+    let (mut calls, mut files) = (0, 0);
+    let _ = visit_expressions(&query.0, |expr| {
+        calls += usize::from(is_call(expr));
+        files += usize::from(file_of(expr).is_some());
+        ControlFlow::<()>::Continue(())
+    });
+    calls > 0 && (acts_alone || calls == files && !query.locks())
+}
+
+/// The argument of LOAD_FILE, where it is known without a row.
+fn file_of(expr: &Expr) -> Option<&Expr> {
+    let (Action::LoadFile, _, function) = action_of(expr)? else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(name))] = &list.args[..] else { return None };
+    let is_of_row = |expr: &Expr| match expr {
+        Expr::Identifier(name) => !name.value.starts_with('@'),
+        Expr::CompoundIdentifier(parts) => !parts[0].value.starts_with('@'),
+        Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => true,
+        expr => is_call(expr),
+    };
+    let found = visit_expressions(name, |expr| match is_of_row(expr) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    found.is_continue().then_some(name)
+}
+
+/// The names of files in an expression that LOAD_FILE reads, in the order of its text.
+pub fn files(expr: &Scalar) -> Vec<Scalar> {
+    let mut names = Vec::new();
+    let _ = visit_expressions(&expr.0, |expr| {
+        names.extend(file_of(expr).cloned().map(Scalar));
+        ControlFlow::<()>::Continue(())
+    });
+    names
+}
+
+/// Replaces each LOAD_FILE of [`files`] by the next of these values.
+///
+/// # Panics
+/// When there are fewer values than calls.
+pub fn with_files(mut expr: Scalar, values: &mut impl Iterator<Item = Returned>) -> Scalar {
+    let _ = visit_expressions_mut(&mut expr.0, |expr| {
+        if file_of(expr).is_some() {
+            *expr = literal(values.next().expect("there is a value for each call"));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr
 }
 
 fn reads_nothing(select: &ast::Select) -> bool {
@@ -335,6 +380,29 @@ mod tests {
         assert_eq!(query("SELECT SLEEPY(1)"), None);
         assert_eq!(query("SELECT 'SLEEP(1)'"), None);
         assert_eq!(query("SELECT SLEEP(1) FROM t"), None);
+        assert_eq!(query("SELECT LOAD_FILE(name) FROM t"), None);
+        assert_eq!(query("SELECT LOAD_FILE('a'), SLEEP(1) FROM t"), None);
+    }
+
+    #[test]
+    fn files_whose_names_are_known_are_read_before() {
+        let read = query("SELECT a, LOAD_FILE(CONCAT('a', @n)) FROM t UNION SELECT 1, 2").unwrap();
+        let found = calls(&read).unwrap();
+        assert_eq!(found.len(), 1);
+        let replaced = with_values(read, vec![Returned::Bytes(b"xy".to_vec())]).to_string();
+        assert_eq!(replaced, "SELECT a, _binary X'7879' FROM t UNION SELECT 1, 2");
+        let expr = Scalar(Expr::Nested(Box::new(file("a"))));
+        assert_eq!(files(&expr)[0].to_string(), "'a'");
+        let put = with_files(expr, &mut [Returned::Null].into_iter());
+        assert_eq!(put.to_string(), "(NULL)");
+    }
+
+    /// `LOAD_FILE('name')`.
+    fn file(name: &str) -> Expr {
+        let query = query(&format!("SELECT LOAD_FILE('{name}')")).unwrap();
+        let SetExpr::Select(select) = *query.0.body else { panic!("it is a SELECT") };
+        let SelectItem::UnnamedExpr(expr) = select.projection[0].clone() else { panic!("a call") };
+        expr
     }
 
     #[test]

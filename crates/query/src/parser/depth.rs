@@ -6,6 +6,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Maximum nesting of operators.
 pub const DEPTH_MAX: usize = 2_000;
+/// Maximum nesting of CASE, of which each is read more than once.
+const CASES_MAX: usize = 200;
 
 /// Operators with low precedence: they end the expressions of all others.
 const LOOSE: [&str; 7] = ["AND", "OR", "XOR", "UNION", "EXCEPT", "INTERSECT", "JOIN"];
@@ -34,6 +36,7 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut outer = Vec::new();
     let mut outer_operators = 0;
     let mut level = Level::default();
+    let mut cases = 0_usize;
     for token in tokens {
         match &token.token {
             Token::LParen => {
@@ -46,6 +49,10 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Token::Comma => level = Level::default(),
             Token::Word(word) if word.quote_style.is_some() => {}
+            Token::Word(word) if word.value.eq_ignore_ascii_case("CASE") => cases += 1,
+            Token::Word(word) if word.value.eq_ignore_ascii_case("END") => {
+                cases = cases.saturating_sub(1);
+            }
             Token::Word(word) if is_one_of(&LOOSE, &word.value) => {
                 level = Level { loose: level.loose + 1, tight: 0 };
             }
@@ -58,6 +65,13 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
                 TooDeep,
                 "Thread stack overrun: more than {DEPTH_MAX} operators stand inside one another; \
                  list values in IN (...), or send the statement in parts"
+            );
+        }
+        if cases > CASES_MAX {
+            bail!(
+                TooDeep,
+                "Thread stack overrun: more than {CASES_MAX} CASE stand inside one another; list \
+                 more WHEN in one CASE"
             );
         }
     }
@@ -107,6 +121,14 @@ mod tests {
         assert!(!refused(&format!("INSERT INTO t VALUES {rows}")));
         let list = vec!["1"; 10 * DEPTH_MAX].join(", ");
         assert!(!refused(&format!("SELECT 1 WHERE x IN ({list})")));
+    }
+
+    #[test]
+    fn cases_count_where_they_stand_inside_one_another() {
+        let inside = "CASE WHEN 1 THEN ".repeat(100_000);
+        assert!(refused(&format!("SELECT {inside}1{}", " END".repeat(100_000))));
+        let beside = vec!["CASE WHEN a THEN 1 END"; 10 * CASES_MAX].join(", ");
+        assert!(!refused(&format!("SELECT {beside}")));
     }
 
     #[test]

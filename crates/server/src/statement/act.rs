@@ -7,6 +7,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_query::Parameter;
 use freshet_query::actions::{self, Action, Call, Returned, SequenceCall};
+use freshet_query::change::{Change, ChangeKind};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Scalar, Select};
 
@@ -59,10 +60,96 @@ async fn carry_out(
     parameters: &[Parameter],
 ) -> Result<Vec<Returned>> {
     let mut values = Vec::new();
+    let mut bytes = 0;
     for call in actions::calls(query)? {
-        values.push(one(session, call, parameters).await?);
+        let value = one(session, call, parameters).await?;
+        count(session, &value, &mut bytes)?;
+        values.push(value);
     }
     Ok(values)
+}
+
+/// Counts the bytes of files that a statement has in its text.
+///
+/// # Errors
+/// 3170 above `max_allowed_packet`.
+fn count(session: &Session, value: &Returned, bytes: &mut usize) -> Result<()> {
+    if let Returned::Bytes(file) = value {
+        *bytes += file.len();
+    }
+    let bytes_max = session.settings.packet_bytes_max;
+    if *bytes > bytes_max {
+        bail!(
+            TooLarge,
+            "LOAD_FILE reads more than {bytes_max} bytes in all (max_allowed_packet): use a \
+             statement for each file"
+        );
+    }
+    Ok(())
+}
+
+/// Puts the values of NEXTVAL, CURRVAL and LOAD_FILE in their place in the rows of an INSERT; `None`
+/// if there are none.
+///
+/// # Errors
+/// As [`sequence::filled`], and for too many bytes of files.
+pub async fn filled(
+    session: &mut Session,
+    rows: &[Vec<Option<Scalar>>],
+    parameters: &[Parameter],
+) -> Result<Option<Vec<Vec<Option<Scalar>>>>> {
+    let filled = sequence::filled(session, rows).await?;
+    let rows = filled.as_deref().unwrap_or(rows);
+    let exprs = rows.iter().flatten().flatten();
+    let names = exprs.flat_map(actions::files).collect::<Vec<_>>();
+    if names.is_empty() {
+        return Ok(filled);
+    }
+    let mut files = read(session, names, parameters).await?.into_iter();
+    let mut put =
+        |value: &Option<Scalar>| value.clone().map(|expr| actions::with_files(expr, &mut files));
+    Ok(Some(rows.iter().map(|row| row.iter().map(&mut put).collect()).collect()))
+}
+
+/// An UPDATE with the bytes of files in place of LOAD_FILE in its SET; `None` if there are none.
+///
+/// # Errors
+/// Those of evaluating names, and for too many bytes.
+pub async fn changing(
+    session: &mut Session,
+    change: &Change,
+    parameters: &[Parameter],
+) -> Result<Option<Change>> {
+    let ChangeKind::Update { set } = &change.kind else { return Ok(None) };
+    let exprs = set.iter().filter_map(|(_, value)| value.as_ref());
+    let names = exprs.flat_map(actions::files).collect::<Vec<_>>();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let mut files = read(session, names, parameters).await?.into_iter();
+    let put = |(column, value): &(String, Option<Scalar>)| {
+        let value = value.clone().map(|expr| actions::with_files(expr, &mut files));
+        (column.clone(), value)
+    };
+    let set = set.iter().map(put).collect();
+    let mut change = change.clone();
+    change.kind = ChangeKind::Update { set };
+    Ok(Some(change))
+}
+
+async fn read(
+    session: &mut Session,
+    names: Vec<Scalar>,
+    parameters: &[Parameter],
+) -> Result<Vec<Returned>> {
+    let (mut files, mut bytes) = (Vec::with_capacity(names.len()), 0);
+    for name in names {
+        let name = text(&value(session, name, parameters).await?);
+        let file = load_file(session, &name).await?.map_or(Returned::Null, Returned::Bytes);
+        count(session, &file, &mut bytes)?;
+        files.push(file);
+    }
+    Ok(files)
 }
 
 async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Result<Returned> {

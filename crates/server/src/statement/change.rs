@@ -20,7 +20,7 @@ use super::assigned::{Assigned, NewValues, given, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
 use super::changed::{Tries, check_safe, reads, report};
-use super::{query, shield, unkeyed};
+use super::{act, query, shield, unkeyed};
 use crate::insert::key_rules;
 use crate::reader::GivenRows;
 use crate::reply::{Reply, bounded, check_running};
@@ -36,6 +36,8 @@ pub async fn change(
     change: &Change,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    let with_files = act::changing(session, change, &parameters).await?;
+    let change = with_files.as_ref().unwrap_or(change);
     let mut tries = Tries::begin(session);
     loop {
         let through = through::changed(session, change)?;

@@ -17,7 +17,7 @@ use freshet_schema::{KeyModel, Literal};
 use super::assigned::{default_of, note};
 use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
-use super::{query, sequence, values};
+use super::{act, query, values};
 use crate::insert::{
     Grouping, Target, encoded, key_rules, load, note_alone, note_if_failed, nothing, report,
     resolve, warn,
@@ -42,7 +42,7 @@ pub async fn insert(
 async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>) -> Result<Reply> {
     match &insert.source {
         InsertSource::Values(rows) => {
-            let filled = sequence::filled(session, rows).await?;
+            let filled = act::filled(session, rows, &parameters).await?;
             let target = target(session, insert)?;
             values(session, insert, target, (filled.as_deref().unwrap_or(rows), parameters)).await
         }

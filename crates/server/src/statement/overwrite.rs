@@ -14,7 +14,7 @@ use freshet_schema::Table;
 
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
-use super::{insert, query, sequence, shield};
+use super::{act, insert, query, sequence, shield};
 use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled, tell};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -64,7 +64,7 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     let target = target_of(session, insert, &filled)?;
     let reply = match (&insert.source, rows) {
         (InsertSource::Values(rows), _) => {
-            let filled = sequence::filled(session, rows).await?;
+            let filled = act::filled(session, rows, &parameters).await?;
             let rows = (filled.as_deref().unwrap_or(rows), parameters);
             insert::values(session, insert, target, rows).await?
         }

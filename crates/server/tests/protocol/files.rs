@@ -2,6 +2,8 @@
 
 use crate::common::{Client, TestServer};
 use freshet_server::Settings;
+use freshet_wire::Param;
+use freshet_wire::client::Outcome;
 
 /// A server whose files are in the directory.
 fn server(dir: &std::path::Path) -> TestServer {
@@ -159,7 +161,22 @@ fn load_file_reads_what_the_user_may_read_and_is_null_otherwise() {
         assert_eq!(one(&mut client, load(name)), "NULL", "{name}");
     }
     assert_eq!(one(&mut client, "LOAD_FILE(NULL)".to_owned()), "NULL");
-    assert_eq!(errno(&mut client, &format!("SELECT {} FROM d.none", load("bytes"))), 1235);
+    assert_eq!(errno(&mut client, &format!("SELECT {} FROM d.none", load("bytes"))), 1146);
+    client.run("CREATE TABLE f (id INT PRIMARY KEY, name VARCHAR(200), b BLOB)");
+    client.run(&format!(
+        "INSERT INTO f VALUES (1, 'x', {0}), (2, 'y', NULL), (3, 'z', 'b')",
+        load("bytes")
+    ));
+    client.run(&format!("UPDATE f SET b = {} WHERE id = 2", load("empty")));
+    let put = client.prepare("UPDATE f SET b = CONCAT(LOAD_FILE(?), 'x') WHERE id = 3").unwrap();
+    let name = dir.join("bytes").display().to_string();
+    let done = client.execute(put.statement_id, &[Param::Bytes(name.as_bytes())]);
+    assert!(matches!(done, Outcome::Ok { .. }), "{done:?}");
+    let stored = client.texts("SELECT id, HEX(b) FROM f ORDER BY id");
+    assert_eq!(stored, [["1", "61FF275C007A"], ["2", ""], ["3", "61FF275C007A78"]]);
+    let count = format!("SELECT COUNT(*) FROM f WHERE b = {} OR id IN (SELECT 2)", load("bytes"));
+    assert_eq!(client.one(&count), "2");
+    assert_eq!(errno(&mut client, "SELECT LOAD_FILE(name) FROM f"), 1235);
     client.run("SET GLOBAL max_allowed_packet = 1048576");
     let mut small = server.database("d");
     assert_eq!(one(&mut small, load("long")), "NULL");
