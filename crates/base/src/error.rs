@@ -414,6 +414,8 @@ codes! {
     CheckOfUnknownColumn = 3820 "HY000" 400;
     NoSuchCheck = 3821 "HY000" 404;
     DuplicateCheck = 3822 "HY000" 409;
+    /// An argument that is JSON of another type than the function takes.
+    InvalidJsonType = 3853 "22032" 400;
     /// A column that the clause of a table's distribution names.
     PartitionColumn = 3855 "HY000" 400;
     /// REPLACE of the password of another account.

@@ -16,6 +16,7 @@ pub mod in_set;
 pub mod interval;
 pub mod json;
 pub mod json_path;
+pub mod json_schema;
 pub mod json_search;
 pub mod json_table;
 mod json_text;

@@ -5,9 +5,9 @@ use datafusion::logical_expr::ScalarUDF;
 use serde_json::Value;
 
 use super::json_path::Path;
-use super::json_search;
 use super::json_text::{Limited, document, json, parsed, print, print_array, print_text};
 use super::row::{Kind, MANY, Out, Row, RowFunction, Source};
+use super::{json_schema, json_search};
 use crate::interrupt::CancellationTicker;
 
 const T: &[Kind] = &[Kind::Text];
@@ -303,7 +303,7 @@ fn member_of(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Int(found.into())))
 }
 
-fn same(left: &Value, right: &Value) -> bool {
+pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
         (a, b) => a == b,
@@ -358,6 +358,8 @@ fn asking() -> Vec<RowFunction> {
             document(row, 0)?;
             Ok(int(0))
         }),
+        ask("json_schema_valid", (2, 2), Kind::Int, json_schema::valid),
+        ask("json_schema_validation_report", (2, 2), Kind::Json, json_schema::report),
         ask("json_search", (3, MANY), Kind::Json, json_search::search).sees_null(),
         ask("mysql_json_item", (1, 1), Kind::Text, |row| Ok(json(row, &value(row, 0)?)))
             .sees_null(),

@@ -254,6 +254,8 @@ const JSON: &[Callable] = &[
     ("json_quote", 1, 1),
     ("json_remove", 2, MANY),
     ("json_replace", 3, MANY),
+    ("json_schema_valid", 2, 2),
+    ("json_schema_validation_report", 2, 2),
     ("json_search", 3, MANY),
     ("json_set", 3, MANY),
     ("json_storage_free", 1, 1),
