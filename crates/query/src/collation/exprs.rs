@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::scope::{Class, Scope};
 use crate::convert::is_text;
 use crate::functions::collate::{
-    COERCIBILITY_OF, COLLATION_OF, folded_text, packed, text_of, weights, weights_of,
+    COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF, folded_text, packed, text_of, weights, weights_of,
 };
 use crate::functions::group_concat::BY;
 use crate::functions::operators::compare;
@@ -152,6 +152,7 @@ impl Scope<'_> {
                 let strength = self.of(&args[0])?.strength;
                 return Ok(Transformed::yes(lit(strength as i64)));
             }
+            WEIGHTS_OF => return self.weight_string(args).map(Transformed::yes),
             "mysql_row_key" => return self.row_key(args),
             "mysql_like" if is_truth(&args[0]) => return same(args),
             _ => {}
@@ -198,6 +199,24 @@ impl Scope<'_> {
             _ if by.is_case_sensitive() => return same(args),
             _ => func.call(first_two(args)),
         }))
+    }
+
+    /// `WEIGHT_STRING(value)`: what texts are compared by, bytes themselves, and NULL for others.
+    fn weight_string(&self, mut args: Vec<Expr>) -> Result<Expr> {
+        let arg = args.remove(0);
+        if matches!(self.class(&arg), Class::Text) {
+            return Ok(weights(self.of(&arg)?.collation, arg));
+        }
+        let is_bytes = arg.to_field(self.schema).is_ok_and(|(_, field)| {
+            matches!(
+                field.data_type(),
+                DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+            )
+        });
+        Ok(match is_bytes {
+            true => datafusion::logical_expr::cast(arg, DataType::BinaryView),
+            false => lit(ScalarValue::BinaryView(None)),
+        })
     }
 
     /// `value IN (items)`: texts are compared by their weights, other items as before.

@@ -27,6 +27,8 @@ pub const COLLATE: &str = "mysql_collate";
 pub const COLLATED: &str = "mysql_collated";
 /// COLLATION(text), which is known where it is planned.
 pub const COLLATION_OF: &str = "mysql_collation";
+/// WEIGHT_STRING(text), likewise.
+pub const WEIGHTS_OF: &str = "mysql_weight_string";
 /// COERCIBILITY(text), likewise.
 pub const COERCIBILITY_OF: &str = "mysql_coercibility";
 
@@ -274,6 +276,7 @@ pub fn all() -> Vec<ScalarUDF> {
         collate(COLLATED),
         property(COLLATION_OF, DataType::Utf8View),
         property(COERCIBILITY_OF, DataType::Int64),
+        property(WEIGHTS_OF, DataType::BinaryView),
     ]
 }
 

@@ -167,6 +167,7 @@ const TEXT: &[Callable] = &[
     ("uncompressed_length", 1, 1),
     ("unhex", 1, 1),
     ("upper", 1, 1),
+    ("weight_string", 1, 1),
 ];
 
 const DATES: &[Callable] = &[

@@ -10,7 +10,7 @@ use super::cast::within;
 use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
-use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF};
+use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
 use crate::functions::meaning::digits_of_text;
 use crate::functions::nested::ELEMENTS;
 use crate::functions::{crypt, password};
@@ -144,6 +144,7 @@ const PASSWORD_RULES: [&str; 4] = [
 /// Functions that are replaced by another one, or called with other arguments.
 const CHANGED: [Changed; 43] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
+    ("weight_string", (1, 1), |_, args| Ok(call(WEIGHTS_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
     ("if", (3, 3), if_else),
     ("ifnull", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
