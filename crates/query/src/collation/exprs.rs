@@ -5,7 +5,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::{InSubquery, ScalarFunction, Sort};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Expr, LogicalPlanBuilder, Operator, Subquery, lit,
+    Between, BinaryExpr, Expr, ExprSchemable, LogicalPlanBuilder, Operator, Subquery, lit,
 };
 use std::sync::Arc;
 
