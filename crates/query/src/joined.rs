@@ -69,7 +69,7 @@ pub fn is_outer(from: &[TableWithJoins]) -> bool {
     })
 }
 
-/// Changes the table that expressions refer to by this name.
+/// Changes the table that has this name, as it is written there: others may differ by case.
 pub fn on_table(from: &mut [TableWithJoins], name: &str, change: impl Fn(&mut TableFactor)) {
     on_each(from, &mut |factor| {
         if is_named(factor, name) {
@@ -152,7 +152,7 @@ fn on_each(from: &mut [TableWithJoins], change: &mut dyn FnMut(&mut TableFactor)
 }
 
 fn is_named(factor: &TableFactor, name: &str) -> bool {
-    table_of(factor).is_some_and(|(_, known)| known.eq_ignore_ascii_case(name))
+    table_of(factor).is_some_and(|(_, known)| known == name)
 }
 
 /// Makes it the rows that are given in place of those of the table: they are of the partitions that

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, err};
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, TableFactor, UnaryOperator, Visit, Visitor,
+    BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
+    Select, SelectItem, TableFactor, UnaryOperator, Visit, Visitor,
 };
 use sqlparser::tokenizer::Span;
 
@@ -195,11 +195,32 @@ fn refused(error: Error) -> Flow {
     ControlFlow::Break(Box::new(error))
 }
 
-/// A text that is an alias and has signs with which the server marks names.
-fn marked_alias(item: &SelectItem) -> Option<&str> {
-    let SelectItem::ExprWithAlias { alias, .. } = item else { return None };
-    let is_text = alias.quote_style.is_some_and(|quote| quote != '`');
-    (is_text && alias.value.contains(MARKS)).then_some(alias.value.as_str())
+/// Refuses a text as a name, where the server could take it for one of its own: the parser reads
+/// texts where names stand, too, and the server quotes its own as names are.
+fn check_name(name: &Ident) -> Flow {
+    let is_text = name.quote_style.is_some_and(|quote| quote != '`');
+    match is_text && name.value.contains(MARKS) {
+        true => refused(not_a_name(name)),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+/// As [`check_name`], for what stands for a table or for parts of one: none is without letters.
+fn check_table_name(name: &Ident) -> Flow {
+    let is_text = name.quote_style.is_some_and(|quote| quote != '`');
+    match is_text && name.value.is_empty() {
+        true => refused(not_a_name(name)),
+        false => check_name(name),
+    }
+}
+
+fn not_a_name(name: &Ident) -> Error {
+    err!(
+        Syntax,
+        "You have an error in your SQL syntax; check the manual that corresponds to your Freshet \
+         server version for the right syntax to use near '{}'",
+        name.value.escape_debug()
+    )
 }
 
 /// Whether an expression is a literal, possibly with a sign.
@@ -262,14 +283,10 @@ impl Visitor for Measure<'_> {
                  (max_select_columns)"
             ));
         }
-        // The server quotes those of its own like names; this one was written as a text.
-        if let Some(alias) = select.projection.iter().find_map(marked_alias) {
-            return refused(err!(
-                Syntax,
-                "You have an error in your SQL syntax; check the manual that corresponds to your \
-                 Freshet server version for the right syntax to use near '{}'",
-                alias.escape_debug()
-            ));
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                check_name(alias)?;
+            }
         }
         let joined = select.from.iter().map(|table| 1 + table.joins.len()).sum::<usize>();
         let joined_max = self.limits.joined;
@@ -289,7 +306,10 @@ impl Visitor for Measure<'_> {
                 refused(err!(UnknownFunction, "FUNCTION {name} does not exist"))
             }
             // Counted when its name is visited.
-            TableFactor::Table { .. } => ControlFlow::Continue(()),
+            TableFactor::Table { partitions, alias, .. } => {
+                partitions.iter().try_for_each(check_table_name)?;
+                alias.iter().try_for_each(|alias| check_table_name(&alias.name))
+            }
             _ => self.table(),
         }
     }
@@ -302,6 +322,8 @@ impl Visitor for Measure<'_> {
             }),
             _ => None,
         };
+        let mut names = relation.0.iter().filter_map(|part| part.as_ident());
+        names.try_for_each(check_table_name)?;
         self.table()?;
         self.add(size.unwrap_or_default())
     }
@@ -313,8 +335,10 @@ impl Visitor for Measure<'_> {
         if is_literal(expr) {
             return ControlFlow::Continue(());
         }
-        if let Expr::Function(function) = expr {
-            self.function(function)?;
+        match expr {
+            Expr::Function(function) => self.function(function)?,
+            Expr::CompoundIdentifier(parts) => parts.iter().try_for_each(check_name)?,
+            _ => {}
         }
         self.add(Size { terms: 1, ..Size::default() })?;
         if is_chain(expr) { ControlFlow::Continue(()) } else { self.deeper() }

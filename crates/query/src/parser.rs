@@ -326,9 +326,38 @@ fn check_names(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
         Token::Word(word) => word.value.contains(MARKS),
         _ => false,
     };
-    match tokens.iter().find(is_marked) {
+    match tokens.iter().find(is_marked).or_else(|| nameless_partition(tokens)) {
         Some(token) => Err(source.syntax(token.span.start)),
         None => Ok(()),
+    }
+}
+
+/// A partition without a name, in a list of partitions: it would stand for rows that the server
+/// gives in place of those of the table.
+fn nameless_partition(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+    let mut said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let (mut before, mut is_list) = (&Token::EOF, false);
+    said.find(|token| {
+        let is_word = |token: &Token| {
+            matches!(token, Token::Word(word) if word.quote_style.is_none()
+                && word.value.eq_ignore_ascii_case("PARTITION"))
+        };
+        match &token.token {
+            Token::LParen if is_word(before) => is_list = true,
+            Token::RParen => is_list = false,
+            _ => {}
+        }
+        let begins = matches!(before, Token::LParen | Token::Comma);
+        before = &token.token;
+        is_list && begins && is_empty_name(&token.token)
+    })
+}
+
+fn is_empty_name(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => word.value.is_empty(),
+        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => text.is_empty(),
+        _ => false,
     }
 }
 

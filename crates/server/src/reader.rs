@@ -41,12 +41,14 @@ pub struct GivenRows {
     /// Whether they have the columns of a view that the statement writes through. Where they stand
     /// they are read without a right, which was asked for, and elsewhere the table needs its own.
     pub of_view: bool,
+    /// The view through which the statement finds and changes them.
+    pub view: Option<Arc<Through>>,
 }
 
 impl GivenRows {
     /// Rows that stand wherever the statement reads the table, which takes the right to read it.
     pub fn of(table: TableId, schema: Arc<TableSchema>, rows: RecordBatch) -> Self {
-        Self { table, schema, rows, is_own: false, is_marked: false, of_view: false }
+        Self { table, schema, rows, is_own: false, is_marked: false, of_view: false, view: None }
     }
 }
 
@@ -56,6 +58,9 @@ pub struct Reader {
     own: Option<OwnRows>,
     /// Rows that stand in place of a table.
     given: Option<GivenRows>,
+    /// Database and name of the view that the statement writes through, and so may read as far as
+    /// that takes. No name in its text says that.
+    written: Option<(String, String)>,
     /// A table of which the statement reads no column, so that it needs no right to read it.
     unread: Option<TableId>,
     /// Whether the statement reads the rows that row policies hide from its user, too.
@@ -85,6 +90,12 @@ pub struct Reader {
     zone_name: String,
     mode: planning::SqlMode,
     limits: Limits,
+}
+
+/// The database and the name of the view that a statement names.
+fn outermost(through: &Through) -> (String, String) {
+    let (database, view) = &through.views[0];
+    (database.clone(), view.name.clone())
 }
 
 impl Reader {
@@ -134,7 +145,19 @@ impl Reader {
     pub async fn over(session: &mut Session, given: GivenRows) -> Result<Arc<Self>> {
         session.before_read().await?;
         let mut reader = Self::captured(session);
+        reader.written = given.view.as_deref().map(outermost);
         reader.given = Some(given);
+        Ok(Arc::new(reader))
+    }
+
+    /// As [`Self::new`], to find rows of the table behind a view that the statement writes through.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn through(session: &mut Session, view: &Through) -> Result<Arc<Self>> {
+        session.before_read().await?;
+        let mut reader = Self::captured(session);
+        reader.written = Some(outermost(view));
         Ok(Arc::new(reader))
     }
 
@@ -220,6 +243,7 @@ impl Reader {
         };
         Self {
             given: None,
+            written: None,
             unread: None,
             is_whole: false,
             shows_hidden: session.settings.hidden_columns,
@@ -278,9 +302,15 @@ impl Reader {
         })
     }
 
-    /// Whether the rows of a view stand here, in place of its table.
-    fn is_of_view(&self, name: &str) -> bool {
-        is_given(name) && self.given.as_ref().is_some_and(|given| given.of_view)
+    /// Whether the rows of a view stand here, in place of this table, which is that behind it.
+    fn is_of_view(&self, name: &str, table: Option<TableId>) -> bool {
+        let given = self.given.as_ref().filter(|given| given.of_view && is_given(name));
+        given.is_some_and(|given| Some(given.table) == table)
+    }
+
+    /// Whether the statement writes through the view of this name.
+    fn is_written(&self, database: &str, view: &str) -> bool {
+        self.written.as_ref().is_some_and(|(home, name)| home == database && name == view)
     }
 
     /// Whether the snapshot has these views as they are.
@@ -354,8 +384,11 @@ impl Tables for Reader {
         name: &str,
     ) -> Result<Option<Arc<View>>> {
         // Who writes through a view need not read it, and was asked whether it does.
-        let is_target = is_written_through(name);
-        let alone = if is_target { without_partitions(name) } else { name };
+        let alone = if is_written_through(name) { without_partitions(name) } else { name };
+        let is_target = alone != name && self.is_written(database, alone);
+        if alone != name && !is_target {
+            bail!(Internal, "'{database}.{alone}' is no view that the statement writes through");
+        }
         let Some(view) = self.snapshot.catalog.view(database, alone) else { return Ok(None) };
         if !is_target {
             let reader = reader.map_or_else(|| self.client.actor(), Actor::from);
@@ -371,7 +404,7 @@ impl Tables for Reader {
         let alone = without_partitions(name);
         let named = |one: &&TemporaryName| one.database == database && one.name == alone;
         let Some(own) = self.temporary.iter().find(named) else { return Ok(None) };
-        if self.is_of_view(name) {
+        if self.is_of_view(name, Some(own.table)) {
             return Ok(None);
         }
         if self.defining.is_some() {
@@ -389,7 +422,8 @@ impl Reader {
     /// A table for somebody who may read it.
     fn table_for(&self, reader: Actor<'_>, database: &str, name: &str) -> Result<Table> {
         let alone = without_partitions(name);
-        if self.is_of_view(name) {
+        let id = self.snapshot.catalog.table(database, alone).map(|table| table.id);
+        if self.is_of_view(name, id) {
             return self.with_tables(|tables| tables.table(database, name));
         }
         let rights = match self.is_own(database, alone) {

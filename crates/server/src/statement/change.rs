@@ -47,7 +47,7 @@ pub async fn change(
         match once(session, change, &target, &parameters, tries.is_first()).await {
             Ok(Some(reply)) => return Ok(reply),
             Ok(None) => {}
-            Err(error) if !was_altered(session, &target) => return Err(error),
+            Err(error) if !was_altered(session, change, &target) => return Err(error),
             // It is planned again, with the columns that the table has now.
             Err(_) => {}
         }
@@ -97,8 +97,18 @@ async fn once(
     })
 }
 
+/// Whether the columns of a table, or the view that it is changed through, are others than a
+/// statement of no transaction has planned with.
+pub fn was_altered(session: &Session, change: &Change, target: &LoadTarget) -> bool {
+    let has_other_view = change.view.as_ref().is_some_and(|view| {
+        let catalog = session.shared.engine.catalog();
+        !view.views.iter().all(|(database, view)| catalog.view(database, &view.name) == Some(view))
+    });
+    session.transactions.open().is_none() && (has_other_view || has_other_columns(session, target))
+}
+
 /// Whether the columns of a table are others than a statement of no transaction has planned with.
-pub fn was_altered(session: &Session, target: &LoadTarget) -> bool {
+pub fn has_other_columns(session: &Session, target: &LoadTarget) -> bool {
     let catalog = session.shared.engine.catalog();
     let now = catalog.table_by_id(target.id());
     session.transactions.open().is_none()
@@ -394,7 +404,9 @@ impl<'a> Keyed<'a> {
         }
         let is_own = !reads(session, self.change, self.target)?;
         let table = self.target.named();
-        let given = GivenRows { table, is_own, is_marked: true, ..given(self.target, old, None)? };
+        let view = self.change.view.clone();
+        let rows = given(self.target, old, None)?;
+        let given = GivenRows { table, is_own, is_marked: true, view, ..rows };
         let parameters = parameters.to_vec();
         if let Some(plan) = &self.plan {
             let given = (given, old.len());

@@ -14,7 +14,7 @@ use freshet_schema::Table;
 
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
-use super::{act, insert, query, sequence, shield};
+use super::{act, insert, query, shield};
 use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled, tell};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, TableId, bail};
+use freshet_base::{Error, Lsn, Result, TableId, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_query::actions::{self, Action, Returned};
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
@@ -198,6 +198,16 @@ pub async fn run(
     begun(session, asked, parameters).await
 }
 
+fn view_altered(view: &Through) -> Error {
+    let (database, view) = &view.views[0];
+    err!(
+        ViewInvalid,
+        "View '{database}.{}' was altered while the statement, or its transaction, ran: COMMIT or \
+         ROLLBACK first",
+        view.name
+    )
+}
+
 /// As [`run`], for the rows of a table that a statement changes, with the LSN up to which it reads
 /// all; `None` if what it would read has other columns than the target, behind an ALTER TABLE that
 /// is just being settled.
@@ -212,9 +222,10 @@ pub async fn find(
 ) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows, Lsn)>> {
     let losses = session.settings.losses(target.table().form);
     session.enter_group(true).await?;
-    let origin = match reads {
-        true => Reader::new(session).await?,
-        false => Reader::finding(session, target.named()).await?,
+    let origin = match (view, reads) {
+        (Some(view), _) => Reader::through(session, view).await?,
+        (None, true) => Reader::new(session).await?,
+        (None, false) => Reader::finding(session, target.named()).await?,
     };
     if session.transactions.open().is_none() && !origin.has_columns_of(target)? {
         return Ok(None);
@@ -223,12 +234,7 @@ pub async fn find(
     if let Some(view) = view.filter(|view| !origin.has_views(view)) {
         // A transaction goes on reading the one that it began with.
         if session.transactions.open().is_some() {
-            let (database, name) = (&view.views[0].0, &view.views[0].1.name);
-            bail!(
-                ViewInvalid,
-                "View '{database}.{name}' was altered after the transaction began: COMMIT or \
-                 ROLLBACK first"
-            );
+            return Err(view_altered(view));
         }
         return Ok(None);
     }
@@ -295,7 +301,8 @@ pub struct Over {
 /// Runs a query with given rows in place of those of a table.
 ///
 /// # Errors
-/// Those of planning and executing; 1317 and 3024.
+/// Those of planning and executing; 1317 and 3024; 1356 where the view through which the rows were
+/// found is another one now.
 pub async fn over(
     session: &mut Session,
     query: &Select,
@@ -303,7 +310,11 @@ pub async fn over(
     parameters: Vec<Parameter>,
     losses: Losses,
 ) -> Result<Over> {
+    let view = given.view.clone();
     let origin = Reader::over(session, given).await?;
+    if let Some(view) = view.filter(|view| !origin.has_views(view)) {
+        return Err(view_altered(&view));
+    }
     let asked = PlanRequest { losses, ..asked(origin, query.clone(), &parameters) };
     let (columns, mut rows) = begun(session, asked, parameters).await?;
     let batches = bounded(session, rows.collect()).await?;

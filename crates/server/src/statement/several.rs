@@ -71,7 +71,9 @@ pub async fn change(
                 return Ok(Reply::Done { affected });
             }
             Ok(None) => {}
-            Err(error) if !targets.iter().any(|target| was_altered(session, target)) => {
+            Err(error)
+                if !parts.iter().any(|(change, target)| was_altered(session, change, target)) =>
+            {
                 return Err(error);
             }
             // It is planned again, with the columns that the tables have now.

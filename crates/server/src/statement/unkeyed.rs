@@ -126,8 +126,8 @@ impl<'a> Unkeyed<'a> {
             }
             Some((plan, computed)) => {
                 let is_own = !reads(session, self.change, self.target)?;
-                let target = (self.target, is_own);
-                updates(session, target, (plan, computed), rows, parameters).await?
+                let found = (self.change, self.target, is_own);
+                updates(session, found, (plan, computed), rows, parameters).await?
             }
         };
         Ok(LookedRows { changes, matched, _memory: memory })
@@ -271,7 +271,7 @@ fn put_keys(
 /// What an UPDATE makes of rows, without those that stay as they are, and how many it is of.
 async fn updates(
     session: &mut Session,
-    (target, is_own): (&LoadTarget, bool),
+    (change, target, is_own): (&Change, &LoadTarget, bool),
     (plan, computed): (&Assigned, &Select),
     rows: Vec<Vec<u8>>,
     parameters: &[Parameter],
@@ -281,7 +281,8 @@ async fn updates(
     }
     let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
     let table = target.named();
-    let given = GivenRows { table, is_own, is_marked: true, ..given(target, &old, None)? };
+    let view = change.view.clone();
+    let given = GivenRows { table, is_own, is_marked: true, view, ..given(target, &old, None)? };
     let given = (given, old.len());
     check_running(session)?;
     let mut new = plan.compute(session, computed, given, parameters.to_vec()).await?;

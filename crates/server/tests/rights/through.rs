@@ -158,6 +158,86 @@ fn other_tables_of_the_statement_take_the_rights_of_the_user() {
 }
 
 #[test]
+fn no_name_gives_a_right() {
+    let (_server, mut root, mut app) = server();
+    root.run("create table other (x int)");
+    root.run("insert into other values (7)");
+    root.run(
+        "create table divided (a int) partition by range (a) (partition p values less than (9))",
+    );
+    root.run("grant create view, drop on d.* to app");
+    // What the server writes where it lets a view show columns of its table, or stands rows in
+    // place of those of a table.
+    let listed =
+        ["'\u{4}', 'secret'", "\"\u{4}\", \"secret\"", "'\u{4}0', 'secret'", "'\u{4}'", "'\u{3}'"];
+    for list in listed.into_iter().chain(["''", "``", "\"\"", "`p`, ``", "p, ''"]) {
+        for sql in [
+            format!("select * from d.of_root partition ({list})"),
+            format!("select 1 from d.other o join d.of_root partition ({list}) v"),
+            format!("select (select max(secret) from d.of_root partition ({list}))"),
+            format!("create view d.mine as select * from d.of_root partition ({list})"),
+            format!("select * from d.divided partition ( {list})"),
+        ] {
+            assert_eq!(app.fails(&sql).errno, 1064, "{sql}");
+        }
+    }
+    for sql in [
+        "select * from d.'of_root\u{1}\u{4}\u{1}secret'",
+        "select v.'\u{4}secret' from d.of_root v",
+        "select * from ''",
+    ] {
+        assert_eq!(app.fails(sql).errno, 1064, "{sql}");
+    }
+    root.run("grant all on d.of_root to app");
+    for list in ["``", "''", "`\u{4}`"] {
+        let sql = format!(
+            "insert into d.of_root values (1, 1) on duplicate key update a = (select max(x) from \
+             d.other partition ({list}))"
+        );
+        assert_eq!(app.fails(&sql).errno, 1064, "{sql}");
+    }
+    assert_eq!(root.one("select group_concat(a order by id) from t"), "10,20,30");
+}
+
+#[test]
+fn names_that_differ_by_case_are_two() {
+    let (_server, mut root, _app) = server();
+    root.run(
+        "create table parts (id int, primary key (id)) partition by range (id) \
+         (partition p values less than (3))",
+    );
+    root.run("insert into parts values (1)");
+    root.run("delete a from of_root as a join parts partition (p) as A on a.id = A.id");
+    assert_eq!(root.one("select group_concat(id order by id) from t"), "2,3");
+    assert_eq!(root.one("select count(*) from parts"), "1");
+}
+
+#[test]
+fn a_view_that_is_altered_while_rows_are_waited_for_is_looked_at_again() {
+    let (server, mut root, mut app) = server();
+    root.run("grant select, update on d.of_root to app");
+    root.run("begin");
+    root.run("update t set a = 11 where id = 1");
+    let mut other = as_user(&server, "root");
+    let waiting = std::thread::spawn(move || {
+        app.run("update d.of_root set a = a + 1 where id = 1");
+        app
+    });
+    while other
+        .one("select count(*) from information_schema.processlist where info like 'update d.%'")
+        == "0"
+    {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    other.run("create or replace view d.of_root as select id, secret as a from d.t where id < 10");
+    root.run("commit");
+    let mut app = waiting.join().unwrap();
+    assert_eq!(root.one("select concat(a, '-', secret) from t where id = 1"), "11-101");
+    assert_eq!(app.one("select a from d.of_root where id = 1"), "101");
+}
+
+#[test]
 fn a_subquery_of_a_view_reads_the_table_that_is_changed_with_its_right() {
     let (_server, mut root, mut app) = server();
     root.run("create sql security invoker view secrets as select secret from t");
