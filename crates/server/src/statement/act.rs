@@ -12,6 +12,7 @@ use freshet_query::session::Value;
 use freshet_query::syntax::{Scalar, Select};
 
 use super::{query, sequence, values};
+use crate::accounts::SessionMemory;
 use crate::files::FileReader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -33,7 +34,7 @@ pub async fn select(
     if let Some(counted) = actions::counted(query) {
         return sequence::several(session, &counted, items).await;
     }
-    let values = carry_out(session, query, &parameters).await?;
+    let Values { values, memory: _held, .. } = carry_out(session, query, &parameters).await?;
     let query = actions::with_values(query.clone(), values);
     query::select(session, &query, items, parameters).await
 }
@@ -54,38 +55,56 @@ pub async fn discard(
     Ok(Reply::done())
 }
 
+/// Values of calls. The bytes of files among them stand in the text of the statement, where each
+/// takes two signs, and in what it becomes.
+struct Values {
+    values: Vec<Returned>,
+    bytes: usize,
+    memory: SessionMemory,
+}
+
+impl Values {
+    fn new(session: &Session) -> Self {
+        Self { values: Vec::new(), bytes: 0, memory: SessionMemory::new(&session.usage) }
+    }
+
+    /// # Errors
+    /// 3170 for more bytes of files than `max_allowed_packet` in all, 1041 without memory for them.
+    fn add(&mut self, session: &Session, value: Returned) -> Result<()> {
+        if let Returned::Bytes(file) = &value {
+            self.bytes += file.len();
+        }
+        let bytes_max = session.settings.packet_bytes_max;
+        if self.bytes > bytes_max {
+            bail!(
+                TooLarge,
+                "LOAD_FILE reads more than {bytes_max} bytes in all (max_allowed_packet): use a \
+                 statement for each file"
+            );
+        }
+        self.memory.resize(4 * self.bytes as u64)?;
+        self.values.push(value);
+        Ok(())
+    }
+}
+
 async fn carry_out(
     session: &mut Session,
     query: &Select,
     parameters: &[Parameter],
-) -> Result<Vec<Returned>> {
-    let mut values = Vec::new();
-    let mut bytes = 0;
+) -> Result<Values> {
+    let mut values = Values::new(session);
     for call in actions::calls(query)? {
         let value = one(session, call, parameters).await?;
-        count(session, &value, &mut bytes)?;
-        values.push(value);
+        values.add(session, value)?;
     }
     Ok(values)
 }
 
-/// Counts the bytes of files that a statement has in its text.
-///
-/// # Errors
-/// 3170 above `max_allowed_packet`.
-fn count(session: &Session, value: &Returned, bytes: &mut usize) -> Result<()> {
-    if let Returned::Bytes(file) = value {
-        *bytes += file.len();
-    }
-    let bytes_max = session.settings.packet_bytes_max;
-    if *bytes > bytes_max {
-        bail!(
-            TooLarge,
-            "LOAD_FILE reads more than {bytes_max} bytes in all (max_allowed_packet): use a \
-             statement for each file"
-        );
-    }
-    Ok(())
+/// The rows of an INSERT with values in place of calls, and the memory that is held for them.
+pub struct Filled {
+    pub rows: Vec<Vec<Option<Scalar>>>,
+    _memory: Option<SessionMemory>,
 }
 
 /// Puts the values of NEXTVAL, CURRVAL and LOAD_FILE in their place in the rows of an INSERT; `None`
@@ -97,21 +116,24 @@ pub async fn filled(
     session: &mut Session,
     rows: &[Vec<Option<Scalar>>],
     parameters: &[Parameter],
-) -> Result<Option<Vec<Vec<Option<Scalar>>>>> {
+) -> Result<Option<Filled>> {
     let filled = sequence::filled(session, rows).await?;
     let rows = filled.as_deref().unwrap_or(rows);
     let exprs = rows.iter().flatten().flatten();
     let names = exprs.flat_map(actions::files).collect::<Vec<_>>();
     if names.is_empty() {
-        return Ok(filled);
+        return Ok(filled.map(|rows| Filled { rows, _memory: None }));
     }
-    let mut files = read(session, names, parameters).await?.into_iter();
+    let Values { values, memory, .. } = read(session, names, parameters).await?;
+    let mut files = values.into_iter();
     let mut put =
         |value: &Option<Scalar>| value.clone().map(|expr| actions::with_files(expr, &mut files));
-    Ok(Some(rows.iter().map(|row| row.iter().map(&mut put).collect()).collect()))
+    let rows = rows.iter().map(|row| row.iter().map(&mut put).collect()).collect();
+    Ok(Some(Filled { rows, _memory: Some(memory) }))
 }
 
-/// An UPDATE with the bytes of files in place of LOAD_FILE in its SET; `None` if there are none.
+/// An UPDATE with the bytes of files in place of LOAD_FILE in its SET, and the memory that is held
+/// for them; `None` if there are none.
 ///
 /// # Errors
 /// Those of evaluating names, and for too many bytes.
@@ -119,14 +141,15 @@ pub async fn changing(
     session: &mut Session,
     change: &Change,
     parameters: &[Parameter],
-) -> Result<Option<Change>> {
+) -> Result<Option<(Change, SessionMemory)>> {
     let ChangeKind::Update { set } = &change.kind else { return Ok(None) };
     let exprs = set.iter().filter_map(|(_, value)| value.as_ref());
     let names = exprs.flat_map(actions::files).collect::<Vec<_>>();
     if names.is_empty() {
         return Ok(None);
     }
-    let mut files = read(session, names, parameters).await?.into_iter();
+    let Values { values, memory, .. } = read(session, names, parameters).await?;
+    let mut files = values.into_iter();
     let put = |(column, value): &(String, Option<Scalar>)| {
         let value = value.clone().map(|expr| actions::with_files(expr, &mut files));
         (column.clone(), value)
@@ -134,20 +157,19 @@ pub async fn changing(
     let set = set.iter().map(put).collect();
     let mut change = change.clone();
     change.kind = ChangeKind::Update { set };
-    Ok(Some(change))
+    Ok(Some((change, memory)))
 }
 
 async fn read(
     session: &mut Session,
     names: Vec<Scalar>,
     parameters: &[Parameter],
-) -> Result<Vec<Returned>> {
-    let (mut files, mut bytes) = (Vec::with_capacity(names.len()), 0);
+) -> Result<Values> {
+    let mut files = Values::new(session);
     for name in names {
         let name = text(&value(session, name, parameters).await?);
         let file = load_file(session, &name).await?.map_or(Returned::Null, Returned::Bytes);
-        count(session, &file, &mut bytes)?;
-        files.push(file);
+        files.add(session, file)?;
     }
     Ok(files)
 }

@@ -37,7 +37,7 @@ pub async fn change(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let with_files = act::changing(session, change, &parameters).await?;
-    let change = with_files.as_ref().unwrap_or(change);
+    let change = with_files.as_ref().map_or(change, |(change, _)| change);
     let mut tries = Tries::begin(session);
     loop {
         let through = through::changed(session, change)?;

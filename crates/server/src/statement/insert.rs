@@ -44,7 +44,8 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
         InsertSource::Values(rows) => {
             let filled = act::filled(session, rows, &parameters).await?;
             let target = target(session, insert)?;
-            values(session, insert, target, (filled.as_deref().unwrap_or(rows), parameters)).await
+            let rows = filled.as_ref().map_or(rows, |filled| &filled.rows);
+            values(session, insert, target, (rows, parameters)).await
         }
         InsertSource::Query(select) => {
             let label = insert.label.as_deref();

@@ -65,8 +65,8 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     let reply = match (&insert.source, rows) {
         (InsertSource::Values(rows), _) => {
             let filled = act::filled(session, rows, &parameters).await?;
-            let rows = (filled.as_deref().unwrap_or(rows), parameters);
-            insert::values(session, insert, target, rows).await?
+            let rows = filled.as_ref().map_or(rows, |filled| &filled.rows);
+            insert::values(session, insert, target, (rows, parameters)).await?
         }
         (InsertSource::Query(_), rows) => {
             let (columns, rows) = rows.expect("the query was just run");

@@ -177,6 +177,8 @@ fn load_file_reads_what_the_user_may_read_and_is_null_otherwise() {
     let count = format!("SELECT COUNT(*) FROM f WHERE b = {} OR id IN (SELECT 2)", load("bytes"));
     assert_eq!(client.one(&count), "2");
     assert_eq!(errno(&mut client, "SELECT LOAD_FILE(name) FROM f"), 1235);
+    let many = vec![load("long"); 33].join(", ");
+    assert_eq!(errno(&mut client, &format!("SELECT {many}")), 3170);
     client.run("SET GLOBAL max_allowed_packet = 1048576");
     let mut small = server.database("d");
     assert_eq!(one(&mut small, load("long")), "NULL");
