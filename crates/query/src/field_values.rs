@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use freshet_base::{Result, bail};
 use sqlparser::ast::{Expr, Ident, visit_expressions_mut, visit_relations};
 
-use crate::change::{Assignments, in_order, over_rows};
+use crate::change::{Assignments, in_order, over_rows, over_rows_through};
 use crate::syntax::{Scalar, Select, TableName};
+use crate::through::Through;
 
 /// Stands before the name of a column that has the fields of a user variable.
 pub const VARIABLE: &str = "\u{1}@";
@@ -29,18 +30,28 @@ pub fn over_variables(set: &Assignments, variables: &[&str]) -> Assignments {
     in_order(&set, None)
 }
 
-/// The query of the row's number, of these columns and of these values.
+/// The query of the row's number, of these columns and of these values; of rows of the table, or of
+/// those that stand in place of the table behind a view.
 ///
 /// # Errors
 /// 1093 when a value reads the table itself.
-pub fn over_fields(table: &TableName, columns: &[&str], values: &[&Scalar]) -> Result<Select> {
+pub fn over_fields(
+    (table, view): (&TableName, Option<&Through>),
+    columns: &[&str],
+    values: &[&Scalar],
+) -> Result<Select> {
     let columns = columns.iter().map(|name| Scalar(Expr::Identifier(column(name))));
     let values = values.iter().map(|value| (*value).clone());
-    let query = over_rows(table, &columns.chain(values).collect::<Vec<_>>());
+    let exprs = columns.chain(values).collect::<Vec<_>>();
+    let query = match view {
+        None => over_rows(table, &exprs),
+        Some(view) => over_rows_through(view, table, &exprs),
+    };
+    let is_it = |name: &str| name == table.table || view.is_some_and(|view| view.table == name);
     let mut times = 0;
     let _ = visit_relations(&*query.0, |relation| {
         let last = relation.0.last().and_then(|part| part.as_ident());
-        times += usize::from(last.is_some_and(|name| name.value == table.table));
+        times += usize::from(last.is_some_and(|name| is_it(&name.value)));
         ControlFlow::<()>::Continue(())
     });
     if times > 1 {

@@ -107,8 +107,8 @@ pub struct Filled {
     _memory: Option<SessionMemory>,
 }
 
-/// Puts the values of NEXTVAL, CURRVAL and LOAD_FILE in their place in the rows of an INSERT; `None`
-/// if there are none.
+/// Puts the values of NEXTVAL, CURRVAL and LOAD_FILE in their place in the rows of an INSERT;
+/// `None` if there are none.
 ///
 /// # Errors
 /// As [`sequence::filled`], and for too many bytes of files.

@@ -168,8 +168,7 @@ impl Plan {
                 computed: None,
             });
         }
-        let is_set = |name: &str| load.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
-        let kept = columns.filter(|name| !is_set(name)).collect::<Vec<_>>();
+        let kept = not_set(load, columns);
         let names = Computed::names(&kept, &load.set);
         let target = lenient(load, resolved(Some(&names), on_existing)?);
         let computed = Computed::new(session, &target, load, &fields, &kept)?;
@@ -185,17 +184,10 @@ impl Plan {
             FieldTarget::Column(name) => Some(name.as_str()),
             FieldTarget::Variable(_) => None,
         });
-        let said = said.collect::<Vec<_>>();
+        let said = Computed::names(&said.collect::<Vec<_>>(), &load.set);
         let Some(view) = through::of(session, (database, name), Writing::Load, &said)? else {
             return Ok(None);
         };
-        if !load.set.is_empty() {
-            bail!(
-                NotSupported,
-                "This version of Freshet doesn't yet support 'LOAD DATA .. SET' through a view \
-                 ('{database}.{name}')"
-            );
-        }
         let all = || view.names().map(|name| FieldTarget::Column(name.to_owned())).collect();
         let fields: Vec<FieldTarget> = load.fields.clone().unwrap_or_else(all);
         let columns = fields.iter().filter_map(|field| match field {
@@ -216,9 +208,18 @@ impl Plan {
                 if load.is_local && skips { OnExisting::Skip } else { OnExisting::Refuse }
             }
         };
-        let target = resolve(session, Some(database), name, Some(&columns), on_existing)?;
-        let (target, slots) = (lenient(load, target), slots.collect());
-        Ok(Some(Self { target, slots, computed: None }))
+        if load.set.is_empty() {
+            let target = resolve(session, Some(database), name, Some(&columns), on_existing)?;
+            let (target, slots) = (lenient(load, target), slots.collect());
+            return Ok(Some(Self { target, slots, computed: None }));
+        }
+        let kept = not_set(load, columns.into_iter());
+        let names = Computed::names(&kept, &load.set);
+        let target = resolve(session, Some(database), name, Some(&names), on_existing)?;
+        let target = lenient(load, target);
+        let computed = Computed::new(session, &target, load, &fields, &kept)?;
+        let slots = vec![Slot::Value; fields.len()];
+        Ok(Some(Self { target, slots, computed: Some(computed) }))
     }
 
     async fn run(
@@ -339,6 +340,12 @@ fn encode(
         fields::note_variables(row, slots, &mut tally.variables);
     }
     Ok((rows, encoder.finish()?))
+}
+
+/// The columns that SET leaves to their fields.
+fn not_set<'a>(load: &LoadData, columns: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let is_set = |name: &str| load.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
+    columns.filter(|name| !is_set(name)).collect()
 }
 
 /// Whether a table computes a column: what a file has for it, as dumps do, is not taken.

@@ -70,6 +70,34 @@ fn a_failed_statement_leaves_no_file_and_loads_no_row() {
 }
 
 #[test]
+fn set_computes_columns_of_a_view() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (id INT PRIMARY KEY, n INT, m INT)");
+    client.run("CREATE TABLE u (id INT PRIMARY KEY, b INT)");
+    client.run("CREATE VIEW v (k, w) AS SELECT id, n FROM t WHERE id < 100 WITH CHECK OPTION");
+    client.run("CREATE VIEW j AS SELECT t.id, t.n, u.b FROM t JOIN u ON t.id = u.id");
+    let file = dir.path().join("rows");
+    std::fs::write(&file, "1\t10\n2\t20\n").unwrap();
+    let load = |into: &str| format!("LOAD DATA INFILE '{}' INTO TABLE {into}", file.display());
+    client.run(&load("v (k, @x) SET w = @x * 2 + k"));
+    client.run(&load("j (id, @x) SET id = id + 5, n = @x"));
+    let rows = [["1", "21", "NULL"], ["2", "42", "NULL"], ["6", "10", "NULL"], ["7", "20", "NULL"]];
+    assert_eq!(client.texts("SELECT * FROM t ORDER BY id"), rows);
+    for (into, refused) in [
+        ("v (k, @x) SET k = 200 + k", 1369),
+        ("v (k, @x) SET w = (SELECT MAX(n) FROM t)", 1093),
+        ("v (k, @x) SET m = 1", 1054),
+        ("v (m, @x) SET w = 1", 1054),
+        ("j (id, @x) SET b = @x", 1393),
+    ] {
+        assert_eq!(errno(&mut client, &load(into)), refused, "{into}");
+    }
+    assert_eq!(client.one("SELECT COUNT(*) FROM t"), "4");
+}
+
+#[test]
 fn files_are_those_of_the_directory() {
     let outer = tempfile::tempdir().unwrap();
     let dir = outer.path().join("files");

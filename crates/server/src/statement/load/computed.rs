@@ -63,10 +63,16 @@ impl Computed {
         let mut columns: Vec<Column> = Vec::new();
         for (field, id) in fields.iter().zip(0..) {
             let column = match field {
-                FieldTarget::Column(name) => match schema.position(name) {
-                    Some(at) => schema.columns[at].clone(),
-                    None => bail!(UnknownColumn, "Unknown column '{name}' in 'field list'"),
-                },
+                FieldTarget::Column(name) => {
+                    let view = target.through.as_deref();
+                    let below = view.map_or(Ok(name.as_str()), |view| view.assigned(name))?;
+                    let Some(at) = schema.position(below) else {
+                        bail!(UnknownColumn, "Unknown column '{name}' in 'field list'");
+                    };
+                    let own = &schema.columns[at];
+                    let name = if view.is_some() { name } else { &own.name };
+                    Column { name: name.clone(), ..own.clone() }
+                }
                 FieldTarget::Variable(name) => {
                     Column::new(ColumnId(0), format!("{VARIABLE}{name}"), ColumnType::Text)
                 }
@@ -101,7 +107,7 @@ impl Computed {
             fields: InsertPlan::partial::<&str>(&alone, None, now, &target.rules)?,
             slots: vec![Slot::Value; fields.len()],
             variables: fields.iter().map(slot).collect(),
-            select: over_fields(&load.table, kept, &computed)?,
+            select: over_fields((&load.table, target.through.as_deref()), kept, &computed)?,
             is_computed: kept
                 .iter()
                 .map(|_| true)
@@ -203,7 +209,10 @@ impl Computed {
         let schema = Arc::new(TableSchema::new(schema.version, columns, Vec::new()));
         match RecordBatch::try_new(Arc::clone(schema.arrow()), arrays) {
             Ok(rows) => {
-                Ok(GivenRows { is_own: true, ..GivenRows::of(target.into.id(), schema, rows) })
+                let of_view = target.through.is_some();
+                let (is_own, is_marked) = (!of_view, of_view);
+                let given = GivenRows::of(target.into.id(), schema, rows);
+                Ok(GivenRows { is_own, is_marked, of_view, ..given })
             }
             Err(error) => bail!(Internal, "fields do not fit their columns: {error}"),
         }
