@@ -22,6 +22,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use freshet_schema::Collation;
+use freshet_schema::collation::weights::Beginnings;
 use freshet_schema::collation::{COLLATIONS, weights};
 
 use crate::convert;
@@ -156,10 +157,17 @@ impl PhysicalExpr for Comparison {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let texts = self.text.evaluate(batch)?.into_array(batch.num_rows())?;
         let texts = convert::text(&texts)?;
-        let mut own = Vec::new();
+        let begins = Beginnings::new(self.collation, &self.weights);
+        let (views, mut own) = (texts.views(), Vec::new());
         let holds = BooleanBuffer::collect_bool(texts.len(), |row| {
-            let text = texts.value(row);
-            self.holds(weights::compare(self.collation, text, &self.weights, &mut own))
+            // A view has the length, and the first four bytes behind it.
+            let length = views[row] as u32;
+            let begin = ((views[row] >> 32) as u32).to_le_bytes();
+            let known = begins.compare(&begin[..length.min(4) as usize]);
+            self.holds(known.unwrap_or_else(|| {
+                let text = texts.value(row);
+                weights::compare(self.collation, text, &self.weights, &mut own)
+            }))
         });
         let holds = BooleanArray::new(holds, texts.nulls().cloned());
         Ok(ColumnarValue::Array(Arc::new(holds)))
@@ -195,7 +203,7 @@ mod tests {
     use super::*;
     use crate::functions::collate;
 
-    const TEXT: &str = "[abAB \u{e4}\u{0}]{0,4}|.{0,3}";
+    const TEXT: &str = "[abAB \u{e4}\u{0}]{0,4}|[aAb]{0,16}|.{0,3}";
 
     const OPERATORS: [Operator; 6] =
         [Operator::Eq, Operator::NotEq, Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq];
