@@ -30,7 +30,7 @@ pub async fn send(socket: &mut Stream, bytes: &[u8], timeout: Duration) -> std::
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
         Err(error) => return Err(error),
     };
-    if sent == bytes.len() {
+    if sent == bytes.len() && !socket.has_unsent() {
         return Ok(());
     }
     let rest = async {

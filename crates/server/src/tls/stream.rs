@@ -1,5 +1,6 @@
 //! A connection, encrypted or not.
 
+use std::io::{IoSlice, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -91,17 +92,54 @@ impl Stream {
     }
 
     /// Sends what the socket takes at once; `WouldBlock` if it takes nothing, and always where
-    /// bytes are to be encrypted or compressed first.
+    /// bytes are to be compressed first. What was encrypted may still wait for the socket
+    /// ([`Self::has_unsent`]).
     ///
     /// # Errors
     /// When the connection has failed.
-    pub fn try_write(&self, bytes: &[u8]) -> std::io::Result<usize> {
+    pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_write(bytes),
-            Self::Tls(_) | Self::Compressed(_) | Self::Closed => {
-                Err(std::io::ErrorKind::WouldBlock.into())
+            Self::Tls(stream) => {
+                let (io, session) = stream.get_mut();
+                if session.wants_write() {
+                    return Err(std::io::ErrorKind::WouldBlock.into());
+                }
+                let taken = session.writer().write(bytes)?;
+                while session.wants_write() {
+                    match session.write_tls(&mut AtOnce(&io.socket)) {
+                        Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+                        Ok(_) => {}
+                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(taken)
             }
+            Self::Compressed(_) | Self::Closed => Err(std::io::ErrorKind::WouldBlock.into()),
         }
+    }
+
+    /// Whether encrypted bytes wait for the socket: they are sent by a flush.
+    pub fn has_unsent(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.get_ref().1.wants_write())
+    }
+}
+
+/// A socket that takes what it can at once.
+struct AtOnce<'a>(&'a TcpStream);
+
+impl Write for AtOnce<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        self.0.try_write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -152,7 +190,7 @@ impl AsyncWrite for Stream {
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        parts: &[std::io::IoSlice<'_>],
+        parts: &[IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write_vectored(context, parts),
@@ -222,7 +260,7 @@ impl AsyncWrite for Replayed {
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        parts: &[std::io::IoSlice<'_>],
+        parts: &[IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.get_mut().socket).poll_write_vectored(context, parts)
     }
