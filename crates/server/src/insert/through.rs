@@ -25,7 +25,7 @@ pub fn target<N: AsRef<str>>(
     let engine = &session.shared.engine;
     // Read first: a later change makes the target stale, not wrong.
     let generation = engine.catalog_generation();
-    let said = columns.unwrap_or_default().iter().map(AsRef::as_ref).collect::<Vec<_>>();
+    let said = columns.unwrap_or_default().iter().map(AsRef::as_ref).collect::<Vec<&str>>();
     let through = through::of(session, (database, view), Writing::Insert, &said)?;
     let Some(through) = through else { return Ok(None) };
     let named = if columns.is_some() { said } else { through.names().collect() };
