@@ -6,28 +6,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Lsn, Result, bail};
+use freshet_base::{Lsn, Result};
 use freshet_meta::Claim;
+use freshet_schema::KeyModel;
 use freshet_schema::row::RowCells;
-use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::{KeyedRows, Place};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PreparedLoad, Signed, SmallLoad};
+use crate::append::PreparedLoad;
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::gate::Pass;
-use crate::key_rules::{KeyRules, OnExisting, resolver};
-use crate::keyed::{Computed, KeyedLoad, put_removals, seen};
+use crate::key_rules::{KeyRules, resolver};
+use crate::keyed::{put_removals, seen};
 use crate::keyed_own::{OwnKeys, RowsByKey, Step};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
-use crate::overtaken::LookedUp;
+use crate::overtaken::last_of;
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
+
+mod append;
 
 /// What became of a change.
 pub enum Written {
@@ -180,7 +182,7 @@ impl<'a> Change<'a> {
             return Ok(false);
         }
         let latch = resolver(self.target).latch().await?;
-        let last = self.last();
+        let last = last_of(&self.target.state);
         if last > as_of {
             return Ok(false);
         }
@@ -188,6 +190,19 @@ impl<'a> Change<'a> {
         self.seen = self.seen.max(last);
         self.relies_on_peace = true;
         Ok(true)
+    }
+
+    /// Removes rows that are as they were found, as [`Self::is_unchanged`] has said of all of them.
+    /// Each key is there once.
+    ///
+    /// # Errors
+    /// Those of appending. Nothing was changed then.
+    pub async fn remove(mut self, rows: KeyedRows) -> Result<Written> {
+        assert!(self.relies_on_peace, "rows that others may have changed are looked at again");
+        self.check_pass()?;
+        let mut buffer = LoadBuffer::default();
+        put_removals(self.target.schema(), (0..rows.len()).map(|at| rows.key(at)), &mut buffer)?;
+        self.append_keyed(buffer, rows).await
     }
 
     /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and
@@ -439,127 +454,6 @@ impl<'a> Change<'a> {
         self.seen = self.seen.max(seen);
         self.met = UsedIds::join(self.met, new.ids());
         Ok(Meeting::new(target, (rows, values), holders, current))
-    }
-
-    /// The rows of a record: keys that are removed, then new rows.
-    fn encoded(&self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<LoadBuffer> {
-        let (engine, schema) = (self.engine, self.target.schema());
-        let mut buffer = LoadBuffer::default();
-        put_removals(schema, removed.iter().copied(), &mut buffer)?;
-        buffer.resume().extend_from_slice(new.row_bytes());
-        buffer.count(new.rows() as usize)?;
-        buffer.use_ids(self.ids_of(new));
-        if !engine.appender.takes_record_of(buffer.payload_bytes()) {
-            bail!(
-                OutOfRoom,
-                "the statement changes {} rows, more than one record of the log takes ({}); \
-                 change fewer at once, with LIMIT or a narrower WHERE",
-                buffer.rows(),
-                engine.config().wal_load_bytes_max
-            );
-        }
-        Ok(buffer)
-    }
-
-    fn load(&self, label: Option<Claim>, looked_up: Option<LookedUp>) -> SmallLoad<'a> {
-        SmallLoad {
-            table: &self.target.state,
-            schema_version: self.target.schema().version,
-            mode: GroupCommitMode::Off,
-            signed: Signed::Label(label),
-            looked_up,
-        }
-    }
-
-    /// Appends a record unless one of its rows was written since they were looked at. Nobody locks
-    /// these, so nothing at all may come between the last look and the record.
-    async fn append_if_unchanged(
-        &mut self,
-        new: &LoadBuffer,
-        removed: &[&[u8]],
-        mut prepared: Option<PreparedLoad<'_>>,
-    ) -> Result<Written> {
-        let (engine, target) = (self.engine, self.target);
-        let deadline = self.rules.deadline(engine);
-        self.make_partitions(new).await?;
-        loop {
-            let mut buffer = self.encoded(new, removed)?;
-            let rows = keys_of(target, &buffer);
-            let bytes = buffer.payload_bytes();
-            let admitted = engine.admission.admit(bytes, None, self.patience).await?;
-            let mut latch = resolver(target).latch().await?;
-            let places = latch.find(&rows).await?;
-            let mut all = places.iter().zip(0..);
-            if !all.all(|(place, at)| self.looked.get(rows.key(at)) == Some(place)) {
-                return Ok(Written::Overtaken);
-            }
-            let end = latch.end();
-            let looked_up = LookedUp { end, is_derived: true, is_last: true };
-            let label = self.label.take();
-            let given = label.as_ref().map(|label| Arc::from(label.label()));
-            let signed = match &mut prepared {
-                Some(prepared) => Signed::Prepared(prepared.again()),
-                None => Signed::Label(label),
-            };
-            let load = SmallLoad { signed, ..self.load(None, Some(looked_up)) };
-            match engine.appender.append_rows(load, &mut buffer, admitted) {
-                Ok((Appended { lsn, txn }, _)) => {
-                    let loaded = Loaded::alone(lsn.max(self.seen), txn, given);
-                    return Ok(Written::Done(loaded));
-                }
-                Err(_)
-                    if target.state.delta.last() > end
-                        && !deadline.left(engine.store.clock()).is_zero() =>
-                {
-                    // A label was used up by the attempt.
-                    if given.is_some() {
-                        return Ok(Written::Overtaken);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Where the table was last written to.
-    fn last(&self) -> Lsn {
-        let state = &self.target.state;
-        state.delta.last().max(state.cut())
-    }
-
-    async fn append(&mut self, new: &LoadBuffer, removed: &[&[u8]]) -> Result<Written> {
-        let (engine, target) = (self.engine, self.target);
-        self.make_partitions(new).await?;
-        let mut buffer = self.encoded(new, removed)?;
-        let label = self.label.take();
-        let load = self.load(label, None);
-        let rules = KeyRules { on_existing: OnExisting::Overwrite, ..self.rules };
-        let end = self.end.expect("a change has looked");
-        let computed =
-            Some(Computed { owner: &self.statement, end, is_last: self.relies_on_peace });
-        let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
-        match keyed.commit(load, &mut buffer, None).await {
-            Ok(loaded) => Ok(Written::Done(Loaded { lsn: loaded.lsn.max(self.seen), ..loaded })),
-            Err(error) if self.is_overtaken(error.code(), end) => Ok(Written::Overtaken),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Whether what it has read up to `end` is not so any more, and not what it has waited for in
-    /// vain: a TRUNCATE or DROP PARTITION has removed rows that it has locked, or others have
-    /// written where it has locked none.
-    fn is_overtaken(&self, code: ErrorCode, end: Lsn) -> bool {
-        let is_cut = self.target.state.cut() > end;
-        let is_written = self.relies_on_peace && self.last() > end;
-        match code {
-            ErrorCode::Deadlock => is_cut || is_written,
-            ErrorCode::TableChanged => is_written,
-            _ => false,
-        }
-    }
-
-    async fn make_partitions(&self, new: &LoadBuffer) -> Result<()> {
-        self.engine.ddl.make_partitions(self.target, new.row_bytes(), new.removals()).await
     }
 
     /// Locks the keys that some of the new rows bring, and checks that no row has them.

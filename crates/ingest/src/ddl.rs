@@ -415,15 +415,25 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
     ) -> Result<()> {
-        self.barrier_behind(body, states, &[], &mut Signature::default()).await
+        self.barrier_behind(body, states, &[]).await
     }
 
     /// As [`Self::barrier`], of what was computed from rows of these tables, up to these places of
-    /// the log: no other record of theirs may come before it. It uses up the label, if it has one.
+    /// the log: no other record of theirs may come before it.
     ///
     /// # Errors
     /// 1213 for another record, and those of the log.
     pub(crate) async fn barrier_behind(
+        &self,
+        body: BarrierBody,
+        states: &[Arc<TableState>],
+        seen: &[(TableId, Lsn)],
+    ) -> Result<()> {
+        self.signed_barrier_behind(body, states, seen, &mut Signature::default()).await
+    }
+
+    /// As [`Self::barrier_behind`]; it uses up the label of the statement, if it has one.
+    pub(crate) async fn signed_barrier_behind(
         &self,
         body: BarrierBody,
         states: &[Arc<TableState>],

@@ -7,7 +7,6 @@ use freshet_base::{ErrorCode, Lsn, Result, TableId, err, task};
 use freshet_meta::{Exchanged, Meta, Repartition, Replacing};
 use freshet_schema::{Partition, Table};
 
-use crate::append::Signature;
 use crate::engine::Engine;
 use crate::record::BarrierBody;
 use crate::reorganize::{TRIES_MAX, copied, read_of};
@@ -66,7 +65,7 @@ async fn exchange(engine: &Engine, ids: &[TableId], plan: Plan) -> Result<()> {
         let moved = Moved::write(engine, &states, planned).await?;
         let body = BarrierBody::Divide(moved.changes);
         tries += 1;
-        match ddl.barrier_behind(body, &states, &moved.seen, &mut Signature::default()).await {
+        match ddl.barrier_behind(body, &states, &moved.seen).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
             done => return done,
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use freshet_base::budget::Permit;
 use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
 use freshet_schema::TableSchema;
-use freshet_schema::key::KeyCodec;
+use freshet_schema::key::{KeyCodec, KeyRows};
 use freshet_schema::row::RowCells;
 use freshet_storage::resolver::{KeyedRows, Latch, Place, Values};
 
@@ -107,12 +107,29 @@ impl KeyedLoad<'_> {
         buffer: &mut LoadBuffer,
         held: Option<Permit>,
     ) -> Result<Loaded> {
+        let rows = keys_of(self.target, buffer);
+        self.commit_rows(load, (buffer, rows), held).await
+    }
+
+    /// As [`Self::commit`], of rows whose keys are known.
+    ///
+    /// # Errors
+    /// Those of [`Self::commit`].
+    pub async fn commit_rows(
+        &self,
+        load: SmallLoad<'_>,
+        (buffer, rows): (&mut LoadBuffer, KeyedRows),
+        held: Option<Permit>,
+    ) -> Result<Loaded> {
         // Locks are released after the marks, whatever happens.
         let waiting = LockOwner::new(self.engine.locks());
-        let (mut load, mut held, mut bytes) = (load, held, buffer.payload_bytes());
+        let (mut load, mut held, mut known) = (load, held, Some(rows));
+        let mut bytes = buffer.payload_bytes();
         let given = load.given();
         loop {
-            let (admitted, looked) = self.look(buffer, bytes, held.take(), &waiting).await?;
+            let rows = known.take().unwrap_or_else(|| keys_of(self.target, buffer));
+            let looked = self.look((&*buffer, rows), bytes, held.take(), &waiting);
+            let (admitted, looked) = looked.await?;
             if let (Some(counter), Some(ids)) = (&self.target.state.counter, buffer.ids()) {
                 counter.check(&ids)?;
             }
@@ -193,13 +210,13 @@ impl KeyedLoad<'_> {
     /// values, and finds their rows.
     async fn look(
         &self,
-        buffer: &LoadBuffer,
+        (buffer, rows): (&LoadBuffer, KeyedRows),
         bytes: usize,
         mut held: Option<Permit>,
         waiting: &LockOwner,
     ) -> Result<(Admitted, Looked)> {
         let (engine, table, mut target) = (self.engine, self.target.id(), self.target.clone());
-        let (rows, mut values) = (keys_of(&target, buffer), values_of(&target, buffer));
+        let mut values = values_of(&target, buffer);
         let deadline = self.rules.deadline(engine);
         let owner = self.computed.map_or(waiting, |computed| computed.owner);
         let locks = engine.locks();
@@ -330,9 +347,9 @@ pub(crate) fn put_removals<'k>(
     to: &mut LoadBuffer,
 ) -> Result<()> {
     let (codec, count) = (KeyCodec::of_sort_key(schema), keys.len());
-    to.begin();
+    let (mut rows, out) = (KeyRows::new(&codec, schema), to.begin());
     for key in keys {
-        let put = codec.put_row(schema, key, to.resume());
+        let put = rows.put(key, out);
         put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
     }
     to.count(count)?;

@@ -1,9 +1,10 @@
 //! Partial updates of more rows than a record takes: their rows are completed part by part, into
 //! files, and one record refers to these (keys.md K12).
 //!
-//! Nobody locks keys of a table with a UNIQUE KEY. So it is watched what others write to the keys
-//! that have been completed already. These are completed once more, into one more segment, until
-//! there are none; then the record is appended, unless anything at all has come in between.
+//! Neither it nor blind writes lock keys of a table with a UNIQUE KEY (RFC 0052). So it is watched
+//! what others write to the keys that have been completed already. These are completed once more,
+//! into one more segment, until there are none; then the record is appended, unless anything at all
+//! has come in between.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -205,12 +206,12 @@ impl<'a> LargeUpdate<'a> {
                 self.round = self.own.len();
                 return Ok(None);
             }
-            let end = latch.end();
-            parts[0].looked_up = Some(LookedUp { end, is_derived: true, is_last: true });
+            let looked_up = LookedUp::last(latch.end());
+            parts[0].looked_up = Some(looked_up);
             match engine.appender.append_parts(parts, signature, room) {
                 Ok((Appended { lsn, txn }, _)) => return Ok(Some(Loaded::alone(lsn, txn, given))),
                 Err(_)
-                    if state.delta.last() > end
+                    if looked_up.is_overtaken(state)
                         && !patience.left(engine.store.clock()).is_zero() => {}
                 Err(error) => return Err(error),
             }

@@ -1,8 +1,8 @@
 //! Loads that look at stored rows before they write.
 //!
 //! Partial updates of tables with a UNIQUE KEY take other columns of their rows from the stored
-//! ones; what is written is whole rows (keys.md K10). Nobody locks keys of such tables, so a load
-//! that was overtaken between its look and its record has written nothing and looks again.
+//! ones; what is written is whole rows (keys.md K10). Loads lock no keys of such tables (RFC 0052):
+//! one that was overtaken between its look and its record has written nothing and looks again.
 //!
 //! Loads of which rows delete, in tables with a PRIMARY KEY, lock their keys.
 

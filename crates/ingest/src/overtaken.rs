@@ -17,6 +17,23 @@ pub struct LookedUp {
     pub is_last: bool,
 }
 
+impl LookedUp {
+    /// What was looked at up to `end`, and must be all that has entered the table.
+    pub fn last(end: Lsn) -> Self {
+        Self { end, is_derived: true, is_last: true }
+    }
+
+    /// Whether others have written to the table since, so that who was refused may look again.
+    pub(crate) fn is_overtaken(&self, table: &TableState) -> bool {
+        last_of(table) > self.end
+    }
+}
+
+/// Where a table was last written to.
+pub(crate) fn last_of(table: &TableState) -> Lsn {
+    table.delta.last().max(table.cut())
+}
+
 /// Refuses rows that were computed from others which a TRUNCATE has removed since.
 pub(crate) fn check_cut(table: &TableState, looked_up: Option<LookedUp>) -> Result<()> {
     match looked_up {

@@ -74,7 +74,7 @@ pub async fn overwrite_partitions(
         tries += 1;
         // With the latch of the table, as what moves rows is appended: nobody else writes to the
         // filled one.
-        match ddl.barrier_behind(body, &states, &[seen], &mut signature).await {
+        match ddl.signed_barrier_behind(body, &states, &[seen], &mut signature).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
             done => return done.map(|()| signed),
         }

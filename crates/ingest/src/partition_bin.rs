@@ -13,7 +13,6 @@ use freshet_schema::{Partition, Table, TableForm};
 use freshet_storage::recover::StoredMarks;
 use freshet_storage::rowset::Rowset;
 
-use crate::append::Signature;
 use crate::bin::is_full;
 use crate::ddl::Ddl;
 use crate::engine::Engine;
@@ -101,7 +100,7 @@ async fn binned_once(
     let Some(flushed) = engine.meta().flushed(state.id) else { return Err(state.gone()) };
     let rests_micros = Some(engine.clock().wall_micros());
     let body = BarrierBody::Divide(vec![Repartition { rests_micros, ..record }]);
-    ddl.barrier_behind(body, states, &[(state.id, flushed.lsn)], &mut Signature::default()).await?;
+    ddl.barrier_behind(body, states, &[(state.id, flushed.lsn)]).await?;
     Ok(planned.notes)
 }
 
@@ -144,7 +143,7 @@ pub async fn recover_partition(
     let body = BarrierBody::Divide(vec![Repartition { files, ..record }]);
     // Nothing of it was read from the table; but who has looked for a key, and found none in the
     // partition that was gone, looks once more.
-    ddl.barrier_behind(body, &states, &[(id, Lsn(u64::MAX))], &mut Signature::default()).await?;
+    ddl.barrier_behind(body, &states, &[(id, Lsn(u64::MAX))]).await?;
     retire(&engine.store, &rowsets);
     Ok(())
 }

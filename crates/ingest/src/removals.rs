@@ -1,13 +1,13 @@
 //! Loads of which some rows delete: in a table with a UNIQUE KEY such a row removes its key, or, by
 //! a sequence column, is kept as one that does.
 
-use freshet_base::{Result, err};
-use freshet_schema::key::KeyCodec;
+use freshet_base::Result;
 use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::buffer::{LoadBuffer, row_count};
+use crate::keyed::put_removals;
 use crate::target::LoadTarget;
 
 /// The rows of a record: the keys that are removed, then rows (keys.md K24). Of several rows of
@@ -24,18 +24,11 @@ pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Resu
     let count = row_count(deletes.len())?;
     let keys = KeyedRows::of_encoded(rows, (count, 0), target.table(), schema);
     let counts = last_ones(&keys);
-    let codec = KeyCodec::of_sort_key(schema);
     let mut buffer = LoadBuffer::default();
-    buffer.begin().reserve(rows.len());
-    let (mut removed, mut kept) = (0, 0);
-    for at in (0..count).filter(|at| counts[*at as usize] && deletes[*at as usize]) {
-        let put = codec.put_row(schema, keys.key(at), buffer.resume());
-        put.map_err(|what| err!(Internal, "the key of a row is {what}"))?;
-        removed += 1;
-    }
-    buffer.count(removed)?;
-    buffer.removes_so_far();
-    let (cells, mut rest) = (RowCells::new(schema), rows);
+    let removed = (0..count).filter(|at| counts[*at as usize] && deletes[*at as usize]);
+    let removed = removed.map(|at| keys.key(at)).collect::<Vec<_>>();
+    put_removals(schema, removed.into_iter(), &mut buffer)?;
+    let (cells, mut rest, mut kept) = (RowCells::new(schema), rows, 0);
     for at in 0..deletes.len() {
         let (row, behind) = rest.split_at(cells.row_bytes(rest));
         rest = behind;

@@ -15,7 +15,7 @@ use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 
 use crate::admit::WaitLimit;
-use crate::append::{PartBody, Signature};
+use crate::append::PartBody;
 use crate::engine::Engine;
 use crate::large_load::LargeLoad;
 use crate::partitions::no_partition;
@@ -55,7 +55,7 @@ pub async fn reorganize(engine: &Engine, id: TableId, change: PartitionChange) -
         let (files, _in_flight) = copied(engine, read, &from, state, layout).await?;
         let body = BarrierBody::Divide(vec![Repartition { files, ..record }]);
         tries += 1;
-        match ddl.barrier_behind(body, &states, &[(id, seen)], &mut Signature::default()).await {
+        match ddl.barrier_behind(body, &states, &[(id, seen)]).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
             done => return done,
         }

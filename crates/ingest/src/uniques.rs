@@ -52,6 +52,10 @@ impl Holders {
         for (index, values) in values.all().iter().enumerate() {
             found.push(latch.find_values(index, values).await?);
         }
+        if found.iter().flatten().all(Option::is_none) {
+            let of = found.into_iter().map(|places| vec![None; places.len()]);
+            return Ok(Self { of: of.collect(), seen: Lsn::ZERO });
+        }
         let mut keys = HashMap::<_, Box<[u8]>>::new();
         for (place, at) in places.iter().zip(0..) {
             keys.extend(place.iter().map(|place| (place.id(), Box::from(rows.key(at)))));
@@ -81,9 +85,14 @@ impl Holders {
         self.of[index][at as usize].as_deref()
     }
 
+    /// Whether any value has a holder.
+    fn has_any(&self) -> bool {
+        self.of.iter().flatten().any(Option::is_some)
+    }
+
     /// The keys of holders that are not among `rows`, and that `is_new` accepts.
     pub fn others(&self, rows: &KeyedRows, is_new: impl Fn(&[u8]) -> bool) -> KeyedRows {
-        if self.of.is_empty() {
+        if !self.has_any() {
             return KeyedRows::of_keys(std::iter::empty());
         }
         let own = set_of(rows);
@@ -121,7 +130,7 @@ impl Holders {
         if values.is_empty() {
             return None;
         }
-        let own = set_of(rows);
+        let own = if self.has_any() { set_of(rows) } else { HashSet::new() };
         let mut first = None::<Conflict>;
         for (index, values) in values.all().iter().enumerate() {
             for group in values.groups() {

@@ -40,8 +40,7 @@ impl Unlocked {
             Some(latch) => latch,
             none => none.insert(resolver(&self.target).latch().await?),
         };
-        let end = latch.end();
-        part.looked_up = Some(LookedUp { end, is_derived: true, is_last: true });
+        part.looked_up = Some(LookedUp::last(latch.end()));
         let places = latch.find(&self.keys).await?;
         let there = places.iter().flatten().collect::<Vec<_>>();
         let is_same = there.len() == places.len() && {

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod bytes;
+mod order;
 mod part;
 mod weights;
 
@@ -19,7 +20,8 @@ use arrow::datatypes::{
 use crate::TableSchema;
 
 pub use bounds::{KeyBounds, leading_column};
-pub use bytes::{KEY_BYTES_MAX, KeyCodec, Keys, key_alone};
+pub use bytes::{KEY_BYTES_MAX, KeyCodec, KeyRows, Keys, key_alone};
+pub use order::KeyOrder;
 pub use part::{first_of, is_of, length_of};
 pub(crate) use weights::key_values;
 pub use weights::{KeyColumns, WEIGHTS_BYTES_MAX, are_in_order, asked_text};

@@ -182,7 +182,16 @@ impl SegmentMarks {
             return true;
         }
         let recent = self.recent.lock();
-        recent.contains(row) && recent.up_to(horizon).iter().any(|mark| mark.row == row)
+        if !recent.contains(row) {
+            return false;
+        }
+        // A DELETE may have made many of them: they are nearly all on one side.
+        let is_it = |mark: &Mark| mark.row == row;
+        let (before, behind) = recent.marks.split_at(recent.up_to(horizon).len());
+        match before.len() < behind.len() {
+            true => before.iter().any(is_it),
+            false => !behind.iter().any(is_it),
+        }
     }
 
     /// The rows that are dead at `horizon`.

@@ -49,7 +49,6 @@ pub use watch::{Overtaken, Watch};
 use crate::delta::{Chunk, Delta, DeltaMark, DeltaMarks, EntryRows, Node, Step};
 use crate::division::Division;
 use crate::error::Result;
-use crate::segment::key_part::hash;
 use crate::segment::{WaitMode, at_once};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tablet::TabletFiles;
@@ -169,8 +168,7 @@ impl Resolver {
 
     /// The last versions of these keys in the delta.
     pub(crate) fn versions(&self, keys: &[&[u8]]) -> Vec<Option<Version>> {
-        let known = self.keys.read();
-        keys.iter().map(|key| known.find(key)).collect()
+        self.keys.read().find_all(keys.iter().copied())
     }
 
     /// The memory for filters of files.
@@ -361,16 +359,20 @@ impl State {
 
     /// The last version of each key in the delta, in the order of keys.
     fn last_versions(&self, keyed: &KeyedRows) -> Vec<Option<Version>> {
-        let known = self.keys.read();
-        keyed.groups().map(|group| known.find(keyed.key(group[0]))).collect()
+        self.keys.read().find_all(keyed.groups().map(|group| keyed.key(group[0])))
     }
 
     /// Marks what these rows replace: earlier versions in the delta, in files, and among them.
     async fn versions(&mut self, rows: Rows<'_>, wait_mode: WaitMode) -> Result<()> {
         let keyed = &rows.keyed;
         let (mut wanted, mut died) = (Vec::new(), Vec::new());
+        let mut lasts = Vec::new();
         for (group, version) in keyed.groups().zip(self.last_versions(keyed)) {
             let (first, lsn) = (group[0], rows.lsn(group[0]));
+            // What only removes rows of files needs no version: they are marked there.
+            if version.is_some() || group.iter().any(|&at| !rows.is_removal(at)) {
+                lasts.push(group[group.len() - 1]);
+            }
             match version {
                 Some(Version { is_removal: true, .. }) => {}
                 Some(Version { row, .. }) => died.push(DeltaMark { row, lsn }),
@@ -387,13 +389,12 @@ impl State {
         self.runs.marks(found).into_iter().for_each(RunMarks::make);
         died.iter().for_each(|mark| self.marks.mark(*mark));
         self.made.extend(died);
-        let lasts = keyed.groups().map(|group| group[group.len() - 1]).collect::<Vec<_>>();
         for some in lasts.chunks(KEYS_AT_ONCE) {
-            let mut keys = self.keys.write();
-            for &last in some {
+            let versions = some.iter().map(|&last| {
                 let version = Version { row: rows.number(last), is_removal: rows.is_removal(last) };
-                keys.enter(keyed.key(last), version);
-            }
+                (keyed.key(last), version)
+            });
+            self.keys.write().enter_all(versions);
         }
         for (index, values) in self.values.iter_mut().zip(&rows.values) {
             let is_row = |at: u32| !rows.is_removal(at);

@@ -12,9 +12,12 @@ use freshet_base::ColumnId;
 
 use super::part::length_of;
 use super::weights::{put_text_of, put_weights, text_of};
-use crate::row::{Put, RowWriter, put_bytes};
-use crate::value::{cell_text, put_zero};
+use crate::value::cell_text;
 use crate::{Collation, ColumnType, Layout, RowCells, TableSchema, encode};
+
+mod rows;
+
+pub use rows::KeyRows;
 
 /// The longest key, in bytes of its cells, as in MySQL.
 pub const KEY_BYTES_MAX: usize = 3072;
@@ -219,8 +222,7 @@ impl KeyCodec {
         keys
     }
 
-    /// Appends a row of the schema of which only the key counts: other columns are NULL, or the
-    /// zero of their type, and texts by weights have these ([`Self::of_removals`]).
+    /// Appends a row of the schema of which only the key counts ([`KeyRows::put`]).
     ///
     /// # Errors
     /// What is wrong with bytes that are not a key of these columns.
@@ -230,26 +232,7 @@ impl KeyCodec {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
-        let mut cells = vec![None; schema.columns.len()];
-        for (column, cell) in self.columns.iter().zip(self.decode(key)?) {
-            cells[column.at] = cell;
-        }
-        let mut row = RowWriter::new(schema.columns.len(), out);
-        row.begin_row();
-        for (column, cell) in schema.columns.iter().zip(cells) {
-            let put = |out: &mut Vec<u8>| -> Result<Put, &'static str> {
-                match (cell, column.ty.layout()) {
-                    (Some(cell), Layout::Bytes) => put_bytes(out, &cell),
-                    (Some(cell), Layout::Fixed(_)) => out.extend_from_slice(&cell),
-                    (None, _) if column.nullable => return Ok(Put::Null),
-                    (None, _) => put_zero(column.ty, out),
-                }
-                Ok(Put::Value)
-            };
-            row.cell(put)?;
-        }
-        row.end_row();
-        Ok(())
+        KeyRows::new(self, schema).put(key, out)
     }
 
     /// The key as text, for messages: its values joined by hyphens, as MySQL shows it. Weights are
@@ -323,14 +306,9 @@ impl KeyCodec {
     pub fn decode(&self, mut key: &[u8]) -> Result<Vec<Option<Vec<u8>>>, &'static str> {
         let mut cells = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            let null = match column.nullable {
-                false => VALUE,
-                true => *key.split_off_first().ok_or("a key that ends too early")?,
-            };
-            cells.push(match null {
-                NULL => None,
-                VALUE => Some(column.take_cell(&mut key)?),
-                _ => return Err("a key that is neither NULL nor a value"),
+            cells.push(match column.takes_value(&mut key)? {
+                false => None,
+                true => Some(column.take_cell(&mut key)?),
             });
         }
         if key.is_empty() { Ok(cells) } else { Err("a key that is too long") }
@@ -338,16 +316,40 @@ impl KeyCodec {
 }
 
 impl KeyColumn {
-    fn take_cell(&self, key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
-        if self.collation.is_some() {
-            return Ok(text_of(&take_string(key)?).into_bytes());
+    /// Whether a value follows in a key, and not NULL.
+    fn takes_value(&self, key: &mut &[u8]) -> Result<bool, &'static str> {
+        if !self.nullable {
+            return Ok(true);
         }
-        let Layout::Fixed(width) = self.layout else { return take_string(key) };
-        let cell = key.split_off(..width).ok_or("a key that ends too early")?;
-        let mut cell = cell.to_vec();
-        self.order.restore(&mut cell);
-        cell.reverse();
+        match *key.split_off_first().ok_or("a key that ends too early")? {
+            NULL => Ok(false),
+            VALUE => Ok(true),
+            _ => Err("a key that is neither NULL nor a value"),
+        }
+    }
+
+    fn take_cell(&self, key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
+        let mut cell = Vec::new();
+        self.take_cell_to(key, &mut cell)?;
         Ok(cell)
+    }
+
+    /// Appends the next cell of a key.
+    fn take_cell_to(&self, key: &mut &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+        let start = out.len();
+        if self.collation.is_some() {
+            take_string(key, out)?;
+            let text = text_of(&out[start..]);
+            out.truncate(start);
+            out.extend_from_slice(text.as_bytes());
+            return Ok(());
+        }
+        let Layout::Fixed(width) = self.layout else { return take_string(key, out) };
+        let cell = key.split_off(..width).ok_or("a key that ends too early")?;
+        out.extend_from_slice(cell);
+        self.order.restore(&mut out[start..]);
+        out[start..].reverse();
+        Ok(())
     }
 }
 
@@ -405,8 +407,8 @@ fn put_string(mut cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&END);
 }
 
-fn take_string(key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
-    let mut cell = Vec::new();
+/// Appends the next string of a key.
+fn take_string(key: &mut &[u8], cell: &mut Vec<u8>) -> Result<(), &'static str> {
     loop {
         let zero = key.iter().position(|&byte| byte == 0).ok_or("a string that does not end")?;
         let (before, rest) = key.split_at(zero);
@@ -415,7 +417,7 @@ fn take_string(key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
         *key = rest;
         match *mark {
             ESCAPED => cell.push(0),
-            0 => return Ok(cell),
+            0 => return Ok(()),
             _ => return Err("a string with a 00 that is not escaped"),
         }
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow::array::{Array, RecordBatch};
 use freshet_base::{Lsn, Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
 use freshet_ingest::{Engine, LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
@@ -13,7 +14,7 @@ use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::result::Cells;
 use freshet_query::syntax::Select;
-use freshet_schema::{ColumnType, DELETE_SIGN, KeyModel, TableSchema};
+use freshet_schema::{ColumnType, DELETE_SIGN, KeyModel, TableSchema, encode};
 use freshet_storage::resolver::KeyedRows;
 
 use super::assigned::{Assigned, NewValues, given, note, rules};
@@ -194,8 +195,16 @@ pub async fn candidates(
     let Some((columns, mut rows, as_of)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);
     let (mut bytes, mut count, mut text) = (Vec::new(), 0, Vec::new());
+    let is_plain = change.view.is_none() && alone.columns.iter().all(|key| is_read_plain(key.ty));
     while let Some(batch) = bounded(session, rows.next()).await? {
         check_running(session)?;
+        count += batch.num_rows();
+        // As they are stored.
+        if is_plain && is_of(&batch, &alone) {
+            encode(&batch, &alone, &mut bytes);
+            memory.resize(2 * bytes.len() as u64)?;
+            continue;
+        }
         let cells = Cells::of(&batch, &columns)?;
         let mut encoder = RowEncoder::new(&plan, &rules, &mut bytes);
         for row in 0..batch.num_rows() {
@@ -206,7 +215,6 @@ pub async fn candidates(
             };
             encode().map_err(|fault: Box<Fault>| fault.error(&plan, row as u64 + 1))?;
         }
-        count += batch.num_rows();
         memory.resize(2 * bytes.len() as u64)?;
     }
     note(session, &rules, rows.warnings())?;
@@ -215,6 +223,31 @@ pub async fn candidates(
     };
     let keys = KeyedRows::of_encoded(&bytes, (count, 0), target.table(), &alone);
     Ok(Some(Candidates { keys, as_of }))
+}
+
+/// Whether a query reads values of a type as they are stored, if they are held alike.
+fn is_read_plain(ty: ColumnType) -> bool {
+    ty.is_collated()
+        || matches!(
+            ty,
+            ColumnType::TinyInt { .. }
+                | ColumnType::SmallInt { .. }
+                | ColumnType::MediumInt { .. }
+                | ColumnType::Int { .. }
+                | ColumnType::BigInt { .. }
+                | ColumnType::Date
+                | ColumnType::DateTime { .. }
+        )
+}
+
+/// Whether a batch holds its columns as the rows of a table with these do.
+fn is_of(batch: &RecordBatch, schema: &TableSchema) -> bool {
+    let columns = schema.columns.iter().zip(batch.columns());
+    batch.num_columns() == schema.columns.len()
+        && columns.into_iter().all(|(column, values)| {
+            let has_nulls = values.null_count() > 0;
+            values.data_type() == &column.ty.arrow() && (column.nullable || !has_nulls)
+        })
 }
 
 /// A change of a table whose rows are known by key.
@@ -255,21 +288,33 @@ impl Found<'_> {
 /// Rows and what becomes of them.
 pub struct Looked<'a> {
     changing: freshet_ingest::Change<'a>,
-    /// The keys of the rows that change.
-    gone: BTreeSet<Vec<u8>>,
+    gone: Gone,
     /// What they become.
     new: LoadBuffer,
     pub matched: u64,
 }
 
+/// The keys of the rows that change.
+enum Gone {
+    Read(BTreeSet<Vec<u8>>),
+    /// All that were found, which are as they were, and are removed.
+    Same(KeyedRows),
+}
+
 impl Looked<'_> {
     pub fn changed(&self) -> u64 {
-        self.gone.len() as u64
+        match &self.gone {
+            Gone::Read(keys) => keys.len() as u64,
+            Gone::Same(keys) => u64::from(keys.len()),
+        }
     }
 
     /// Leaves out the rows that `other` removes.
     pub fn forget(&mut self, other: &Looked<'_>) {
-        self.gone.retain(|key| !other.gone.contains(key));
+        let (Gone::Read(own), Gone::Read(other)) = (&mut self.gone, &other.gone) else {
+            unreachable!("a statement of several tables reads its rows once more");
+        };
+        own.retain(|key| !other.contains(key));
     }
 
     /// Changes the rows.
@@ -277,7 +322,11 @@ impl Looked<'_> {
     /// # Errors
     /// 1062, and those of locking and appending. Nothing was changed then.
     pub async fn write(self, session: &mut Session) -> Result<Written> {
-        bounded(session, self.changing.write(&self.gone, &self.new)).await
+        let Self { changing, gone, new, .. } = self;
+        match gone {
+            Gone::Read(keys) => bounded(session, changing.write(&keys, &new)).await,
+            Gone::Same(keys) => bounded(session, changing.remove(keys)).await,
+        }
     }
 }
 
@@ -348,9 +397,9 @@ impl<'a> Keyed<'a> {
         let current = match current {
             Current::Read(current) => current,
             Current::Same => {
-                let gone = keys.groups().map(|group| keys.key(group[0]).to_vec());
-                let (gone, new) = (gone.collect::<BTreeSet<_>>(), LoadBuffer::default());
-                return Ok(Looked { changing, matched: gone.len() as u64, gone, new });
+                let (keys, new) = (keys.distinct(), LoadBuffer::default());
+                let matched = u64::from(keys.len());
+                return Ok(Looked { changing, gone: Gone::Same(keys), new, matched });
             }
         };
         let mut current = current.into_iter().zip(0..).filter_map(|(row, at)| Some((at, row?)));
@@ -388,7 +437,7 @@ impl<'a> Keyed<'a> {
         }
         new.count(written)?;
         // Of many, one by one would take longer.
-        let gone = BTreeSet::from_iter(gone);
+        let gone = Gone::Read(BTreeSet::from_iter(gone));
         Ok(Looked { changing, gone, new, matched })
     }
 

@@ -59,6 +59,9 @@ proptest! {
                 let dead = view.dead_at(Lsn(horizon));
                 prop_assert_eq!(dead.rows().collect::<Vec<_>>(), model(&marks, Lsn(horizon)));
                 prop_assert_eq!(view.count_at(Lsn(horizon)), dead.count());
+                let is_dead = |row: &u32| view.is_dead_at(*row, Lsn(horizon));
+                let one_by_one = (0..200).filter(is_dead).collect::<Vec<_>>();
+                prop_assert_eq!(one_by_one, model(&marks, Lsn(horizon)));
             }
             stored.extend(view.died_up_to(flush));
             let next = view.flushed_to(flush);

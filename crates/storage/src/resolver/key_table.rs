@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 
-use crate::segment::key_part::hash;
+use crate::segment::key_part;
 
 /// Keys of up to this length stand in their entry, longer ones in the arena.
 const INLINE_BYTES: usize = 16;
+
+/// Keys whose hashes are known before the first of them is looked for.
+const KEYS_IN_TURN: usize = 64;
 
 /// The last version of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,15 +21,60 @@ pub struct Version {
     pub is_removal: bool,
 }
 
+/// Half a line of the cache: a table of many keys is in none, and each access to it fetches lines.
 struct Entry {
     /// The key, or where it begins in the arena.
     key: [u8; INLINE_BYTES],
     length: u32,
-    hash: u32,
-    version: Version,
+    hash: Hash,
+    version: Packed,
+}
+
+const _: () = assert!(size_of::<Entry>() == 32, "two entries are in a line of the cache");
+
+/// The part of the hash of a key that is kept, so that a table that grows reads no keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Hash(u32);
+
+impl Hash {
+    fn of(key: &[u8]) -> Self {
+        Self(key_part::hash(key) as u32)
+    }
+
+    /// What the table takes: the place of a key follows from the low bits, its tag from the high
+    /// ones.
+    fn wide(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.0)
+    }
+}
+
+/// A version in a word: the highest bit says that it is a removal.
+#[derive(Clone, Copy)]
+struct Packed(u64);
+
+impl Packed {
+    const REMOVAL: u64 = 1 << 63;
+}
+
+impl From<Version> for Packed {
+    fn from(Version { row, is_removal }: Version) -> Self {
+        assert!(row < Self::REMOVAL, "rows are counted from zero");
+        Self(row | if is_removal { Self::REMOVAL } else { 0 })
+    }
+}
+
+impl From<Packed> for Version {
+    fn from(Packed(word): Packed) -> Self {
+        Self { row: word & !Packed::REMOVAL, is_removal: word & Packed::REMOVAL != 0 }
+    }
 }
 
 impl Entry {
+    /// Whether it is that of a key with this hash.
+    fn is(&self, key: &[u8], hash: Hash, arena: &[u8]) -> bool {
+        self.hash == hash && self.key(arena) == key
+    }
+
     fn key<'a>(&'a self, arena: &'a [u8]) -> &'a [u8] {
         let length = self.length as usize;
         match length <= INLINE_BYTES {
@@ -51,22 +99,25 @@ struct Generation {
 }
 
 impl Generation {
-    fn find(&self, key: &[u8], hash: u64) -> Option<Version> {
-        let is = |entry: &Entry| entry.hash == hash as u32 && entry.key(&self.arena) == key;
-        self.entries.find(hash, is).map(|entry| entry.version)
+    fn find(&self, key: &[u8], hash: Hash) -> Option<Version> {
+        let found = self.entries.find(hash.wide(), |entry| entry.is(key, hash, &self.arena));
+        found.map(|entry| entry.version.into())
     }
 
-    fn enter(&mut self, key: &[u8], hash: u64, version: Version) {
+    fn enter(&mut self, key: &[u8], hash: Hash, version: Version) {
         self.rows = match self.rows.is_empty() {
             true => version.row..version.row + 1,
             false => self.rows.start.min(version.row)..self.rows.end.max(version.row + 1),
         };
         let Self { entries, arena, .. } = self;
-        let is = |entry: &Entry| entry.hash == hash as u32 && entry.key(arena) == key;
-        if let Some(entry) = entries.find_mut(hash, is) {
-            entry.version = version;
-            return;
-        }
+        let is = |entry: &Entry| entry.is(key, hash, arena);
+        let free = match entries.entry(hash.wide(), is, |entry| entry.hash.wide()) {
+            hash_table::Entry::Occupied(mut known) => {
+                known.get_mut().version = version.into();
+                return;
+            }
+            hash_table::Entry::Vacant(free) => free,
+        };
         let length = u32::try_from(key.len()).expect("keys have a limit");
         let mut inline = [0; INLINE_BYTES];
         match key.len() <= INLINE_BYTES {
@@ -76,20 +127,18 @@ impl Generation {
                 arena.extend_from_slice(key);
             }
         }
-        let entry = Entry { key: inline, length, hash: hash as u32, version };
-        entries.insert_unique(hash, entry, |entry| super::hash(entry.key(arena)));
+        free.insert(Entry { key: inline, length, hash, version: version.into() });
     }
 
-    fn remove(&mut self, key: &[u8], hash: u64) {
+    fn remove(&mut self, key: &[u8], hash: Hash) {
         let Self { entries, arena, .. } = self;
-        let is = |entry: &Entry| entry.hash == hash as u32 && entry.key(arena) == key;
-        if let Ok(entry) = entries.find_entry(hash, is) {
+        if let Ok(entry) = entries.find_entry(hash.wide(), |entry| entry.is(key, hash, arena)) {
             entry.remove();
         }
     }
 
     fn versions(&self) -> impl Iterator<Item = (&[u8], Version)> {
-        self.entries.iter().map(|entry| (entry.key(&self.arena), entry.version))
+        self.entries.iter().map(|entry| (entry.key(&self.arena), entry.version.into()))
     }
 
     fn memory_bytes(&self) -> usize {
@@ -109,64 +158,86 @@ pub struct KeyTable {
 
 impl KeyTable {
     pub fn find(&self, key: &[u8]) -> Option<Version> {
-        let hash = hash(key);
+        let hash = Hash::of(key);
         self.young.find(key, hash).or_else(|| self.old.find(key, hash))
+    }
+
+    /// [`Self::find`] of several keys.
+    pub fn find_all<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Vec<Option<Version>> {
+        let mut found = Vec::with_capacity(keys.size_hint().0);
+        in_turns(keys.map(|key| (key, Hash::of(key))), |some| {
+            let from = found.len();
+            found.extend(some.iter().map(|(key, hash)| self.young.find(key, *hash)));
+            if self.old.entries.is_empty() {
+                return;
+            }
+            for ((key, hash), found) in some.iter().zip(&mut found[from..]) {
+                *found = found.or_else(|| self.old.find(key, *hash));
+            }
+        });
+        found
+    }
+
+    /// [`Self::enter`] of several keys, one after the other.
+    pub fn enter_all<'k>(&mut self, keys: impl Iterator<Item = (&'k [u8], Version)>) {
+        in_turns(keys.map(|(key, version)| (key, Hash::of(key), version)), |some| {
+            some.iter().for_each(|(key, hash, version)| self.young.enter(key, *hash, *version));
+        });
     }
 
     /// Sets the last version of a key.
     pub fn enter(&mut self, key: &[u8], version: Version) {
-        self.young.enter(key, hash(key), version);
+        self.young.enter(key, Hash::of(key), version);
     }
 
     /// Removes a key, whose last version is not in the delta any more.
     pub fn remove(&mut self, key: &[u8]) {
-        let hash = hash(key);
+        let hash = Hash::of(key);
         self.young.remove(key, hash);
         self.old.remove(key, hash);
     }
 
     /// Lets what is entered from now on be of another generation than what is there, unless there
-    /// are two: then [`Self::from`] takes longer.
+    /// are two: then [`Self::kept_from`] takes longer.
     pub fn begin_generation(&mut self) {
         if self.old.entries.is_empty() {
             self.old = std::mem::take(&mut self.young);
         }
     }
 
-    /// The keys of the older generation whose last version is not before `row`; `None` if the
-    /// younger one has keys before it as well.
-    pub fn left_of_old(&self, row: u64) -> Option<Vec<(Box<[u8]>, Version)>> {
+    /// What stays of the keys when those are forgotten whose last version is before `row`. Others
+    /// may read meanwhile, and nobody writes until [`Self::keep`].
+    pub fn kept_from(&self, row: u64) -> Kept {
         if !self.young.rows.is_empty() && self.young.rows.start < row {
-            return None;
+            // In no more memory than they need.
+            let mut kept = Self::default();
+            let versions = self.versions().filter(|(_, version)| version.row >= row);
+            versions.for_each(|(key, version)| kept.enter(key, version));
+            return Kept::Copied(kept);
         }
         if self.old.rows.is_empty() || self.old.rows.end <= row {
-            return Some(Vec::new());
+            return Kept::Young(Vec::new());
         }
         let left = self.old.versions().filter(|(_, version)| version.row >= row);
-        let left = left.filter(|(key, _)| self.young.find(key, hash(key)).is_none());
-        Some(left.map(|(key, version)| (key.into(), version)).collect())
+        let left = left.filter(|(key, _)| self.young.find(key, Hash::of(key)).is_none());
+        Kept::Young(left.map(|(key, version)| (key.into(), version)).collect())
     }
 
-    /// Forgets the older generation but for what is left of it ([`Self::left_of_old`]).
-    pub fn forget_old(&mut self, left: &[(Box<[u8]>, Version)]) {
-        left.iter().for_each(|(key, version)| self.enter(key, *version));
-        self.old = Generation::default();
+    /// Goes on with what stays.
+    pub fn keep(&mut self, kept: Kept) {
+        match kept {
+            Kept::Young(left) => {
+                left.iter().for_each(|(key, version)| self.enter(key, *version));
+                self.old = Generation::default();
+            }
+            Kept::Copied(kept) => *self = kept,
+        }
     }
 
     /// Forgets the keys whose last version is before `row`, at once where they are a generation.
     pub fn keep_from(&mut self, row: u64) {
-        match self.left_of_old(row) {
-            Some(left) => self.forget_old(&left),
-            None => *self = self.from(row),
-        }
-    }
-
-    /// The keys whose last version is not before `row`, in no more memory than they need.
-    pub fn from(&self, row: u64) -> Self {
-        let mut kept = Self::default();
-        let versions = self.versions().filter(|(_, version)| version.row >= row);
-        versions.for_each(|(key, version)| kept.enter(key, version));
-        kept
+        let kept = self.kept_from(row);
+        self.keep(kept);
     }
 
     /// Removes some keys, and gives their memory back.
@@ -184,9 +255,31 @@ impl KeyTable {
     /// Each key with its last version.
     fn versions(&self) -> impl Iterator<Item = (&[u8], Version)> {
         let old = self.old.versions();
-        let old = old.filter(|(key, _)| self.young.find(key, hash(key)).is_none());
+        let old = old.filter(|(key, _)| self.young.find(key, Hash::of(key)).is_none());
         self.young.versions().chain(old)
     }
+}
+
+/// Does one thing after another for some keys: while the memory for one is fetched, that for others
+/// is asked for already, as long as little else is done between.
+fn in_turns<T>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[T])) {
+    let mut some = Vec::with_capacity(KEYS_IN_TURN);
+    loop {
+        some.clear();
+        some.extend(all.by_ref().take(KEYS_IN_TURN));
+        if some.is_empty() {
+            return;
+        }
+        each(&some);
+    }
+}
+
+/// What stays of a key table ([`KeyTable::kept_from`]).
+pub enum Kept {
+    /// The younger generation, and these keys of the older one.
+    Young(Vec<(Box<[u8]>, Version)>),
+    /// These keys, which others had between them.
+    Copied(KeyTable),
 }
 
 #[cfg(test)]
@@ -226,7 +319,8 @@ mod tests {
                         model.retain(|_, version: &mut Version| version.row >= row / 2);
                     }
                     3 => {
-                        table = table.from(row / 2);
+                        let kept = table.kept_from(row / 2);
+                        table.keep(kept);
                         model.retain(|_, version: &mut Version| version.row >= row / 2);
                     }
                     4 => {
@@ -238,6 +332,18 @@ mod tests {
                         table.keep_from(began);
                         model.retain(|_, version: &mut Version| version.row >= began);
                     }
+                    6 => {
+                        // Of one key the later one counts, in whatever turn it comes.
+                        let keys = (0..100).map(|at| key((number + at) % 60)).collect::<Vec<_>>();
+                        let versions = keys.iter().zip(0..).map(|(key, at)| {
+                            (key.as_slice(), Version { row: row + at / 60, is_removal })
+                        });
+                        table.enter_all(versions);
+                        model.extend((0..100).map(|at| {
+                            let row = row + u64::from(at / 60);
+                            ((number + at) % 60, Version { row, is_removal })
+                        }));
+                    }
                     _ => {
                         let version = Version { row, is_removal };
                         table.enter(&key(number), version);
@@ -246,8 +352,11 @@ mod tests {
                 }
                 prop_assert_eq!(table.versions().count(), model.len());
             }
-            for number in 0..60 {
-                prop_assert_eq!(table.find(&key(number)), model.get(&number).copied());
+            let keys = (0..60).map(key).collect::<Vec<_>>();
+            let found = table.find_all(keys.iter().map(Vec::as_slice));
+            for (number, found) in (0..60).zip(found) {
+                prop_assert_eq!(found, model.get(&number).copied());
+                prop_assert_eq!(found, table.find(&keys[usize::from(number)]));
             }
         }
     }

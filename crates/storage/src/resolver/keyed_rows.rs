@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, Lsn};
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::hash::{Place, Places};
-use freshet_schema::key::{KeyCodec, Keys, key_alone};
+use freshet_schema::key::{KeyCodec, KeyOrder, Keys, key_alone};
 use freshet_schema::{Distribution, RowCells, Table, TableSchema, encode};
 
 use super::runs::{RowPlace, Wanted};
@@ -17,6 +17,8 @@ pub struct KeyedRows {
     /// The indices of the rows, by key and then as they come; without those that have NULL in a
     /// unique index, which are equal to no other.
     order: Vec<u32>,
+    /// Whether it is known that no two rows of these have one key.
+    are_distinct: bool,
 }
 
 impl KeyedRows {
@@ -101,9 +103,18 @@ impl KeyedRows {
     }
 
     fn new(keys: Keys, places: Vec<Option<Place>>) -> Self {
-        let mut order = (0..keys.len() as u32).collect::<Vec<_>>();
-        order.sort_by(|&a, &b| keys.key(a as usize).cmp(keys.key(b as usize)));
-        Self { keys, places, order }
+        let order = KeyOrder::of(keys.len() as u32, |at| keys.key(at as usize));
+        let KeyOrder { numbers: order, are_distinct } = order;
+        Self { keys, places, order, are_distinct }
+    }
+
+    /// The first row of each key alone.
+    #[must_use]
+    pub fn distinct(self) -> Self {
+        match self.are_distinct {
+            true => self,
+            false => Self::of_keys(self.groups().map(|group| self.key(group[0]))),
+        }
     }
 
     /// The number of rows.
@@ -122,7 +133,7 @@ impl KeyedRows {
 
     /// The rows of each key, in the order of keys; without values that have NULL.
     pub fn groups(&self) -> impl Iterator<Item = &[u32]> {
-        self.order.chunk_by(|&a, &b| self.key(a) == self.key(b))
+        self.order.chunk_by(|&a, &b| !self.are_distinct && self.key(a) == self.key(b))
     }
 
     /// The look-up of a row's key, for what dies at `lsn`.

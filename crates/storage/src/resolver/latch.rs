@@ -236,18 +236,22 @@ impl Latch {
         }
         delta.make_known(&state.node, &mut state.marks);
         if cut <= state.resolved {
-            places.iter().flatten().for_each(|place| state.kill(place, lsn));
+            state.kill_all(places.iter().flatten(), lsn);
         }
         let first = delta.end_row() - u64::from(rows.len());
-        let groups = rows.groups().collect::<Vec<_>>();
-        for some in groups.chunks(KEYS_AT_ONCE) {
-            let mut keys = state.keys.write();
-            for group in some {
-                assert_eq!(group.len(), 1, "a record has each key once");
-                let version =
-                    Version { row: first + u64::from(group[0]), is_removal: group[0] < removals };
-                keys.enter(rows.key(group[0]), version);
-            }
+        let in_delta = |at: u32| matches!(places[at as usize], Some(Place::Delta(_)));
+        let groups = rows.groups().inspect(|group| {
+            assert_eq!(group.len(), 1, "a record has each key once");
+        });
+        // What is removed from a file is dead there, or was nowhere: nobody asks for its version.
+        let entered = groups.map(|group| group[0]).filter(|&at| at >= removals || in_delta(at));
+        let entered = entered.collect::<Vec<_>>();
+        for some in entered.chunks(KEYS_AT_ONCE) {
+            let versions = some.iter().map(|&at| {
+                let version = Version { row: first + u64::from(at), is_removal: at < removals };
+                (rows.key(at), version)
+            });
+            state.keys.write().enter_all(versions);
         }
         for (index, values) in state.values.iter_mut().zip(values.all()) {
             index.enter(values, first, |at| at >= removals);
@@ -258,6 +262,29 @@ impl Latch {
 }
 
 impl State {
+    /// Kills many rows: those of one file are marked together.
+    fn kill_all<'p>(&mut self, places: impl Iterator<Item = &'p Place>, lsn: Lsn) {
+        let mut of_files = Vec::<(&Arc<SegmentMarks>, Vec<Mark>)>::new();
+        let mut last = 0;
+        for place in places {
+            let Place::File { marks, row, .. } = place else {
+                self.kill(place, lsn);
+                continue;
+            };
+            let mark = Mark { row: *row, lsn };
+            let is_it = |(of, _): &(&Arc<SegmentMarks>, _)| Arc::ptr_eq(of, marks);
+            // Keys that follow each other are often in one file.
+            if !of_files.get(last).is_some_and(is_it) {
+                last = of_files.iter().position(is_it).unwrap_or(of_files.len());
+            }
+            match of_files.get_mut(last) {
+                Some((_, of_file)) => of_file.push(mark),
+                None => of_files.push((marks, Vec::from([mark]))),
+            }
+        }
+        of_files.iter().for_each(|(marks, of_file)| marks.push(of_file));
+    }
+
     pub(super) fn kill(&mut self, place: &Place, lsn: Lsn) {
         match place {
             Place::Delta(row) => {

@@ -105,14 +105,9 @@ impl EndedSwap {
     /// Forgets the keys that are in files now: the view is shown.
     pub fn forget_keys(mut self) {
         let keys = &self.state.keys;
-        let left = keys.read().left_of_old(self.first_row);
-        match left {
-            Some(left) => keys.write().forget_old(&left),
-            None => {
-                let kept = keys.read().from(self.first_row);
-                *keys.write() = kept;
-            }
-        }
+        // Point reads go on while it is found out what stays.
+        let kept = keys.read().kept_from(self.first_row);
+        keys.write().keep(kept);
         self.state.account();
     }
 }

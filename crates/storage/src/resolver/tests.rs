@@ -434,6 +434,24 @@ proptest! {
     }
 }
 
+/// What removes a row of a file needs no memory for its key: the mark says it.
+#[test]
+fn a_removal_leaves_the_key_of_a_row_in_memory_alone() {
+    let mut store = Store::new(KeyModel::Primary, 1, u64::MAX);
+    store.load(&[1, 2]);
+    let flushing = store.flush().unwrap();
+    let _before = store.show_flush(flushing, &[3]);
+    store.change(&[], &[1, 3, 4], false);
+    let codec = freshet_schema::key::KeyCodec::of_sort_key(&store.schema);
+    let rows = encoded(&[1, 2, 3, 4].map(|key| (key, String::new())));
+    let keys = codec.of_rows(&rows);
+    let keys = (0..keys.len()).map(|at| keys.key(at)).collect::<Vec<_>>();
+    let versions = store.view().resolver.as_ref().unwrap().versions(&keys);
+    let is_removal = versions.iter().map(|version| version.map(|version| version.is_removal));
+    assert_eq!(is_removal.collect::<Vec<_>>(), [None, None, Some(true), None]);
+    (0..=store.lsn).for_each(|horizon| store.check_points(horizon));
+}
+
 fn run(key_model: KeyModel, buckets: u64, filters_bytes: u64, acts: Vec<Act>) {
     let mut store = Store::new(key_model, buckets, filters_bytes);
     let mut pins = Vec::<Snapshot>::new();

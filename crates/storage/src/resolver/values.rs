@@ -81,12 +81,11 @@ impl ValueTable {
 
     /// Enters rows that follow each other from `first` on.
     pub fn enter(&mut self, values: &KeyedRows, first: u64, is_row: impl Fn(u32) -> bool) {
-        for group in values.groups() {
-            let last = group.iter().rev().find(|at| is_row(**at));
-            let Some(&last) = last else { continue };
+        let lasts = values.groups().filter_map(|group| group.iter().rfind(|at| is_row(**at)));
+        self.rows.enter_all(lasts.map(|&last| {
             let version = Version { row: first + u64::from(last), is_removal: false };
-            self.rows.enter(values.key(last), version);
-        }
+            (values.key(last), version)
+        }));
     }
 
     pub fn enter_row(&mut self, value: &[u8], row: u64) {

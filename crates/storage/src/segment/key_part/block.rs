@@ -13,7 +13,6 @@
 //! The rows of a block are those behind the rows of the block before. Stored rows stand elsewhere
 //! in the file; of equal keys only the last row is stored, and the others are empty.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::{Parts, shared_bytes};
@@ -192,19 +191,9 @@ impl<'a> Block<'a> {
             && rows_end == Some(self.rows)
     }
 
-    /// The rows that have a key, from the first row of the block on.
-    pub fn find(&self, key: &[u8]) -> Option<Range<u32>> {
-        let wanted = key.strip_prefix(self.beginning)?;
-        let (mut from, mut to) = (0, self.key_ends.len());
-        while from < to {
-            let middle = usize::midpoint(from, to);
-            match self.rest(middle).cmp(wanted) {
-                Ordering::Equal => return Some(self.rows_of(middle)),
-                Ordering::Less => from = middle + 1,
-                Ordering::Greater => to = middle,
-            }
-        }
-        None
+    /// A search for keys in their order.
+    pub fn search(&self) -> Search<'_> {
+        Search { block: self, from: 0 }
     }
 
     /// Where a row is stored, counted from the first row of the block on; `None` if it is not.
@@ -269,5 +258,36 @@ impl<'a> Block<'a> {
         let Some(ends) = self.row_ends else { return at as u32..at as u32 + 1 };
         let end = |at: usize| u32::from_le_bytes(ends[at]);
         at.checked_sub(1).map_or(0, end)..end(at)
+    }
+}
+
+/// Searches a block for keys in their order.
+pub(super) struct Search<'a> {
+    block: &'a Block<'a>,
+    /// All keys before this one are below the next one that is asked for.
+    from: usize,
+}
+
+impl Search<'_> {
+    /// The rows that have a key, from the first row of the block on. The key is not below the one
+    /// before.
+    pub fn find(&mut self, key: &[u8]) -> Option<Range<u32>> {
+        let (block, count) = (self.block, self.block.key_ends.len());
+        let wanted = key.strip_prefix(block.beginning)?;
+        // Where many are asked for, the next one is near.
+        let (mut to, mut step) = (self.from, 1);
+        while to < count && block.rest(to) < wanted {
+            self.from = to + 1;
+            to += step;
+            step *= 2;
+        }
+        to = to.min(count);
+        // What is at `to`, or behind the last key, is not below it.
+        while self.from < to {
+            let middle = usize::midpoint(self.from, to);
+            if block.rest(middle) < wanted { self.from = middle + 1 } else { to = middle }
+        }
+        let is_there = self.from < count && block.rest(self.from) == wanted;
+        is_there.then(|| block.rows_of(self.from))
     }
 }

@@ -137,6 +137,11 @@ impl Directory {
         from
     }
 
+    /// Above all keys of a block; `None` for the last one.
+    pub fn end_of(&self, block: usize) -> Option<&[u8]> {
+        (block + 1 < self.blocks()).then(|| self.separator(block + 1))
+    }
+
     fn separator(&self, at: usize) -> &[u8] {
         let end = |at: usize| self.separator_ends[at] as usize;
         &self.separators[at.checked_sub(1).map_or(0, end)..end(at)]

@@ -5,7 +5,7 @@
 use arrow::array::RecordBatch;
 use freshet_base::ColumnId;
 use freshet_schema::TableSchema;
-use freshet_schema::key::Keys;
+use freshet_schema::key::{KeyOrder, Keys};
 
 /// The bytes of a row's number behind its value.
 const ROW_BYTES: usize = size_of::<u32>();
@@ -53,16 +53,10 @@ impl IndexWriter {
         &self.columns
     }
 
-    /// The values in their order, each with its row.
-    pub fn entries(&self) -> impl Iterator<Item = (Vec<u8>, u32)> + '_ {
-        self.order().into_iter().map(|row| (self.value(row).to_vec(), row))
-    }
-
-    /// The rows in the order of their values; with equal ones they stay in theirs.
-    fn order(&self) -> Vec<u32> {
-        let mut order = (0..self.rows()).collect::<Vec<_>>();
-        order.sort_by(|&a, &b| self.value(a).cmp(self.value(b)));
-        order
+    /// The values in their order, each with its row; rows with equal ones stay in their order.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], u32)> {
+        let order = KeyOrder::of(self.rows(), |row| self.value(row));
+        order.numbers.into_iter().map(|row| (self.value(row), row))
     }
 
     fn value(&self, row: u32) -> &[u8] {

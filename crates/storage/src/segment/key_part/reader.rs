@@ -159,8 +159,9 @@ impl KeyPart {
             for (&(number, candidates), bytes) in blocks.iter().zip(&read) {
                 let rows = self.directory.rows_of(number);
                 let block = self.open_block(number, bytes)?;
+                let mut search = block.search();
                 found.extend(candidates.iter().filter_map(|candidate| {
-                    let in_block = block.find(keys[candidate.at])?;
+                    let in_block = search.find(keys[candidate.at])?;
                     let stored = block.stored(in_block.end - 1);
                     let stored = stored.and_then(|stored| self.stored(number, stored));
                     let rows = rows.start + in_block.start..rows.start + in_block.end;
@@ -284,9 +285,18 @@ impl KeyPart {
         candidates: &'c [Candidate],
         keys: &[&[u8]],
     ) -> Vec<(usize, &'c [Candidate])> {
-        let block_of = |candidate: &Candidate| self.directory.block_of(keys[candidate.at]);
-        let of_blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b));
-        of_blocks.map(|candidates| (block_of(&candidates[0]), candidates)).collect()
+        let (mut of_blocks, mut rest) = (Vec::new(), candidates);
+        while let Some(first) = rest.first() {
+            let block = self.directory.block_of(keys[first.at]);
+            // They are in the order of keys, so those of the block follow.
+            let end = self.directory.end_of(block);
+            let is_here = |candidate: &&Candidate| end.is_none_or(|end| keys[candidate.at] < end);
+            let others = rest[1..].iter().take_while(is_here).count();
+            let (here, behind) = rest.split_at(1 + others);
+            of_blocks.push((block, here));
+            rest = behind;
+        }
+        of_blocks
     }
 
     /// The keys that may be in the segment.

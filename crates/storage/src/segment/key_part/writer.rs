@@ -192,11 +192,12 @@ fn end_part(
 
 /// The columns of an index, and the part of the file that it is if that begins at `start`.
 fn write_index(index: &IndexWriter, start: u64) -> (Vec<ColumnId>, Vec<u8>, KeyPartMeta) {
-    let mut part = KeyPartWriter::default();
-    for (mut entry, row) in index.entries() {
-        let value_bytes = entry.len();
+    let (mut part, mut entry) = (KeyPartWriter::default(), Vec::new());
+    for (value, row) in index.entries() {
+        entry.clear();
+        entry.extend_from_slice(value);
         entry.extend_from_slice(&row.to_be_bytes());
-        part.push_entry(&entry, value_bytes);
+        part.push_entry(&entry, value.len());
     }
     let (bytes, meta) = part.finish(start, Vec::new());
     (index.columns().to_vec(), bytes, meta)
