@@ -39,6 +39,14 @@ pub enum Written {
     Overtaken,
 }
 
+/// What is known of rows that are as they were found.
+enum Same {
+    /// Nobody may write to the table before the record.
+    Unlocked,
+    /// The transaction holds them. Of each, whether it is a stored row.
+    Locked { in_base: Vec<bool> },
+}
+
 /// A statement that changes stored rows of a table with keys.
 pub struct Change<'a> {
     engine: &'a Engine,
@@ -60,8 +68,8 @@ pub struct Change<'a> {
     read: RowsByKey,
     /// Whether it locks the keys of a table with a UNIQUE KEY, too.
     locks: bool,
-    /// Whether it has locked nothing, since nobody had written to the table.
-    relies_on_peace: bool,
+    /// Of rows that are as they were found, since nobody had written to the table.
+    same: Option<Same>,
     /// The ids of the rows that it inserts where it meets none: some may be generated.
     met: Option<UsedIds>,
     /// `None` where the end of a change of columns lets nobody in.
@@ -96,7 +104,7 @@ impl<'a> Change<'a> {
             looked,
             read,
             locks: false,
-            relies_on_peace: false,
+            same: None,
             met: None,
             pass,
         }
@@ -171,35 +179,56 @@ impl<'a> Change<'a> {
     }
 
     /// Whether nobody has written to the table since these rows were found as of an LSN, so that
-    /// they are what they were and need not be locked: the record is refused where somebody comes
-    /// before it, and who holds one of the keys is waited for. Otherwise [`Self::lock`] reads them.
+    /// they are what they were. They need not be locked then: the record is refused where somebody
+    /// comes before it, and who holds one of the keys is waited for. A transaction locks them.
+    /// Otherwise [`Self::lock`] reads them.
     ///
     /// # Errors
-    /// Those of [`Self::begin`].
+    /// Those of [`Self::lock`].
     pub async fn is_unchanged(&mut self, rows: &KeyedRows, as_of: Lsn) -> Result<bool> {
         self.check_pass()?;
-        if self.looks_again() || rows.is_empty() {
+        let state = &self.target.state;
+        if self.is_unlocked() || rows.is_empty() || last_of(state) > as_of {
             return Ok(false);
         }
-        let latch = resolver(self.target).latch().await?;
-        let last = last_of(&self.target.state);
+        if let Some(own) = &self.own {
+            let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
+            let owner = own.owner(self.engine);
+            owner.lock((self.target.id(), PRIMARY), rows, clock, deadline).await?;
+        }
+        let mut latch = resolver(self.target).latch().await?;
+        let last = last_of(state);
         if last > as_of {
             return Ok(false);
         }
+        self.same = Some(match &self.own {
+            None => Same::Unlocked,
+            Some(_) => {
+                let places = latch.find(rows).await?;
+                Same::Locked { in_base: places.iter().map(Option::is_some).collect() }
+            }
+        });
         self.end.get_or_insert(latch.end());
         self.seen = self.seen.max(last);
-        self.relies_on_peace = true;
         Ok(true)
     }
 
-    /// Removes rows that are as they were found, as [`Self::is_unchanged`] has said of all of them.
+    /// Removes the rows of which [`Self::is_unchanged`] has said that they are as they were found.
     /// Each key is there once.
     ///
     /// # Errors
     /// Those of appending. Nothing was changed then.
     pub async fn remove(mut self, rows: KeyedRows) -> Result<Written> {
-        assert!(self.relies_on_peace, "rows that others may have changed are looked at again");
         self.check_pass()?;
+        let same = self.same.take().expect("other rows are looked at again");
+        if let (Some(own), Same::Locked { in_base }) = (self.own.clone(), same) {
+            let removed = (0..rows.len()).map(|at| rows.key(at)).collect::<Vec<_>>();
+            assert_eq!(removed.len(), in_base.len(), "the same rows are removed");
+            let step = self.step_without_rows(&removed, &in_base);
+            let done = own.apply(self.engine, self.target, step, self.patience).await;
+            return done.map(Written::Done);
+        }
+        self.same = Some(Same::Unlocked);
         let mut buffer = LoadBuffer::default();
         put_removals(self.target.schema(), (0..rows.len()).map(|at| rows.key(at)), &mut buffer)?;
         self.append_keyed(buffer, rows).await
@@ -232,12 +261,17 @@ impl<'a> Change<'a> {
     /// `OutOfRoom`.
     pub async fn keep_read(&mut self) -> Result<()> {
         let (Some(own), false) = (self.own.clone(), self.read.is_empty()) else { return Ok(()) };
+        let step = self.step_without_rows(&[], &[]);
+        let step = step.of_read(std::mem::take(&mut self.read));
+        own.apply(self.engine, self.target, step, self.patience).await.map(drop)
+    }
+
+    /// A step of a transaction that writes no rows.
+    fn step_without_rows(&self, removed: &[&[u8]], in_base: &[bool]) -> Step {
         let (mut nothing, nobody) = (LoadBuffer::default(), KeyedRows::of_keys(std::iter::empty()));
         nothing.begin();
         let seen = (self.seen, self.end.expect("a change has looked"));
-        let step = Step::change(self.target, (&nothing, &nobody), &[], &[], seen);
-        let step = step.of_read(std::mem::take(&mut self.read));
-        own.apply(self.engine, self.target, step, self.patience).await.map(drop)
+        Step::change(self.target, (&nothing, &nobody), removed, in_base, seen)
     }
 
     /// The rows that it has seen are durable up to here once the reply may be sent.

@@ -121,7 +121,7 @@ impl<'a> Change<'a> {
         let load = self.load(label, None);
         let rules = KeyRules { on_existing: OnExisting::Overwrite, ..self.rules };
         let end = self.end.expect("a change has looked");
-        let is_last = self.relies_on_peace;
+        let is_last = self.same.is_some();
         let computed = Some(Computed { owner: &self.statement, end, is_last });
         let keyed = KeyedLoad { engine, target, rules, patience: self.patience, computed };
         match keyed.commit_rows(load, (&mut buffer, rows), None).await {

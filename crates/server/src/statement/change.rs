@@ -351,8 +351,8 @@ impl<'a> Keyed<'a> {
         schema.sequence.is_none() && !key.any(|ty| matches!(ty, ColumnType::Timestamp { .. }))
     }
 
-    /// Finds the rows and locks them, but for those of a DELETE that `may_rely` on nobody writing
-    /// to the table meanwhile; `None` if their table is just being altered.
+    /// Finds the rows and locks them, but for those of a DELETE outside of transactions that
+    /// `may_rely` on nobody writing to the table; `None` if their table is just being altered.
     ///
     /// # Errors
     /// Expressions; keys that others hold.
@@ -375,6 +375,7 @@ impl<'a> Keyed<'a> {
             && self.change.kind == ChangeKind::Delete
             && self.is_found_by_key()
             && !reads(session, self.change, self.target)?;
+        let keys = if is_removed { keys.distinct() } else { keys };
         let is_same = is_removed && bounded(session, changing.is_unchanged(&keys, as_of)).await?;
         let current = match is_same {
             true => Current::Same,
@@ -397,7 +398,7 @@ impl<'a> Keyed<'a> {
         let current = match current {
             Current::Read(current) => current,
             Current::Same => {
-                let (keys, new) = (keys.distinct(), LoadBuffer::default());
+                let new = LoadBuffer::default();
                 let matched = u64::from(keys.len());
                 return Ok(Looked { changing, gone: Gone::Same(keys), new, matched });
             }

@@ -21,6 +21,9 @@ const LOOKS: usize = 50;
 /// What it waits between two looks: some tenths of a microsecond.
 const SPINS: usize = 8;
 
+/// Rows stored in a file that are read at once.
+const ROWS_AT_ONCE: usize = 1024;
+
 /// Where the living row of a key is.
 #[derive(Clone)]
 pub enum Place {
@@ -153,15 +156,25 @@ impl Latch {
         schema: &Arc<TableSchema>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
         let mut rows = vec![None; places.len()];
-        let mut in_files = Vec::new();
+        let (mut in_files, mut stored_rows) = (Vec::new(), Vec::new());
         for (at, place) in places.iter().enumerate() {
             match place {
                 Place::Delta(row) => rows[at] = self.state.delta.encoded_row(*row, schema)?,
                 Place::File { segment, stored: Some(stored), .. } => {
-                    let row = segment.stored_row(*stored, WaitMode::Awaiting).await?;
-                    rows[at] = Some(adapted(&row, segment.schema(), schema));
+                    stored_rows.push((segment, *stored, at));
                 }
                 Place::File { segment, row, .. } => in_files.push((segment, *row, at)),
+            }
+        }
+        stored_rows.sort_by_key(|(segment, ..)| Arc::as_ptr(segment));
+        for of_file in stored_rows.chunk_by(|a, b| Arc::ptr_eq(a.0, b.0)) {
+            for some in of_file.chunks(ROWS_AT_ONCE) {
+                let segment = some[0].0;
+                let stored = some.iter().map(|(_, stored, _)| *stored).collect::<Vec<_>>();
+                let read = segment.stored_rows(&stored, WaitMode::Awaiting).await?;
+                for ((_, _, at), row) in some.iter().zip(read) {
+                    rows[*at] = Some(adapted(&row, segment.schema(), schema));
+                }
             }
         }
         in_files.sort_by_key(|(segment, row, _)| (Arc::as_ptr(segment), *row));

@@ -21,6 +21,8 @@ use crate::segment::store::{KeptFile, SegmentAccess};
 const CHECKSUM_BYTES: usize = 4;
 /// The most that one read of stored rows takes.
 const SPAN_BYTES: u64 = 256 << 10;
+/// What is read between two stored rows, rather than to read once more.
+const GAP_BYTES: u64 = 4 << 10;
 /// Blocks or pages that are read at once.
 pub(super) const READS_MAX: usize = 64;
 
@@ -398,15 +400,7 @@ impl KeyPart {
         Ok(block.keys().map(in_segment).collect())
     }
 
-    /// The encoded row at a place that a look-up has found.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Corruption`].
-    pub async fn stored_row(&self, at: StoredRow, wait_mode: WaitMode) -> Result<Bytes> {
-        Ok(self.stored_rows(&[at], wait_mode).await?.swap_remove(0))
-    }
-
-    /// The encoded rows at places that a look-up has found. Those that follow each other are read
+    /// The encoded rows at places that a look-up has found. Those that are near each other are read
     /// at once.
     ///
     /// # Errors
@@ -421,7 +415,10 @@ impl KeyPart {
         for place in places {
             let range = self.stored_range(*place)?;
             match spans.last_mut() {
-                Some(span) if range.start >= span.end && range.end - span.start <= SPAN_BYTES => {
+                Some(span)
+                    if (span.end..=span.end + GAP_BYTES).contains(&range.start)
+                        && range.end - span.start <= SPAN_BYTES =>
+                {
                     span.end = range.end;
                 }
                 _ => spans.push(range.clone()),

@@ -163,8 +163,8 @@ proptest! {
         let mut damaged = 0;
         for (found, row) in found.iter().zip(last.values()) {
             let stored = found.stored.expect("the last row is stored");
-            match block_on(part.stored_row(stored, WaitMode::Blocking)) {
-                Ok(read) => prop_assert_eq!(&read[..], row),
+            match block_on(part.stored_rows(&[stored], WaitMode::Blocking)) {
+                Ok(read) => prop_assert_eq!(&read[0][..], row),
                 Err(Error::Corruption { .. }) => damaged += 1,
                 Err(other) => return Err(TestCaseError::fail(other.to_string())),
             }

@@ -61,15 +61,15 @@ impl Segment {
         Ok(self.keys(wait_mode).await?.filter(KeyPart::has_keys).map(Arc::new))
     }
 
-    /// The row that a look-up has found here, encoded with the columns of [`Self::schema`].
+    /// The rows that a look-up has found here, encoded with the columns of [`Self::schema`].
     ///
     /// # Errors
-    /// Those of [`KeyPart::stored_row`].
+    /// Those of [`KeyPart::stored_rows`].
     ///
     /// # Panics
     /// When nothing was looked up.
-    pub async fn stored_row(&self, at: StoredRow, wait_mode: WaitMode) -> Result<Bytes> {
+    pub async fn stored_rows(&self, at: &[StoredRow], wait_mode: WaitMode) -> Result<Vec<Bytes>> {
         let keys = self.keys.get().expect("a row is found by its key");
-        keys.stored_row(at, wait_mode).await
+        keys.stored_rows(at, wait_mode).await
     }
 }

@@ -38,7 +38,8 @@ proptest! {
         for found in &found {
             prop_assert_eq!(found.stored.is_some(), stores_rows);
             let Some(stored) = found.stored else { continue };
-            let row = block_on(segment.stored_row(stored, WaitMode::Blocking)).unwrap();
+            let rows = block_on(segment.stored_rows(&[stored], WaitMode::Blocking)).unwrap();
+            let row = rows[0].clone();
             let mut expected = Vec::new();
             encode(&batch(&schema, &[asked[found.at]]), &schema, &mut expected);
             prop_assert_eq!(&row[..], expected);
