@@ -1,11 +1,11 @@
-//! SELECT .. FOR UPDATE and FOR SHARE in a transaction (keys.md K6): the keys of the rows are
-//! locked until its end, and the query reads what these rows are now.
+//! SELECT .. FOR UPDATE and FOR SHARE (keys.md K6): the keys of the rows are locked until the end
+//! of the transaction, and the query reads what these rows are now.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, err};
-use freshet_ingest::{self as ingest, LoadTarget, OnExisting, WaitLimit};
+use freshet_ingest::{self as ingest, LoadTarget, OnExisting, OwnRows, WaitLimit};
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind, LockWait};
 use freshet_query::syntax::Select;
@@ -23,21 +23,48 @@ use crate::session::Session;
 /// How often rows are looked for again that others have locked meanwhile.
 const TRIES_MAX: u32 = 10;
 
-/// Runs the query. Outside of a transaction nothing would be locked when it ends, so nothing is.
+/// Runs the query. Outside of a transaction it is one of its own: it waits for who holds the rows,
+/// and holds none when it ends. What cannot be locked is read there as by any SELECT.
 ///
 /// # Errors
-/// Those of planning; 1205, 1213 and 3572 for keys that others hold; `NotSupported` where rows have
-/// no key that can be locked.
+/// Those of planning; 1205, 1213 and 3572 for keys that others hold; in a transaction
+/// `NotSupported` where rows have no key that can be locked.
 pub async fn select(
     session: &mut Session,
     query: &Select,
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
-    let Some(own) = session.transactions.writable(&engine, settings)?.cloned() else {
+    let engine = Arc::clone(&session.shared.engine);
+    if let Some(own) = session.transactions.writable(&engine, &session.settings)?.cloned() {
+        return within(session, query, items, parameters, own).await;
+    }
+    if !is_lockable(session, query) {
         return query::select(session, query, items, parameters).await;
-    };
+    }
+    session.transactions.begin(&engine, &session.settings, None, false)?;
+    let own = session.transactions.open().expect("it was just opened").own_rows().clone();
+    let done = within(session, query, items, parameters, own).await;
+    session.transactions.roll_back();
+    done
+}
+
+/// Whether a query is of rows of a table that have keys, and that the session may lock.
+fn is_lockable(session: &Session, query: &Select) -> bool {
+    let lock = Change::locking(query);
+    let target = lock.and_then(|lock| resolve(session, &lock));
+    target.is_ok_and(|target| target.table().key_model.is_keyed())
+}
+
+/// Runs the query in a transaction, which holds the rows until its end.
+async fn within(
+    session: &mut Session,
+    query: &Select,
+    items: &[String],
+    parameters: Vec<Parameter>,
+    own: OwnRows,
+) -> Result<Reply> {
+    let engine = Arc::clone(&session.shared.engine);
     // Not while it holds the rows.
     session.enter_for(query).await?;
     let lock = Change::locking(query)?;

@@ -73,3 +73,32 @@ fn a_delete_waits_for_who_holds_one_of_its_rows() {
     });
     assert_eq!(holder.texts("select * from t"), [["2", "1"]]);
 }
+
+#[test]
+fn outside_of_a_transaction_a_locking_query_waits_and_holds_nothing_when_it_ends() {
+    let server = TestServer::start();
+    let mut holder = server.database("d");
+    for table in ["t (id int primary key, v int)", "u (id int, v int) unique key (id)"] {
+        holder.run(&format!("create table {table}"));
+        let table = &table[..1];
+        holder.run(&format!("insert into {table} values (1, 0), (2, 0), (3, 0)"));
+        let mut other = server.connect();
+        other.run("use d");
+        holder.run("begin");
+        holder.run(&format!("update {table} set v = 1 where id = 2"));
+        let two = format!("select v from {table} where id = 2 for update");
+        assert_eq!(other.fails(&format!("{two} nowait")).errno, 3572, "{table}");
+        let free = format!("select id from {table} order by id for update skip locked");
+        assert_eq!(other.texts(&free), [["1"], ["3"]], "{table}");
+        other.run("set innodb_lock_wait_timeout = 1");
+        assert_eq!(other.fails(&two).errno, 1205, "{table}");
+        other.run("set innodb_lock_wait_timeout = 60");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| other.one(&two));
+            thread::sleep(Duration::from_millis(300));
+            holder.run("commit");
+            assert_eq!(waits.join().unwrap(), "1", "{table}: it reads what the row is now");
+        });
+        assert_eq!(holder.one(&format!("{two} nowait")), "1", "{table}: nobody holds the row");
+    }
+}
