@@ -60,6 +60,9 @@ struct Change {
     row: Option<Box<[u8]>>,
     /// Whether a stored row had the key when the transaction first changed it.
     in_base: bool,
+    /// Whether none had it then and none may have it at COMMIT: what brings rows without locks,
+    /// as partitions that are exchanged, may have come between.
+    is_free: bool,
 }
 
 /// What a transaction has changed of the keys of a table.
@@ -221,8 +224,9 @@ impl KeyedTable {
         for (key, change) in step.changes {
             // It has held the key since: what others have brought there without locks, by
             // partitions that they exchange, is not what it changes.
-            let in_base = self.in_base(&key).unwrap_or(change.in_base);
-            self.changes.insert(key, Change { in_base, ..change });
+            let first = self.changes.get(&key).unwrap_or(&change);
+            let (in_base, is_free) = (first.in_base, first.is_free);
+            self.changes.insert(key, Change { in_base, is_free, ..change });
         }
     }
 
@@ -351,7 +355,7 @@ impl KeyedTable {
         for change in self.changes.values() {
             let Some(row) = change.row.as_deref() else { continue };
             buffer.resume().extend_from_slice(row);
-            free.extend((!change.in_base).then_some(before + rows));
+            free.extend(change.is_free.then_some(before + rows));
             rows += 1;
         }
         buffer.count(rows)?;
@@ -419,14 +423,16 @@ impl Step {
         }
         let cells = RowCells::new(target.schema());
         let encoded = cells.rows(buffer.row_bytes()).collect::<Vec<_>>();
+        let replaces = matches!(rules.on_existing, OnExisting::Replace | OnExisting::Overwrite);
         let kept = decided.kept.iter().map(|&at| {
             let row = Some(Box::from(encoded[at as usize]));
             let in_base = places[at as usize].is_some();
-            (Box::from(rows.key(at)), Change { row, in_base })
+            let is_free = !in_base && !replaces;
+            (Box::from(rows.key(at)), Change { row, in_base, is_free })
         });
         let removed = decided.removed.iter().map(|key| {
             let in_base = own.in_base(target.id(), key).unwrap_or(true);
-            (Box::from(key.as_slice()), Change { row: None, in_base })
+            (Box::from(key.as_slice()), Change { row: None, in_base, is_free: false })
         });
         let outcome = outcome(target, buffer, (rows, values), &decided);
         Ok(Self::new(target, kept.chain(removed).collect(), outcome, seen))
@@ -446,8 +452,10 @@ impl Step {
         let new = encoded.zip(0..).map(|(row, at)| (rows.key(at), Some(Box::from(row))));
         let all = removed.iter().map(|key| (*key, None)).chain(new);
         let changes = all.zip(in_base);
-        let changes =
-            changes.map(|((key, row), &in_base)| (Box::from(key), Change { row, in_base }));
+        let changes = changes.map(|((key, row), &in_base)| {
+            let is_free = !in_base && row.is_some();
+            (Box::from(key), Change { row, in_base, is_free })
+        });
         Self::new(target, changes.collect(), KeyOutcome::default(), (seen, end))
     }
 
@@ -476,7 +484,8 @@ impl Step {
     /// The rows of an INSERT into a table with a UNIQUE KEY.
     pub fn upsert(target: &LoadTarget, rows: RowsByKey) -> Self {
         let rows = rows.into_iter();
-        let changes = rows.map(|(key, row)| (key, Change { row: Some(row), in_base: true }));
+        let change = |row| Change { row: Some(row), in_base: true, is_free: false };
+        let changes = rows.map(|(key, row)| (key, change(row)));
         Self::new(target, changes.collect(), KeyOutcome::default(), (Lsn::ZERO, Lsn::ZERO))
     }
 }
