@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use freshet_base::{Lsn, Result, TableId, err};
 use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::key::KeyCodec;
+use freshet_schema::key::{KeyCodec, KeyRows};
 use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, TableSchema, history};
 use freshet_storage::resolver::{KeyedRows, Place, Values};
@@ -471,7 +471,14 @@ impl Step {
             row + keys * (key.len() + CHANGE_BYTES)
         });
         let bytes = bytes.sum();
-        Self { changes, outcome, read: BTreeMap::new(), seen, end, record_bytes: bytes, bytes }
+        let codec = KeyCodec::of_sort_key(target.schema());
+        let (beside, times) = KeyRows::new(&codec, target.schema()).bytes_max();
+        let in_record = changes.iter().map(|(key, change)| match &change.row {
+            Some(row) => row.len(),
+            None => beside + times * key.len(),
+        });
+        let record_bytes = in_record.sum();
+        Self { changes, outcome, read: BTreeMap::new(), seen, end, record_bytes, bytes }
     }
 
     /// With the stored rows that the changes follow from.

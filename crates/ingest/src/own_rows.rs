@@ -34,6 +34,9 @@ use crate::uniques::{Found, Holders, keys_of};
 use crate::unkeyed::{Affected, Copies, RowChange};
 use crate::unkeyed_own::{Seen, UnkeyedStep, UnkeyedTable};
 
+/// What a part of a record, or the record, takes besides its rows, with a margin.
+const PART_BYTES: usize = 128;
+
 /// The rows of an open transaction, shared between clones: loads append to them, and statements of
 /// the session read them in addition to committed rows.
 #[derive(Clone)]
@@ -513,7 +516,8 @@ impl OwnRows {
 
     /// Changes of stored rows are one record, with no files beside it.
     fn check_keyed_room(&self, engine: &Engine, more: usize) -> Result<()> {
-        let keyed = self.0.keyed.lock().iter().map(KeyedTable::record_bytes).sum::<usize>();
+        let of_table = |keyed: &KeyedTable| keyed.record_bytes() + PART_BYTES;
+        let keyed = self.0.keyed.lock().iter().map(of_table).sum::<usize>() + PART_BYTES;
         let parts = self.0.parts.lock();
         let unkeyed = self.0.unkeyed.lock();
         let removes = |part: &&TableRows| unkeyed.iter().any(|of| of.id() == part.table.id);

@@ -17,7 +17,7 @@ mod cells;
 pub use cells::RowCells;
 
 /// The longest encoding of the length in front of a cell.
-const LENGTH_BYTES_MAX: usize = 5;
+pub(crate) const LENGTH_BYTES_MAX: usize = 5;
 /// 0000-01-01 in days since 1970-01-01.
 pub const DAYS_MIN: i32 = -719_528;
 /// 9999-12-31 in days since 1970-01-01.

@@ -5,6 +5,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use freshet_base::ByteSize;
+
 use crate::common::TestServer;
 
 /// Rows that two sessions claim at the same time.
@@ -101,4 +103,28 @@ fn outside_of_a_transaction_a_locking_query_waits_and_holds_nothing_when_it_ends
         });
         assert_eq!(holder.one(&format!("{two} nowait")), "1", "{table}: nobody holds the row");
     }
+}
+
+/// A transaction takes the keys that it removes as its record does, and reads no row again.
+#[test]
+fn a_transaction_removes_many_rows_by_their_keys() {
+    let server = TestServer::sized(|config| config.wal_load_bytes_max = ByteSize::kib(64));
+    let mut one = server.database("d");
+    one.run("create table t (id int primary key, v int not null, w varchar(10), unique key (w))");
+    let rows = (0..4000).map(|id| format!("({id}, {}, '{id}')", id % 2)).collect::<Vec<_>>();
+    for rows in rows.chunks(500) {
+        one.run(&format!("insert into t values {}", rows.join(", ")));
+    }
+    for end in ["rollback", "commit"] {
+        one.run("begin");
+        one.run("insert into t values (5000, 0, 'a')");
+        assert_eq!(one.run("delete from t where v = 0").0, 2001, "with its own row");
+        assert_eq!(one.one("select count(*) from t"), "2000");
+        one.run("insert into t values (0, 2, '0')");
+        one.run(end);
+    }
+    assert_eq!(one.texts("select count(*), sum(v), min(id) from t"), [["2001", "2002", "0"]]);
+    assert_eq!(one.run("delete from t where v = 2").0, 1);
+    assert_eq!(one.run("delete from t where v < 2").0, 2000);
+    assert_eq!(one.one("select count(*) from t"), "0");
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::KeyCodec;
-use crate::row::{Put, RowWriter, put_bytes};
+use crate::row::{LENGTH_BYTES_MAX, Put, RowWriter, put_bytes};
 use crate::value::put_zero;
 use crate::{Layout, TableSchema};
 
@@ -23,6 +23,23 @@ impl<'a> KeyRows<'a> {
         let mut places = vec![None; schema.columns.len()];
         codec.columns.iter().enumerate().for_each(|(at, column)| places[column.at] = Some(at));
         Self { codec, schema, places, cells: Vec::new(), ranges: Vec::new() }
+    }
+
+    /// The most bytes of a row, besides so many times the bytes of its key.
+    pub fn bytes_max(&self) -> (usize, usize) {
+        let mut bytes = Vec::new();
+        for (column, place) in self.schema.columns.iter().zip(&self.places) {
+            match place {
+                Some(_) if column.ty.layout() == Layout::Bytes => {
+                    bytes.resize(bytes.len() + LENGTH_BYTES_MAX, 0);
+                }
+                None if !column.nullable => put_zero(column.ty, &mut bytes),
+                _ => {}
+            }
+        }
+        let bitmap = self.schema.columns.len().div_ceil(8);
+        // A weight is a character of two bytes at most.
+        (bitmap + bytes.len(), if self.codec.has_weights() { 2 } else { 1 })
     }
 
     /// Appends the row of a key: other columns are NULL, or the zero of their type, and texts by

@@ -146,6 +146,13 @@ proptest! {
             let mut decoded = codec.decode(of_rows.key(row)).unwrap();
             decoded.reverse();
             prop_assert_eq!(&decoded, cells);
+            let (mut keys, mut alone) = (KeyRows::new(&codec, &schema), Vec::new());
+            keys.put(of_rows.key(row), &mut alone).unwrap();
+            let (beside, times) = keys.bytes_max();
+            prop_assert!(alone.len() <= beside + times * of_rows.key(row).len());
+            let found = RowCells::new(&schema);
+            let found = (0..cells.len()).map(|at| found.cell(&alone, at).map(<[u8]>::to_vec));
+            prop_assert_eq!(&found.collect::<Vec<_>>(), cells);
         }
     }
 
