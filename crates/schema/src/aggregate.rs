@@ -1,7 +1,14 @@
 //! How the values of rows with equal keys become one, in AGGREGATE KEY tables.
 
+use arrow::datatypes::i256;
+
 use crate::sketch::SketchKind;
 use crate::types::ColumnType;
+
+/// The sum of two LARGEINTs: beyond their 128 bits it wraps around.
+pub fn large_sum(one: i256, other: i256) -> i256 {
+    i256::from_i128(one.as_i128().wrapping_add(other.as_i128()))
+}
 
 /// The function of a value column (keys.md, section 1).
 ///

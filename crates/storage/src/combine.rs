@@ -11,6 +11,8 @@ use arrow::array::{
     PrimitiveArray, RecordBatch, UInt32Array, downcast_primitive_array, make_comparator,
 };
 use arrow::compute::{SortOptions, concat_batches, take};
+use arrow::datatypes::Decimal256Type;
+use freshet_schema::aggregate::large_sum;
 use freshet_schema::key::{KeyComparator, KeyWords};
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::{Aggregate, TableSchema};
@@ -113,17 +115,24 @@ fn pick(values: &ArrayRef, ends: &[usize], function: Aggregate) -> Result<ArrayR
 }
 
 fn sums(values: &ArrayRef, ends: &[usize]) -> Result<ArrayRef> {
+    if let Some(values) = values.as_primitive_opt::<Decimal256Type>() {
+        return Ok(Arc::new(sums_of(values, ends, large_sum)));
+    }
     let sums: ArrayRef = downcast_primitive_array!(
-        values => Arc::new(sums_of(values, ends)),
+        values => Arc::new(sums_of(values, ends, |one, other| one.add_wrapping(other))),
         other => panic!("a SUM is of numbers, and not of {other}")
     );
     Ok(sums)
 }
 
-fn sums_of<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, ends: &[usize]) -> PrimitiveArray<T> {
+fn sums_of<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    ends: &[usize],
+    sum: impl Fn(T::Native, T::Native) -> T::Native,
+) -> PrimitiveArray<T> {
     let of = |rows: std::ops::Range<usize>| {
         let present = rows.filter(|row| values.is_valid(*row)).map(|row| values.value(row));
-        present.reduce(T::Native::add_wrapping)
+        present.reduce(&sum)
     };
     let sums = groups(ends).map(of).collect::<PrimitiveArray<T>>();
     sums.with_data_type(values.data_type().clone())

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray};
 use arrow::datatypes::{
-    DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, Signature, Volatility,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
+use freshet_schema::aggregate::large_sum;
 
 /// The wrapping sum of a column of numbers.
 pub fn wrapping_sum(column: Expr) -> Expr {
@@ -44,9 +45,30 @@ macro_rules! of_numbers {
             DataType::Float32 => $function::<Float32Type> $arguments,
             DataType::Float64 => $function::<Float64Type> $arguments,
             DataType::Decimal128(_, _) => $function::<Decimal128Type> $arguments,
+            DataType::Decimal256(_, _) => $function::<Decimal256Type> $arguments,
             other => internal_err!("a SUM is of numbers, and not of {other}"),
         }
     };
+}
+
+/// A type of numbers whose sums wrap around.
+trait Wraps: ArrowPrimitiveType + Send {
+    fn sum(one: Self::Native, other: Self::Native) -> Self::Native {
+        one.add_wrapping(other)
+    }
+}
+
+macro_rules! wrap {
+    ($($ty:ty),*) => { $(impl Wraps for $ty {})* };
+}
+
+wrap!(Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type);
+wrap!(Float32Type, Float64Type, Decimal128Type);
+
+impl Wraps for Decimal256Type {
+    fn sum(one: i256, other: i256) -> i256 {
+        large_sum(one, other)
+    }
 }
 
 impl AggregateUDFImpl for WrappingSum {
@@ -80,8 +102,8 @@ impl AggregateUDFImpl for WrappingSum {
     }
 }
 
-fn groups<T: ArrowPrimitiveType + Send>(ty: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
-    let add = |sum: &mut T::Native, value: T::Native| *sum = sum.add_wrapping(value);
+fn groups<T: Wraps>(ty: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
+    let add = |sum: &mut T::Native, value: T::Native| *sum = T::sum(*sum, value);
     Ok(Box::new(prim_op::PrimitiveGroupsAccumulator::<T, _>::new(ty, add)))
 }
 
@@ -93,16 +115,16 @@ struct Sum {
 }
 
 impl Sum {
-    fn add<T: ArrowPrimitiveType>(&mut self, values: &ArrayRef) -> Result<()> {
+    fn add<T: Wraps>(&mut self, values: &ArrayRef) -> Result<()> {
         let before = self.sum.to_array()?;
         let all = before.as_primitive::<T>().iter().chain(values.as_primitive::<T>().iter());
-        let sum = all.flatten().reduce(T::Native::add_wrapping);
+        let sum = all.flatten().reduce(T::sum);
         self.sum = ScalarValue::new_primitive::<T>(sum, &self.ty)?;
         Ok(())
     }
 }
 
-fn add<T: ArrowPrimitiveType>(sum: &mut Sum, values: &ArrayRef) -> Result<()> {
+fn add<T: Wraps>(sum: &mut Sum, values: &ArrayRef) -> Result<()> {
     sum.add::<T>(values)
 }
 
