@@ -131,6 +131,7 @@ pub use overwrite::overwrite_partitions;
 pub use own_rows::{OwnRows, Savepoint};
 pub use partition_bin::{bin_partitions, recover_partition};
 pub use prepared::{PreparedEnd, PreparedId, PreparedTable};
+pub use ranks::Ranks;
 pub use removals::with_removals;
 pub use reorganize::reorganize;
 pub use rewrite::{Progress, Rewriting, Stage, overwrite, rewrite, rewrite_temporary};

@@ -14,9 +14,10 @@ use crate::keyed_own::RowsByKey;
 use crate::target::LoadTarget;
 
 /// Compares encoded rows of one key.
-pub(crate) struct Ranks(Option<KeyCodec>);
+pub struct Ranks(Option<KeyCodec>);
 
 impl Ranks {
+    /// Those of a table with these columns.
     pub fn of(schema: &TableSchema) -> Self {
         let codec = schema.sequence.map(|by| {
             KeyCodec::of_index(schema, &[by]).expect("the sequence column is of the table")
@@ -36,7 +37,7 @@ impl Ranks {
     }
 
     /// The row of each key that stays of these, which come in this order.
-    pub fn last<'r>(
+    pub(crate) fn last<'r>(
         &self,
         rows: impl Iterator<Item = (Box<[u8]>, &'r [u8])>,
     ) -> BTreeMap<Box<[u8]>, &'r [u8]> {

@@ -98,4 +98,11 @@ mod tests {
         }
         assert_eq!(Aggregate::parse("QUANTILE_UNION"), None);
     }
+
+    #[test]
+    fn a_large_sum_wraps_around_where_largeint_ends() {
+        let [most, one] = [i128::MAX, 1].map(i256::from_i128);
+        assert_eq!(large_sum(most, one), i256::from_i128(i128::MIN));
+        assert_eq!(large_sum(large_sum(most, one), most), i256::from_i128(-1));
+    }
 }
