@@ -4,22 +4,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use freshet_base::{Error, ErrorCode, Result, err};
 use freshet_ingest::{self as ingest, LoadTarget, OnExisting, OwnRows, WaitLimit};
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind, LockWait};
 use freshet_query::syntax::Select;
-use freshet_schema::ColumnsBuilder;
+use freshet_schema::{ColumnsBuilder, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use super::change::{candidates, resolve};
 use super::changed::refused;
 use super::query;
+use crate::accounts::SessionMemory;
 use crate::insert::key_rules;
 use crate::reader::GivenRows;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
+/// Rows that are locked and read before others are.
+const ROWS_AT_ONCE: usize = 1024;
 /// How often rows are looked for again that others have locked meanwhile.
 const TRIES_MAX: u32 = 10;
 
@@ -84,18 +88,34 @@ async fn within(
         LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,
         _ => found(session, &lock, &target, &parameters).await?,
     };
-    let current = bounded(session, locking.lock(&keys)).await;
-    let current = current.map_err(|error| match wait {
+    let rows = locked(session, &mut locking, (&keys, target.schema())).await;
+    let rows = rows.map_err(|error| match wait {
         LockWait::Fail => at_once(error),
         _ => error,
     })?;
-    bounded(session, locking.keep_read()).await?;
     session.acked = session.acked.max(locking.seen());
-    let schema = Arc::clone(target.schema());
-    let mut rows = ColumnsBuilder::new(&schema, current.len());
-    current.iter().flatten().for_each(|row| rows.append(row, 1));
-    let given = GivenRows::of(target.id(), schema, rows.finish());
+    let given = GivenRows::of(target.id(), Arc::clone(target.schema()), rows);
     query::select_over(session, query, items, given, parameters).await
+}
+
+/// Locks rows and returns what they are now. Their memory is counted as they come.
+async fn locked(
+    session: &mut Session,
+    locking: &mut ingest::Change<'_>,
+    (keys, schema): (&KeyedRows, &Arc<TableSchema>),
+) -> Result<RecordBatch> {
+    let (mut memory, mut bytes) = (SessionMemory::new(&session.usage), 0);
+    let firsts = keys.groups().map(|group| group[0]).collect::<Vec<_>>();
+    let mut rows = ColumnsBuilder::new(schema, firsts.len().min(ROWS_AT_ONCE));
+    for some in firsts.chunks(ROWS_AT_ONCE) {
+        let some = KeyedRows::of_keys(some.iter().map(|at| keys.key(*at)));
+        let current = bounded(session, locking.lock(&some)).await?;
+        bounded(session, locking.keep_read()).await?;
+        bytes += current.iter().flatten().map(|row| row.len() as u64).sum::<u64>();
+        memory.resize(bytes)?;
+        current.iter().flatten().for_each(|row| rows.append(row, 1));
+    }
+    Ok(rows.finish())
 }
 
 /// Locks the first rows that nobody else holds, as many as LIMIT says, and returns their keys.
