@@ -10,6 +10,7 @@ use freshet_meta::{
     column_denied,
 };
 use freshet_query::RecordBatch;
+use freshet_query::change::Change;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
@@ -290,6 +291,23 @@ impl Reader {
     pub fn has_columns_of(&self, target: &LoadTarget) -> Result<bool> {
         let table = self.snapshot.table(target.id())?;
         Ok(table.is_none_or(|table| table.schema.version == target.schema().version))
+    }
+
+    /// Whether another table than the target of a change has its name in the snapshot: one of the
+    /// two was renamed since the target was resolved.
+    pub fn names_other(&self, change: &Change, target: &LoadTarget) -> bool {
+        let through = change.view.as_deref();
+        let database = match through {
+            Some(through) => Some(through.database.as_str()),
+            None => change.target.database.as_deref().or(self.database.as_deref()),
+        };
+        let Some(database) = database else { return false };
+        let name = through.map_or(change.target.table.as_str(), |through| through.table.as_str());
+        let is_it = |one: &&TemporaryName| one.database == database && one.name == name;
+        let own = self.temporary.iter().filter(|_| through.is_none()).find(is_it);
+        let stored = || self.snapshot.catalog.table(database, name).map(|table| table.id);
+        let named = own.map(|own| own.table).or_else(stored);
+        named.is_some_and(|id| id != target.named())
     }
 
     /// Whether the statement reads rows that it has brought in place of this table, or nothing of

@@ -171,7 +171,7 @@ pub struct Candidates {
 }
 
 /// The rows that the statement would change if it ran now; `None` if their table is just being
-/// altered.
+/// altered, or was renamed.
 ///
 /// # Errors
 /// Those of planning and executing.
@@ -192,7 +192,7 @@ pub async fn candidates(
     let reads = reads(session, change, target)?;
     let present = alone.columns.iter().find(|column| !column.nullable);
     let select = change.candidates(&names, present.map(|column| column.name.as_str()));
-    let of = (target, change.view.as_deref(), reads);
+    let of = (target, change, reads);
     let found = query::find(session, &select, parameters.to_vec(), of).await?;
     let Some((columns, mut rows, as_of)) = found else { return Ok(None) };
     let mut memory = crate::accounts::SessionMemory::new(&session.usage);

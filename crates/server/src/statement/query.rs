@@ -6,12 +6,12 @@ use std::sync::Arc;
 use freshet_base::{Error, Lsn, Result, TableId, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_query::actions::{self, Action, Returned};
+use freshet_query::change::Change;
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::Select;
-use freshet_query::through::Through;
 use freshet_query::{DataType, Parameter, Portion, RecordBatch, parameters};
 use freshet_wire::Param;
 
@@ -210,7 +210,7 @@ fn view_altered(view: &Through) -> Error {
 
 /// As [`run`], for the rows of a table that a statement changes, with the LSN up to which it reads
 /// all; `None` if what it would read has other columns than the target, behind an ALTER TABLE that
-/// is just being settled.
+/// is just being settled, or is another table by now.
 ///
 /// # Errors
 /// As [`run`].
@@ -218,7 +218,7 @@ pub async fn find(
     session: &mut Session,
     query: &Select,
     parameters: Vec<Parameter>,
-    (target, view, reads): (&LoadTarget, Option<&Through>, bool),
+    (target, change, reads): (&LoadTarget, &Change, bool),
 ) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows, Lsn)>> {
     let losses = session.settings.losses(target.table().form);
     session.enter_group(true).await?;
@@ -230,8 +230,20 @@ pub async fn find(
     if session.transactions.open().is_none() && !origin.has_columns_of(target)? {
         return Ok(None);
     }
+    // Rows are found by name, and changed in the table that had the name when it was resolved.
+    if origin.names_other(change, target) {
+        if session.transactions.open().is_some() {
+            bail!(
+                TableChanged,
+                "Table definition has changed, please retry transaction: table '{}' was renamed, \
+                 or another one got its name",
+                change.target.table
+            );
+        }
+        return Ok(None);
+    }
     // Another view of the same name would be of other rows.
-    if let Some(view) = view.filter(|view| !origin.has_views(view)) {
+    if let Some(view) = change.view.as_deref().filter(|view| !origin.has_views(view)) {
         // A transaction goes on reading the one that it began with.
         if session.transactions.open().is_some() {
             return Err(view_altered(view));

@@ -208,7 +208,7 @@ async fn candidates(
     let present = read.columns.iter().find(|column| !column.nullable);
     let select = change.candidates(&names, present.map(|column| column.name.as_str()));
     let reads = reads(session, change, target)?;
-    let of = (target, change.view.as_deref(), reads);
+    let of = (target, change, reads);
     let found = query::find(session, &select, parameters.to_vec(), of).await?;
     let Some((_, mut found, _)) = found else { return Ok(None) };
     let mut memory = SessionMemory::new(&session.usage);

@@ -128,3 +128,23 @@ fn a_transaction_removes_many_rows_by_their_keys() {
     assert_eq!(one.run("delete from t where v < 2").0, 2000);
     assert_eq!(one.one("select count(*) from t"), "0");
 }
+
+#[test]
+fn a_transaction_does_not_change_a_table_that_got_the_name_of_the_one_it_reads() {
+    let server = TestServer::start();
+    let (mut one, mut other) = (server.database("d"), server.database("d"));
+    for table in ["t", "n"] {
+        one.run(&format!("create table {table} (id int primary key, v int)"));
+    }
+    one.run("insert into t values (1, 0), (2, 0)");
+    one.run("insert into n values (1, 1), (2, 1)");
+    one.run("begin");
+    assert_eq!(one.one("select count(*) from t where v = 0"), "2");
+    other.run("rename table t to o, n to t");
+    for change in ["delete from t where v = 0", "update t set v = 2 where v = 0"] {
+        assert_eq!(one.fails(change).errno, 1412, "{change}");
+    }
+    one.run("commit");
+    assert_eq!(one.texts("select id, v from t order by id"), [["1", "1"], ["2", "1"]]);
+    assert_eq!(one.one("select count(*) from o"), "2");
+}

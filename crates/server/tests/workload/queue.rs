@@ -305,3 +305,29 @@ fn groups_and_properties_are_there_after_a_restart() {
     assert_eq!(as_user(&server, "u").fails("select * from d.large").errno, 1041);
     end(&mut first);
 }
+
+/// A statement resolves its table, waits in the queue, and finds rows by the name of the table.
+#[test]
+fn who_waits_changes_the_table_that_has_the_name_then() {
+    let (server, mut root) = server(ONE);
+    for key in ["primary key (id)", "key (v)"] {
+        root.run(&format!("create table d.t (id int, v int, {key})"));
+        root.run(&format!("create table d.n (id int, v int, {key})"));
+        root.run("insert into d.t values (1, 1), (2, 1)");
+        root.run("insert into d.n values (1, 0), (2, 0), (3, 1)");
+        let mut first = as_user(&server, "u");
+        begin(&mut first, LARGE);
+        waits_for(&mut root, "g", 1, 0);
+        let mut waiting = as_user(&server, "u");
+        begin(&mut waiting, "delete from d.t where v = 0");
+        waits_for(&mut root, "g", 1, 1);
+        root.run("rename table d.t to d.o, d.n to d.t");
+        end(&mut first);
+        let deleted = end(&mut waiting);
+        assert!(matches!(deleted, Outcome::Ok { affected_rows: 2, .. }), "{key}: {deleted:?}");
+        assert_eq!(root.texts("select id from d.t"), [["3"]], "{key}");
+        assert_eq!(root.one("select count(*) from d.o"), "2", "{key}");
+        root.run("drop table d.t, d.o");
+        waits_for(&mut root, "g", 0, 0);
+    }
+}

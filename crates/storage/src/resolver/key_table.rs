@@ -208,6 +208,10 @@ impl KeyTable {
     /// What stays of the keys when those are forgotten whose last version is before `row`. Others
     /// may read meanwhile, and nobody writes until [`Self::keep`].
     pub fn kept_from(&self, row: u64) -> Kept {
+        let generations = [&self.young, &self.old];
+        if generations.iter().all(|keys| keys.rows.is_empty() || keys.rows.start >= row) {
+            return Kept::All;
+        }
         if !self.young.rows.is_empty() && self.young.rows.start < row {
             // In no more memory than they need.
             let mut kept = Self::default();
@@ -226,6 +230,7 @@ impl KeyTable {
     /// Goes on with what stays.
     pub fn keep(&mut self, kept: Kept) {
         match kept {
+            Kept::All => {}
             Kept::Young(left) => {
                 left.iter().for_each(|(key, version)| self.enter(key, *version));
                 self.old = Generation::default();
@@ -276,6 +281,8 @@ fn in_turns<T>(mut all: impl Iterator<Item = T>, mut each: impl FnMut(&[T])) {
 
 /// What stays of a key table ([`KeyTable::kept_from`]).
 pub enum Kept {
+    /// All of it, in its generations: a merge that ends while a flush writes forgets nothing.
+    All,
     /// The younger generation, and these keys of the older one.
     Young(Vec<(Box<[u8]>, Version)>),
     /// These keys, which others had between them.
@@ -289,6 +296,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn where_nothing_is_forgotten_the_generations_stay() {
+        let mut table = KeyTable::default();
+        let version = |row| Version { row, is_removal: false };
+        table.enter(&key(1), version(5));
+        table.begin_generation();
+        table.enter(&key(2), version(6));
+        table.keep_from(5);
+        assert_eq!((table.old.entries.len(), table.young.entries.len()), (1, 1));
+        // So what the flush has written goes at once.
+        assert!(matches!(table.kept_from(6), Kept::Young(left) if left.is_empty()));
+        table.keep_from(6);
+        assert_eq!((table.find(&key(1)), table.find(&key(2))), (None, Some(version(6))));
+    }
 
     fn key(number: u16) -> Vec<u8> {
         let length = usize::from(number % 5) * 8 + 2;
