@@ -11,9 +11,9 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNullExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNullExpr, LikeExpr, Literal};
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
-use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_schema::key::{KeyCodec, Keys, length_of};
 use freshet_schema::{
@@ -24,6 +24,7 @@ use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Probe, ValueRange, WaitMode};
 use futures::future::join_all;
 
+use crate::functions::like;
 use crate::prune::asked_type;
 
 /// An index is used where it finds at most one in so many rows of a segment: its rows are spread
@@ -331,7 +332,34 @@ fn of_column(
             _ => {}
         }
     }
+    for beginning in conditions.iter().filter_map(|expr| beginning(expr, &is_of)) {
+        let text = |text: String| ScalarValue::Utf8View(Some(text));
+        let (least, above) = (text(beginning.clone()), like::above(&beginning).map(text));
+        if is_of_type(&least) && !beginning.is_empty() {
+            narrow(&mut from, &least, PartialOrd::gt);
+            above.iter().for_each(|above| narrow(&mut to, above, PartialOrd::lt));
+        }
+    }
     (from.is_some() || to.is_some()).then_some(Said::Between(from, to))
+}
+
+/// What all texts of a column begin with that a LIKE accepts.
+fn beginning(
+    expr: &Arc<dyn PhysicalExpr>,
+    is_column: &dyn Fn(&Arc<dyn PhysicalExpr>) -> bool,
+) -> Option<String> {
+    let (text, pattern) = match expr.downcast_ref::<LikeExpr>() {
+        Some(like) if like.negated() || like.case_insensitive() => return None,
+        Some(like) => (like.expr(), like.pattern()),
+        None => {
+            let call = expr.downcast_ref::<ScalarFunctionExpr>();
+            let call = call.filter(|call| call.name() == like::MYSQL_LIKE)?;
+            let [text, pattern] = call.args() else { return None };
+            (text, pattern)
+        }
+    };
+    let pattern = pattern.downcast_ref::<Literal>().filter(|_| is_column(text))?;
+    Some(like::beginning(pattern.value().try_as_str()??))
 }
 
 /// Takes over a bound that is narrower than the one known.

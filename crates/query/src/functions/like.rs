@@ -19,6 +19,9 @@ use crate::convert;
 use crate::evaluation::Evaluation;
 use crate::interrupt::CancellationTicker;
 
+/// The name of LIKE for such a pattern.
+pub const MYSQL_LIKE: &str = "mysql_like";
+
 /// A pattern of `%`, `_` and `\`, split at `%`.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -143,6 +146,36 @@ impl Pattern {
     }
 }
 
+/// What all texts begin with that match a pattern.
+pub fn beginning(pattern: &str) -> String {
+    let (mut text, mut signs) = (String::new(), pattern.chars());
+    while let Some(sign) = signs.next() {
+        match (sign, signs.as_str().chars().next()) {
+            ('%' | '_', _) => break,
+            ('\\', Some(next @ ('%' | '_' | '\\'))) => {
+                text.push(next);
+                signs.next();
+            }
+            ('\\', _) => break,
+            _ => text.push(sign),
+        }
+    }
+    text
+}
+
+/// The least text of its length or shorter that is above all texts which begin so; `None` if there
+/// is none.
+pub fn above(beginning: &str) -> Option<String> {
+    let mut signs = beginning.chars().collect::<Vec<_>>();
+    while let Some(last) = signs.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            signs.push(next);
+            return Some(signs.into_iter().collect());
+        }
+    }
+    None
+}
+
 /// `mysql_like(text, pattern)`.
 #[derive(Debug)]
 struct MySqlLike;
@@ -183,7 +216,7 @@ impl FunctionImpl for MySqlLike {
 }
 
 pub fn all() -> Vec<ScalarUDF> {
-    vec![Udf::scalar("mysql_like", (2, 2), Volatility::Immutable, MySqlLike)]
+    vec![Udf::scalar(MYSQL_LIKE, (2, 2), Volatility::Immutable, MySqlLike)]
 }
 
 #[cfg(test)]
@@ -216,7 +249,22 @@ mod tests {
             let signs = |text: &str| text.chars().collect::<Vec<_>>();
             let wanted = by_definition(&signs(&text), &signs(&pattern));
             prop_assert_eq!(Pattern::new(&pattern).matches(&text).unwrap(), wanted);
+            if wanted {
+                let beginning = beginning(&pattern);
+                prop_assert!(text.starts_with(&beginning));
+                prop_assert!(above(&beginning).is_none_or(|above| text < above));
+            }
         }
+    }
+
+    #[test]
+    fn a_text_is_above_those_that_begin_so() {
+        let last = char::MAX.to_string();
+        assert_eq!(above("ab"), Some("ac".to_owned()));
+        assert_eq!(above("a\u{d7ff}"), Some("a\u{e000}".to_owned()));
+        assert_eq!(above(&format!("a{last}{last}")), Some("b".to_owned()));
+        assert_eq!((above(&last), above("")), (None, None));
+        assert_eq!(beginning("a\\%b\\\\c_d"), "a%b\\c");
     }
 
     #[test]

@@ -138,6 +138,7 @@ fn a_transaction_does_not_change_a_table_that_got_the_name_of_the_one_it_reads()
     }
     one.run("insert into t values (1, 0), (2, 0)");
     one.run("insert into n values (1, 1), (2, 1)");
+    one.run("set transaction isolation level repeatable read");
     one.run("begin");
     assert_eq!(one.one("select count(*) from t where v = 0"), "2");
     other.run("rename table t to o, n to t");
