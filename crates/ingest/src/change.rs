@@ -19,13 +19,14 @@ use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::gate::Pass;
 use crate::key_rules::{KeyRules, resolver};
-use crate::keyed::{put_removals, seen};
+use crate::keyed::seen;
 use crate::keyed_own::{OwnKeys, RowsByKey, Step};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
 use crate::overtaken::last_of;
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
+use crate::removals::put_removals;
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 

@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use freshet_base::budget::Permit;
-use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, bail};
 use freshet_schema::TableSchema;
-use freshet_schema::key::{KeyCodec, KeyRows};
 use freshet_schema::row::RowCells;
 use freshet_storage::resolver::{KeyedRows, Latch, Place, Values};
 
@@ -20,6 +19,7 @@ use crate::engine::Engine;
 use crate::key_rules::{Conflict, Decided, KeyRules, OnExisting, resolver};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::overtaken::LookedUp;
+use crate::removals::put_removals;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::uniques::{Holders, decide_by_all, duplicate_row, keys_of, values_of};
 
@@ -338,21 +338,4 @@ fn choose(
         }
     }
     to.count(decided.kept.len())
-}
-
-/// Begins a buffer with rows that only remove their key.
-pub(crate) fn put_removals<'k>(
-    schema: &TableSchema,
-    keys: impl ExactSizeIterator<Item = &'k [u8]>,
-    to: &mut LoadBuffer,
-) -> Result<()> {
-    let (codec, count) = (KeyCodec::of_sort_key(schema), keys.len());
-    let (mut rows, out) = (KeyRows::new(&codec, schema), to.begin());
-    for key in keys {
-        let put = rows.put(key, out);
-        put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
-    }
-    to.count(count)?;
-    to.removes_so_far();
-    Ok(())
 }

@@ -20,7 +20,8 @@ use crate::append::PartLoad;
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting};
-use crate::keyed::{decide, outcome, put_removals};
+use crate::keyed::{decide, outcome};
+use crate::removals::put_removals;
 use crate::target::{KeyOutcome, LoadTarget};
 use crate::uniques::{Holders, duplicate_row};
 

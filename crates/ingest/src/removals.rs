@@ -1,13 +1,13 @@
 //! Loads of which some rows delete: in a table with a UNIQUE KEY such a row removes its key, or, by
 //! a sequence column, is kept as one that does.
 
-use freshet_base::Result;
+use freshet_base::{Result, err};
+use freshet_schema::key::{KeyCodec, KeyRows};
 use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, Table, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::buffer::{LoadBuffer, row_count};
-use crate::keyed::put_removals;
 use crate::target::LoadTarget;
 
 /// The rows of a record: the keys that are removed, then rows (keys.md K24). Of several rows of
@@ -40,6 +40,23 @@ pub fn with_removals(target: &LoadTarget, rows: &[u8], deletes: &[bool]) -> Resu
     assert!(rest.is_empty(), "each row is told whether it deletes");
     buffer.count(kept)?;
     Ok(buffer)
+}
+
+/// Begins a buffer with rows that only remove their key.
+pub(crate) fn put_removals<'k>(
+    schema: &TableSchema,
+    keys: impl ExactSizeIterator<Item = &'k [u8]>,
+    to: &mut LoadBuffer,
+) -> Result<()> {
+    let (codec, count) = (KeyCodec::of_sort_key(schema), keys.len());
+    let (mut rows, out) = (KeyRows::new(&codec, schema), to.begin());
+    for key in keys {
+        let put = rows.put(key, out);
+        put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
+    }
+    to.count(count)?;
+    to.removes_so_far();
+    Ok(())
 }
 
 /// Which rows are the last ones of their key.

@@ -11,8 +11,9 @@ use super::{Change, Written};
 use crate::append::{Appended, PreparedLoad, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
-use crate::keyed::{Computed, KeyedLoad, put_removals};
+use crate::keyed::{Computed, KeyedLoad};
 use crate::overtaken::LookedUp;
+use crate::removals::put_removals;
 use crate::target::Loaded;
 use crate::uniques::keys_of;
 
