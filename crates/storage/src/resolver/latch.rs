@@ -21,6 +21,8 @@ const LOOKS: usize = 50;
 /// What it waits between two looks: some tenths of a microsecond.
 const SPINS: usize = 8;
 
+/// Keys that are looked up at once in all files.
+const LOOK_UPS_AT_ONCE: usize = 1 << 14;
 /// Rows stored in a file that are read at once.
 const ROWS_AT_ONCE: usize = 1024;
 
@@ -122,21 +124,31 @@ impl Latch {
     pub async fn find(&mut self, rows: &KeyedRows) -> Result<Vec<Option<Place>>> {
         let state = &mut *self.state;
         let mut places = vec![None; rows.len() as usize];
-        let mut wanted = Vec::new();
-        for (group, version) in rows.groups().zip(state.last_versions(rows)) {
-            match version {
-                Some(Version { is_removal: true, .. }) => {}
-                Some(Version { row, .. }) => places[group[0] as usize] = Some(Place::Delta(row)),
-                None => wanted.push(rows.wanted(group[0], state.resolved)),
+        let (mut groups, mut firsts) = (rows.groups().map(|group| group[0]), Vec::new());
+        loop {
+            // Of many keys, what is known of some stays in the cache while these are looked up.
+            firsts.clear();
+            firsts.extend(groups.by_ref().take(LOOK_UPS_AT_ONCE));
+            if firsts.is_empty() {
+                break;
             }
-        }
-        let (found, _) =
-            state.runs.look_up(wanted, 0..state.runs.len(), WaitMode::Awaiting).await?;
-        for found in found {
-            let run = state.runs.run(found.run);
-            let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
-            let (row, stored) = (found.row, found.stored);
-            places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
+            let versions = state.keys.read().find_all(firsts.iter().map(|&at| rows.key(at)));
+            let mut wanted = Vec::new();
+            for (&at, version) in firsts.iter().zip(versions) {
+                match version {
+                    Some(Version { is_removal: true, .. }) => {}
+                    Some(Version { row, .. }) => places[at as usize] = Some(Place::Delta(row)),
+                    None => wanted.push(rows.wanted(at, state.resolved)),
+                }
+            }
+            let all = 0..state.runs.len();
+            let (found, _) = state.runs.look_up(wanted, all, WaitMode::Awaiting).await?;
+            for found in found {
+                let run = state.runs.run(found.run);
+                let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
+                let (row, stored) = (found.row, found.stored);
+                places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
+            }
         }
         for group in rows.groups() {
             let (first, others) = group.split_first().expect("a key has a row");
