@@ -73,6 +73,10 @@ impl KeyMemory {
 /// Keys that are entered or looked up at once, before others have their turn.
 const KEYS_AT_ONCE: usize = 1024;
 
+/// A removal of a row in files, or of none, needs no version of its key: the mark says it. In a
+/// record of so many or fewer it has one, so that who brings the key again is not sent to files.
+const REMOVALS_KEPT: u32 = if cfg!(test) { 2 } else { 1024 };
+
 /// Makes the marks of one table.
 pub struct Resolver {
     delta: Arc<Delta>,
@@ -366,11 +370,12 @@ impl State {
     async fn versions(&mut self, rows: Rows<'_>, wait_mode: WaitMode) -> Result<()> {
         let keyed = &rows.keyed;
         let (mut wanted, mut died) = (Vec::new(), Vec::new());
+        let keeps_removals = keyed.len() <= REMOVALS_KEPT;
         let mut lasts = Vec::new();
         for (group, version) in keyed.groups().zip(self.last_versions(keyed)) {
             let (first, lsn) = (group[0], rows.lsn(group[0]));
-            // What only removes rows of files needs no version: they are marked there.
-            if version.is_some() || group.iter().any(|&at| !rows.is_removal(at)) {
+            let is_row = |at: &u32| !rows.is_removal(*at);
+            if version.is_some() || keeps_removals || group.iter().any(is_row) {
                 lasts.push(group[group.len() - 1]);
             }
             match version {

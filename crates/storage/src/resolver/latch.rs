@@ -8,7 +8,7 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode};
 use futures::lock::{Mutex, OwnedMutexGuard};
 
-use super::{KEYS_AT_ONCE, KeyedRows, Resolver, State, Values, Version};
+use super::{KEYS_AT_ONCE, KeyedRows, REMOVALS_KEPT, Resolver, State, Values, Version};
 use crate::delta::{DeltaMark, adapted};
 use crate::error::Result;
 use crate::marks::{Mark, SegmentMarks};
@@ -268,8 +268,8 @@ impl Latch {
         let groups = rows.groups().inspect(|group| {
             assert_eq!(group.len(), 1, "a record has each key once");
         });
-        // What is removed from a file is dead there, or was nowhere: nobody asks for its version.
-        let entered = groups.map(|group| group[0]).filter(|&at| at >= removals || in_delta(at));
+        let is_kept = |&at: &u32| at >= removals || removals <= REMOVALS_KEPT || in_delta(at);
+        let entered = groups.map(|group| group[0]).filter(is_kept);
         let entered = entered.collect::<Vec<_>>();
         for some in entered.chunks(KEYS_AT_ONCE) {
             let versions = some.iter().map(|&at| {

@@ -436,7 +436,7 @@ proptest! {
 
 /// What removes a row of a file needs no memory for its key: the mark says it.
 #[test]
-fn a_removal_leaves_the_key_of_a_row_in_memory_alone() {
+fn of_many_removals_those_of_rows_in_memory_have_their_key_there() {
     let mut store = Store::new(KeyModel::Primary, 1, u64::MAX);
     store.load(&[1, 2]);
     let flushing = store.flush().unwrap();
