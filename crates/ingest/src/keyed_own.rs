@@ -251,28 +251,27 @@ impl KeyedTable {
 
     /// Goes back to earlier changes. What was looked at since was looked at.
     pub fn go_back(&mut self, saved: &Self) {
-        let (held, looked_from) = (self.held.take(), self.looked_from);
-        let read = std::mem::take(&mut self.read);
         // What it has read since has the columns of now.
         let mut back = saved.copy();
         back.follow(&self.target);
-        let more = bytes_of(&read) - bytes_of(&back.read);
-        *self = Self { held, looked_from, read, ..back };
-        self.bytes += more;
-        let bytes = self.bytes as u64;
-        self.held.iter_mut().for_each(|held| held.shrink_to(bytes));
+        let now = std::mem::replace(self, Self::new(&back.target));
+        *self = back.with_read_of(now);
     }
 
     /// Goes back to where it had changed nothing: what it has read of stored rows was read. `None`
     /// if that is nothing.
-    pub fn only_read(mut self) -> Option<Self> {
-        let read = std::mem::take(&mut self.read);
-        let (bytes, mut held) = (bytes_of(&read), self.held.take()?);
-        held.shrink_to(bytes as u64);
-        let Self { target, schema, looked_from, .. } = self;
-        let unchanged = Self::new(&target);
-        let is_read = !read.is_empty();
-        is_read.then(|| Self { schema, read, looked_from, bytes, held: Some(held), ..unchanged })
+    pub fn only_read(self) -> Option<Self> {
+        let unchanged = Self { schema: Arc::clone(&self.schema), ..Self::new(&self.target) };
+        let back = unchanged.with_read_of(self);
+        (back.held.is_some() && !back.read.is_empty()).then_some(back)
+    }
+
+    /// These changes with all that `now` has read of stored rows, and with its memory.
+    fn with_read_of(self, now: Self) -> Self {
+        let Self { read, looked_from, mut held, .. } = now;
+        let bytes = self.bytes - bytes_of(&self.read) + bytes_of(&read);
+        held.iter_mut().for_each(|held| held.shrink_to(bytes as u64));
+        Self { read, looked_from, bytes, held, ..self }
     }
 
     /// With what was read of stored rows before.
