@@ -3,7 +3,7 @@
 //!
 //! Such a statement locks keys, reads their rows at the end of the log, computes, and writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use freshet_base::{Lsn, Result};
@@ -64,7 +64,7 @@ pub struct Change<'a> {
     /// The end of the log when it first looked.
     end: Option<Lsn>,
     /// Where it has found the stored row of each key when it first looked, if that matters later.
-    looked: BTreeMap<Vec<u8>, Option<Place>>,
+    looked: HashMap<Box<[u8]>, Option<Place>>,
     /// The stored rows that it has read, in a transaction and a table with a UNIQUE KEY.
     read: RowsByKey,
     /// Whether it locks the keys of a table with a UNIQUE KEY, too.
@@ -87,7 +87,7 @@ impl<'a> Change<'a> {
     ) -> Self {
         let statement = LockOwner::new(engine.locks());
         let (seen, end, label) = (Lsn::ZERO, None, None);
-        let (looked, read) = (BTreeMap::new(), BTreeMap::new());
+        let (looked, read) = (HashMap::new(), BTreeMap::new());
         let pass = match &own {
             Some(own) => own.pass(target),
             None => target.pass(),
@@ -307,7 +307,7 @@ impl<'a> Change<'a> {
         if self.looks_again() {
             for (at, place) in (0..rows.len()).zip(&places) {
                 // What the first look has found counts, even if a TRUNCATE has removed it since.
-                self.looked.entry(rows.key(at).to_vec()).or_insert_with(|| place.clone());
+                self.looked.entry(rows.key(at).into()).or_insert_with(|| place.clone());
             }
         }
         self.end.get_or_insert(latch.end());
@@ -472,7 +472,7 @@ impl<'a> Change<'a> {
         let mut current = BTreeMap::new();
         for (key, place) in of_rows.chain(of_others) {
             if self.looks_again() {
-                self.looked.entry(key.to_vec()).or_insert_with(|| place.clone());
+                self.looked.entry(key.into()).or_insert_with(|| place.clone());
             }
             let changed = self.own.as_ref().and_then(|own| own.changed(target, key));
             match (changed, place) {
