@@ -70,8 +70,8 @@ fn check_indexes(segment: &Segment, indexes: Vec<IndexWriter>) -> Result<()> {
         let stored = stored.expect("an index that the file names is there");
         let mut entries = index.entries();
         for block in 0..stored.blocks() {
-            for entry in at_once(stored.block_values(block, WaitMode::Blocking))? {
-                if entries.next() != Some(entry) {
+            for (value, row) in at_once(stored.block_values(block, WaitMode::Blocking))? {
+                if entries.next() != Some((value.as_slice(), row)) {
                     let what = "an index has another value than its row";
                     return Err(Error::corruption(segment.path(), 0, what));
                 }
