@@ -200,7 +200,7 @@ mod tests {
         assert!(meta.catalog().view("d", "v").is_some(), "all of them or none");
         assert_eq!(drop(&["v", "x"], true), Ok(vec![pair("x")]));
         assert!(meta.catalog().view("d", "v").is_none());
-        assert_eq!(create("w", false), Ok(()));
+        assert_eq!(create("w", Refused), Ok(()));
         let id = meta.catalog().database("d").unwrap().id;
         assert!(meta.drop_database(id));
         assert_eq!(meta.catalog().views().count(), 0);
