@@ -4,8 +4,6 @@
 //! appends, and marks what it has replaced. Nobody else does so meanwhile, so it locks no key; but
 //! it waits for keys that others hold, who compute rows from stored ones.
 
-use std::sync::Arc;
-
 use freshet_base::budget::Permit;
 use freshet_base::{Error, ErrorCode, Lsn, Result, bail};
 use freshet_schema::TableSchema;

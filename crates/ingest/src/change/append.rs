@@ -137,7 +137,7 @@ impl<'a> Change<'a> {
     /// written where it has locked none.
     fn is_overtaken(&self, code: ErrorCode, end: Lsn) -> bool {
         let state = &self.target.state;
-        let is_written = self.relies_on_peace && LookedUp::last(end).is_overtaken(state);
+        let is_written = self.same.is_some() && LookedUp::last(end).is_overtaken(state);
         match code {
             ErrorCode::Deadlock => state.cut() > end || is_written,
             ErrorCode::TableChanged => is_written,
