@@ -10,6 +10,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{
@@ -75,7 +76,7 @@ fn listed_in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn E
         return Ok(Transformed::no(plan));
     }
     match not_spread(aggregate.input())? {
-        Some(input) => plan.with_new_children(vec![input]).map(Transformed::yes),
+        Some(input) => over(plan, input).map(Transformed::yes),
         None => Ok(Transformed::no(plan)),
     }
 }
@@ -90,9 +91,18 @@ fn not_spread(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionP
     }
     let [input] = plan.children()[..] else { return Ok(None) };
     match not_spread(input)? {
-        Some(input) => Arc::clone(plan).with_new_children(vec![input]).map(Some),
+        Some(input) => over(Arc::clone(plan), input).map(Some),
         None => Ok(None),
     }
+}
+
+/// The plan over another input.
+fn over(
+    plan: Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    plan.replace_children(vec![input], options)
 }
 
 fn is_recursive(plan: &Arc<dyn ExecutionPlan>) -> bool {

@@ -237,12 +237,14 @@ fn rows_without_a_name_get_one_where_a_unique_key_needs_it() {
     assert_eq!(planned.distribution, Distribution::Hash(vec![ColumnId(3)]));
     spec.distribution = Some(DistributionSpec::Random);
     assert_eq!(row_id(&spec), Some(3));
-    // A table has one counter, and an end.
+    // It has the counter of a column that users see.
     spec.columns[2].auto_increment = true;
     spec.declared_keys.push(declared(DeclaredKeyKind::Index, None, &["score"]));
     let planned = Planned::check(&spec).unwrap();
-    assert_eq!((planned.schema.row_id(), planned.warnings.len()), (None, 1));
+    assert_eq!((planned.schema.row_id_beside(), planned.warnings.len()), (Some(3), 0));
     spec.columns[2].auto_increment = false;
+    assert_eq!(Planned::check(&spec).unwrap().schema.row_id_beside(), None);
+    // A table has an end.
     let more = (3..COLUMNS_MAX).map(|n| ColumnSpec::new(format!("c{n}"), INT));
     spec.columns.extend(more);
     assert_eq!(row_id(&spec), None);
