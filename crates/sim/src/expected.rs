@@ -32,7 +32,7 @@ pub struct ExpectedTable {
     /// What changes of partitions did behind so many parts, and where.
     pub cuts: Vec<(usize, Lsn, Divided)>,
     /// The table before each partition that is in the recycle bin, or was, went there.
-    resting: BTreeMap<PartitionId, Arc<ExpectedTable>>,
+    pub resting: BTreeMap<PartitionId, Arc<ExpectedTable>>,
     /// The keys of rows that are forgotten behind so many parts, and up to which LSN these are.
     pub forgotten: Vec<(usize, Vec<i64>, Lsn)>,
     pub schema: Option<Arc<TableSchema>>,

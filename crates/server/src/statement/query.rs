@@ -12,6 +12,7 @@ use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::syntax::Select;
+use freshet_query::through::Through;
 use freshet_query::{DataType, Parameter, Portion, RecordBatch, parameters};
 use freshet_wire::Param;
 
@@ -222,7 +223,7 @@ pub async fn find(
 ) -> Result<Option<(Vec<ResultColumn>, freshet_query::Rows, Lsn)>> {
     let losses = session.settings.losses(target.table().form);
     session.enter_group(true).await?;
-    let origin = match (view, reads) {
+    let origin = match (change.view.as_deref(), reads) {
         (Some(view), _) => Reader::through(session, view).await?,
         (None, true) => Reader::new(session).await?,
         (None, false) => Reader::finding(session, target.named()).await?,
