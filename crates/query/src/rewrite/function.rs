@@ -142,7 +142,7 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 43] = [
+const CHANGED: [Changed; 44] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("weight_string", (1, 1), |_, args| Ok(call(WEIGHTS_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
