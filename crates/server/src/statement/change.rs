@@ -8,9 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use freshet_base::{Lsn, Result, bail};
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
-use freshet_ingest::{
-    Engine, LoadBuffer, LoadTarget, OnExisting, OwnRows, Ranks, WaitLimit, Written,
-};
+use freshet_ingest::{Engine, LoadBuffer, LoadTarget, OnExisting, OwnRows, WaitLimit, Written};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
@@ -410,7 +408,7 @@ impl<'a> Keyed<'a> {
         let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
         let (mut gone, mut new) = (Vec::new(), LoadBuffer::default());
         let (schema, out) = (self.target.schema(), new.begin());
-        let (mut matched, mut written, ranks) = (0, 0, Ranks::of(schema));
+        let (mut matched, mut written) = (0, 0);
         let (changing_rows, mut values) = self.computed(session, &old, parameters).await?;
         for at in changing_rows {
             matched += 1;
@@ -418,8 +416,6 @@ impl<'a> Keyed<'a> {
                 (Some(plan), Some(values)) => {
                     let before = out.len();
                     let differs = plan.columns().apply(old[at], (values, at), out)?;
-                    // By the sequence column it may be too late.
-                    let differs = differs && ranks.replaces(&out[before..], old[at]);
                     if !differs {
                         out.truncate(before);
                     }

@@ -235,9 +235,9 @@ pub async fn find(
     if origin.names_other(change, target) {
         if session.transactions.open().is_some() {
             bail!(
-                TableChanged,
-                "Table definition has changed, please retry transaction: table '{}' was renamed, \
-                 or another one got its name",
+                Deadlock,
+                "table '{}' was renamed, or another one got its name, since the transaction began \
+                 to read; try restarting transaction",
                 change.target.table
             );
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use freshet_base::Result;
-use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Completion, Fault, InsertPlan, RowEncoder, Warnings};
+use freshet_ingest::{LoadTarget, Ranks};
 use freshet_query::through::Through;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::{DefaultValue, Rules, TableSchema};
@@ -24,6 +24,8 @@ pub struct AssignedColumns {
     rules: Rules,
     /// What the rows get, and have to satisfy afterwards.
     completion: Completion,
+    /// By a sequence column a row may come too late.
+    ranks: Ranks,
     /// Whether a generated column is set to DEFAULT: it is computed in all rows.
     pub(super) computes_all: bool,
 }
@@ -69,8 +71,8 @@ impl AssignedColumns {
         let losses = session.settings.losses(target.table().form);
         let plan = plan.computing(session.shared.defaults(&alone, losses, rules.zone)?);
         let completion = session.shared.completion(target, losses)?;
-        let (target, computes_all) = (target.clone(), false);
-        Ok(Self { target, columns, touched, plan, rules, completion, computes_all })
+        let (ranks, target, computes_all) = (Ranks::of(target.schema()), target.clone(), false);
+        Ok(Self { target, columns, touched, plan, rules, completion, ranks, computes_all })
     }
 
     /// Asks of rows what a view does that they are changed through, too.
@@ -154,7 +156,7 @@ impl AssignedColumns {
     }
 
     /// Appends the row that `old` becomes by these values, those of the row with this number; false
-    /// if it stays as it is.
+    /// if it stays as it is, also since this one has a lower value in the sequence column.
     ///
     /// # Errors
     /// 3819 when it violates a constraint; those of its generated columns.
@@ -177,7 +179,7 @@ impl AssignedColumns {
         }
         let (rules, warnings) = (&self.rules, &mut new.warnings);
         self.completion.complete(out, start, number as u64 + 1, rules, warnings)?;
-        Ok(out[start..] != *old)
+        Ok(out[start..] != *old && self.ranks.replaces(&out[start..], old))
     }
 
     /// Appends `old` with the assigned values, and with those of touched columns if it `touches`.
