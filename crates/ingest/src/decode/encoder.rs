@@ -8,8 +8,9 @@ use freshet_schema::value::{adjust, put_null};
 use freshet_schema::{BadValue, Column, Literal, RowChecks, Rules};
 
 use super::completion::GeneratedValues;
+use super::divider::{Divider, Undivided};
 use super::ids::{RowId, RowIds};
-use super::plan::{Divider, InsertPlan, Undivided};
+use super::plan::InsertPlan;
 use super::warnings::Warnings;
 use crate::counter::UsedIds;
 use crate::rejects::reason;

@@ -6,6 +6,7 @@
 pub mod columnar;
 mod completion;
 pub mod csv;
+mod divider;
 mod encoder;
 pub mod fields;
 pub mod fuzz;

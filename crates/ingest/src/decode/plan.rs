@@ -1,19 +1,15 @@
 //! The plan of an INSERT: what all rows of a statement of the same form have in common.
 
-use std::fmt;
 use std::sync::Arc;
 
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::unknown_partition;
-use freshet_schema::key::KeyCodec;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
-use freshet_schema::{
-    BadValue, Column, DefaultValue, OnBad, PartitionBy, Router, RowChecks, Rules, Table,
-    TableSchema,
-};
+use freshet_schema::{BadValue, Column, DefaultValue, OnBad, RowChecks, Rules, Table, TableSchema};
 
 use super::completion::{Completion, ComputedDefaults};
+use super::divider::{Divider, Undivided};
 use super::ids::{IdPlan, IdRules};
 use crate::buffer::LoadBuffer;
 use crate::counter::Counter;
@@ -67,75 +63,6 @@ pub struct InsertPlan {
     pub(super) table: String,
     /// A bit for each column whose values are ids or not written at all.
     pub(super) odd: u64,
-}
-
-/// Finds out whether a partition takes a row.
-pub(super) struct Divider {
-    router: Router,
-    codec: KeyCodec,
-    /// The indices of the partitions that may take it; `None` for all.
-    only: Option<Vec<u32>>,
-    /// With AUTO, and the columns that divide.
-    auto: Option<(PartitionBy, Vec<Column>)>,
-}
-
-/// A row that is not taken.
-pub(super) struct Undivided {
-    /// Its values of the columns of PARTITION BY.
-    pub values: String,
-    /// Whether a partition would take it that was not named.
-    pub is_elsewhere: bool,
-}
-
-impl fmt::Debug for Divider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Divider").finish_non_exhaustive()
-    }
-}
-
-impl Divider {
-    fn new(table: &Table, schema: &TableSchema) -> Option<Self> {
-        let router = table.router()?;
-        let columns = router.positions(schema);
-        // Ids are generated when all rows are known; who appends looks at them.
-        let is_generated = |at: &usize| schema.columns[*at].auto_increment.is_some();
-        let codec = KeyCodec::new(schema, &columns);
-        let auto =
-            table.partition_by.as_ref().filter(|by| by.auto.is_some()).map(|by| {
-                (by.clone(), columns.iter().map(|&at| schema.columns[at].clone()).collect())
-            });
-        (!columns.iter().any(is_generated)).then_some(Self { router, codec, only: None, auto })
-    }
-
-    /// Whether a partition will be made for a row with this key.
-    fn is_made(&self, key: &[u8]) -> bool {
-        let Some((by, columns)) = &self.auto else { return false };
-        let pieces = self.codec.pieces(key).expect("the key of a row is a key");
-        let key = pieces.into_iter().map(<[u8]>::to_vec).collect();
-        by.made_for(&columns.iter().collect::<Vec<_>>(), &key).is_some()
-    }
-
-    /// Why a row is not taken, using `key` as a buffer.
-    pub fn refused(
-        &self,
-        row: &[u8],
-        schema: &TableSchema,
-        key: &mut Vec<u8>,
-    ) -> Option<Undivided> {
-        key.clear();
-        self.codec.put(row, key);
-        let partition = self.router.route(key);
-        let is_taken = |at| self.only.as_ref().is_none_or(|only| only.contains(&at));
-        if partition.is_some_and(is_taken) {
-            return None;
-        }
-        let is_made = partition.is_none() && self.is_made(key);
-        if is_made && self.only.is_none() {
-            return None;
-        }
-        let values = self.codec.text(schema, key).unwrap_or_default();
-        Some(Undivided { values, is_elsewhere: is_made || partition.is_some() })
-    }
 }
 
 /// Which columns the rows of a partial update have.
@@ -389,7 +316,7 @@ impl InsertPlan {
                 table.name
             );
         };
-        self.divider = Some(Arc::new(Divider { only: Some(only), ..divider }));
+        self.divider = Some(Arc::new(divider.only(only)));
         Ok(())
     }
 
@@ -399,7 +326,7 @@ impl InsertPlan {
     /// # Errors
     /// 1748 where it is of another one, 1526 where it is of none.
     pub fn check_named(&self, row: &[u8]) -> Result<()> {
-        let named = self.divider.as_ref().filter(|divider| divider.only.is_some());
+        let named = self.divider.as_ref().filter(|divider| divider.names_some());
         match named.and_then(|divider| divider.refused(row, &self.schema, &mut Vec::new())) {
             None => Ok(()),
             Some(Undivided { values, is_elsewhere: true }) => bail!(
