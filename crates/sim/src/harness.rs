@@ -385,6 +385,14 @@ impl Sim {
             let marks = |file: &MarkFileMeta| data.marks(stored.table.id, file.number);
             named.extend(stored.marks.iter().map(marks));
         }
+        for one in meta.fold().resting() {
+            let table = one.resting.table;
+            for rowset in &one.rowsets {
+                let dir = data.tablet(table, rowset.tablet);
+                named.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
+            }
+            named.extend(one.resting.marks.iter().map(|file| data.marks(table, file.number)));
+        }
         let log = meta.log_state();
         let owners = log.dirs.iter().map(|dir| self.config.data_dir.join(dir).join(STORE_FILE));
         named.extend(owners);

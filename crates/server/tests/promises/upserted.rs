@@ -277,3 +277,27 @@ fn a_savepoint_is_from_before_a_column_that_was_added() {
         assert_eq!(two.texts("select * from u order by id"), rows);
     }
 }
+
+/// By the sequence column a row may come too late: then the UPDATE has matched it, and changed none.
+#[test]
+fn an_update_that_is_too_late_has_changed_nothing() {
+    let server = TestServer::start();
+    let mut one = server.database("d");
+    one.run(
+        "create table s (id int, v int, t varchar(9)) unique key (id) \
+         properties ('function_column.sequence_col' = 'v')",
+    );
+    one.run("insert into s values (1, 10, 'a'), (2, 20, 'b')");
+    for begin in ["do 1", "begin"] {
+        one.run(begin);
+        for late in ["id = 2", "v = 20"] {
+            let (_, info) = one.run(&format!("update s set v = 5, t = 'late' where {late}"));
+            assert_eq!(info, "Rows matched: 1  Changed: 0  Warnings: 0", "{begin}, {late}");
+        }
+        let (_, info) = one.run("update s set v = 20, t = 'B' where v = 20 and t = 'b'");
+        assert_eq!(info, "Rows matched: 1  Changed: 1  Warnings: 0", "{begin}");
+        assert_eq!(one.texts("select t from s where id = 2"), [["B"]]);
+        one.run("update s set t = 'b' where id = 2");
+        one.run("commit");
+    }
+}
