@@ -344,9 +344,11 @@ impl Planner {
         let columns = result::columns(plan.schema(), &rewritten.names);
         let own = columns.len() - below.map_or(0, |below| below.names.len());
         let mut named = views::columns(view, &plan, &columns[..own])?;
-        named.extend((own..columns.len()).map(|at| {
+        // Beside `*` they have other names within.
+        let below = below.iter().flat_map(|below| &below.names);
+        named.extend(below.zip(own..).map(|(name, at)| {
             let (qualifier, field) = plan.schema().qualified_field(at);
-            Expr::Column(Column::from((qualifier, field)))
+            Expr::Column(Column::from((qualifier, field))).alias(through::name_below(name))
         }));
         LogicalPlanBuilder::from(plan).project(named).and_then(|plan| plan.build()).map_err(mapped)
     }

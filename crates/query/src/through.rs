@@ -235,6 +235,11 @@ pub fn is_written_through(full_name: &str) -> bool {
     shown(full_name).1.is_some()
 }
 
+/// The name under which a view shows a column of its table.
+pub(crate) fn name_below(name: &str) -> String {
+    format!("{BELOW}{}", name.to_lowercase())
+}
+
 /// Adds columns of its table to the query of a view; `is_view` says whether what leads to the
 /// table is a view, too.
 ///
@@ -247,7 +252,7 @@ pub(crate) fn show(query: &mut Query, below: &Below<'_>, is_view: bool) -> Resul
         return Err(fixed());
     };
     for name in &below.names {
-        let shown = format!("{BELOW}{}", name.to_lowercase());
+        let shown = name_below(name);
         let column = if is_view { shown.as_str() } else { *name };
         let parts = [&*alias, column].map(|part| Ident::with_quote('`', part));
         let expr = Expr::CompoundIdentifier(parts.to_vec());

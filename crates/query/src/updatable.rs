@@ -7,7 +7,7 @@ use std::sync::Arc;
 use freshet_meta::{Catalog, CheckOption, View, ViewAlgorithm, is_reserved_database};
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, visit_expressions,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, visit_expressions,
     visit_expressions_mut, visit_relations,
 };
 

@@ -324,7 +324,9 @@ fn views_and_derived_tables_that_double_are_planned_soon() {
     let joined = |n: usize| {
         format!("CREATE VIEW w{n} AS SELECT x.a FROM w{0} x JOIN w{0} y ON x.a = y.a", n - 1)
     };
-    (1..=3).for_each(|n| client.run(&joined(n)));
+    for n in 1..=3 {
+        client.run(&joined(n));
+    }
     client.run("SET GLOBAL max_statement_tables = 10");
     let refused = client.fails(&joined(4));
     assert_eq!(refused.errno, 1116, "{}", refused.message);
