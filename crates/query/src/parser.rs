@@ -370,6 +370,10 @@ fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_uppercase(),
         _ => String::new(),
     };
+    // CONVERT ALL SEQUENCES FROM GROUP is of no table.
+    if said.clone().next().is_some_and(|first| word(first) == "CONVERT") {
+        return Ok(());
+    }
     let mut before = String::new();
     for token in said {
         let word = word(token);

@@ -83,22 +83,14 @@ pub fn rename(cursor: &mut Cursor<'_>) -> Result<SequenceStatement> {
 /// Parses the part after CONVERT.
 pub fn convert(cursor: &mut Cursor<'_>) -> Result<SequenceStatement> {
     cursor.expect_words("ALL SEQUENCES FROM")?;
-    let from = named_kind(cursor)?;
+    let from = kind(cursor).ok_or_else(|| cursor.error())?;
     cursor.expect_words("TO")?;
-    let to = named_kind(cursor)?;
+    let to = kind(cursor).ok_or_else(|| cursor.error())?;
     let database = match cursor.words("FOR") {
         true => Some(cursor.name()?),
         false => None,
     };
     Ok(SequenceStatement::Convert { from, to, database })
-}
-
-/// Parses the kind of sequences. Behind FROM a word like GROUP is taken for a name.
-fn named_kind(cursor: &mut Cursor<'_>) -> Result<SequenceKind> {
-    use SequenceKind::{Group, New, Simple, Time};
-    let (error, name) = (cursor.error(), cursor.name()?);
-    let is_named = |kind: &SequenceKind| kind.name().eq_ignore_ascii_case(&name);
-    [New, Group, Simple, Time].into_iter().find(is_named).ok_or(error)
 }
 
 /// Parses the kind of a sequence, if one comes next.
