@@ -238,10 +238,7 @@ impl Metrics {
             compactions: counter("compactions_total", "Compactions done"),
             rows_forgotten: counter("rows_forgotten_total", "Rows that delete and are forgotten"),
             compaction_bytes: counter("compaction_bytes_total", "Bytes written by compaction"),
-            insert_pieces: counter(
-                "insert_pieces_total",
-                "Pieces of INSERTs that BATCH_INSERT_POLICY = SPLIT has read in several",
-            ),
+            insert_pieces: counter("insert_pieces_total", "Pieces of INSERTs that were SPLIT"),
             inserts: statements.with_label_values(&["insert"]),
             queries: statements.with_label_values(&["query"]),
             point_reads: counter("point_reads_total", "SELECTs answered by their key alone"),

@@ -19,6 +19,9 @@ use crate::config::EngineConfig;
 use crate::job::Job;
 use crate::world::World;
 
+/// Rows that are not stored yet are not written where less than this would be left on the disk.
+pub(crate) const LEFT_BYTES: u64 = 256 << 20;
+
 /// Size of the ballast file.
 const BALLAST_BYTES: u64 = 16 << 20;
 /// Minimum interval between attempts to recreate the ballast.

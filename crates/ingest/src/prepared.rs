@@ -8,21 +8,22 @@
 //! in the same file (RFC 0045), and in memory too, as long as there is enough (RFC 0064).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use freshet_base::budget::{Budget, Permit};
+use freshet_base::io::Fs;
 use freshet_base::task::Lane;
 use freshet_base::{DbId, Error, Result, TableId, TxnId, bail, err};
 use freshet_meta::{Claim, LabelKind, LabelState, NotedRows, PreparedNote};
 use freshet_schema::TableSchema;
 use parking_lot::Mutex;
 
+use crate::disk;
 use crate::layout::prepared_dir;
 use crate::note::{self, NOTES, NotedParts};
 use crate::record::PART_HEAD_BYTES;
-use crate::spooled::{self, SpooledRows};
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
 
@@ -244,19 +245,23 @@ impl PreparedLoads {
         self.enter_written(prepared, written)
     }
 
-    /// Writes the note of a load whose rows are in a file of their own.
-    pub fn write_spooled(
+    /// As [`Self::write`], of rows that `write` puts into the file of a path, behind the bytes of
+    /// the note.
+    pub fn write_with(
         &self,
         mut prepared: Prepared,
-        (rows, noted): (&SpooledRows, NotedRows),
+        noted: NotedRows,
+        write: impl FnOnce(&dyn Fs, &Path, &[u8]) -> std::io::Result<()>,
     ) -> Result<()> {
         let fs = self.store.fs();
         let left = fs.available_bytes(&self.dir);
         let left = left.map_err(|error| Error::io("look at the room on the disk", error))?;
-        spooled::check_room(left, rows)?;
+        if left < disk::LEFT_BYTES + noted.bytes {
+            bail!(DiskFull, "the load does not fit on the disk, which has {left} bytes left");
+        }
         prepared.note.noted = Some(noted);
         let path = self.path(prepared.note.txn, note::extension(&prepared.note));
-        let written = rows.write_behind(fs, &path, &note::written(&prepared.note));
+        let written = write(fs, &path, &note::written(&prepared.note));
         self.enter_written(prepared, written)
     }
 

@@ -6,12 +6,11 @@ use bytes::Bytes;
 use freshet_base::io::{File, FileRef, Mode};
 use freshet_base::{Error, Result, bail, task};
 
+use crate::disk;
 use crate::engine::Engine;
 
 /// The directory of such files in the data directory.
 const DIR: &str = "spill";
-/// Nothing is written where less than this would be left on the disk.
-pub(crate) const DISK_LEFT_BYTES: u64 = 256 << 20;
 
 /// Creates a file, which has a name of its own at first.
 ///
@@ -37,7 +36,7 @@ pub async fn write(engine: &Engine, file: FileRef, bytes: Bytes, at: u64) -> Res
     let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.clone());
     let written = task::run(&**engine.pool(), move || {
         let left = fs.available_bytes(&dir)?;
-        if left < DISK_LEFT_BYTES + bytes.len() as u64 {
+        if left < disk::LEFT_BYTES + bytes.len() as u64 {
             return Ok(Some(left));
         }
         file.write_all_at(&bytes, at)?;

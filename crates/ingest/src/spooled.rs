@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use freshet_base::Result;
 use freshet_base::io::{FileRef, Fs, Mode};
-use freshet_base::{Result, bail};
 use freshet_meta::NotedRows;
 use freshet_schema::TableSchema;
 
@@ -178,15 +178,4 @@ impl RowsReader<'_> {
         }
         Ok((all.count > 0).then_some(all))
     }
-}
-
-/// Checks that a disk with so many bytes left takes a copy of rows.
-///
-/// # Errors
-/// `DiskFull`.
-pub(crate) fn check_room(left: u64, rows: &SpooledRows) -> Result<()> {
-    if left < spool::DISK_LEFT_BYTES + rows.written {
-        bail!(DiskFull, "the load does not fit on the disk, which has {left} bytes left");
-    }
-    Ok(())
 }

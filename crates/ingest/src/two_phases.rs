@@ -174,7 +174,9 @@ impl Engine {
         let write = move || {
             let written = match &spooled {
                 None => loads.write(prepared),
-                Some((rows, noted)) => loads.write_spooled(prepared, (rows, *noted)),
+                Some((rows, noted)) => loads.write_with(prepared, *noted, |fs, path, head| {
+                    rows.write_behind(fs, path, head)
+                }),
             };
             drop((arriving, ending));
             written

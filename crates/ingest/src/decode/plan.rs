@@ -257,12 +257,6 @@ impl InsertPlan {
         odd & Self::odd_bit(at) != 0
     }
 
-    /// The column of the value at `position`, if values of it are simply written.
-    pub fn simple_column(&self, position: usize) -> Option<&Column> {
-        let at = *self.columns.get(position)?;
-        (!Self::is_odd(self.odd, at)).then(|| &self.schema.columns[at])
-    }
-
     /// Whether the values of a column are computed.
     #[inline]
     pub(super) fn generates(&self, at: usize) -> bool {

@@ -11,7 +11,7 @@ use freshet_schema::row::put_bytes;
 use freshet_schema::value::LocalDateTime;
 use freshet_schema::{Column, ColumnType, TEXT_BYTES_MAX};
 
-use super::{Fault, RowEncoder};
+use super::{Fault, InsertPlan, RowEncoder};
 
 /// The values of a column as rows hold them. What does not fit in one of its values has no such
 /// form: it is converted value by value, each with an error of its own.
@@ -25,6 +25,14 @@ enum Values {
     Four(Vec<[u8; 4]>),
     Eight(Vec<[u8; 8]>),
     Text(StringViewArray),
+}
+
+impl InsertPlan {
+    /// The column of the value at `position`, if values of it are simply written.
+    pub fn simple_column(&self, position: usize) -> Option<&Column> {
+        let at = *self.columns.get(position)?;
+        (!Self::is_odd(self.odd, at)).then(|| &self.schema().columns[at])
+    }
 }
 
 impl StoredValues {
@@ -85,7 +93,7 @@ impl StoredValues {
     }
 
     /// Writes the value of a row as the next one of `encoder`, which is at a column whose values
-    /// are simply written ([`super::InsertPlan::simple_column`]).
+    /// are simply written ([`InsertPlan::simple_column`]).
     ///
     /// # Errors
     /// NULL for a column that takes none.
