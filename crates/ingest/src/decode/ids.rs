@@ -49,7 +49,7 @@ impl IdPlan {
     }
 
     /// Takes other ids for encoded rows, all of whose ids were generated. `None` where these are
-    /// still good, or some were not generated.
+    /// still good, or some were not generated: a negative one, too, of which `used` says nothing.
     ///
     /// # Errors
     /// 1467 when the column cannot hold as many.
@@ -65,7 +65,11 @@ impl IdPlan {
         let (cells, mut slots, mut at) = (RowCells::new(schema), Vec::new(), 0);
         while at < bytes.len() {
             let row = &bytes[at..];
-            slots.push(IdSlot { at: at + cells.offset(row, self.column), floor: 0 });
+            let place = at + cells.offset(row, self.column);
+            if explicit_id(&bytes[place..place + self.bytes], self.signed).is_none() {
+                return Ok(None);
+            }
+            slots.push(IdSlot { at: place, floor: 0 });
             at += cells.row_bytes(row);
         }
         let wanted = self.wanted(&slots, None, 0);
@@ -228,5 +232,82 @@ impl RowIds {
         }
         let put = |at: usize, id: u64| writer.patch(begin + at, &id.to_le_bytes());
         Ok(UsedIds::join(seen, plan.take_own(&numbers.own, put)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freshet_base::{ColumnId, SchemaVersion, TableId};
+    use freshet_schema::{Column, ColumnType, row_id_column};
+
+    use super::*;
+
+    fn schema() -> TableSchema {
+        let big = ColumnType::BigInt { unsigned: false };
+        let id = Column {
+            auto_increment: Some(1),
+            nullable: false,
+            ..Column::new(ColumnId(1), "id", big)
+        };
+        let columns = vec![id, row_id_column(ColumnId(2))];
+        TableSchema::new(SchemaVersion(1), columns, vec![1]).hiding_row_id()
+    }
+
+    fn cells(schema: &TableSchema, rows: &[u8]) -> Vec<(i64, i64)> {
+        let (cells, mut found, mut rest) = (RowCells::new(schema), Vec::new(), rows);
+        while !rest.is_empty() {
+            let cell = |at| cells.cell(rest, at).expect("it is no NULL");
+            let number = |at| i64::from_le_bytes(cell(at).try_into().expect("eight bytes"));
+            found.push((number(0), number(1)));
+            rest = &rest[cells.row_bytes(rest)..];
+        }
+        found
+    }
+
+    /// Encodes rows with these ids, and takes those that are missing.
+    fn filled(plan: &IdPlan, schema: &TableSchema, ids: &[Option<i64>]) -> (Vec<u8>, UsedIds) {
+        let (mut rows, mut taken) = (Vec::new(), RowIds::new());
+        let mut writer = RowWriter::new(2, &mut rows);
+        for id in ids {
+            writer.begin_row();
+            let start = writer.offset();
+            writer.put_encoded(&id.unwrap_or_default().to_le_bytes());
+            taken.row = match id {
+                None => RowId::Place(start),
+                Some(id) => plan.explicit(&id.to_le_bytes()),
+            };
+            writer.put_encoded(&[0; ROW_ID_BYTES]);
+            writer.end_row();
+            taken.end_row();
+        }
+        let used = taken.fill(plan, (schema, 0), &mut writer).unwrap();
+        (rows, used.expect("rows have numbers"))
+    }
+
+    #[test]
+    fn a_row_is_named_by_its_id_or_by_a_number_of_its_own() {
+        let (schema, counter) = (schema(), Arc::new(Counter::new(TableId(1), 1)));
+        let plan = IdPlan::new(&schema, &counter, IdRules::default()).unwrap();
+        let (rows, _) = filled(&plan, &schema, &[None, Some(-5), None, Some(1)]);
+        assert_eq!(cells(&schema, &rows), [(1, 1), (-5, 3), (2, 2), (1, 4)]);
+    }
+
+    #[test]
+    fn ids_that_were_given_stay_behind_a_truncate() {
+        let (schema, counter) = (schema(), Arc::new(Counter::new(TableId(1), 1)));
+        let plan = IdPlan::new(&schema, &counter, IdRules::default()).unwrap();
+        let (mut given, of_given) = filled(&plan, &schema, &[Some(-5), Some(-7)]);
+        let (mut some, of_some) = filled(&plan, &schema, &[Some(-5), None]);
+        let (mut all, of_all) = filled(&plan, &schema, &[None, None]);
+        assert_eq!(plan.renew(&schema, &of_all, &mut all).unwrap(), None, "they are good");
+        Counter::stop([&*counter].into_iter()).iter().for_each(|stopped| stopped.restart());
+        for (used, rows) in [(of_given, &mut given), (of_some, &mut some)] {
+            let before = rows.clone();
+            assert_eq!(plan.renew(&schema, &used, rows).unwrap(), None);
+            assert_eq!(*rows, before);
+        }
+        assert!(plan.renew(&schema, &of_all, &mut all).unwrap().is_some());
+        let [first, second] = cells(&schema, &all)[..] else { panic!("two rows") };
+        assert!(first.0 == first.1 && second.0 == first.0 + 1 && second.1 == second.0);
     }
 }
