@@ -1,6 +1,6 @@
 //! ALTER TABLE of partitions: the partitions that a table has behind it, and those that it loses.
 
-use freshet_base::{Error, PartitionId, Result, TableId, bail, err};
+use freshet_base::{Error, ErrorCode, PartitionId, Result, TableId, bail, err};
 use freshet_schema::partition::{all_digits, tell_others, value_text};
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{
@@ -300,22 +300,27 @@ impl Meta {
         let [column] = &*columns else { return Ok(()) };
         let now_micros = self.clock.0.wall_micros();
         let plan = dynamic.plan(column, &table.partitions, now_micros);
-        let mut known = Known::of(&table.partitions, 1);
-        for (name, values) in plan.wanted {
-            let is_there = known.has_name(&name) || known.overlapped(&values).is_some();
-            if !is_there {
-                let new = NewPartition { name, values: Some(values) };
-                let new = (new, dynamic.buckets_of(table));
-                self.add_partition(table, &mut known, new, to)?;
+        drop_expired(&plan.expired, to);
+        let mut known = Known::of(&to.partitions, 1);
+        let coming = plan.wanted.len().saturating_sub(dynamic.end as usize + 1);
+        let (past, coming) = plan.wanted.split_at(coming);
+        // The nearest ones come first, as many as a table may have.
+        for (name, values) in coming.iter().chain(past.iter().rev()) {
+            if known.has_name(name) || known.overlapped(values).is_some() {
+                continue;
+            }
+            let new = NewPartition { name: name.clone(), values: Some(values.clone()) };
+            let new = (new, dynamic.buckets_of(table));
+            match self.add_partition(table, &mut known, new, to) {
+                Err(error) if error.code() == ErrorCode::TooManyPartitions => {
+                    to.notes.push(error.message().to_owned());
+                    break;
+                }
+                done => done?,
             }
         }
-        for name in plan.expired {
-            // One always stays.
-            if to.partitions.len() > 1 {
-                let at = to.partitions.iter().position(|one| one.name == name);
-                to.removed.extend(at.map(|at| to.partitions.remove(at)));
-            }
-        }
+        // One always stays, and may go now.
+        drop_expired(&plan.expired, to);
         sort(by, &mut to.partitions);
         Ok(())
     }
@@ -442,6 +447,16 @@ fn value_name(text: Option<String>) -> String {
 /// 1735 in MySQL's words.
 pub fn unknown_partition(table: &Table, name: &str) -> Error {
     err!(UnknownPartition, "Unknown partition '{name}' in table '{}'", table.name)
+}
+
+/// Drops partitions of the past but the last one of the table.
+fn drop_expired(names: &[String], to: &mut Changing) {
+    for name in names {
+        if to.partitions.len() > 1 {
+            let at = to.partitions.iter().position(|one| one.name == *name);
+            to.removed.extend(at.map(|at| to.partitions.remove(at)));
+        }
+    }
 }
 
 fn drop_partitions(

@@ -118,9 +118,6 @@ async fn write(
     let changed = || groups.iter().filter(|group| group.is_changed);
     let old = changed().filter(|group| group.existed);
     let old = old.map(|group| group.key.clone()).collect::<BTreeSet<_>>();
-    for row in changed().filter_map(|group| group.current.as_deref()) {
-        target.plan.check_named(row)?;
-    }
     let mut written = LoadBuffer::default();
     let out = written.begin();
     changed().filter_map(|group| group.current.as_ref()).for_each(|row| out.extend(row));
@@ -257,8 +254,16 @@ impl Rounds<'_> {
             let group = &mut self.groups[at];
             let before = group.current.take().expect("it is there");
             let mut after = Vec::new();
-            let differs =
+            let mut differs =
                 self.assigned.columns().apply(&before, (&mut values, number), &mut after)?;
+            if differs && let Err(error) = self.target.plan.check_named(&after) {
+                if self.target.on_existing != OnExisting::Skip {
+                    return Err(error);
+                }
+                let (errno, message) = (error.code().errno(), error.message().to_owned());
+                session.diagnostics.push("Warning", errno, message);
+                (differs, after) = (false, before.clone());
+            }
             self.counts.updated += u64::from(differs);
             self.counts.same += u64::from(!differs);
             group.is_changed |= differs;
