@@ -51,25 +51,14 @@ impl RealFs {
         }
     }
 
-    /// Creates a file whose writes go past the page cache; `None` where the file system refuses
-    /// that.
-    fn create_direct(path: &Path) -> io::Result<Option<fs::File>> {
-        let created = fs::OpenOptions::new()
+    /// Creates a file whose writes go past the page cache; `InvalidInput` where the file system
+    /// refuses that.
+    fn create_direct(path: &Path) -> io::Result<fs::File> {
+        fs::OpenOptions::new()
             .write(true)
             .create_new(true)
             .custom_flags(OFlags::DIRECT.bits().cast_signed())
-            .open(path);
-        match created {
-            Ok(file) => Ok(Some(file)),
-            // It may be there all the same, with its name alone.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                match fs::remove_file(path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                    _ => Ok(None),
-                }
-            }
-            Err(error) => Err(error),
-        }
+            .open(path)
     }
 }
 
@@ -171,10 +160,20 @@ impl Fs for RealFs {
 
     fn write_new(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let len_bytes = parts.iter().map(|part| part.len()).sum::<usize>();
-        if len_bytes >= DIRECT_BYTES_MIN
-            && let Some(file) = Self::create_direct(path)?
-        {
-            return write_direct(&file, parts, len_bytes);
+        if len_bytes >= DIRECT_BYTES_MIN {
+            let direct = Self::create_direct(path);
+            let written = direct.and_then(|file| write_direct(&file, parts, len_bytes));
+            match written {
+                // The file system takes none, or blocks of another size. A file that it has refused
+                // to open may be there all the same, with its name alone.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    match fs::remove_file(path) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
+                    }
+                }
+                done => return done,
+            }
         }
         write_parts(&*self.open(path, Mode::CreateNew)?, parts)
     }

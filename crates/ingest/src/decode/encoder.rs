@@ -184,10 +184,11 @@ impl<'a> RowEncoder<'a> {
         self.row_first + self.rows() as u64 + self.warnings.filtered
     }
 
-    /// Says that the current row, which has columns of its own, deletes its key: it is given none.
-    pub(super) fn delete_key(&mut self) {
+    /// Says whether the current row, which has columns of its own, deletes its key: it is given
+    /// none. The last word counts.
+    pub(super) fn set_deletes(&mut self, deletes: bool) {
         assert!(self.plan.is_flexible, "other rows are marked in another way");
-        self.deletes = true;
+        self.deletes = deletes;
     }
 
     /// Ends the encoding: the rows get their generated ids.

@@ -81,11 +81,11 @@ fn rows_with_columns_of_their_own_may_delete() {
         put(&site, "u", &[&[FLEXIBLE, "format: json"], headers].concat(), body.as_bytes())
     };
     let sign = "\"__DORIS_DELETE_SIGN__\"";
-    // Each row of a key acts on what the one before it has left.
+    // Each row of a key acts on what the one before it has left; of two signs the last one counts.
     let body = format!(
         "{{\"a\": 1, {sign}: 1}}\n{{\"a\": 2, \"c\": \"x\"}}\n{{{sign}: true, \"a\": 2}}\n\
          {{\"a\": 2, \"b\": 22}}\n{{\"a\": 9, {sign}: \"1\"}}\n\
-         {{\"a\": 3, \"c\": \"z\", {sign}: 0}}\n"
+         {{\"a\": 3, \"c\": \"z\", {sign}: 1, {sign}: 0}}\n"
     );
     let reply = load(&[], &body);
     assert_eq!(counts(&reply), [6, 6, 0, 0], "{reply}");

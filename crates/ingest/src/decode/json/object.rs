@@ -173,9 +173,7 @@ impl<'de> Visitor<'de> for Members<'_, '_, '_, '_> {
                 if self.reader.source.plan.is_flexible && name.eq_ignore_ascii_case(DELETE_SIGN) {
                     let value: &RawValue = map.next_value()?;
                     let deletes = self.reader.deletes(value.get()).map_err(A::Error::custom)?;
-                    if deletes {
-                        self.encoder.delete_key();
-                    }
+                    self.encoder.set_deletes(deletes);
                     continue;
                 }
                 map.next_value::<IgnoredAny>()?;
