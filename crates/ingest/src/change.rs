@@ -23,7 +23,7 @@ use crate::keyed::seen;
 use crate::keyed_own::{OwnKeys, RowsByKey, Step};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
-use crate::overtaken::last_of;
+use crate::overtaken::{check_current, last_of};
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
 use crate::removals::put_removals;
@@ -117,6 +117,11 @@ impl<'a> Change<'a> {
             Some(_) => Ok(()),
             None => Err(self.target.state.changed()),
         }
+    }
+
+    /// Checks that the table has the columns in which rows are read, with the latch held.
+    fn check_current(&self) -> Result<()> {
+        check_current(&self.target.state, self.target.schema().version)
     }
 
     /// Locks the keys of a table with a UNIQUE KEY, which only statements lock that say so: loads
@@ -303,6 +308,7 @@ impl<'a> Change<'a> {
             None => self.statement.lock((table, PRIMARY), rows, clock, deadline).await?,
         }
         let mut latch = resolver(self.target).latch().await?;
+        self.check_current()?;
         let places = latch.find(rows).await?;
         if self.looks_again() {
             for (at, place) in (0..rows.len()).zip(&places) {
@@ -458,6 +464,7 @@ impl<'a> Change<'a> {
         let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
         let found = Found::lock(engine, self.target, owner, new, self.rules).await?;
         let Found { mut latch, target, rows, values, places, holders } = found;
+        self.check_current()?;
         let target = &target;
         let seen = seen(&latch, &places).max(holders.seen);
         let holders = match &self.own {

@@ -29,6 +29,23 @@ impl LookedUp {
     }
 }
 
+/// Refuses to look at rows in columns that their table has no more, with the latch held: what they
+/// have in a column that was added would be lost. Begun again, the statement has the new ones.
+///
+/// # Errors
+/// 1412.
+pub(crate) fn check_current(table: &TableState, columns: SchemaVersion) -> Result<()> {
+    if table.schema_version() == columns {
+        return Ok(());
+    }
+    bail!(
+        TableChanged,
+        "Table definition has changed, please retry transaction: columns of table '{}' changed \
+         while the statement waited for its rows",
+        table.name()
+    )
+}
+
 /// Where a table was last written to.
 pub(crate) fn last_of(table: &TableState) -> Lsn {
     table.delta.last().max(table.cut())

@@ -70,6 +70,7 @@ impl<'a> Change<'a> {
             let bytes = buffer.payload_bytes();
             let admitted = engine.admission.admit(bytes, None, self.patience).await?;
             let mut latch = resolver(target).latch().await?;
+            self.check_current()?;
             let places = latch.find(&rows).await?;
             let mut all = places.iter().zip(0..);
             if !all.all(|(place, at)| self.looked.get(rows.key(at)) == Some(place)) {

@@ -150,3 +150,31 @@ fn a_transaction_does_not_change_a_table_that_got_the_name_of_the_one_it_reads()
         assert_eq!(one.one("select count(*) from t where v = 0"), "2");
     }
 }
+
+/// What waits for a row reads it in the columns that it has then.
+#[test]
+fn who_waits_over_an_added_column_keeps_what_others_put_there() {
+    let server = TestServer::start();
+    let (mut holder, mut other, mut root) =
+        (server.database("d"), server.database("d"), server.database("d"));
+    holder.run("create table t (id int primary key, a int, b int)");
+    holder.run("insert into t values (5, 0, 0)");
+    let waiting = [
+        ("c0", "update t set b = b + 1 where id = 5"),
+        ("c1", "update t set b = b + 1 where a < 9"),
+        ("c2", "insert into t (id, a, b) values (5, 0, 0) on duplicate key update b = b + 1"),
+    ];
+    for (column, change) in waiting {
+        holder.run("begin");
+        holder.run("update t set a = a + 1 where id = 5");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| other.run(change));
+            thread::sleep(Duration::from_millis(300));
+            root.run(&format!("alter table t add column {column} int default 0"));
+            holder.run(&format!("update t set {column} = 7 where id = 5"));
+            holder.run("commit");
+            waits.join().unwrap();
+        });
+    }
+    assert_eq!(holder.texts("select * from t"), [["5", "3", "3", "7", "7", "7"]]);
+}

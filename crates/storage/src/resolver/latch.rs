@@ -1,6 +1,7 @@
 //! The latch: whoever holds it finds rows by key at the end of the log, appends, and marks what its
 //! rows have replaced; nobody else marks or moves rows meanwhile (keys.md K3, K9).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use freshet_base::Lsn;
@@ -290,22 +291,20 @@ impl State {
     /// Kills many rows: those of one file are marked together.
     fn kill_all<'p>(&mut self, places: impl Iterator<Item = &'p Place>, lsn: Lsn) {
         let mut of_files = Vec::<(&Arc<SegmentMarks>, Vec<Mark>)>::new();
-        let mut last = 0;
+        let (mut known, mut last) = (HashMap::new(), 0);
         for place in places {
             let Place::File { marks, row, .. } = place else {
                 self.kill(place, lsn);
                 continue;
             };
-            let mark = Mark { row: *row, lsn };
-            let is_it = |(of, _): &(&Arc<SegmentMarks>, _)| Arc::ptr_eq(of, marks);
             // Keys that follow each other are often in one file.
-            if !of_files.get(last).is_some_and(is_it) {
-                last = of_files.iter().position(is_it).unwrap_or(of_files.len());
+            if !of_files.get(last).is_some_and(|(of, _)| Arc::ptr_eq(of, marks)) {
+                last = *known.entry(Arc::as_ptr(marks)).or_insert(of_files.len());
+                if last == of_files.len() {
+                    of_files.push((marks, Vec::new()));
+                }
             }
-            match of_files.get_mut(last) {
-                Some((_, of_file)) => of_file.push(mark),
-                None => of_files.push((marks, Vec::from([mark]))),
-            }
+            of_files[last].1.push(Mark { row: *row, lsn });
         }
         of_files.iter().for_each(|(marks, of_file)| marks.push(of_file));
     }
