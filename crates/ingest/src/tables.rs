@@ -151,10 +151,13 @@ impl Tables {
             catalog
         });
         let fold = self.meta.fold();
-        // Those of partitions that went to the recycle bin stay.
-        let is_free =
-            |rowset: &&Arc<Rowset>| !tables.iter().any(|id| fold.rests(*id, rowset.meta()));
-        gone.iter().filter(is_free).for_each(|rowset| self.retired.add(lsn, rowset));
+        for rowset in &gone {
+            // Those of partitions that went to the recycle bin stay.
+            match tables.iter().any(|id| fold.rests(*id, rowset.meta())) {
+                true => self.retired.add_resting(rowset),
+                false => self.retired.add(lsn, rowset),
+            }
+        }
         if defines {
             self.catalog_changed();
         }

@@ -16,27 +16,66 @@ use crate::segment::Segment;
 
 /// Rowsets that have been replaced, but may still be used by readers or a metadata checkpoint.
 #[derive(Default)]
-pub struct Retired(Mutex<Vec<RetiredRowset>>);
+pub struct Retired(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    replaced: Vec<RetiredRowset>,
+    /// Those that no view has any more, while the recycle bin has their files.
+    resting: Vec<ReadRowset>,
+}
 
 struct RetiredRowset {
     /// The LSN of the record that replaced it.
     at: Lsn,
+    rowset: ReadRowset,
+}
+
+/// The files of a rowset, and who may read them.
+struct ReadRowset {
     /// Views that differ in marks have rowsets of their own for the same segments.
     segments: Vec<Weak<Segment>>,
     files: Vec<PathBuf>,
 }
 
+impl ReadRowset {
+    fn of(rowset: &Rowset) -> Self {
+        let files = rowset.segments().iter().map(|segment| segment.path().to_path_buf()).collect();
+        let segments = rowset.segments().iter().map(Arc::downgrade).collect();
+        Self { segments, files }
+    }
+
+    fn has(&self, file: &Path) -> bool {
+        self.files.iter().any(|held| held == file)
+    }
+
+    fn is_unread(&self) -> bool {
+        self.segments.iter().all(|segment| segment.strong_count() == 0)
+    }
+}
+
 impl Retired {
     /// Registers a rowset replaced by the record at `at`, after the view without it was published.
     pub fn add(&self, at: Lsn, rowset: &Arc<Rowset>) {
-        let files = rowset.segments().iter().map(|segment| segment.path().to_path_buf()).collect();
-        let segments = rowset.segments().iter().map(Arc::downgrade).collect();
-        self.0.lock().push(RetiredRowset { at, segments, files });
+        let mut rowset = ReadRowset::of(rowset);
+        let mut state = self.0.lock();
+        // One that comes from the recycle bin was opened anew: those who read it before it went
+        // there have opened it themselves.
+        let is_same = |resting: &mut ReadRowset| rowset.files.iter().any(|file| resting.has(file));
+        let before = state.resting.extract_if(.., is_same).collect::<Vec<_>>();
+        rowset.segments.extend(before.into_iter().flat_map(|resting| resting.segments));
+        state.replaced.push(RetiredRowset { at, rowset });
+    }
+
+    /// Registers a rowset that went to the recycle bin, after the view without it was published: its
+    /// readers are asked when [`Self::add`] is told of its files.
+    pub fn add_resting(&self, rowset: &Arc<Rowset>) {
+        self.0.lock().resting.push(ReadRowset::of(rowset));
     }
 
     /// Whether a reader may still open `file`, so that the sweep must not delete it.
     pub fn holds(&self, file: &Path) -> bool {
-        self.0.lock().iter().any(|retired| retired.files.iter().any(|held| held == file))
+        self.0.lock().replaced.iter().any(|retired| retired.rowset.has(file))
     }
 
     /// Deletes the files of rowsets without readers, if the durable metadata, up to `saved`,
@@ -45,12 +84,14 @@ impl Retired {
     /// # Errors
     /// [`Error::Io`] of the first file that cannot be deleted; the sweep will find it.
     pub fn remove_free(&self, fs: &dyn Fs, saved: Lsn) -> Result<usize> {
-        let is_free = |retired: &mut RetiredRowset| {
-            let is_unread = retired.segments.iter().all(|segment| segment.strong_count() == 0);
-            retired.at <= saved && is_unread
+        let is_free =
+            |retired: &mut RetiredRowset| retired.at <= saved && retired.rowset.is_unread();
+        let free = {
+            let mut state = self.0.lock();
+            state.resting.retain(|resting| !resting.is_unread());
+            state.replaced.extract_if(.., is_free).collect::<Vec<_>>()
         };
-        let free = self.0.lock().extract_if(.., is_free).collect::<Vec<_>>();
-        let files = free.into_iter().flat_map(|retired| retired.files).collect::<Vec<_>>();
+        let files = free.into_iter().flat_map(|retired| retired.rowset.files).collect::<Vec<_>>();
         for file in &files {
             remove(fs, file)?;
         }
@@ -182,10 +223,8 @@ mod tests {
         assert_eq!(at(35), 1);
     }
 
-    #[test]
-    fn a_replaced_rowset_stays_until_its_last_reader_is_gone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = touch(dir.path(), "a.parquet");
+    /// A rowset of one file.
+    fn rowset_of(dir: &Path) -> Arc<Rowset> {
         let segment = SegmentMeta {
             id: freshet_base::SegmentId(0),
             file: "a.parquet".to_owned(),
@@ -206,8 +245,15 @@ mod tests {
             segments: vec![segment],
             rows: 1,
         };
-        let segments = crate::testing::files(dir.path()).segments;
-        let rowset = Arc::new(Rowset::new(&segments, dir.path(), meta, &schema(1)));
+        let segments = crate::testing::files(dir).segments;
+        Arc::new(Rowset::new(&segments, dir, meta, &schema(1)))
+    }
+
+    #[test]
+    fn a_replaced_rowset_stays_until_its_last_reader_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = touch(dir.path(), "a.parquet");
+        let rowset = rowset_of(dir.path());
         let retired = Retired::default();
         retired.add(Lsn(7), &rowset);
         assert_eq!(retired.remove_free(&RealFs, Lsn(7)).unwrap(), 0);
@@ -216,5 +262,23 @@ mod tests {
         assert_eq!(retired.remove_free(&RealFs, Lsn(6)).unwrap(), 0, "metadata may name it");
         assert_eq!(retired.remove_free(&RealFs, Lsn(7)).unwrap(), 1);
         assert!(!retired.holds(&path) && !RealFs.exists(&path));
+    }
+
+    #[test]
+    fn files_from_the_recycle_bin_stay_until_those_who_read_them_before_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = touch(dir.path(), "a.parquet");
+        let (read, copied) = (rowset_of(dir.path()), rowset_of(dir.path()));
+        let retired = Retired::default();
+        retired.add_resting(&read);
+        assert!(!retired.holds(&path), "the recycle bin does");
+        assert_eq!(retired.remove_free(&RealFs, Lsn(9)).unwrap(), 0);
+        retired.add(Lsn(9), &copied);
+        drop(copied);
+        assert_eq!(retired.remove_free(&RealFs, Lsn(9)).unwrap(), 0, "a snapshot reads them");
+        assert!(retired.holds(&path));
+        drop(read);
+        assert_eq!(retired.remove_free(&RealFs, Lsn(9)).unwrap(), 1);
+        assert!(!RealFs.exists(&path));
     }
 }
