@@ -81,8 +81,8 @@ pub struct SequenceCall {
     pub sequence: TableName,
 }
 
-/// Whether the server runs functions of a query before it: a SELECT without FROM calls one of these,
-/// or any other nothing but LOAD_FILE.
+/// Whether the server runs functions of a query before it: a SELECT without FROM calls one of
+/// these, or any other nothing but LOAD_FILE.
 pub fn has_side_effects(query: &Select) -> bool {
     let acts_alone = matches!(&*query.0.body, SetExpr::Select(select) if reads_nothing(select));
     let (mut calls, mut files) = (0, 0);

@@ -5,6 +5,7 @@
 //! table and have [`ROW`] as one more column.
 
 mod looks;
+mod order;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,14 +15,13 @@ use freshet_schema::ROW_ID;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
-    TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, With, visit_expressions,
-    visit_expressions_mut,
+    TableAlias, TableFactor, TableWithJoins, Value, With, visit_expressions, visit_expressions_mut,
 };
 
 pub use looks::{Columns, Reads};
+pub use order::in_order;
 
 use crate::joined::{self, table_of};
-use crate::nesting::count_queries;
 use crate::self_reads;
 use crate::snapshot::temporary_names;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
@@ -390,55 +390,6 @@ fn single(from: &[TableWithJoins]) -> Option<(TableName, String)> {
 
 fn quoted(name: &str) -> Ident {
     Ident::with_quote('`', name)
-}
-
-/// The values of assignments that are carried out one after the other, as MySQL does: what a later
-/// one reads of an earlier one's column is the new value. `None`, DEFAULT, is left to the caller.
-/// Where tables are joined, `of` is the name of the one that gets the values.
-pub fn in_order(set: &Assignments, of: Option<&str>) -> Assignments {
-    let mut done: Assignments = Vec::with_capacity(set.len());
-    for (column, value) in set {
-        let value = value.clone().map(|mut value| {
-            let _ = value.0.visit(&mut Before { done: &done, of, queries: 0 });
-            value
-        });
-        done.push((column.clone(), value));
-    }
-    done
-}
-
-/// Puts the values of earlier assignments in place of their columns.
-struct Before<'a> {
-    done: &'a Assignments,
-    of: Option<&'a str>,
-    /// The nesting of subqueries, in which a name alone is one of their own columns.
-    queries: usize,
-}
-
-impl VisitorMut for Before<'_> {
-    type Break = ();
-
-    count_queries!(&mut Query);
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let name = match expr {
-            Expr::Identifier(name) if self.queries == 0 => &name.value,
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [.., table, column]
-                    if self.of.is_none_or(|of| of.eq_ignore_ascii_case(&table.value)) =>
-                {
-                    &column.value
-                }
-                _ => return ControlFlow::Continue(()),
-            },
-            _ => return ControlFlow::Continue(()),
-        };
-        let before = self.done.iter().rfind(|(column, _)| column.eq_ignore_ascii_case(name));
-        if let Some((_, Some(before))) = before {
-            *expr = Expr::Nested(Box::new(before.0.clone()));
-        }
-        ControlFlow::Continue(())
-    }
 }
 
 /// An expression of ON DUPLICATE KEY UPDATE over rows that also have the columns [`NEW`]:

@@ -14,7 +14,10 @@ use crate::through::Through;
 pub const VARIABLE: &str = "\u{1}@";
 
 /// What SET assigns, with columns in place of the `variables` that fields are read into.
-pub fn over_variables(set: &Assignments, variables: &[&str]) -> Assignments {
+///
+/// # Errors
+/// As [`in_order`].
+pub fn over_variables(set: &Assignments, variables: &[&str]) -> Result<Assignments> {
     let mut set = set.clone();
     for value in set.iter_mut().filter_map(|(_, value)| value.as_mut()) {
         let _ = visit_expressions_mut(&mut value.0, |expr| {

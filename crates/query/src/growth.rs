@@ -1,8 +1,8 @@
 //! How large conditions become on their way down a plan.
 //!
-//! Below a projection a condition has the expressions of columns in place of their names. Where each
-//! of nested views or derived tables computes `a + a`, it doubles at each of them. So a condition
-//! stays above a projection below which it would be much larger.
+//! Below a projection a condition has the expressions of columns in place of their names. Where
+//! each of nested views or derived tables computes `a + a`, it doubles at each of them. So a
+//! condition stays above a projection below which it would be much larger.
 
 use std::sync::Arc;
 

@@ -15,7 +15,9 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use crate::functions::list;
-use crate::syntax::MARKS;
+
+/// Signs with which the server marks names of its own; names in statements have none of them.
+pub const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
 
 /// Limits on the size of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

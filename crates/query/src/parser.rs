@@ -81,9 +81,10 @@ use crate::assign;
 use crate::change::Change;
 use crate::changes::Changes;
 use crate::hint::{self, Hint};
+use crate::limits::MARKS;
 use crate::session::SqlMode;
+use crate::syntax::Select;
 pub use crate::syntax::TableName;
-use crate::syntax::{MARKS, Select};
 
 /// Maximum nesting of a statement in `sqlparser`.
 const NESTING_MAX: usize = 200;

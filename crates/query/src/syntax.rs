@@ -16,9 +16,6 @@ use sqlparser::ast::{
 
 use crate::threads::Portion;
 
-/// Signs with which the server marks names of its own; names in statements have none of them.
-pub const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
-
 /// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select(pub(crate) Box<Query>);

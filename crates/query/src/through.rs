@@ -280,8 +280,10 @@ pub(crate) fn show(query: &mut Query, below: &Below<'_>, is_view: bool) -> Resul
 /// What stands at this place of FROM, if it is read as a whole.
 fn factor_at(select: &Select, place: usize) -> Option<&TableFactor> {
     let factor = joined::factors(&select.from).into_iter().nth(place);
-    let is_whole = |factor: &&TableFactor| matches!(factor, TableFactor::Table { partitions, .. } if partitions.is_empty());
-    factor.filter(is_whole)
+    factor.filter(|factor| match factor {
+        TableFactor::Table { partitions, .. } => partitions.is_empty(),
+        _ => false,
+    })
 }
 
 /// The table or view that the query of a view reads at this place of its FROM, if it is one.

@@ -21,6 +21,10 @@ use crate::views::mode_of;
 /// The views inside one another through which something is written.
 const LEVELS_MAX: usize = 32;
 
+/// The columns of a view of joined tables that are asked whether they can be written to: for each
+/// of them the texts of the views inside are read.
+const ASKED_MAX: usize = 16;
+
 /// Why nothing is written through a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fixed {
@@ -90,7 +94,7 @@ impl Through {
 /// Whether a statement can write to a column of a view.
 pub fn is_updatable(catalog: &Catalog, database: &str, view: &Arc<View>) -> bool {
     match Through::of(catalog, database, view, &[]) {
-        Err(Fixed::Joined) => view.columns.iter().any(|column| {
+        Err(Fixed::Joined) => view.columns.iter().take(ASKED_MAX).any(|column| {
             let through = Through::of(catalog, database, view, &[&column.name]);
             through.is_ok_and(|through| through.below(&column.name).is_some())
         }),
@@ -145,7 +149,7 @@ struct Selection {
 #[derive(Clone)]
 enum Selected {
     /// An expression of the columns of one source, which has this place.
-    Of(usize, Expr),
+    Of(usize, Box<Expr>),
     Unknown,
 }
 
@@ -240,7 +244,7 @@ impl Selection {
     /// not known.
     fn substituted(&self, expr: Expr, place: usize) -> Option<Expr> {
         substituted(expr, &|name: &str| match self.column(name) {
-            Some(Selected::Of(at, expr)) if *at == place => Some(expr.clone()),
+            Some(Selected::Of(at, expr)) if *at == place => Some(Expr::clone(expr)),
             _ => None,
         })
     }
@@ -257,7 +261,7 @@ fn source(factor: &TableFactor, view: &View) -> Option<Source> {
 fn selected(catalog: &Catalog, sources: &[Source], expr: &Expr, mode: SqlMode) -> Selected {
     if let [one] = sources {
         let known = plain(expr.clone(), &one.alias, mode);
-        return known.map_or(Selected::Unknown, |expr| Selected::Of(0, expr));
+        return known.map_or(Selected::Unknown, |expr| Selected::Of(0, Box::new(expr)));
     }
     let (place, column) = match expr {
         Expr::Nested(inner) => return selected(catalog, sources, inner, mode),
@@ -276,13 +280,14 @@ fn selected(catalog: &Catalog, sources: &[Source], expr: &Expr, mode: SqlMode) -
         }
         _ => return Selected::Unknown,
     };
-    place.map_or(Selected::Unknown, |place| Selected::Of(place, identifier(&column.value)))
+    place
+        .map_or(Selected::Unknown, |place| Selected::Of(place, Box::new(identifier(&column.value))))
 }
 
 /// A column that `*` stands for.
 fn starred(catalog: &Catalog, sources: &[Source], select: &Select, name: &str) -> Selected {
     if sources.len() == 1 {
-        return Selected::Of(0, identifier(name));
+        return Selected::Of(0, Box::new(identifier(name)));
     }
     let is_shown = |source: &Source| {
         select.projection.iter().any(|item| match item {
@@ -299,7 +304,7 @@ fn starred(catalog: &Catalog, sources: &[Source], select: &Select, name: &str) -
     };
     let is_it = |source: &Source| is_shown(source) && source.has(catalog, name);
     let place = sources.iter().position(is_it);
-    place.map_or(Selected::Unknown, |place| Selected::Of(place, identifier(name)))
+    place.map_or(Selected::Unknown, |place| Selected::Of(place, Box::new(identifier(name))))
 }
 
 /// Whether each row of the result is one of what is selected from.

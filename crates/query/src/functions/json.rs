@@ -303,7 +303,7 @@ fn member_of(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Int(found.into())))
 }
 
-pub(super) fn same(left: &Value, right: &Value) -> bool {
+fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
         (a, b) => a == b,

@@ -1,16 +1,17 @@
 //! JSON_SCHEMA_VALID and JSON_SCHEMA_VALIDATION_REPORT: whether a document is what a JSON Schema of
-//! draft 4 describes. References lead to other places of the same schema only.
+//! draft 4 describes. References lead to other places of the same schema only. What one call does
+//! is bounded, since constraints call it where nothing can end it.
 
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
 
 use datafusion::common::{DataFusionError, Result};
 use freshet_base::err;
 use regex::{Regex, RegexBuilder};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
-use super::json::same;
 use super::json_text::{document, json as printed};
 use super::row::{Out, Row};
 use crate::error::external;
@@ -18,16 +19,20 @@ use crate::interrupt::CancellationTicker;
 
 /// The schemas inside one another, by references too.
 const LEVELS_MAX: usize = 256;
-/// Maximum memory of a compiled pattern.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Patterns that are kept compiled.
-const PATTERNS_MAX: usize = 32;
+/// The steps of one call: schemas, comparisons, bytes that patterns look at.
+const STEPS_MAX: usize = 10_000_000;
+/// The steps that a pattern takes to be compiled, and for each byte of a text.
+const COMPILE_STEPS: usize = 10_000;
+const BYTE_STEPS: usize = 8;
+/// The length of a pattern, and maximum memory of a compiled one.
+const PATTERN_LENGTH_MAX: usize = 1024;
+const PATTERN_BYTES_MAX: usize = 128 << 10;
+/// Patterns that a thread keeps compiled.
+const PATTERNS_MAX: usize = 8;
 
 thread_local! {
-    /// Patterns that were compiled, the latest last; `None` for one that is none, which says
-    /// nothing, as in MySQL.
-    static PATTERNS: RefCell<VecDeque<(String, Option<Regex>)>> =
-        const { RefCell::new(VecDeque::new()) };
+    /// Patterns that were compiled, the latest last.
+    static PATTERNS: RefCell<VecDeque<(String, Regex)>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// `JSON_SCHEMA_VALID(schema, document)`.
@@ -61,8 +66,7 @@ fn misfit(row: &Row<'_>, function: &str) -> Result<Option<Misfit>> {
             "Invalid JSON type in argument 1 to function {function}; an object is required."
         )));
     }
-    Checker { root: &schema, work: CancellationTicker::default(), levels: 0 }
-        .check((&schema, Place::ROOT), (&document, Place::ROOT))
+    Checker::new(&schema).check((&schema, Place::ROOT), (&document, Place::ROOT))
 }
 
 /// Where a document is not what the schema says.
@@ -118,16 +122,59 @@ type Placed<'a> = (&'a Value, Place<'a>);
 struct Checker<'s> {
     root: &'s Value,
     work: CancellationTicker,
+    steps: usize,
     levels: usize,
 }
 
 impl<'s> Checker<'s> {
+    fn new(root: &'s Value) -> Self {
+        Self { root, work: CancellationTicker::default(), steps: 0, levels: 0 }
+    }
+
+    /// Counts steps.
+    ///
+    /// # Errors
+    /// 3170 for too many, and those of cancellation.
+    fn done(&mut self, steps: usize) -> Result<()> {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps > STEPS_MAX {
+            return Err(external(err!(
+                TooLarge,
+                "A JSON Schema takes more than {STEPS_MAX} steps to check a document: write a \
+                 smaller one, or check parts of the document"
+            )));
+        }
+        self.work.done(steps)
+    }
+
+    /// Whether a pattern is found in a text.
+    fn matches(&mut self, pattern: &str, text: &str) -> Result<bool> {
+        self.done(1 + pattern.len() + BYTE_STEPS * text.len())?;
+        let known = PATTERNS.with_borrow(|known| {
+            let found = known.iter().find(|(known, _)| known == pattern);
+            found.map(|(_, regex)| regex.is_match(text))
+        });
+        if let Some(is_found) = known {
+            return Ok(is_found);
+        }
+        self.done(COMPILE_STEPS)?;
+        let regex = compiled(pattern)?;
+        let is_found = regex.is_match(text);
+        PATTERNS.with_borrow_mut(|known| {
+            if known.len() >= PATTERNS_MAX {
+                known.pop_front();
+            }
+            known.push_back((pattern.to_owned(), regex));
+        });
+        Ok(is_found)
+    }
+
     fn check(
         &mut self,
         (schema, place): Placed<'_>,
         document: Placed<'_>,
     ) -> Result<Option<Misfit>> {
-        self.work.done(1)?;
+        self.done(1)?;
         let Value::Object(keywords) = schema else { return Ok(None) };
         if self.levels >= LEVELS_MAX {
             return Err(refused(&format!("more than {LEVELS_MAX} schemas inside one another")));
@@ -175,8 +222,8 @@ impl<'s> Checker<'s> {
         let own = match value {
             Value::Object(members) => self.object((schema, place), members, (value, at))?,
             Value::Array(items) => self.array(schema, items)?,
-            Value::String(text) => of_text(schema, text),
-            Value::Number(number) => number.as_f64().and_then(|number| of_number(schema, number)),
+            Value::String(text) => self.text(schema, text)?,
+            Value::Number(number) => of_number(schema, number),
             Value::Null | Value::Bool(_) => None,
         };
         if let Some(keyword) = own {
@@ -201,13 +248,14 @@ impl<'s> Checker<'s> {
         for (name, member) in members {
             let mut is_known = false;
             let own = known.and_then(|known| known.get_key_value(name));
-            let matching = patterns.into_iter().flatten();
-            let matching = matching.filter(|(pattern, _)| matches(pattern, name));
-            let said = own.map(|(name, schema)| (name, schema, &known_place));
-            let said = said.into_iter();
-            for (name_of, schema, within) in
-                said.chain(matching.map(|(pattern, schema)| (pattern, schema, &patterns_place)))
-            {
+            let mut said = Vec::new();
+            said.extend(own.map(|(name, schema)| (name, schema, &known_place)));
+            for (pattern, schema) in patterns.into_iter().flatten() {
+                if self.matches(pattern, name)? {
+                    said.push((pattern, schema, &patterns_place));
+                }
+            }
+            for (name_of, schema, within) in said {
                 is_known = true;
                 let member = (member, at.key(name));
                 let found = self.check((schema, within.key(name_of)), member)?;
@@ -307,13 +355,57 @@ impl<'s> Checker<'s> {
         }
         if schema.get("uniqueItems") == Some(&Value::Bool(true)) {
             for (at, item) in items.iter().enumerate() {
-                self.work.done(at)?;
-                if items[..at].iter().any(|before| same(before, item)) {
-                    return Ok(Some("uniqueItems"));
+                for before in &items[..at] {
+                    if self.same(before, item)? {
+                        return Ok(Some("uniqueItems"));
+                    }
                 }
             }
         }
         Ok(None)
+    }
+
+    fn text(&mut self, schema: &Map<String, Value>, text: &str) -> Result<Option<&'static str>> {
+        let signs = || text.chars().count();
+        if count(schema, "minLength").is_some_and(|least| signs() < least) {
+            return Ok(Some("minLength"));
+        }
+        if count(schema, "maxLength").is_some_and(|most| signs() > most) {
+            return Ok(Some("maxLength"));
+        }
+        match schema.get("pattern").and_then(Value::as_str) {
+            Some(pattern) if !self.matches(pattern, text)? => Ok(Some("pattern")),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether two values are the same; numbers are by their value.
+    fn same(&mut self, left: &Value, right: &Value) -> Result<bool> {
+        self.done(1)?;
+        match (left, right) {
+            (Value::Number(left), Value::Number(right)) => {
+                Ok(compared(left, right) == Some(Ordering::Equal))
+            }
+            (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+                for (left, right) in left.iter().zip(right) {
+                    if !self.same(left, right)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            (Value::Object(left), Value::Object(right)) if left.len() == right.len() => {
+                for (name, left) in left {
+                    let Some(right) = right.get(name) else { return Ok(false) };
+                    if !self.same(left, right)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            (Value::Array(_) | Value::Object(_), _) => Ok(false),
+            (left, right) => Ok(left == right),
+        }
     }
 
     /// The keyword that is not satisfied of those that any value may have.
@@ -323,8 +415,11 @@ impl<'s> Checker<'s> {
         (value, at): Placed<'_>,
     ) -> Result<Option<&'static str>> {
         if let Some(Value::Array(known)) = schema.get("enum") {
-            self.work.done(known.len())?;
-            if !known.iter().any(|known| same(known, value)) {
+            let mut is_known = false;
+            for known in known {
+                is_known = is_known || self.same(known, value)?;
+            }
+            if !is_known {
                 return Ok(Some("enum"));
             }
         }
@@ -352,6 +447,51 @@ impl<'s> Checker<'s> {
         }
         Ok(None)
     }
+}
+
+/// How two numbers are beside each other.
+fn compared(left: &Number, right: &Number) -> Option<Ordering> {
+    match (left.as_i128(), right.as_i128()) {
+        (Some(left), Some(right)) => Some(left.cmp(&right)),
+        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
+    }
+}
+
+/// A pattern of ECMAScript, as far as it is one without looking around and back.
+fn compiled(pattern: &str) -> Result<Regex> {
+    if pattern.len() > PATTERN_LENGTH_MAX {
+        return Err(refused(&format!("a pattern of more than {PATTERN_LENGTH_MAX} bytes")));
+    }
+    let built = RegexBuilder::new(&of_ascii(pattern))
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX)
+        .build();
+    built.map_err(|_| refused(&format!("pattern '{pattern}'")))
+}
+
+/// The pattern with classes as ECMAScript has them: of ASCII.
+fn of_ascii(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut signs = pattern.chars();
+    while let Some(sign) = signs.next() {
+        if sign != '\\' {
+            out.push(sign);
+            continue;
+        }
+        match signs.next() {
+            Some('d') => out.push_str("[0-9]"),
+            Some('D') => out.push_str("[^0-9]"),
+            Some('w') => out.push_str("[0-9A-Za-z_]"),
+            Some('W') => out.push_str("[^0-9A-Za-z_]"),
+            // It escapes itself where it has no meaning.
+            Some('/') => out.push('/'),
+            other => {
+                out.push(sign);
+                out.extend(other);
+            }
+        }
+    }
+    out
 }
 
 fn misfit_at(keyword: &'static str, document: Place<'_>, schema: Place<'_>) -> Misfit {
@@ -388,133 +528,29 @@ fn count(schema: &Map<String, Value>, keyword: &str) -> Option<usize> {
     usize::try_from(schema.get(keyword)?.as_u64()?).ok()
 }
 
-fn of_text(schema: &Map<String, Value>, text: &str) -> Option<&'static str> {
-    let signs = || text.chars().count();
-    if count(schema, "minLength").is_some_and(|least| signs() < least) {
-        return Some("minLength");
-    }
-    if count(schema, "maxLength").is_some_and(|most| signs() > most) {
-        return Some("maxLength");
-    }
-    let pattern = schema.get("pattern").and_then(Value::as_str);
-    pattern.is_some_and(|pattern| !matches(pattern, text)).then_some("pattern")
-}
-
-fn of_number(schema: &Map<String, Value>, number: f64) -> Option<&'static str> {
-    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+fn of_number(schema: &Map<String, Value>, number: &Number) -> Option<&'static str> {
+    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_number);
     let excludes = |keyword: &str| schema.get(keyword) == Some(&Value::Bool(true));
-    if let Some(least) = bound("minimum")
-        && (number < least || number == least && excludes("exclusiveMinimum"))
-    {
-        return Some(if number < least { "minimum" } else { "exclusiveMinimum" });
+    match bound("minimum").and_then(|least| compared(number, least)) {
+        Some(Ordering::Less) => return Some("minimum"),
+        Some(Ordering::Equal) if excludes("exclusiveMinimum") => return Some("exclusiveMinimum"),
+        _ => {}
     }
-    if let Some(most) = bound("maximum")
-        && (number > most || number == most && excludes("exclusiveMaximum"))
-    {
-        return Some(if number > most { "maximum" } else { "exclusiveMaximum" });
+    match bound("maximum").and_then(|most| compared(number, most)) {
+        Some(Ordering::Greater) => return Some("maximum"),
+        Some(Ordering::Equal) if excludes("exclusiveMaximum") => return Some("exclusiveMaximum"),
+        _ => {}
     }
-    let step = bound("multipleOf").filter(|step| *step > 0.0);
-    step.is_some_and(|step| (number / step).fract() != 0.0).then_some("multipleOf")
-}
-
-/// Whether a pattern is found in a text. One that is no pattern is found in each.
-fn matches(pattern: &str, text: &str) -> bool {
-    PATTERNS.with_borrow_mut(|known| {
-        if let Some((_, regex)) = known.iter().find(|(known, _)| known == pattern) {
-            return regex.as_ref().is_none_or(|regex| regex.is_match(text));
+    let step = bound("multipleOf")?;
+    let is_multiple = match (number.as_i128(), step.as_i128()) {
+        (Some(number), Some(step)) => step <= 0 || number % step == 0,
+        _ => {
+            let (number, step) = (number.as_f64()?, step.as_f64()?);
+            step <= 0.0 || (number / step).fract() == 0.0
         }
-        let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build().ok();
-        let found = regex.as_ref().is_none_or(|regex| regex.is_match(text));
-        if known.len() >= PATTERNS_MAX {
-            known.pop_front();
-        }
-        known.push_back((pattern.to_owned(), regex));
-        found
-    })
+    };
+    (!is_multiple).then_some("multipleOf")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The keyword that the document does not satisfy, and both places.
-    fn found(schema: &str, document: &str) -> Option<(&'static str, String, String)> {
-        let parse = |text| serde_json::from_str::<Value>(text).unwrap();
-        let (schema, document) = (parse(schema), parse(document));
-        let mut checker = Checker { root: &schema, work: CancellationTicker::default(), levels: 0 };
-        let found = checker.check((&schema, Place::ROOT), (&document, Place::ROOT)).unwrap();
-        found.map(|Misfit { document, schema, keyword }| (keyword, document, schema))
-    }
-
-    fn keyword(schema: &str, document: &str) -> &'static str {
-        found(schema, document).map_or("", |(keyword, ..)| keyword)
-    }
-
-    #[test]
-    fn places_are_told_of_both() {
-        const SCHEMA: &str = r#"{"type": "object", "properties": {"a/b": {"items": {"minimum": 2}}},
-            "required": ["a/b"]}"#;
-        assert_eq!(found(SCHEMA, r#"{"a/b": [2, 3]}"#), None);
-        let places = |keyword, document: &str, schema: &str| {
-            Some((keyword, document.to_owned(), schema.to_owned()))
-        };
-        let item = places("minimum", "#/a~1b/1", "#/properties/a~1b/items");
-        assert_eq!(found(SCHEMA, r#"{"a/b": [2, 1]}"#), item);
-        assert_eq!(found(SCHEMA, "{}"), places("required", "#", "#"));
-    }
-
-    #[test]
-    fn each_keyword_has_what_fits_and_what_does_not() {
-        for (schema, fits, other) in [
-            (r#"{"type": ["integer", "null"]}"#, "1", "1.5"),
-            (r#"{"enum": [1, "a", null]}"#, "1.0", "2"),
-            (r#"{"multipleOf": 0.5}"#, "1.5", "1.25"),
-            (r#"{"minimum": 1}"#, "1", "0"),
-            (r#"{"maximum": 1}"#, "1", "2"),
-            (r#"{"minLength": 2}"#, "\"\u{e4}\u{e4}\"", "\"\u{e4}\""),
-            (r#"{"maxLength": 1}"#, "\"\u{e4}\"", "\"ab\""),
-            (r#"{"pattern": "^a+$"}"#, "\"aa\"", "\"ab\""),
-            (r#"{"minItems": 1}"#, "[1]", "[]"),
-            (r#"{"maxItems": 1}"#, "[1]", "[1, 2]"),
-            (r#"{"uniqueItems": true}"#, "[1, 2]", "[1, 2, 1.0]"),
-            (r#"{"items": [{}], "additionalItems": false}"#, "[1]", "[1, 2]"),
-            (r#"{"minProperties": 1}"#, r#"{"a": 1}"#, "{}"),
-            (r#"{"maxProperties": 1}"#, r#"{"a": 1}"#, r#"{"a": 1, "b": 2}"#),
-            (r#"{"required": ["a"]}"#, r#"{"a": null}"#, r#"{"b": 1}"#),
-            (r#"{"dependencies": {"a": ["b"]}}"#, r#"{"b": 1}"#, r#"{"a": 1}"#),
-            (
-                r#"{"properties": {"a": {}}, "patternProperties": {"^x": {}},
-                    "additionalProperties": false}"#,
-                r#"{"a": 1, "xy": 2}"#,
-                r#"{"b": 1}"#,
-            ),
-            (r#"{"allOf": [{"minimum": 1}, {"maximum": 2}]}"#, "1", "3"),
-            (r#"{"anyOf": [{"minimum": 5}, {"maximum": 2}]}"#, "1", "3"),
-            (r#"{"oneOf": [{"minimum": 1}, {"maximum": 2}]}"#, "3", "1"),
-            (r#"{"not": {"type": "string"}}"#, "1", "\"a\""),
-        ] {
-            assert_eq!(keyword(schema, fits), "", "{schema} {fits}");
-            let failed = keyword(schema, other);
-            assert!(!failed.is_empty() && schema.contains(failed), "{schema} {other}: {failed}");
-        }
-        assert_eq!(keyword(r#"{"minimum": 1, "exclusiveMinimum": true}"#, "1"), "exclusiveMinimum");
-        assert_eq!(keyword(r#"{"maximum": 1, "exclusiveMaximum": true}"#, "1"), "exclusiveMaximum");
-    }
-
-    #[test]
-    fn references_lead_inside_and_end() {
-        const TREE: &str = r##"{"type": "object", "properties": {"inner": {"$ref": "#"}},
-            "additionalProperties": false}"##;
-        assert_eq!(keyword(TREE, r#"{"inner": {"inner": {}}}"#), "");
-        assert_eq!(keyword(TREE, r#"{"inner": {"x": {}}}"#), "additionalProperties");
-        let named = r##"{"definitions": {"n": {"minimum": 3}}, "$ref": "#/definitions/n"}"##;
-        assert_eq!(keyword(named, "2"), "minimum");
-        for endless in [r##"{"$ref": "#"}"##, r#"{"$ref": "http://a/b"}"#] {
-            let schema = serde_json::from_str::<Value>(endless).unwrap();
-            let mut checker =
-                Checker { root: &schema, work: CancellationTicker::default(), levels: 0 };
-            let placed = || (&Value::Null, Place::ROOT);
-            assert!(checker.check((&schema, Place::ROOT), placed()).is_err(), "{endless}");
-        }
-    }
-}
+mod tests;

@@ -37,7 +37,9 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut outer_operators = 0;
     let mut level = Level::default();
     let mut cases = 0_usize;
-    for token in tokens {
+    let said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut before = &Token::EOF;
+    for token in said {
         match &token.token {
             Token::LParen => {
                 outer_operators += level.operators();
@@ -50,7 +52,8 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             Token::Comma => level = Level::default(),
             Token::Word(word) if word.quote_style.is_some() => {}
             Token::Word(word) if word.value.eq_ignore_ascii_case("CASE") => cases += 1,
-            Token::Word(word) if word.value.eq_ignore_ascii_case("END") => {
+            // It may be the name of a column, too.
+            Token::Word(word) if word.value.eq_ignore_ascii_case("END") && ends(before) => {
                 cases = cases.saturating_sub(1);
             }
             Token::Word(word) if is_one_of(&LOOSE, &word.value) => {
@@ -60,6 +63,7 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             token if is_symbol(token) => level.tight += 1,
             _ => {}
         }
+        before = &token.token;
         if outer_operators + level.operators() > DEPTH_MAX {
             bail!(
                 TooDeep,
@@ -76,6 +80,20 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether an expression may end with a token.
+fn ends(token: &Token) -> bool {
+    const OPEN: [&str; 6] = ["CASE", "WHEN", "THEN", "ELSE", "NOT", "BINARY"];
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => {
+            let goes_on = [&OPEN[..], &LOOSE, &TIGHT];
+            !goes_on.iter().any(|words| is_one_of(words, &word.value))
+        }
+        Token::RParen => true,
+        Token::Period | Token::EOF => false,
+        other => !is_symbol(other),
+    }
 }
 
 fn is_one_of(words: &[&str], word: &str) -> bool {
@@ -129,6 +147,9 @@ mod tests {
         assert!(refused(&format!("SELECT {inside}1{}", " END".repeat(100_000))));
         let beside = vec!["CASE WHEN a THEN 1 END"; 10 * CASES_MAX].join(", ");
         assert!(!refused(&format!("SELECT {beside}")));
+        for opening in ["CASE WHEN t.end THEN ", "CASE WHEN end THEN ", "CASE WHEN 1 = end THEN "] {
+            assert!(refused(&format!("SELECT {}1", opening.repeat(100_000))), "{opening}");
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::through::{self, Writing};
 /// none.
 ///
 /// # Errors
-/// 1054, 1143, 1393, 1394 and 1471; 1356 where the table is not there, or those whose rights count may not
-/// insert into it; 1423 for a column that the view leaves out and that has no default.
+/// 1054, 1143, 1393, 1394 and 1471; 1356 where the table is not there, or those whose rights count
+/// may not insert into it; 1423 for a column that the view leaves out and that has no default.
 pub fn target<N: AsRef<str>>(
     session: &Session,
     (database, view): (&str, &str),

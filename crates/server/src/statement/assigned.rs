@@ -74,7 +74,7 @@ impl Assigned {
             Ok((name.clone(), value))
         };
         let set = set.iter().map(with_defaults).collect::<Result<Assignments>>()?;
-        for (name, value) in in_order(&set, of) {
+        for (name, value) in in_order(&set, of)? {
             last[position(schema, view, &name)?] = Some(value);
         }
         let computes_all = take_generated(target, &mut last)?;

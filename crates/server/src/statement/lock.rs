@@ -55,9 +55,12 @@ pub async fn select(
 
 /// Whether a query is of rows of a table that have keys, and that the session may lock.
 fn is_lockable(session: &Session, query: &Select) -> bool {
-    let lock = Change::locking(query);
-    let target = lock.and_then(|lock| resolve(session, &lock));
-    target.is_ok_and(|target| target.table().key_model.is_keyed())
+    let Ok(lock) = Change::locking(query) else { return false };
+    // How many are free is not known where a parameter says how many are wanted.
+    if lock.kind == ChangeKind::Lock(LockWait::Skip) && lock.limit().is_err() {
+        return false;
+    }
+    resolve(session, &lock).is_ok_and(|target| target.table().key_model.is_keyed())
 }
 
 /// Runs the query in a transaction, which holds the rows until its end.

@@ -94,7 +94,7 @@ impl Computed {
             FieldTarget::Variable(name) => Some(name.as_str()),
             FieldTarget::Column(_) => None,
         });
-        let set = over_variables(&load.set, &variables.collect::<Vec<_>>());
+        let set = over_variables(&load.set, &variables.collect::<Vec<_>>())?;
         let names = Self::names(kept, &load.set);
         let values = names[kept.len()..].iter().map(|name| {
             // The last of several values for a column counts.
