@@ -10,7 +10,6 @@ use freshet_schema::Table;
 use freshet_storage::fold::{Barrier, Event};
 use freshet_storage::gc::Retired;
 use freshet_storage::resolver::KeyMemory;
-use freshet_storage::rowset::Rowset;
 use freshet_storage::view::TableView;
 use freshet_storage::views::Views;
 use imbl::HashMap;
