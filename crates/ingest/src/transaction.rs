@@ -329,8 +329,8 @@ impl LookedKeys {
         let places = latch.find(&rows).await?;
         let holders = Holders::find(&mut latch, &target, (&rows, &places[..]), &values).await?;
         // It has locked its keys and values: nobody else can have taken one, but of keys that came
-        // or went meanwhile, and with partitions that took the place of others. A REPLACE replaces a
-        // row that came so with its primary key; one with another of its keys refuses it.
+        // or went meanwhile, and with partitions that took the place of others. A REPLACE replaces
+        // a row that came so with its primary key; one with another of its keys refuses it.
         let taken = free.into_iter().find(|at| places[*at].is_some());
         let taken = taken.map(|at| (at as u32, PRIMARY));
         let conflict = taken.or_else(|| holders.last_conflict(&rows, &values, |_| false));

@@ -67,8 +67,8 @@ impl Retired {
         state.replaced.push(RetiredRowset { at, rowset });
     }
 
-    /// Registers a rowset that went to the recycle bin, after the view without it was published: its
-    /// readers are asked when [`Self::add`] is told of its files.
+    /// Registers a rowset that went to the recycle bin, after the view without it was published:
+    /// its readers are asked when [`Self::add`] is told of its files.
     pub fn add_resting(&self, rowset: &Arc<Rowset>) {
         self.0.lock().resting.push(ReadRowset::of(rowset));
     }

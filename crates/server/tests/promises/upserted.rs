@@ -278,7 +278,8 @@ fn a_savepoint_is_from_before_a_column_that_was_added() {
     }
 }
 
-/// By the sequence column a row may come too late: then the UPDATE has matched it, and changed none.
+/// By the sequence column a row may come too late: then the UPDATE has matched it, and changed
+/// none.
 #[test]
 fn an_update_that_is_too_late_has_changed_nothing() {
     let server = TestServer::start();
