@@ -19,8 +19,9 @@ const MEDIAN: Duration = Duration::from_millis(100);
 const ROUNDS: usize = 20;
 /// The maximum memory that plans take, twice the budgets of the server: plans count as queries.
 const PEAK_BYTES: u64 = (2 * (256 + 64)) << 20;
-/// The maximum CPU time to answer or refuse a statement; an optimised build needs a twentieth.
-const SOON: Duration = Duration::from_secs(8);
+/// The maximum CPU time to answer or refuse a statement; an optimised build needs a twentieth, and
+/// other tests beside it make it half as much again.
+const SOON: Duration = Duration::from_secs(16);
 
 /// A statement within all limits that takes long to plan.
 fn heavy() -> String {
