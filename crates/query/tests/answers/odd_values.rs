@@ -161,7 +161,9 @@ fn no_value_makes_a_function_panic() {
     let mut bench = Bench::new();
     bench.add("odd", vec![table()]);
     let mut draw = Draw(1);
-    let mut names = functions::names().collect::<Vec<_>>();
+    // A query with LOAD_FILE becomes another statement, which reads the files before it is planned.
+    let is_planned = |name: &&str| *name != "load_file";
+    let mut names = functions::names().filter(is_planned).collect::<Vec<_>>();
     names.sort_unstable();
     let mut broken = Vec::new();
     let (mut answered, mut calls) = (0, 0);
