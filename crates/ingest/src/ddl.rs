@@ -415,11 +415,11 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
     ) -> Result<()> {
-        self.barrier_behind(body, states, &[]).await
+        self.barrier_behind(body, states, &[]).await.map(drop)
     }
 
     /// As [`Self::barrier`], of what was computed from rows of these tables, up to these places of
-    /// the log: no other record of theirs may come before it.
+    /// the log: no other record of theirs may come before it. Returns the LSN of the record.
     ///
     /// # Errors
     /// 1213 for another record, and those of the log.
@@ -428,7 +428,7 @@ impl Ddl {
         body: BarrierBody,
         states: &[Arc<TableState>],
         seen: &[(TableId, Lsn)],
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         self.signed_barrier_behind(body, states, seen, &mut Signature::default()).await
     }
 
@@ -439,9 +439,9 @@ impl Ddl {
         states: &[Arc<TableState>],
         seen: &[(TableId, Lsn)],
         signature: &mut Signature,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         if states.is_empty() {
-            return Ok(());
+            return Ok(Lsn::ZERO);
         }
         let payload = signature.signed(body.encode());
         let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
@@ -466,7 +466,9 @@ impl Ddl {
         }
         let unsettled = self.append_barrier(body, &payload, (states, seen), (room, signature))?;
         drop(latches);
-        self.settler.settled_as_told(unsettled).await
+        let lsn = unsettled.lsn;
+        self.settler.settled_as_told(unsettled).await?;
+        Ok(lsn)
     }
 
     fn append_barrier(

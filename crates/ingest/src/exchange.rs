@@ -67,7 +67,7 @@ async fn exchange(engine: &Engine, ids: &[TableId], plan: Plan) -> Result<()> {
         tries += 1;
         match ddl.barrier_behind(body, &states, &moved.seen).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
-            done => return done,
+            done => return done.map(drop),
         }
     }
 }

@@ -76,7 +76,7 @@ pub async fn overwrite_partitions(
         // filled one.
         match ddl.signed_barrier_behind(body, &states, &[seen], &mut signature).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
-            done => return done.map(|()| signed),
+            done => return done.map(|_| signed),
         }
     }
 }

@@ -143,8 +143,8 @@ pub async fn recover_partition(
     let body = BarrierBody::Divide(vec![Repartition { files, ..record }]);
     // Nothing of it was read from the table; but who has looked for a key, and found none in the
     // partition that was gone, looks once more.
-    ddl.barrier_behind(body, &states, &[(id, Lsn(u64::MAX))]).await?;
-    retire(&engine.store, &rowsets);
+    let lsn = ddl.barrier_behind(body, &states, &[(id, Lsn(u64::MAX))]).await?;
+    retire(&engine.store, lsn, &rowsets);
     Ok(())
 }
 
@@ -173,10 +173,9 @@ fn opened(store: &Store, table: &Table, stored: &StoredResting) -> Result<Vec<Ar
     stored.rowsets.iter().map(open).collect()
 }
 
-/// Lets files go that the recycle bin no longer names.
-fn retire(store: &Store, rowsets: &[Arc<Rowset>]) {
-    let at = store.meta().settled();
-    rowsets.iter().for_each(|rowset| store.tables.retired.add(at, rowset));
+/// Lets files go that the recycle bin no longer names since the record at `lsn`.
+fn retire(store: &Store, lsn: Lsn, rowsets: &[Arc<Rowset>]) {
+    rowsets.iter().for_each(|rowset| store.tables.retired.add(lsn, rowset));
 }
 
 impl Ddl {
@@ -195,8 +194,8 @@ impl Ddl {
         let files = stored.map(|one| opened(&self.store, table, &one));
         let files = files.collect::<Result<Vec<_>>>()?.concat();
         let Some(record) = self.store.meta().forgetting(id, &those) else { return Ok(false) };
-        self.barrier(BarrierBody::Divide(vec![record]), &states).await?;
-        retire(&self.store, &files);
+        let lsn = self.barrier_behind(BarrierBody::Divide(vec![record]), &states, &[]).await?;
+        retire(&self.store, lsn, &files);
         Ok(true)
     }
 }

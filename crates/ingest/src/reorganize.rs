@@ -57,7 +57,7 @@ pub async fn reorganize(engine: &Engine, id: TableId, change: PartitionChange) -
         tries += 1;
         match ddl.barrier_behind(body, &states, &[(id, seen)]).await {
             Err(error) if error.code() == ErrorCode::Deadlock && tries < TRIES_MAX => {}
-            done => return done,
+            done => return done.map(drop),
         }
     }
 }
