@@ -25,6 +25,15 @@ fn prepare_partial(site: &Site, headers: &[&str], body: &str) -> Value {
     site.client().request("PUT", "/api/d/u/_stream_load", &all, body.as_bytes()).json()
 }
 
+/// Rows of JSON with these keys, of which each second one names a column more.
+fn own_columns(keys: std::ops::Range<u32>) -> String {
+    let row = |a: u32| match a % 2 {
+        0 => format!("{{\"a\": {a}, \"d\": 5}}\n"),
+        _ => format!("{{\"a\": {a}, \"c\": \"odd\", \"d\": {a}}}\n"),
+    };
+    keys.map(row).collect()
+}
+
 fn partial_rows(site: &Site) -> Value {
     data(site, "SELECT * FROM u ORDER BY a")["data"].clone()
 }
@@ -97,11 +106,7 @@ fn a_partial_update_that_a_smaller_log_does_not_take_is_committed_by_files() {
         "format: json",
         "read_json_by_line: true",
     ];
-    let own = (1..20_001).map(|a| match a % 2 {
-        0 => format!("{{\"a\": {a}, \"d\": 5}}\n"),
-        _ => format!("{{\"a\": {a}, \"c\": \"odd\", \"d\": {a}}}\n"),
-    });
-    let own = own.collect::<String>();
+    let own = own_columns(1..20_001);
     let label = |name: &str| format!("label: {name}");
     let waits = |label: &str, headers: &[&str], body: &str| {
         let reply = prepare_partial(&site, &[headers, &[label]].concat(), body);
@@ -205,11 +210,7 @@ fn a_prepared_partial_update_may_be_larger_than_a_record() {
         "read_json_by_line: true",
         "label: own",
     ];
-    let own = (1..30_001).map(|a| match a % 2 {
-        0 => format!("{{\"a\": {a}, \"d\": 5}}\n"),
-        _ => format!("{{\"a\": {a}, \"c\": \"odd\", \"d\": {a}}}\n"),
-    });
-    let own = own.collect::<String>();
+    let own = own_columns(1..30_001);
     let prepared = |headers: &[&str], body: &str| {
         let reply = prepare_partial(&site, headers, body);
         assert_eq!(reply["Status"], "Success", "{reply}");

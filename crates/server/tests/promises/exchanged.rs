@@ -1,17 +1,22 @@
 //! Transactions beside partitions that change places: their rows come without a lock of anybody.
 
-use crate::common::TestServer;
+use crate::common::{Client, TestServer};
+
+/// A table in partitions, and one that may change places with the first of them.
+fn tables(client: &mut Client) {
+    client.run(
+        "create table t (k int primary key, v int) partition by range (k) \
+         (partition p values less than (10), partition q values less than (20))",
+    );
+    client.run("create table n (k int primary key, v int)");
+    client.run("insert into n values (5, 500)");
+}
 
 #[test]
 fn a_row_that_came_with_a_partition_is_not_replaced() {
     let server = TestServer::start();
     let (mut one, mut two) = (server.database("d"), server.database("d"));
-    one.run(
-        "create table t (k int primary key, v int) partition by range (k) \
-         (partition p values less than (10), partition q values less than (20))",
-    );
-    one.run("create table n (k int primary key, v int)");
-    one.run("insert into n values (5, 500)");
+    tables(&mut one);
     let exchange = "alter table t exchange partition p with table n";
     let overwrite = "insert overwrite table t partition (p) select 5, 500";
     for insert in [
@@ -52,12 +57,7 @@ fn a_row_that_came_with_a_partition_is_not_replaced() {
 fn a_row_that_came_with_a_partition_is_replaced_by_who_replaces_rows() {
     let server = TestServer::start();
     let (mut one, mut two) = (server.database("d"), server.database("d"));
-    one.run(
-        "create table t (k int primary key, v int) partition by range (k) \
-         (partition p values less than (10), partition q values less than (20))",
-    );
-    one.run("create table n (k int primary key, v int)");
-    one.run("insert into n values (5, 500)");
+    tables(&mut one);
     one.run("begin");
     one.run("replace into t values (5, 1), (6, 1)");
     one.run("update t set v = v + 1 where k = 5");
