@@ -44,7 +44,7 @@ pub struct Metrics {
     pub snapshot_memory_bytes: IntGauge,
     /// Memory of segment footers.
     pub footer_memory_bytes: IntGauge,
-    /// Memory of filters of keys.
+    /// Memory of filters and blocks of keys.
     pub key_memory_bytes: IntGauge,
     /// Footers found in memory.
     pub footer_hits: IntCounter,
@@ -216,7 +216,10 @@ impl Metrics {
                 "Bytes of rows in files that only open snapshots keep",
             ),
             footer_memory_bytes: gauge("footer_memory_bytes", "Bytes of footers in memory"),
-            key_memory_bytes: gauge("key_memory_bytes", "Bytes of filters of keys in memory"),
+            key_memory_bytes: gauge(
+                "key_memory_bytes",
+                "Bytes of filters and blocks of keys in memory",
+            ),
             footer_hits: counter("footer_hits_total", "Footers found in memory"),
             footer_misses: counter("footer_misses_total", "Footers read"),
             segment_reads: counter("segment_reads_total", "Reads of segments"),

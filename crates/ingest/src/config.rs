@@ -23,7 +23,7 @@ pub struct EngineConfig {
     pub snapshot_memory_bytes: ByteSize,
     /// Memory for cached segment footers.
     pub footer_memory_bytes: ByteSize,
-    /// Memory for filters of the keys in segments.
+    /// Memory for filters of the keys in segments, and a quarter of it for blocks of keys.
     pub key_memory_bytes: ByteSize,
     /// The delta of a table is flushed at this size.
     pub flush_bytes: ByteSize,

@@ -132,6 +132,11 @@ impl Engine {
         &self.store.tables.key_memory.filters
     }
 
+    /// The memory of blocks of keys.
+    pub fn key_block_bytes(&self) -> u64 {
+        self.store.files.segments.block_bytes()
+    }
+
     /// Reserves memory for writes, waiting until `deadline`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::budget::Budget;
-use freshet_base::{Error, ErrorCode, Result, bail, err};
+use freshet_base::{ByteSize, Error, ErrorCode, Result, bail, err};
 use freshet_meta::{Meta, StoredTable};
 use freshet_storage::flush::Files;
 use freshet_storage::recover::StoredMarks;
@@ -218,7 +218,9 @@ fn open_store(
     let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
     let footers = Budget::new("memory of footers", config.footer_memory_bytes.bytes());
     let files = FileStore::new(Arc::clone(&fs), Arc::clone(&pool));
-    let segments = SegmentAccess::new(Arc::new(files), footers, Arc::clone(&world.metrics));
+    let (blocks, _) = key_memory(&config);
+    let metrics = Arc::clone(&world.metrics);
+    let segments = SegmentAccess::new(Arc::new(files), footers, blocks, metrics);
     let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
     let open = config.transactions_memory_bytes.bytes();
     let memory = (memory, Budget::new("memory of open transactions", open));
@@ -236,6 +238,13 @@ fn step(world: &World, name: &str) -> Result<()> {
     world.failpoints.pass(name).map_err(|error| Error::io("open the store", error))
 }
 
+/// The memory of keys, for blocks and for filters. Without a filter each look-up may read a file in
+/// vain, so they get the larger part.
+fn key_memory(config: &EngineConfig) -> (ByteSize, ByteSize) {
+    let all = config.key_memory_bytes.bytes();
+    (ByteSize(all / 4), ByteSize(all - all / 4))
+}
+
 /// All tables as metadata has them. The locks come first: after a failure they go last.
 fn stored_tables(
     locks: Vec<Lock>,
@@ -243,7 +252,8 @@ fn stored_tables(
     files: &Files,
     (config, writes): (&EngineConfig, &Budget),
 ) -> Result<Tables> {
-    let filters = Budget::new("memory of keys", config.key_memory_bytes.bytes());
+    let (_, filters) = key_memory(config);
+    let filters = Budget::new("memory of keys", filters.bytes());
     let memory = KeyMemory { filters, writes: writes.clone() };
     let catalog = meta.catalog();
     let mut views = HashMap::new();

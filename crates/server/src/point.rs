@@ -6,6 +6,7 @@
 
 mod answer;
 mod change_text;
+mod plain;
 mod scanner;
 mod text;
 
@@ -98,9 +99,14 @@ impl PointPlan {
 
     /// The keys to read, in their order; `None` if a value is not surely one of its column's type.
     fn keys(&self, operands: &[Operand<'_>], parameters: &[Parameter]) -> Option<Vec<Vec<u8>>> {
+        let values = self.keys.iter().map(|&(ty, at)| cells(ty, at, operands, parameters));
+        let values = values.collect::<Option<Vec<_>>>()?;
+        if values.iter().all(|cells| cells.len() == 1) {
+            let key = key_of(&self.codec, values.iter().map(|cells| cells[0].as_slice()))?;
+            return Some(vec![key]);
+        }
         let mut rows = vec![Vec::<Vec<u8>>::new()];
-        for &(ty, values) in &self.keys {
-            let cells = cells(ty, values, operands, parameters)?;
+        for cells in &values {
             if rows.len() * cells.len() > KEYS_MAX {
                 return None;
             }
@@ -113,7 +119,7 @@ impl PointPlan {
             });
             rows = longer.collect();
         }
-        let keys = rows.iter().map(|cells| key_of(&self.codec, cells));
+        let keys = rows.iter().map(|row| key_of(&self.codec, row.iter().map(Vec::as_slice)));
         let mut keys = keys.collect::<Option<Vec<_>>>()?;
         keys.sort_unstable();
         keys.dedup();
@@ -122,12 +128,15 @@ impl PointPlan {
 }
 
 /// The key of a row whose key columns have these cells; `None` if it is longer than keys are.
-pub fn key_of(codec: &KeyCodec, cells: &[Vec<u8>]) -> Option<Vec<u8>> {
-    if cells.iter().map(Vec::len).sum::<usize>() > KEY_BYTES_MAX {
+pub fn key_of<'a>(
+    codec: &KeyCodec,
+    cells: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Option<Vec<u8>> {
+    if cells.clone().map(<[u8]>::len).sum::<usize>() > KEY_BYTES_MAX {
         return None;
     }
     let mut key = Vec::with_capacity(16);
-    codec.put_cells(cells.iter().map(|cell| Some(cell.as_slice())), &mut key);
+    codec.put_cells(cells.map(Some), &mut key);
     Some(key)
 }
 
@@ -266,8 +275,8 @@ pub async fn answer_text(session: &mut Session, sql: &[u8], writer: &mut PacketW
     if !is_select {
         return false;
     }
-    let database = session.database.clone();
-    answer(session, database.as_deref(), (sql, &[]), Encoding::Text, writer).await
+    let Some(known) = known(session, session.database.as_deref(), sql) else { return false };
+    answer(session, known, &[], Encoding::Text, writer).await
 }
 
 /// Answers the execution of a statement that was prepared in `database`, as [`answer_text`].
@@ -277,35 +286,53 @@ pub async fn answer_prepared(
     (sql, parameters): (&str, &[Parameter]),
     writer: &mut PacketWriter,
 ) -> bool {
-    let asked = (sql.as_bytes(), parameters);
-    answer(session, database, asked, Encoding::Binary, writer).await
+    let Some(known) = known(session, database, sql.as_bytes()) else { return false };
+    answer(session, known, parameters, Encoding::Binary, writer).await
+}
+
+/// The plan of a text in `database`, if there is one.
+fn known<'a>(
+    session: &Session,
+    database: Option<&str>,
+    sql: &'a [u8],
+) -> Option<(PointText<'a>, Arc<PointPlan>)> {
+    if hides_tables(session) {
+        return None;
+    }
+    let text = PointText::parse(sql)?;
+    let key = shape_key(database, &text)?;
+    let plan = session.shared.points.by_shape.read().get(&key).cloned()?;
+    Some((text, plan))
 }
 
 async fn answer(
     session: &mut Session,
-    database: Option<&str>,
-    (sql, parameters): (&[u8], &[Parameter]),
+    (text, plan): (PointText<'_>, Arc<PointPlan>),
+    parameters: &[Parameter],
     encoding: Encoding,
     writer: &mut PacketWriter,
 ) -> bool {
-    if hides_tables(session) {
-        return false;
-    }
-    let Some(text) = PointText::parse(sql) else { return false };
-    let Some(key) = shape_key(database, &text) else { return false };
-    let plan = session.shared.points.by_shape.read().get(&key).cloned();
-    let Some(plan) = plan else { return false };
     let Some(keys) = plan.keys(&text.operands, parameters) else { return false };
     let began = session.shared.engine.clock().now();
     let Some(rows) = read(session, &plan, &keys).await else { return false };
-    let (schema, zone) = (plan.table.schema(), session.settings.zone());
-    let Some(batch) = plan.answer.batch(schema, rows, zone) else { return false };
-    let batch = batch.expect("columns of tables can be shown");
-    results::begin(writer, &plan.columns, session);
-    results::rows(writer, &batch, &plan.columns, encoding).expect("they have their types");
+    let count = match plan.answer.plain() {
+        Some(plain) => {
+            results::begin(writer, &plan.columns, session);
+            rows.iter().for_each(|row| plain.put(writer, encoding, row));
+            rows.len()
+        }
+        None => {
+            let (schema, zone) = (plan.table.schema(), session.settings.zone());
+            let Some(batch) = plan.answer.batch(schema, rows, zone) else { return false };
+            let batch = batch.expect("columns of tables can be shown");
+            results::begin(writer, &plan.columns, session);
+            results::rows(writer, &batch, &plan.columns, encoding).expect("they have their types");
+            batch.num_rows()
+        }
+    };
     session.diagnostics.clear();
     session.info.clear();
-    (session.found_rows, session.row_count) = (batch.num_rows() as u64, -1);
+    (session.found_rows, session.row_count) = (count as u64, -1);
     results::end(writer, session, false);
     let metrics = session.shared.metrics();
     metrics.queries.inc();

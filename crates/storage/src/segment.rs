@@ -1,6 +1,7 @@
 //! A file of a rowset: plain Parquet that any tool can read, optimized for short scans and point
 //! reads, with our own checksums over every byte.
 
+mod blocks;
 mod bounds;
 pub(crate) mod checksum;
 mod dictionary;

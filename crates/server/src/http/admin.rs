@@ -37,7 +37,9 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.snapshot_memory_bytes.set(gauge(pins.memory().used_bytes()));
     let footers = engine.segments().footer_memory().used_bytes();
     metrics.footer_memory_bytes.set(gauge(footers));
-    metrics.key_memory_bytes.set(gauge(engine.key_memory().used_bytes()));
+    metrics
+        .key_memory_bytes
+        .set(gauge(engine.key_memory().used_bytes() + engine.key_block_bytes()));
     metrics.snapshots.set(gauge(pins.count() as u64));
     metrics.snapshots_closed.set(gauge(pins.closed()));
     let open = engine.open_groups() as u64;

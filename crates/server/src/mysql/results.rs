@@ -289,7 +289,7 @@ fn put_binary(
 }
 
 /// Writes an integer with the width of its column; an unsigned one has the same bits.
-fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
+pub fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
     match ty {
         ResultType::Tiny => out.i8(value as i8),
         ResultType::Short | ResultType::Year => out.i16(value as i16),

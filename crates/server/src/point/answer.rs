@@ -15,6 +15,7 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::{Column, RowCells, RowWriter, Table, TableSchema, Zone};
 
+use super::plain::PlainColumns;
 use super::text::{Items, PointText};
 use super::{can_be_compared, int_of, named};
 
@@ -39,6 +40,8 @@ pub struct Projection {
     order: Vec<(usize, KeyCodec, bool)>,
     /// By what they are told apart, if they are.
     distinct: Option<KeyCodec>,
+    /// How rows are written without being columns first, where that is all there is to do.
+    plain: Option<PlainColumns>,
 }
 
 impl Answer {
@@ -61,6 +64,15 @@ impl Answer {
             Items::Columns | Items::DistinctColumns => {
                 Projection::of(text, (database, table), columns).map(Box::new).map(Self::Rows)
             }
+        }
+    }
+
+    /// How rows of the table are written as they are stored; `None` if they are a result only
+    /// together, or as values.
+    pub fn plain(&self) -> Option<&PlainColumns> {
+        match self {
+            Self::Rows(projection) => projection.plain.as_ref(),
+            Self::Count | Self::Sum(_) => None,
         }
     }
 
@@ -132,7 +144,9 @@ impl Projection {
             }
             false => None,
         };
-        Some(Self { places, shown, order, distinct })
+        let is_plain = order.is_empty() && distinct.is_none();
+        let plain = is_plain.then(|| PlainColumns::of(schema, &places, columns)).flatten();
+        Some(Self { places, shown, order, distinct, plain })
     }
 
     /// The rows of the result in their order; `None` where texts are long.

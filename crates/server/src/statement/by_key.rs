@@ -200,7 +200,8 @@ impl Plan {
     /// The key; `None` if a value is not surely one of its column's type.
     fn key(&self, operands: &[Operand<'_>], parameters: &[Parameter]) -> Option<Vec<u8>> {
         let cells = self.keys.iter().map(|&(ty, at)| cell(ty, operands[at], parameters));
-        key_of(&self.codec, &cells.collect::<Option<Vec<_>>>()?)
+        let cells = cells.collect::<Option<Vec<_>>>()?;
+        key_of(&self.codec, cells.iter().map(Vec::as_slice))
     }
 
     /// Changes the row with a key; `None` if the ordinary road has to wait for it, to compute its

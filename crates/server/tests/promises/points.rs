@@ -223,6 +223,43 @@ fn prepared_statements_read_by_key_too() {
     }
 }
 
+/// Integers of all widths and texts, whose rows are sent without being columns first.
+const PLAIN: &str = "create table p (id int primary key, ti tinyint, tu tinyint unsigned, \
+    si smallint, su smallint unsigned, mi mediumint, mu mediumint unsigned, i int, \
+    iu int unsigned, b bigint, bu bigint unsigned, c char(5), v varchar(300), t text)";
+
+#[test]
+fn integers_and_texts_are_sent_as_they_are_stored() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(PLAIN);
+    client.run(
+        "insert into p values (1, -128, 255, -32768, 65535, -8388608, 16777215, -2147483648, \
+         4294967295, -9223372036854775808, 18446744073709551615, '\u{e4}b ', repeat('x', 251), ''), \
+         (2, 127, 0, 32767, 0, 8388607, 0, 2147483647, 0, 9223372036854775807, 0, '', \
+         repeat('y', 250), repeat('z', 60000)), (3, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, null, '', 'a')",
+    );
+    client.run("insert into p (id) values (4)");
+    client.run("set time_zone = '+05:30'");
+    let fast = client.prepare("select * from p where id = ?").unwrap().statement_id;
+    let slow = client.prepare("select /* */ * from p where id = ?").unwrap().statement_id;
+    for is_flushed in [false, true] {
+        if is_flushed {
+            client.run("flush tables");
+        }
+        for id in 1..=5 {
+            alike(&server, &mut client, &format!("select * from p where id = {id}"), true);
+            let sql = format!("select v, bu, v, mi from p where id in ({id}, 3)");
+            alike(&server, &mut client, &sql, true);
+            let expected = executed(&mut client, slow, &[Param::Int(id)]);
+            executed(&mut client, fast, &[Param::Int(id)]);
+            let before = count(&server);
+            assert_eq!(executed(&mut client, fast, &[Param::Int(id)]), expected, "{id}");
+            assert_eq!(count(&server) - before, 1, "{id}");
+        }
+    }
+}
+
 #[test]
 fn composite_and_text_keys_are_read() {
     let server = TestServer::start();

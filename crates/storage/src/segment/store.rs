@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use freshet_base::ByteSize;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::io::{File, FileRef, FsRef, Mode};
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{InlinePool, Lane, PoolRef, run_in};
 use futures::future::BoxFuture;
 
+use super::blocks::Blocks;
 use super::footers::{Footers, WaitMode};
 
 /// Stores the bytes of segments; currently in files.
@@ -127,17 +129,24 @@ fn read_range(file: &dyn File, range: &Range<u64>) -> io::Result<Bytes> {
 pub struct SegmentAccess {
     store: Arc<dyn SegmentStore>,
     pub(super) footers: Footers,
+    pub(super) blocks: Blocks,
     metrics: Arc<Metrics>,
     /// Files that may be kept open.
     kept: Budget,
 }
 
 impl SegmentAccess {
-    /// Access to segments in `store`; footers are cached within `memory`.
-    pub fn new(store: Arc<dyn SegmentStore>, memory: Budget, metrics: Arc<Metrics>) -> Arc<Self> {
+    /// Access to segments in `store`; footers are cached within `memory`, and `blocks` bytes of
+    /// blocks of keys.
+    pub fn new(
+        store: Arc<dyn SegmentStore>,
+        memory: Budget,
+        blocks: ByteSize,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
         let footers = Footers::new(memory, Arc::clone(&metrics));
         let kept = Budget::new("open files", KEPT_FILES_MAX);
-        Arc::new(Self { store, footers, metrics, kept })
+        Arc::new(Self { store, footers, blocks: Blocks::new(blocks), metrics, kept })
     }
 
     /// Access to files of `fs`, read on the caller's thread, with an unlimited footer cache: for
@@ -145,7 +154,12 @@ impl SegmentAccess {
     pub fn of_files(fs: &FsRef) -> Arc<Self> {
         let store = FileStore::new(Arc::clone(fs), Arc::new(InlinePool));
         let memory = Budget::new("memory of footers", u64::MAX);
-        Self::new(Arc::new(store), memory, Arc::default())
+        Self::new(Arc::new(store), memory, ByteSize(0), Arc::default())
+    }
+
+    /// The memory of blocks of keys.
+    pub fn block_bytes(&self) -> u64 {
+        self.blocks.memory_bytes()
     }
 
     /// The memory of footers, including those in use.

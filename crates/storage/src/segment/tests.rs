@@ -16,7 +16,7 @@ use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::metrics::Metrics;
 use freshet_base::task::InlinePool;
-use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TabletId};
+use freshet_base::{ByteSize, ColumnId, Lsn, SchemaVersion, SegmentId, TabletId};
 use freshet_meta::SegmentMeta;
 use freshet_schema::{ColumnType, ColumnsBuilder, Layout, RowWriter, TableSchema};
 use futures::FutureExt;
@@ -379,7 +379,12 @@ impl GatedSegments {
         let store = Gated { files, reads: Mutex::default(), gate: gate.shared() };
         let (store, metrics) = (Arc::new(store), Arc::new(Metrics::new()));
         let memory = Budget::new("memory of footers", memory_bytes);
-        let access = SegmentAccess::new(Arc::clone(&store) as _, memory, Arc::clone(&metrics));
+        let access = SegmentAccess::new(
+            Arc::clone(&store) as _,
+            memory,
+            ByteSize::mib(4),
+            Arc::clone(&metrics),
+        );
         Self { store, access, metrics, open }
     }
 

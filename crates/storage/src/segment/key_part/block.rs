@@ -159,6 +159,16 @@ impl<'a> Block<'a> {
         }
     }
 
+    /// A block whose bytes [`Self::open`] has checked.
+    ///
+    /// # Panics
+    /// When they are no block.
+    pub fn checked(bytes: &'a [u8], are_stored: bool) -> Self {
+        let block = bytes.get(CHECKSUM_BYTES..).map(Parts);
+        let block = block.and_then(|parts| Self::take(parts, are_stored));
+        block.expect("a block that was checked is one")
+    }
+
     fn take(mut parts: Parts<'a>, are_stored: bool) -> Option<Self> {
         let rows = parts.u32()?;
         let (count, shared) = (parts.u16()?, parts.u16()?);

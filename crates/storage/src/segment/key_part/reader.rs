@@ -64,6 +64,8 @@ pub struct KeyPart {
     /// The memory of the filter.
     permit: Option<Permit>,
     file: Option<KeptFile>,
+    /// Its number in the cache of blocks, which has it from the time on that it is kept.
+    number: Option<u64>,
 }
 
 /// A key that the filter does not exclude.
@@ -84,9 +86,9 @@ impl KeyPart {
         wait_mode: WaitMode,
     ) -> Result<Self> {
         let (access, path) = (Arc::clone(access), path.to_path_buf());
-        let directory = Directory::default();
+        let (directory, file) = (Directory::default(), None);
         let mut part =
-            Self { access, path, meta, directory, filter: None, permit: None, file: None };
+            Self { access, path, meta, directory, filter: None, permit: None, file, number: None };
         let start = meta.bytes.checked_sub(meta.directory_bytes.into());
         let start =
             start.ok_or_else(|| part.damaged(0, "the directory is longer than the keys"))?;
@@ -99,9 +101,10 @@ impl KeyPart {
         Ok(part)
     }
 
-    /// Keeps the file open, if it may.
+    /// Keeps the file open, if it may, and blocks that look-ups read.
     pub fn keep_open(&mut self) {
         self.file = self.access.keep_open(&self.path);
+        self.number = Some(self.access.footers.number());
     }
 
     /// Reads the filter into memory, unless none is left.
@@ -156,11 +159,10 @@ impl KeyPart {
         let blocks = self.by_block(&candidates, keys);
         let mut found = Vec::new();
         for blocks in blocks.chunks(READS_MAX) {
-            let places = blocks.iter().map(|(number, _)| self.directory.block(*number)).collect();
-            let read = self.read(places, wait_mode).await?;
+            let read = self.checked_blocks(blocks.iter().map(|(at, _)| *at), wait_mode).await?;
             for (&(number, candidates), bytes) in blocks.iter().zip(&read) {
                 let rows = self.directory.rows_of(number);
-                let block = self.open_block(number, bytes)?;
+                let block = Block::checked(bytes, self.directory.stores_rows());
                 let mut search = block.search();
                 found.extend(candidates.iter().filter_map(|candidate| {
                     let in_block = search.find(keys[candidate.at])?;
@@ -460,6 +462,31 @@ impl KeyPart {
     /// Whether rows are stored beside their keys.
     pub fn stores_rows(&self) -> bool {
         self.directory.stores_rows()
+    }
+
+    /// The bytes of blocks of keys, checked now or when they were read.
+    async fn checked_blocks(
+        &self,
+        numbers: impl Iterator<Item = usize>,
+        wait_mode: WaitMode,
+    ) -> Result<Vec<Bytes>> {
+        let kept = |block: usize| self.access.blocks.get(self.number?, block);
+        let mut blocks = numbers.map(|block| (block, kept(block))).collect::<Vec<_>>();
+        let missing = || blocks.iter().filter(|(_, bytes)| bytes.is_none());
+        let places = missing().map(|(block, _)| self.directory.block(*block)).collect::<Vec<_>>();
+        if !places.is_empty() {
+            let mut read = self.read(places, wait_mode).await?.into_iter();
+            for (block, bytes) in blocks.iter_mut().filter(|(_, bytes)| bytes.is_none()) {
+                let new = read.next().expect("each range is read");
+                self.open_block(*block, &new)?;
+                if let Some(number) = self.number {
+                    self.access.blocks.keep(number, *block, new.clone());
+                }
+                *bytes = Some(new);
+            }
+        }
+        let bytes = blocks.into_iter().map(|(_, bytes)| bytes.expect("what was missing is read"));
+        Ok(bytes.collect())
     }
 
     pub(super) fn open_block<'a>(&self, at: usize, bytes: &'a [u8]) -> Result<Block<'a>> {

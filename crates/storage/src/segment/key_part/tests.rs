@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
-use freshet_base::io::{Fs, FsRef, RealFs};
-use freshet_base::{ColumnId, SchemaVersion};
+use freshet_base::budget::Budget;
+use freshet_base::io::{Fs, FsRef, Mode, RealFs};
+use freshet_base::task::InlinePool;
+use freshet_base::{ByteSize, ColumnId, SchemaVersion};
 use freshet_meta::KeyPartMeta;
 use freshet_schema::key::Keys;
 use freshet_schema::{Column, ColumnType, TableSchema};
@@ -15,7 +17,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::Error;
-use crate::segment::{SegmentAccess, WaitMode};
+use crate::segment::{FileStore, SegmentAccess, WaitMode};
 use crate::sort::Rows;
 use crate::testing::{batch, schema};
 
@@ -76,10 +78,22 @@ impl Written {
 
     fn open(&self, with_filter: bool) -> Result<KeyPart, Error> {
         let fs: FsRef = Arc::new(RealFs);
-        let access = SegmentAccess::of_files(&fs);
+        self.opened(&SegmentAccess::of_files(&fs), with_filter)
+    }
+
+    /// The part as look-ups keep it, with room for blocks.
+    fn kept(&self) -> KeyPart {
+        let store = Arc::new(FileStore::new(Arc::new(RealFs), Arc::new(InlinePool)));
+        let footers = Budget::new("memory of footers", u64::MAX);
+        let access = SegmentAccess::new(store, footers, ByteSize::mib(8), Arc::default());
+        let mut part = self.opened(&access, false).unwrap();
+        part.keep_open();
+        part
+    }
+
+    fn opened(&self, access: &Arc<SegmentAccess>, with_filter: bool) -> Result<KeyPart, Error> {
         block_on(async {
-            let mut part =
-                KeyPart::open(&access, &self.path, self.meta, WaitMode::Blocking).await?;
+            let mut part = KeyPart::open(access, &self.path, self.meta, WaitMode::Blocking).await?;
             if with_filter {
                 part.load_filter(WaitMode::Blocking).await?;
             }
@@ -116,6 +130,28 @@ fn any_keys(count: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
     })
 }
 
+/// Blocks that were read come from memory, and only those that were whole.
+#[test]
+fn blocks_are_read_and_checked_once() {
+    let keys = (0u32..5000).map(|number| number.to_be_bytes()).collect::<Vec<_>>();
+    let written = Written::new(keys.iter().map(<[u8; 4]>::as_slice));
+    let part = written.kept();
+    assert!(part.blocks() > 3);
+    let look_up = |key: usize| block_on(part.look_up(&[&keys[key][..]], WaitMode::Blocking));
+    let first = look_up(0).unwrap();
+    assert_eq!(first[0].rows, 0..1);
+    // Only what a look-up needs is read from here on, and all of it is damaged.
+    let mut bytes = RealFs.read(&written.path).unwrap();
+    let blocks = START as usize..(START + part.directory.blocks_end()) as usize;
+    bytes[blocks].iter_mut().for_each(|byte| *byte ^= 1);
+    let file = RealFs.open(&written.path, Mode::Write).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    assert_eq!(look_up(0).unwrap(), first);
+    for _ in 0..2 {
+        assert!(matches!(look_up(4999), Err(Error::Corruption { .. })));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -134,8 +170,14 @@ proptest! {
         let expected = wanted.iter().enumerate().filter_map(|(at, key)| {
             model.get(*key).map(|rows| Found { at, rows: rows.clone(), stored: None })
         });
+        let expected = expected.collect::<Vec<_>>();
         let found = block_on(part.look_up(&wanted, WaitMode::Blocking)).unwrap();
-        prop_assert_eq!(found, expected.collect::<Vec<_>>());
+        prop_assert_eq!(&found, &expected);
+        let kept = written.kept();
+        for _ in 0..2 {
+            let found = block_on(kept.look_up(&wanted, WaitMode::Blocking)).unwrap();
+            prop_assert_eq!(&found, &expected);
+        }
     }
 
     /// The last row of each key is found as it was stored, wherever row groups stand between.
