@@ -73,9 +73,12 @@ impl Retired {
         self.0.lock().resting.push(ReadRowset::of(rowset));
     }
 
-    /// Whether a reader may still open `file`, so that the sweep must not delete it.
+    /// Whether a reader may still open `file`, so that the sweep must not delete it. What the
+    /// recycle bin had may have gone with its table, which tells nobody of its files.
     pub fn holds(&self, file: &Path) -> bool {
-        self.0.lock().replaced.iter().any(|retired| retired.rowset.has(file))
+        let state = self.0.lock();
+        state.replaced.iter().any(|retired| retired.rowset.has(file))
+            || state.resting.iter().any(|resting| resting.has(file) && !resting.is_unread())
     }
 
     /// Deletes the files of rowsets without readers, if the durable metadata, up to `saved`,
@@ -271,7 +274,7 @@ mod tests {
         let (read, copied) = (rowset_of(dir.path()), rowset_of(dir.path()));
         let retired = Retired::default();
         retired.add_resting(&read);
-        assert!(!retired.holds(&path), "the recycle bin does");
+        assert!(retired.holds(&path), "a snapshot reads them, though their table may go");
         assert_eq!(retired.remove_free(&RealFs, Lsn(9)).unwrap(), 0);
         retired.add(Lsn(9), &copied);
         drop(copied);
@@ -280,5 +283,17 @@ mod tests {
         drop(read);
         assert_eq!(retired.remove_free(&RealFs, Lsn(9)).unwrap(), 1);
         assert!(!RealFs.exists(&path));
+    }
+
+    #[test]
+    fn files_that_go_with_the_recycle_bin_of_a_table_are_kept_for_who_reads_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = touch(dir.path(), "a.parquet");
+        let read = rowset_of(dir.path());
+        let retired = Retired::default();
+        retired.add_resting(&read);
+        assert!(retired.holds(&path));
+        drop(read);
+        assert!(!retired.holds(&path), "the sweep may remove them, or the recycle bin has them");
     }
 }
