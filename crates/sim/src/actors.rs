@@ -515,9 +515,17 @@ async fn divide(mut actor: Actor) {
             actor.client.cut(table, at, true).await;
             continue;
         }
-        actor.client.cut(table, at, false).await;
         if actor.chance.random() {
+            actor.client.rest(table, at).await;
             actor.rest(20).await;
+            if actor.chance.random_range(0..4) > 0 {
+                actor.client.recover(table, at).await;
+            }
+        } else {
+            actor.client.cut(table, at, false).await;
+            if actor.chance.random() {
+                actor.rest(20).await;
+            }
         }
         actor.client.add_partition(table, at).await;
     }

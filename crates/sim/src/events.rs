@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, TableId, TxnId};
+use freshet_base::{Lsn, PartitionId, TableId, TxnId};
 use freshet_schema::TableSchema;
 
 use crate::rows::RowKind;
@@ -34,6 +34,10 @@ pub enum Event {
     Alter(TableId, Arc<TableSchema>),
     /// The rows of partitions that the table has lost here: the ranges of their dividers.
     Cut(TableId, Vec<Range<i64>>),
+    /// The rows of a partition, which is put into the recycle bin: the range of its dividers.
+    Rest(TableId, PartitionId, Range<i64>),
+    /// They are back, as they were.
+    Recover(TableId, PartitionId, Range<i64>),
     /// Rows of the table with these keys that delete, up to an LSN, are forgotten.
     Forget(TableId, Vec<i64>, Lsn),
     /// These tables are dropped.
@@ -47,6 +51,7 @@ impl Event {
             Self::Load(parts, _) => parts.iter().map(|part| part.table).collect(),
             Self::Truncate(tables) | Self::Drop(tables) => tables.clone(),
             Self::Alter(table, _) | Self::Cut(table, _) | Self::Forget(table, ..) => vec![*table],
+            Self::Rest(table, ..) | Self::Recover(table, ..) => vec![*table],
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use freshet_base::{Lsn, TableId};
+use freshet_base::{Lsn, PartitionId, TableId};
 use freshet_schema::TableSchema;
 
 use crate::events::{Event, Part};
@@ -15,13 +15,24 @@ pub struct Expected {
     pub tables: BTreeMap<TableId, ExpectedTable>,
 }
 
+/// What a change of partitions does to rows.
+#[derive(Clone)]
+pub enum Divided {
+    /// They go: the ranges of their dividers.
+    Lost(Vec<Range<i64>>),
+    /// Those of a range come back, as they were in this table.
+    Back(Range<i64>, Arc<ExpectedTable>),
+}
+
 /// A table at one horizon.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ExpectedTable {
     /// Its records.
     pub parts: Vec<(Lsn, Part)>,
-    /// What was cut behind so many parts, and where.
-    pub cuts: Vec<(usize, Lsn, Vec<Range<i64>>)>,
+    /// What changes of partitions did behind so many parts, and where.
+    pub cuts: Vec<(usize, Lsn, Divided)>,
+    /// The table before each partition that is in the recycle bin, or was, went there.
+    pub resting: BTreeMap<PartitionId, Arc<ExpectedTable>>,
     /// The keys of rows that are forgotten behind so many parts, and up to which LSN these are.
     pub forgotten: Vec<(usize, Vec<i64>, Lsn)>,
     pub schema: Option<Arc<TableSchema>>,
@@ -52,8 +63,18 @@ impl Expected {
                     tables.entry(*id).or_default().schema = Some(Arc::clone(schema));
                 }
                 Event::Cut(id, ranges) => {
+                    tables.entry(*id).or_default().divide(*lsn, Divided::Lost(ranges.clone()));
+                }
+                Event::Rest(id, partition, range) => {
                     let table = tables.entry(*id).or_default();
-                    table.cuts.push((table.parts.len(), *lsn, ranges.clone()));
+                    table.resting.insert(*partition, Arc::new(table.clone()));
+                    table.divide(*lsn, Divided::Lost(vec![range.clone()]));
+                }
+                Event::Recover(id, partition, range) => {
+                    let table = tables.entry(*id).or_default();
+                    let before = table.resting.remove(partition);
+                    let before = before.expect("what comes back was in the recycle bin");
+                    table.divide(*lsn, Divided::Back(range.clone(), before));
                 }
                 Event::Forget(id, keys, to) => {
                     let table = tables.entry(*id).or_default();
@@ -69,6 +90,10 @@ impl Expected {
 }
 
 impl ExpectedTable {
+    fn divide(&mut self, lsn: Lsn, divided: Divided) {
+        self.cuts.push((self.parts.len(), lsn, divided));
+    }
+
     /// The LSN of the version with this number.
     fn lsn_of(&self, number: i64) -> Lsn {
         let part = self.parts.iter().find(|(_, part)| part.ids.contains(&number));
@@ -77,13 +102,37 @@ impl ExpectedTable {
 
     /// Its rows under `schema`, of the records that are `shown`.
     pub fn rows(&self, schema: &TableSchema, shown: impl Fn(Lsn, &Part) -> bool) -> Vec<Row> {
+        let (mut rows, mut last) = self.fold(schema, &shown);
+        last.retain(|_, row| !rows::deletes(row.amount, schema));
+        rows.extend(last.into_values());
+        rows.sort();
+        rows
+    }
+
+    /// Its rows without a unique key, and the last version of each key.
+    fn fold(
+        &self,
+        schema: &TableSchema,
+        shown: &dyn Fn(Lsn, &Part) -> bool,
+    ) -> (Vec<Row>, BTreeMap<i64, Row>) {
         let (mut rows, mut last) = (Vec::new(), BTreeMap::new());
         let mut cuts = self.cuts.iter().peekable();
         for at in 0..=self.parts.len() {
-            while let Some((_, _, ranges)) = cuts.next_if(|(before, _, _)| *before <= at) {
-                let is_cut = |divider| ranges.iter().any(|range| range.contains(&divider));
-                rows.retain(|row: &Row| !is_cut(row.divider(RowKind::Plain)));
-                last.retain(|_, row: &mut Row| !is_cut(row.divider(RowKind::Version)));
+            while let Some((_, _, divided)) = cuts.next_if(|(before, _, _)| *before <= at) {
+                match divided {
+                    Divided::Lost(ranges) => {
+                        let is_cut = |divider| ranges.iter().any(|range| range.contains(&divider));
+                        rows.retain(|row: &Row| !is_cut(row.divider(RowKind::Plain)));
+                        last.retain(|_, row: &mut Row| !is_cut(row.divider(RowKind::Version)));
+                    }
+                    Divided::Back(range, before) => {
+                        let (old, versions) = before.fold(schema, &|_, _| true);
+                        let is_it = |row: &Row, kind| range.contains(&row.divider(kind));
+                        rows.extend(old.into_iter().filter(|row| is_it(row, RowKind::Plain)));
+                        let versions = versions.into_iter();
+                        last.extend(versions.filter(|(_, row)| is_it(row, RowKind::Version)));
+                    }
+                }
             }
             let forgotten = self.forgotten.iter().filter(|(behind, _, _)| *behind == at);
             for (_, keys, to) in forgotten {
@@ -114,9 +163,6 @@ impl ExpectedTable {
                 }
             }
         }
-        last.retain(|_, row| !rows::deletes(row.amount, schema));
-        rows.extend(last.into_values());
-        rows.sort();
-        rows
+        (rows, last)
     }
 }

@@ -30,6 +30,7 @@ pub mod harness;
 pub mod loads;
 pub mod model;
 mod nested;
+mod partition_bin;
 pub mod points;
 pub mod rows;
 mod uniques;

@@ -473,14 +473,14 @@ impl Client {
         self.acknowledged(lsn)
     }
 
-    fn acknowledged(&self, lsn: Lsn) -> Outcome {
+    pub(crate) fn acknowledged(&self, lsn: Lsn) -> Outcome {
         assert!(self.engine.horizon().get() >= lsn, "{lsn} is acknowledged above the horizon");
         self.model.lock().acknowledged(lsn);
         Outcome::Acknowledged(lsn)
     }
 
     /// Runs a statement that appends one barrier, and informs the model in the same step.
-    async fn watched<T>(
+    pub(crate) async fn watched<T>(
         &self,
         statement: impl Future<Output = T>,
         event: impl Fn() -> Event,
@@ -520,14 +520,20 @@ impl Client {
     fn is_clear(&self, error: &Error) -> bool {
         use ErrorCode::{
             Deadlock, DiskFull, DuplicateKey, Io, LastPartition, LockWaitTimeout, NoPartition,
-            NoSuchPartition, NoSuchTable, OutOfRoom, PartitionExists, ShuttingDown, SnapshotTooOld,
-            TableChanged, UnknownPartition,
+            NoSuchPartition, NoSuchTable, OutOfRoom, PartitionExists, RangeNotIncreasing,
+            ShuttingDown, SnapshotTooOld, TableChanged, UnknownPartition,
         };
         let ordinary = [OutOfRoom, DiskFull, NoSuchTable, SnapshotTooOld];
         let of_copies = [TableChanged, ShuttingDown];
         let of_keys = [Deadlock, DuplicateKey, LockWaitTimeout];
-        let of_partitions =
-            [NoPartition, NoSuchPartition, UnknownPartition, PartitionExists, LastPartition];
+        let of_partitions = [
+            NoPartition,
+            NoSuchPartition,
+            UnknownPartition,
+            PartitionExists,
+            LastPartition,
+            RangeNotIncreasing,
+        ];
         of_partitions.contains(&error.code())
             || ordinary.contains(&error.code())
             || of_keys.contains(&error.code())

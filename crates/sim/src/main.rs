@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let time_max = arguments.minutes.map_or(Duration::MAX, |n| Duration::from_secs(60 * n));
     let (mut ran, mut failed, mut restarts, mut loads) = (0, 0, 0, 0);
     let (mut points, mut points_unfit, mut forgotten) = (0, 0, 0);
-    let (mut copies, mut copied_tables) = (0, 0);
+    let (mut copies, mut copied_tables, mut recovered) = (0, 0, 0);
     let (mut snapshots, mut too_old, mut replays, mut prepared) = (0, 0, 0, 0);
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
         if started.elapsed() >= time_max {
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
                 forgotten += summary.counts.forgotten;
                 copies += summary.counts.copies;
                 copied_tables += summary.counts.copied_tables;
+                recovered += summary.counts.recovered;
             }
             Err(_) => {
                 failed += 1;
@@ -60,7 +61,8 @@ fn main() -> ExitCode {
          {snapshots} snapshots compared, {too_old} of them found closed, {points} tables read by \
          key ({points_unfit} more could not), {replays} tables compared \
          with their replay, {prepared} prepared loads brought back, {forgotten} rows that \
-         delete forgotten, {copies} tables copied and {copied_tables} of them compared, {:.0} s",
+         delete forgotten, {copies} tables copied and {copied_tables} of them compared, \
+         {recovered} partitions recovered, {:.0} s",
         started.elapsed().as_secs_f64()
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -63,6 +63,8 @@ pub struct Counts {
     pub points_unfit: u64,
     /// Number of rows that delete and were forgotten.
     pub forgotten: u64,
+    /// Number of partitions that came back from the recycle bin.
+    pub recovered: u64,
     /// Number of times that a table was copied, and of comparisons of such tables.
     pub copies: u64,
     pub copied_tables: u64,
@@ -151,12 +153,22 @@ impl Model {
             let parts = match event {
                 _ if open.is_empty() => break,
                 Event::Truncate(tables) if tables.contains(&table) => break,
-                Event::Cut(of, ranges) if *of == table => {
+                Event::Cut(of, _) | Event::Rest(of, ..) if *of == table => {
+                    let ranges = match event {
+                        Event::Cut(_, ranges) => ranges.clone(),
+                        Event::Rest(_, _, range) => vec![range.clone()],
+                        _ => unreachable!("it is one of these"),
+                    };
                     open.retain(|key, row| {
                         let is_cut = ranges.iter().any(|range| range.contains(key));
                         assert!(!is_cut || row.is_none(), "key {key} of {table} is cut by {at}");
                         !is_cut
                     });
+                    continue;
+                }
+                // Who looks at rows that came back is not told what they were.
+                Event::Recover(of, _, range) if *of == table => {
+                    open.retain(|key, _| !range.contains(key));
                     continue;
                 }
                 Event::Load(parts, _) => parts.iter().filter(|part| part.table == table),
