@@ -232,8 +232,7 @@ impl Job<'_> {
         }
         self.check_running()?;
         let new = &copying.target().state;
-        let nothing = &mut Signature::default();
-        match self.exchange(new, copying.seen(), (room, nothing)).await {
+        match self.exchange(new, copying.seen(), (room, &mut Signature::default())).await {
             Ok(()) => Ok(End::Done),
             Err(error) if error.code() == ErrorCode::Deadlock => Ok(End::Later),
             Err(error) => Err(error),

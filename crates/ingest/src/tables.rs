@@ -35,6 +35,18 @@ pub(crate) struct Tables {
     _locks: Vec<Lock>,
 }
 
+/// Whose ids a table takes is told until this is dropped: its statement may be given up.
+pub(crate) struct CountingWith<'a> {
+    tables: &'a Tables,
+    id: TableId,
+}
+
+impl Drop for CountingWith<'_> {
+    fn drop(&mut self) {
+        self.tables.counting_with.lock().remove(&self.id);
+    }
+}
+
 impl Tables {
     pub fn new(
         meta: Meta,
@@ -87,13 +99,10 @@ impl Tables {
         self.catalog_changed();
     }
 
-    /// Lets a table that is about to be added take generated ids of `owner`, or not any more.
-    pub fn count_with(&self, id: TableId, owner: Option<TableId>) {
-        let mut counting_with = self.counting_with.lock();
-        match owner {
-            Some(owner) => _ = counting_with.insert(id, owner),
-            None => _ = counting_with.remove(&id),
-        }
+    /// Lets a table that is added while the guard lives take generated ids of `owner`.
+    pub fn count_with(&self, id: TableId, owner: TableId) -> CountingWith<'_> {
+        self.counting_with.lock().insert(id, owner);
+        CountingWith { tables: self, id }
     }
 
     /// Makes a table that was just added to metadata visible to readers and writers.

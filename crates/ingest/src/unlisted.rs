@@ -186,10 +186,8 @@ impl Ddl {
         form.check_combined(before, &table)?;
         let properties = before.properties.clone();
         let table = Table { policies, properties, ..Table::clone(&table) };
-        self.store.tables.count_with(table.id, owner);
-        let begun = self.begin_unlisted(&table, room).await;
-        self.store.tables.count_with(table.id, None);
-        Ok((begun?, warnings))
+        let _counting = owner.map(|owner| self.store.tables.count_with(table.id, owner));
+        Ok((self.begin_unlisted(&table, room).await?, warnings))
     }
 
     async fn begin_unlisted(
