@@ -22,7 +22,7 @@ use freshet_storage::resolver::KeyedRows;
 
 use super::assigned::{AssignedColumns, NewValues, touched_beside};
 use super::cells::put;
-use super::change::has_other_columns;
+use super::change::was_altered;
 use super::changed::affected;
 use crate::insert::{key_rules, told};
 use crate::point::{
@@ -101,7 +101,7 @@ pub async fn change(
     match plan.run(session, key, &values).await {
         // The end of a change of columns lets nobody in, or has made the plan stale.
         Err(error) if error.code() == ErrorCode::TableChanged => None,
-        Err(_) if has_other_columns(session, &plan.into) => None,
+        Err(_) if was_altered(session, None, &plan.into) => None,
         done => {
             let done = done.transpose()?;
             let metrics = session.shared.metrics();

@@ -14,6 +14,7 @@ use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::result::Cells;
 use freshet_query::syntax::Select;
+use freshet_query::through::Through;
 use freshet_schema::{ColumnType, DELETE_SIGN, KeyModel, TableSchema, encode};
 use freshet_storage::resolver::KeyedRows;
 
@@ -48,7 +49,9 @@ pub async fn change(
         match once(session, change, &target, &parameters, tries.is_first()).await {
             Ok(Some(reply)) => return Ok(reply),
             Ok(None) => {}
-            Err(error) if !was_altered(session, change, &target) => return Err(error),
+            Err(error) if !was_altered(session, change.view.as_deref(), &target) => {
+                return Err(error);
+            }
             // It is planned again, with the columns that the table has now.
             Err(_) => {}
         }
@@ -100,20 +103,17 @@ async fn once(
 
 /// Whether the columns of a table, or the view that it is changed through, are others than a
 /// statement of no transaction has planned with.
-pub fn was_altered(session: &Session, change: &Change, target: &LoadTarget) -> bool {
-    let has_other_view = change.view.as_ref().is_some_and(|view| {
-        let catalog = session.shared.engine.catalog();
-        !view.views.iter().all(|(database, view)| catalog.view(database, &view.name) == Some(view))
-    });
-    session.transactions.open().is_none() && (has_other_view || has_other_columns(session, target))
-}
-
-/// Whether the columns of a table are others than a statement of no transaction has planned with.
-pub fn has_other_columns(session: &Session, target: &LoadTarget) -> bool {
+pub fn was_altered(session: &Session, view: Option<&Through>, target: &LoadTarget) -> bool {
+    if session.transactions.open().is_some() {
+        return false;
+    }
     let catalog = session.shared.engine.catalog();
+    let has_other_view = view.is_some_and(|through| {
+        let mut views = through.views.iter();
+        !views.all(|(database, view)| catalog.view(database, &view.name) == Some(view))
+    });
     let now = catalog.table_by_id(target.id());
-    session.transactions.open().is_none()
-        && now.is_some_and(|now| now.schema().version != target.schema().version)
+    has_other_view || now.is_some_and(|now| now.schema().version != target.schema().version)
 }
 
 /// The target, which the session may change.

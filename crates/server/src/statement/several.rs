@@ -72,7 +72,9 @@ pub async fn change(
             }
             Ok(None) => {}
             Err(error)
-                if !parts.iter().any(|(change, target)| was_altered(session, change, target)) =>
+                if !parts.iter().any(|(change, target)| {
+                    was_altered(session, change.view.as_deref(), target)
+                }) =>
             {
                 return Err(error);
             }
