@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::gate::Pass;
 use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
-use crate::keyed_own::{OwnKeys, RowsByKey, Step};
+use crate::keyed_own::{OwnKeys, RowsByKey, Step, Told};
 use crate::locks::{LockOwner, PRIMARY};
 use crate::meeting::Meeting;
 use crate::overtaken::{check_current, last_of};
@@ -73,6 +73,8 @@ pub struct Change<'a> {
     same: Option<Same>,
     /// The ids of the rows that it inserts where it meets none: some may be generated.
     met: Option<UsedIds>,
+    /// What a transaction is told of rows that come in the way of its rows before its COMMIT.
+    told: Told,
     /// `None` where the end of a change of columns lets nobody in.
     pass: Option<Arc<Pass>>,
 }
@@ -107,6 +109,7 @@ impl<'a> Change<'a> {
             locks: false,
             same: None,
             met: None,
+            told: Told::Duplicate,
             pass,
         }
     }
@@ -277,7 +280,7 @@ impl<'a> Change<'a> {
         let (mut nothing, nobody) = (LoadBuffer::default(), KeyedRows::of_keys(std::iter::empty()));
         nothing.begin();
         let seen = (self.seen, self.end.expect("a change has looked"));
-        Step::change(self.target, (&nothing, &nobody), removed, in_base, seen)
+        Step::change(self.target, (&nothing, &nobody), removed, (in_base, self.told), seen)
     }
 
     /// The rows that it has seen are durable up to here once the reply may be sent.
@@ -386,7 +389,8 @@ impl<'a> Change<'a> {
                     looked.is_some() || self.is_unlocked()
                 });
                 let in_base = in_base.collect::<Vec<_>>();
-                let step = Step::change(target, (new, rows), &removed, &in_base, seen);
+                let in_base = (&in_base[..], self.told);
+                let step = Step::change(target, (new, rows), &removed, in_base, seen);
                 let step = step.of_read(std::mem::take(&mut self.read));
                 let loaded = own.apply(engine, target, step, patience).await?;
                 Ok(Written::Done(Loaded { lsn: loaded.lsn.max(reserved), ..loaded }))
@@ -460,6 +464,8 @@ impl<'a> Change<'a> {
     /// Those of [`Self::lock`].
     pub async fn meet(&mut self, new: &LoadBuffer) -> Result<Meeting> {
         self.check_pass()?;
+        // A row that comes later would have been met.
+        self.told = Told::Again;
         let engine = self.engine;
         let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
         let found = Found::lock(engine, self.target, owner, new, self.rules).await?;

@@ -61,9 +61,20 @@ struct Change {
     row: Option<Box<[u8]>>,
     /// Whether a stored row had the key when the transaction first changed it.
     in_base: bool,
-    /// Whether none had it then and none may have it at COMMIT: what brings rows without locks,
-    /// as partitions that are exchanged, may have come between.
-    is_free: bool,
+    /// If none had it then, what is told if one has it at COMMIT: what brings rows without locks,
+    /// as partitions that are exchanged, may have come between. `None`: it is replaced.
+    free: Option<Told>,
+    /// What is told if another row has a value of the new one in a unique key then.
+    values: Told,
+}
+
+/// What the client of a COMMIT is told of a row that came between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    /// 1062: the statement would have been refused.
+    Duplicate,
+    /// 1213: it would have skipped, replaced or changed the row, and will where it runs again.
+    Again,
 }
 
 /// What a transaction has changed of the keys of a table.
@@ -226,8 +237,8 @@ impl KeyedTable {
             // It has held the key since: what others have brought there without locks, by
             // partitions that they exchange, is not what it changes.
             let first = self.changes.get(&key).unwrap_or(&change);
-            let (in_base, is_free) = (first.in_base, first.is_free);
-            self.changes.insert(key, Change { in_base, is_free, ..change });
+            let (in_base, free) = (first.in_base, first.free);
+            self.changes.insert(key, Change { in_base, free, ..change });
         }
     }
 
@@ -351,11 +362,13 @@ impl KeyedTable {
             buffer.resume().extend_from_slice(row);
             rows += 1;
         }
-        let (before, mut free) = (buffer.removals() as usize, Vec::new());
+        let before = buffer.removals() as usize;
+        let (mut free, mut again) = (Vec::new(), Vec::new());
         for change in self.changes.values() {
             let Some(row) = change.row.as_deref() else { continue };
             buffer.resume().extend_from_slice(row);
-            free.extend(change.is_free.then_some(before + rows));
+            free.extend(change.free.map(|told| (before + rows, told)));
+            again.extend((change.values == Told::Again).then_some(before + rows));
             rows += 1;
         }
         buffer.count(rows)?;
@@ -368,7 +381,7 @@ impl KeyedTable {
         let held = self.held.ok_or_else(|| err!(Internal, "changes have their memory"))?;
         let state = &self.target.state;
         let part = PartLoad::of_changes(state, schema, buffer, held, self.looked_from);
-        Ok(Some(KeyedPart { part, target: self.target, rows, free }))
+        Ok(Some(KeyedPart { part, target: self.target, rows, free, again }))
     }
 }
 
@@ -378,8 +391,10 @@ pub(crate) struct KeyedPart {
     pub target: LoadTarget,
     /// The keys of its rows.
     pub rows: KeyedRows,
-    /// Those of the rows that no stored row had.
-    pub free: Vec<usize>,
+    /// The rows whose keys no stored row had, and what is told where one has.
+    pub free: Vec<(usize, Told)>,
+    /// The rows of which others may have values, so that the transaction is to begin again.
+    pub again: Vec<usize>,
 }
 
 /// The rows of an INSERT of a transaction, whose keys are locked, and what they meet.
@@ -424,27 +439,32 @@ impl Step {
         let cells = RowCells::new(target.schema());
         let encoded = cells.rows(buffer.row_bytes()).collect::<Vec<_>>();
         let replaces = matches!(rules.on_existing, OnExisting::Replace | OnExisting::Overwrite);
+        let told = match rules.on_existing {
+            OnExisting::Refuse | OnExisting::Overwrite => Told::Duplicate,
+            OnExisting::Skip | OnExisting::Replace => Told::Again,
+        };
         let kept = decided.kept.iter().map(|&at| {
             let row = Some(Box::from(encoded[at as usize]));
             let in_base = places[at as usize].is_some();
-            let is_free = !in_base && !replaces;
-            (Box::from(rows.key(at)), Change { row, in_base, is_free })
+            let free = (!in_base && !replaces).then_some(told);
+            (Box::from(rows.key(at)), Change { row, in_base, free, values: told })
         });
         let removed = decided.removed.iter().map(|key| {
             let in_base = own.in_base(target.id(), key).unwrap_or(true);
-            (Box::from(key.as_slice()), Change { row: None, in_base, is_free: false })
+            (Box::from(key.as_slice()), Change { row: None, in_base, free: None, values: told })
         });
         let outcome = outcome(target, buffer, (rows, values), &decided);
         Ok(Self::new(target, kept.chain(removed).collect(), outcome, seen))
     }
 
     /// What a statement changes that writes the rows in `buffer` and removes keys; `in_base` says
-    /// of the removed keys and then of the rows whether a stored row has the key.
+    /// of the removed keys and then of the rows whether a stored row has the key, and `told` what
+    /// is told of rows that come in their way.
     pub fn change(
         target: &LoadTarget,
         (buffer, rows): (&LoadBuffer, &KeyedRows),
         removed: &[&[u8]],
-        in_base: &[bool],
+        (in_base, told): (&[bool], Told),
         (seen, end): (Lsn, Lsn),
     ) -> Self {
         let cells = RowCells::new(target.schema());
@@ -453,8 +473,8 @@ impl Step {
         let all = removed.iter().map(|key| (*key, None)).chain(new);
         let changes = all.zip(in_base);
         let changes = changes.map(|((key, row), &in_base)| {
-            let is_free = !in_base && row.is_some();
-            (Box::from(key), Change { row, in_base, is_free })
+            let free = (!in_base && row.is_some()).then_some(told);
+            (Box::from(key), Change { row, in_base, free, values: told })
         });
         Self::new(target, changes.collect(), KeyOutcome::default(), (seen, end))
     }
@@ -491,7 +511,8 @@ impl Step {
     /// The rows of an INSERT into a table with a UNIQUE KEY.
     pub fn upsert(target: &LoadTarget, rows: RowsByKey) -> Self {
         let rows = rows.into_iter();
-        let change = |row| Change { row: Some(row), in_base: true, is_free: false };
+        let (in_base, free, values) = (true, None, Told::Duplicate);
+        let change = |row| Change { row: Some(row), in_base, free, values };
         let changes = rows.map(|(key, row)| (key, change(row)));
         Self::new(target, changes.collect(), KeyOutcome::default(), (Lsn::ZERO, Lsn::ZERO))
     }

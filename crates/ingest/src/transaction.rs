@@ -19,7 +19,7 @@ use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::resolver;
 use crate::keyed::seen;
-use crate::keyed_own::{KeyedPart, KeyedTable, RowsByKey};
+use crate::keyed_own::{KeyedPart, KeyedTable, RowsByKey, Told};
 use crate::large_load::LargeLoad;
 use crate::locks::PRIMARY;
 use crate::own_part::TableRows;
@@ -191,7 +191,9 @@ struct LookedKeys {
     target: LoadTarget,
     rows: KeyedRows,
     /// Those whose keys no stored row had when they were first changed.
-    free: Vec<usize>,
+    free: Vec<(usize, Told)>,
+    /// Those of which others may have values, so that the transaction is to begin again.
+    again: Vec<usize>,
     encoded: EncodedRows,
 }
 
@@ -248,9 +250,10 @@ fn changed_parts(
             changed.push((part, Looked::Unlocked { target, read }));
             continue;
         }
-        let Some(KeyedPart { part, target, rows, free }) = table.into_part()? else { continue };
+        let Some(keyed) = table.into_part()? else { continue };
+        let KeyedPart { part, target, rows, free, again } = keyed;
         let encoded = EncodedRows::of(&part);
-        changed.push((part, Looked::Keys(LookedKeys { target, rows, free, encoded })));
+        changed.push((part, Looked::Keys(LookedKeys { target, rows, free, again, encoded })));
     }
     for table in unkeyed {
         let at = rows.iter().position(|part| part.table.id == table.id());
@@ -310,7 +313,8 @@ struct Refused {
 }
 
 impl LookedKeys {
-    /// Refuses it (1062) for a key or a value that another row has.
+    /// Refuses it for a key or a value that another row has: with 1062, or with 1213 where its
+    /// statements would have skipped, replaced or changed that row.
     ///
     /// # Errors
     /// 1213 where that may be an id that was given again; files that cannot be read.
@@ -319,7 +323,7 @@ impl LookedKeys {
         engine: &Engine,
         ids: Option<&UsedIds>,
     ) -> Result<std::result::Result<Latched, Refused>> {
-        let Self { mut target, rows, free, encoded } = self;
+        let Self { mut target, rows, free, again, encoded } = self;
         let (removals, mut values) = (encoded.removals, encoded.values(&target));
         let mut latch = resolver(&target).latch().await?;
         if !latch.has_unique_keys_of(target.table()) {
@@ -330,15 +334,28 @@ impl LookedKeys {
         let holders = Holders::find(&mut latch, &target, (&rows, &places[..]), &values).await?;
         // It has locked its keys and values: nobody else can have taken one, but of keys that came
         // or went meanwhile, and with partitions that took the place of others. A REPLACE replaces
-        // a row that came so with its primary key; one with another of its keys refuses it.
-        let taken = free.into_iter().find(|at| places[*at].is_some());
-        let taken = taken.map(|at| (at as u32, PRIMARY));
-        let conflict = taken.or_else(|| holders.last_conflict(&rows, &values, |_| false));
-        if let Some((at, number)) = conflict {
+        // a row that came so with its primary key.
+        let taken = free.into_iter().find(|(at, _)| places[*at].is_some());
+        let taken = taken.map(|(at, told)| ((at as u32, PRIMARY), told));
+        let conflict = taken.or_else(|| {
+            let conflict = holders.last_conflict(&rows, &values, |_| false)?;
+            let is_again = again.contains(&(conflict.0 as usize));
+            Some((conflict, if is_again { Told::Again } else { Told::Duplicate }))
+        });
+        if let Some(((at, number), told)) = conflict {
             target.counter().zip(ids).map_or(Ok(()), |(counter, ids)| counter.check(ids))?;
             let of = number.checked_sub(1).map_or(&rows, |index| &values.all()[index]);
             let row = RowCells::new(&encoded.schema).rows(&encoded.bytes).nth(at as usize);
-            let error = duplicate_entry(&target, number, of.key(at), row);
+            let duplicate = duplicate_entry(&target, number, of.key(at), row);
+            let error = match told {
+                Told::Duplicate => duplicate,
+                Told::Again => err!(
+                    Deadlock,
+                    "{}: a row that came with a partition meanwhile has it; try restarting \
+                     transaction",
+                    duplicate.message()
+                ),
+            };
             let seen = seen(&latch, &places).max(holders.seen);
             return Ok(Err(Refused { error, seen }));
         }
