@@ -17,6 +17,7 @@ pub mod error;
 pub mod fail;
 pub mod ids;
 pub mod io;
+pub mod lock;
 pub mod metrics;
 pub mod number_text;
 pub mod size;

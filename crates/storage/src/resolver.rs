@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use freshet_base::Lsn;
 use freshet_base::budget::{Budget, Permit};
+use freshet_base::lock::FairLock;
 use freshet_base::task::yield_core;
 use freshet_schema::{Distribution, Table};
-use futures::lock::Mutex;
 use parking_lot::RwLock;
 
 mod added;
@@ -81,7 +81,7 @@ const REMOVALS_KEPT: u32 = if cfg!(test) { 2 } else { 1024 };
 pub struct Resolver {
     delta: Arc<Delta>,
     /// Held by whoever resolves, and while files are replaced: the latch of keys.md.
-    state: Arc<Mutex<State>>,
+    state: Arc<FairLock<State>>,
     resolved: Arc<AtomicU64>,
     /// Written by whoever has the state, read by point reads as well.
     keys: Arc<RwLock<KeyTable>>,
@@ -150,7 +150,7 @@ impl Resolver {
         if let Some(by) = table.schema().sequence {
             state.rank_by(by);
         }
-        let (delta, state) = (Arc::clone(delta), Arc::new(Mutex::new(state)));
+        let (delta, state) = (Arc::clone(delta), Arc::new(FairLock::new(state)));
         Self { delta, state, resolved, keys, filters, is_unkeyed }
     }
 

@@ -19,6 +19,7 @@ mod sync;
 #[allow(dead_code)]
 mod base {
     pub mod budget;
+    pub mod lock;
 }
 
 /// `wal`, unchanged.

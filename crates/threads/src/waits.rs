@@ -1,4 +1,4 @@
-//! Scenarios of waiting: for memory, for room in the log, for its sync.
+//! Scenarios of waiting: for memory, for a lock, for room in the log, for its sync.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 
 use crate::base::budget::Budget;
+use crate::base::lock::FairLock;
 use crate::horizon::Horizon;
 use crate::never::{LATER, Never};
 use crate::wal::acks::Acks;
@@ -39,6 +40,35 @@ pub fn budget() {
     };
     patient.into_iter().chain([impatient]).for_each(|thread| thread.join().expect("it ends"));
     assert_eq!((budget.used_bytes(), budget.waiting()), (0, 0));
+}
+
+/// Several threads take a lock in turns, one gives up waiting and takes it only where it is free:
+/// one at a time has the value, and nobody is forgotten.
+pub fn lock() {
+    let lock = Arc::new(FairLock::new(0));
+    let add = |held: &mut u32| {
+        let before = *held;
+        thread::yield_now();
+        *held = before + 1;
+    };
+    let patient = [0, 1, 2].map(|_| {
+        let lock = Arc::clone(&lock);
+        thread::spawn(move || (0..3).for_each(|_| add(&mut block_on(lock.lock()))))
+    });
+    let impatient = {
+        let lock = Arc::clone(&lock);
+        thread::spawn(move || {
+            for _ in 0..2 {
+                let mut waits = lock.lock();
+                drop((&mut waits).now_or_never());
+                thread::yield_now();
+                drop(waits);
+                drop(lock.try_lock());
+            }
+        })
+    };
+    patient.into_iter().chain([impatient]).for_each(|thread| thread.join().expect("it ends"));
+    assert_eq!(*lock.try_lock().expect("nobody has it"), 9);
 }
 
 /// Loads and a privileged record reserve room in the log while records are written and a file is

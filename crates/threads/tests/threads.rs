@@ -9,6 +9,11 @@ fn a_budget_forgets_nobody_and_gives_nothing_twice() {
 }
 
 #[test]
+fn a_lock_forgets_nobody_and_is_held_by_one() {
+    try_orders(2000, waits::lock);
+}
+
+#[test]
 fn the_space_of_the_log_forgets_nobody() {
     try_orders(2000, waits::log_space);
 }

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freshet_base::Lsn;
+use freshet_base::lock::Held;
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode};
-use futures::lock::{Mutex, OwnedMutexGuard};
 
 use super::{KEYS_AT_ONCE, KeyedRows, REMOVALS_KEPT, Resolver, State, Values, Version};
 use crate::delta::{DeltaMark, adapted};
@@ -77,7 +77,7 @@ pub enum Met {
 /// The right to append rows to a keyed table after looking at those that it has. All marks up to
 /// the end of the log are made.
 pub struct Latch {
-    pub(super) state: OwnedMutexGuard<State>,
+    pub(super) state: Held<State>,
 }
 
 impl Resolver {
@@ -88,7 +88,7 @@ impl Resolver {
     pub async fn latch(&self) -> Result<Latch> {
         let mut state = match self.soon() {
             Some(state) => state,
-            None => Mutex::lock_owned(Arc::clone(&self.state)).await,
+            None => self.state.lock().await,
         };
         let end = state.delta.last();
         state.resolve(end, WaitMode::Awaiting).await?;
@@ -98,9 +98,9 @@ impl Resolver {
     /// The state, if it is free at once or within microseconds. Most who hold it do so for some of
     /// these, on another thread: who sleeps meanwhile is woken long after it is free, and while it
     /// is free and many sleep, nobody works.
-    fn soon(&self) -> Option<OwnedMutexGuard<State>> {
+    fn soon(&self) -> Option<Held<State>> {
         for _ in 0..LOOKS {
-            if let Some(state) = self.state.try_lock_owned() {
+            if let Some(state) = self.state.try_lock() {
                 return Some(state);
             }
             for _ in 0..SPINS {

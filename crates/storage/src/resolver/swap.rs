@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use freshet_base::lock::Held;
 use freshet_base::{ColumnId, Lsn, RowsetId, SegmentId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
-use futures::lock::{Mutex, OwnedMutexGuard};
 
 use super::{Resolver, State, ValueTable};
 use crate::compaction::RowMap;
@@ -20,7 +20,7 @@ use crate::tablet::TabletFiles;
 
 /// Keeps others from resolving until the files of a table are replaced.
 pub struct Swap {
-    state: OwnedMutexGuard<State>,
+    state: Held<State>,
     horizon: Box<dyn Fn() -> Lsn + Send + Sync>,
 }
 
@@ -48,7 +48,7 @@ impl Resolver {
     ) -> Result<Swap> {
         // Most is resolved before others are kept out.
         self.resolve_to(horizon()).await?;
-        let mut state = Mutex::lock_owned(Arc::clone(&self.state)).await;
+        let mut state = self.state.lock().await;
         state.resolve(horizon(), WaitMode::Awaiting).await?;
         Ok(Swap { state, horizon: Box::new(horizon) })
     }
@@ -97,7 +97,7 @@ impl Swap {
 /// A swap whose view is not shown yet. Who reads a key by the view before finds it in the key table
 /// until then (keys.md K2).
 pub(crate) struct EndedSwap {
-    state: OwnedMutexGuard<State>,
+    state: Held<State>,
     first_row: u64,
 }
 
