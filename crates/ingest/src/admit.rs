@@ -95,6 +95,24 @@ pub struct Admission {
     log_refusals: AtomicU64,
 }
 
+impl Admitted {
+    /// Whether it is enough for a load of `payload_bytes`.
+    pub(crate) fn is_for(&self, payload_bytes: usize) -> bool {
+        let (memory, record) = (memory_of(payload_bytes), record_of(payload_bytes));
+        self.permit.bytes() >= memory && self.room.charge_bytes() >= record as u64
+    }
+}
+
+/// The memory of a load of `payload_bytes` encoded bytes.
+fn memory_of(payload_bytes: usize) -> u64 {
+    payload_bytes as u64 + LOAD_OVERHEAD_BYTES
+}
+
+/// The bytes of its record, at most.
+fn record_of(payload_bytes: usize) -> usize {
+    payload_bytes + STAMP_AND_LABEL_BYTES
+}
+
 impl Admission {
     /// `memory` limits all writes, `transactions` the part of it that open transactions may hold.
     pub fn new(
@@ -129,7 +147,7 @@ impl Admission {
     ) -> Result<Admitted> {
         let mut deadline = None;
         let mut until = || *deadline.get_or_insert_with(|| patience.soon(self));
-        let bytes = payload_bytes as u64 + LOAD_OVERHEAD_BYTES;
+        let bytes = memory_of(payload_bytes);
         let permit = match brought {
             Some(mut permit) => {
                 permit.resize_over(bytes);
@@ -140,14 +158,21 @@ impl Admission {
                 None => self.memory_until(bytes, until()).await?,
             },
         };
-        let record_bytes = payload_bytes + STAMP_AND_LABEL_BYTES;
+        let record_bytes = record_of(payload_bytes);
         let room = match self.wal.try_reserve(record_bytes) {
             Some(room) => room,
             None => self.room_until(record_bytes, until()).await?,
         };
-        assert!(permit.bytes() >= bytes, "what is let in has the memory of its rows");
-        assert!(room.charge_bytes() >= record_bytes as u64, "and the room of its record");
-        Ok(Admitted { permit, room })
+        let admitted = Admitted { permit, room };
+        assert!(admitted.is_for(payload_bytes), "what is let in has memory and log space");
+        Ok(admitted)
+    }
+
+    /// Admits a load of `payload_bytes` encoded bytes if it need not wait.
+    pub fn try_admit(&self, payload_bytes: usize) -> Option<Admitted> {
+        let permit = self.memory.try_acquire(memory_of(payload_bytes))?;
+        let room = self.wal.try_reserve(record_of(payload_bytes))?;
+        Some(Admitted { permit, room })
     }
 
     /// Reserves log space for a record of `record_bytes`, waiting until `deadline`.

@@ -385,10 +385,11 @@ async fn change(mut actor: Actor) {
             tables.reverse();
         }
         let rows = actor.chance.random_range(1..8);
-        match actor.chance.random_range(0..4) {
+        match actor.chance.random_range(0..5) {
             0 => actor.client.insert_new(tables[0], rows).await,
             1 => actor.client.move_rows(tables, rows).await,
             2 => actor.client.change("k0", rows).await,
+            3 => actor.client.change_one(tables[0]).await,
             _ => actor.client.change(tables[0], rows).await,
         };
     }

@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Result};
-use freshet_ingest::decode::{Fault, RowEncoder};
-use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, WaitLimit, Written};
+use freshet_base::{ErrorCode, Lsn, Result};
+use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
+use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, OneRow, WaitLimit, Written, change_row};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::ChangeKind;
@@ -216,6 +216,12 @@ impl Plan {
         let own = session.transactions.writable(&engine, settings)?.cloned();
         let patience = WaitLimit::For(settings.insert_timeout.time());
         let rules = key_rules(settings, OnExisting::Replace);
+        if own.is_none()
+            && let Some(affected) =
+                self.run_alone(session, (key.as_slice(), values), patience).await?
+        {
+            return Ok(Some(affected));
+        }
         let keys = KeyedRows::of_keys(std::iter::once(key.as_slice()));
         let mut changing = engine.change(&self.into, own, rules, patience);
         // Who waits for others is shown, can be killed, and leaves with its client.
@@ -250,12 +256,52 @@ impl Plan {
         let Written::Done(loaded) = bounded(session, changing.write(&gone, &new)).await? else {
             return Ok(None);
         };
+        Ok(Some(self.affected(session, loaded.lsn, (matched, changed), warnings)))
+    }
+
+    /// As [`Self::run`], of a statement that is of no transaction, under the latch of the table;
+    /// `None`, too, if others hold the key.
+    async fn run_alone(
+        &self,
+        session: &mut Session,
+        (key, values): (&[u8], &[Value<'_>]),
+        patience: WaitLimit,
+    ) -> Result<Option<u64>> {
+        let engine = Arc::clone(&session.shared.engine);
+        let mut warnings = None;
+        let decide = |old: &[u8], out: &mut Vec<u8>| -> Result<OneRow> {
+            let Some(columns) = &self.columns else { return Ok(OneRow::Removed) };
+            let Some(mut values) = self.new_values(columns, old, values)? else {
+                return Ok(OneRow::Unfit);
+            };
+            let differs = columns.apply(old, (&mut values, 0), out)?;
+            warnings = Some(values.warnings);
+            Ok(if differs { OneRow::Replaced } else { OneRow::Kept })
+        };
+        let changing = change_row(&engine, &self.into, key, patience, decide);
+        let Some((loaded, became)) = bounded(session, changing).await? else { return Ok(None) };
+        let counts = match became {
+            None => (0, 0),
+            Some(OneRow::Kept) => (1, 0),
+            Some(_) => (1, 1),
+        };
+        Ok(Some(self.affected(session, loaded.lsn, counts, warnings.filter(|_| counts.0 > 0))))
+    }
+
+    /// What the client is told.
+    fn affected(
+        &self,
+        session: &mut Session,
+        lsn: Lsn,
+        (matched, changed): (u64, u64),
+        warnings: Option<Warnings>,
+    ) -> u64 {
         if let Some(warnings) = warnings {
             told(session, warnings);
         }
-        let affected = affected(session, &self.kind, loaded.lsn, matched, changed);
+        let affected = affected(session, &self.kind, lsn, matched, changed);
         session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
-        Ok(Some(affected))
+        affected
     }
 
     /// The values of the row; `None` if they cannot be computed here.
