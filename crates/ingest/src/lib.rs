@@ -128,7 +128,7 @@ pub use layout::{META_FILE, STORE_FILE, TERM_FILE};
 pub use load::{Destination, Load, enter};
 pub use looked::{OnNewKey, PartialRows, TRIES_MAX, has_deleting, merge_rows, update_columns};
 pub use meeting::{Group, Meeting};
-pub use one_row::{OneRow, change_row};
+pub use one_row::{ChangedRow, OneRow, change_row};
 pub use overwrite::overwrite_partitions;
 pub use own_rows::{OwnRows, Savepoint};
 pub use partition_bin::{bin_partitions, recover_partition};

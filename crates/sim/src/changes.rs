@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use freshet_base::{Lsn, Result, TxnId};
 use freshet_ingest::{
-    Destination, KeyRules, LoadBuffer, LoadTarget, Loaded, OnExisting, OneRow, OwnRows, Written,
-    change_row,
+    ChangedRow, Destination, KeyRules, LoadBuffer, LoadTarget, Loaded, OnExisting, OneRow, OwnRows,
+    Written, change_row,
 };
 use freshet_schema::GroupCommitMode;
 use freshet_storage::resolver::KeyedRows;
@@ -74,7 +74,7 @@ impl Client {
         Ok(self.acknowledge(lsn).await)
     }
 
-    /// Replaces the row that a key has, or removes it if the key is odd, and locks nothing.
+    /// Inserts or replaces the row of a key, or removes it if the key is odd, and locks nothing.
     pub async fn change_one(&self, table: &str) -> Outcome {
         let outcome = self.try_change_one(table).await;
         self.outcome(outcome)
@@ -87,21 +87,25 @@ impl Client {
         let (new, key) = (encoded(&target, &ids), rows::key_of(ids.start));
         let keys = KeyedRows::of_encoded(new.row_bytes(), (1, 0), target.table(), &schema);
         let (mut seen, mut kind) = (Vec::new(), RowKind::Version);
-        let decide = |old: &[u8], out: &mut Vec<u8>| {
-            seen = vec![(key, Some(rows::decode(old, &schema)))];
-            if key % 2 == 0 {
-                out.extend_from_slice(new.row_bytes());
-                return Ok(OneRow::Replaced);
-            }
-            kind = RowKind::Removal;
-            Ok(OneRow::Removed)
+        let decide = |old: Option<&[u8]>, out: &mut Vec<u8>| {
+            seen = vec![(key, old.map(|old| rows::decode(old, &schema)))];
+            kind = if key % 2 == 0 { RowKind::Version } else { RowKind::Removal };
+            Ok(match (old, kind) {
+                (None, RowKind::Removal) => OneRow::Kept,
+                (Some(_), RowKind::Removal) => OneRow::Removed,
+                _ => {
+                    out.extend_from_slice(new.row_bytes());
+                    OneRow::Written
+                }
+            })
         };
-        let changing = change_row(&self.engine, &target, keys.key(0), self.patience(), decide);
-        let Some((Loaded { lsn, .. }, became)) = changing.await? else {
+        let place = (&keys, new.ids());
+        let changing = change_row(&self.engine, &target, place, self.patience(), decide);
+        let Some(ChangedRow { loaded: Loaded { lsn, .. }, became, .. }) = changing.await? else {
             self.model.lock().counts.refused += 1;
             return Ok(Outcome::Refused);
         };
-        if became.is_some() {
+        if became != OneRow::Kept {
             let (table, txn) = (target.id(), TxnId::default());
             let parts = vec![Part { table, ids, kind, schema, txn, grouped: false }];
             self.changed(vec![Changed { target, seen, parts, lsn }], lsn);

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Lsn, Result};
 use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
-use freshet_ingest::{LoadBuffer, LoadTarget, OnExisting, OneRow, WaitLimit, Written, change_row};
+use freshet_ingest::{
+    ChangedRow, LoadBuffer, LoadTarget, OnExisting, OneRow, WaitLimit, Written, change_row,
+};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::ChangeKind;
@@ -216,13 +218,12 @@ impl Plan {
         let own = session.transactions.writable(&engine, settings)?.cloned();
         let patience = WaitLimit::For(settings.insert_timeout.time());
         let rules = key_rules(settings, OnExisting::Replace);
+        let keys = KeyedRows::of_keys(std::iter::once(key.as_slice()));
         if own.is_none()
-            && let Some(affected) =
-                self.run_alone(session, (key.as_slice(), values), patience).await?
+            && let Some(affected) = self.run_alone(session, (&keys, values), patience).await?
         {
             return Ok(Some(affected));
         }
-        let keys = KeyedRows::of_keys(std::iter::once(key.as_slice()));
         let mut changing = engine.change(&self.into, own, rules, patience);
         // Who waits for others is shown, can be killed, and leaves with its client.
         if changing.lock_free(&keys, 1)?.is_empty() {
@@ -264,28 +265,26 @@ impl Plan {
     async fn run_alone(
         &self,
         session: &mut Session,
-        (key, values): (&[u8], &[Value<'_>]),
+        (keys, values): (&KeyedRows, &[Value<'_>]),
         patience: WaitLimit,
     ) -> Result<Option<u64>> {
         let engine = Arc::clone(&session.shared.engine);
         let mut warnings = None;
-        let decide = |old: &[u8], out: &mut Vec<u8>| -> Result<OneRow> {
+        let decide = |old: Option<&[u8]>, out: &mut Vec<u8>| -> Result<OneRow> {
+            let Some(old) = old else { return Ok(OneRow::Kept) };
             let Some(columns) = &self.columns else { return Ok(OneRow::Removed) };
             let Some(mut values) = self.new_values(columns, old, values)? else {
                 return Ok(OneRow::Unfit);
             };
             let differs = columns.apply(old, (&mut values, 0), out)?;
             warnings = Some(values.warnings);
-            Ok(if differs { OneRow::Replaced } else { OneRow::Kept })
+            Ok(if differs { OneRow::Written } else { OneRow::Kept })
         };
-        let changing = change_row(&engine, &self.into, key, patience, decide);
-        let Some((loaded, became)) = bounded(session, changing).await? else { return Ok(None) };
-        let counts = match became {
-            None => (0, 0),
-            Some(OneRow::Kept) => (1, 0),
-            Some(_) => (1, 1),
-        };
-        Ok(Some(self.affected(session, loaded.lsn, counts, warnings.filter(|_| counts.0 > 0))))
+        let changing = change_row(&engine, &self.into, (keys, None), patience, decide);
+        let Some(changed) = bounded(session, changing).await? else { return Ok(None) };
+        let ChangedRow { loaded, existed, became } = changed;
+        let counts = (u64::from(existed), u64::from(became != OneRow::Kept));
+        Ok(Some(self.affected(session, loaded.lsn, counts, warnings.filter(|_| existed))))
     }
 
     /// What the client is told.

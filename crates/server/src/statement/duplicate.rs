@@ -6,12 +6,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
-use freshet_ingest::{self as ingest, LoadBuffer, Meeting, OnExisting, WaitLimit, Written};
+use freshet_ingest::{
+    self as ingest, LoadBuffer, Meeting, OnExisting, OneRow, WaitLimit, Written, change_row,
+};
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::{Assignments, over_rows, over_rows_through};
 use freshet_query::parser::TableName;
+use freshet_schema::KeyModel;
 use freshet_schema::row::RowCells;
+use freshet_storage::resolver::KeyedRows;
 use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, NewValues, given, given_through};
@@ -95,7 +99,11 @@ async fn write(
     let engine = Arc::clone(&session.shared.engine);
     let own = session.transactions.writable(&engine, &session.settings)?.cloned();
     let new = rows_of(buffer, target);
-    let schema = target.into.schema();
+    if let (None, [row]) = (&own, &new[..])
+        && let Some(reply) = write_alone(session, target, assigned, (buffer, *row)).await?
+    {
+        return Ok(Some(reply));
+    }
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let rules = key_rules(&session.settings, OnExisting::Replace);
     let mut change = engine.change(&target.into, own, rules, patience);
@@ -126,20 +134,85 @@ async fn write(
         return Ok(None);
     };
     session.acked = session.acked.max(loaded.lsn);
-    if target.into.table().hides_ids() || !target.tells_ids() {
-        return Ok(Some(report(session, u64::from(buffer.rows()), &counts)));
+    let current = groups.first().and_then(|group| group.current.as_deref());
+    note_ids(session, target, buffer, &counts, current);
+    Ok(Some(report(session, u64::from(buffer.rows()), &counts)))
+}
+
+/// Inserts or updates the row of a statement of its own under the latch of its table; `None` where
+/// [`write`] has to lock its key, or something is to be planned.
+async fn write_alone(
+    session: &mut Session,
+    target: &Target,
+    assigned: &Assigned,
+    (buffer, row): (&LoadBuffer, &[u8]),
+) -> Result<Option<Reply>> {
+    let (engine, into) = (Arc::clone(&session.shared.engine), &target.into);
+    let is_plain = into.table().key_model == KeyModel::Primary
+        && !into.table().has_row_ids()
+        && target.on_existing != OnExisting::Skip
+        && target.through.is_none()
+        && !session.hides_rows_of(into.table());
+    if !is_plain || assigned.of_new(&[row]).is_none() {
+        return Ok(None);
+    }
+    let keys = KeyedRows::of_encoded(row, (1, 0), into.table(), into.schema());
+    let (mut current, mut warnings) = (None, None);
+    let decide = |old: Option<&[u8]>, out: &mut Vec<u8>| -> Result<OneRow> {
+        let Some(old) = old else {
+            out.extend_from_slice(row);
+            return Ok(OneRow::Written);
+        };
+        let (start, values) = (out.len(), assigned.of_new(&[row]));
+        let mut values = values.expect("it was so before");
+        let differs = assigned.columns().apply(old, (&mut values, 0), out)?;
+        warnings = Some(values.warnings);
+        if !differs {
+            current = Some(old.to_vec());
+            return Ok(OneRow::Kept);
+        }
+        target.plan.check_named(&out[start..])?;
+        current = Some(out[start..].to_vec());
+        Ok(OneRow::Written)
+    };
+    let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    let changing = change_row(&engine, into, (&keys, buffer.ids()), patience, decide);
+    let Some(changed) = bounded(session, changing).await? else { return Ok(None) };
+    let mut counts = Counts::default();
+    match (changed.existed, changed.became) {
+        (false, _) => counts.inserted = 1,
+        (true, OneRow::Kept) => counts.same = 1,
+        (true, _) => counts.updated = 1,
+    }
+    if let Some(warnings) = warnings.filter(|_| changed.existed) {
+        told(session, warnings);
+    }
+    session.acked = session.acked.max(changed.loaded.lsn);
+    note_ids(session, target, buffer, &counts, current.as_deref());
+    Ok(Some(report(session, 1, &counts)))
+}
+
+/// What LAST_INSERT_ID() says from now on; `current` is the first row as it is now.
+fn note_ids(
+    session: &mut Session,
+    target: &Target,
+    buffer: &LoadBuffer,
+    counts: &Counts,
+    current: Option<&[u8]>,
+) {
+    let into = &target.into;
+    if into.table().hides_ids() || !target.tells_ids() {
+        return;
     }
     if counts.inserted > 0 {
         session.note_ids(buffer.ids());
-    } else if let (1, Some(counter)) = (buffer.rows(), target.into.counter()) {
+    } else if let (1, Some(counter)) = (buffer.rows(), into.counter()) {
         // As in MySQL, the id of the row that was there.
-        let current = groups.first().and_then(|group| group.current.as_deref());
-        let id =
-            current.and_then(|row| counter.of_rows(schema, row, 1)).and_then(|ids| ids.explicit);
+        let id = current.and_then(|row| counter.of_rows(into.schema(), row, 1));
+        let id = id.and_then(|ids| ids.explicit);
         session.last_insert_id = id.unwrap_or(session.last_insert_id);
         session.insert_id = id.unwrap_or(0);
     }
-    Ok(Some(report(session, u64::from(buffer.rows()), &counts)))
 }
 
 fn report(session: &mut Session, rows: u64, counts: &Counts) -> Reply {
