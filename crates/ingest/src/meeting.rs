@@ -1,7 +1,7 @@
 //! INSERT .. ON DUPLICATE KEY UPDATE: which row each new one meets, on the first of its keys on
 //! which it meets any.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use freshet_schema::key::KeyCodec;
 use freshet_storage::resolver::{KeyedRows, Values};
@@ -18,6 +18,28 @@ pub struct Group {
     pub current: Option<Vec<u8>>,
     /// In their order.
     pub rows: Vec<u32>,
+}
+
+/// What a new row meets.
+pub enum Met {
+    /// The row with this number.
+    Row(usize),
+    /// A stored row that none has met so far, which gets the next number: its primary key, and the
+    /// row.
+    Stored(Vec<u8>, Vec<u8>),
+    /// None: it gets the next number itself.
+    Nothing,
+}
+
+/// New rows one after another, each of which meets rows as those before it have left them: where
+/// keys change, it matters which comes first.
+pub struct Course<'m> {
+    meeting: &'m Meeting,
+    values: Vec<Vec<(usize, &'m [u8])>>,
+    /// Of each key the values that rows have now, and their numbers.
+    taken: Vec<HashMap<Vec<u8>, usize>>,
+    /// The primary keys of stored rows that have a number.
+    known: HashSet<&'m [u8]>,
 }
 
 /// New rows and what they meet. Their keys are locked.
@@ -87,6 +109,28 @@ impl Meeting {
         groups
     }
 
+    /// The new rows one after another, instead of [`Self::groups`].
+    pub fn course(&self) -> Course<'_> {
+        let (values, taken) = (self.values_of_rows(), vec![HashMap::new(); self.codecs.len()]);
+        Course { meeting: self, values, taken, known: HashSet::new() }
+    }
+
+    /// Of each key the value that a row has, if it is not NULL.
+    fn values_of(&self, row: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        let of = |(number, codec): (usize, &KeyCodec)| match number {
+            PRIMARY => {
+                let mut key = Vec::new();
+                codec.put(row, &mut key);
+                Some((number, key))
+            }
+            _ => {
+                let (values, nulls) = codec.values_of_rows(row);
+                (!nulls[0]).then(|| (number, values.key(0).to_vec()))
+            }
+        };
+        self.codecs.iter().enumerate().filter_map(of).collect()
+    }
+
     /// Whether other rows of the statement than `at` have a key that an update with it gives up or
     /// takes: then it matters which comes first.
     pub fn interferes(&self, at: u32, before: &[u8], after: &[u8]) -> bool {
@@ -110,5 +154,39 @@ impl Meeting {
             }
         }
         all
+    }
+}
+
+impl Course<'_> {
+    /// What the new row with this index meets, on the first of its keys on which it meets any.
+    pub fn meets(&mut self, at: u32) -> Met {
+        let meeting = self.meeting;
+        for &(number, value) in &self.values[at as usize] {
+            if let Some(row) = self.taken[number].get(value) {
+                return Met::Row(*row);
+            }
+            let key = match number.checked_sub(1) {
+                None => Some(value),
+                Some(index) => meeting.holders.holder(index, at),
+            };
+            // One that has a number has given the value up.
+            let stored = key.and_then(|key| meeting.current.get_key_value(key));
+            if let Some((key, row)) = stored.filter(|(key, _)| self.known.insert(key)) {
+                return Met::Stored(key.clone(), row.clone());
+            }
+        }
+        Met::Nothing
+    }
+
+    /// Says that the row with this number, which was `before`, if it was there, is `after`.
+    pub fn becomes(&mut self, number: usize, before: Option<&[u8]>, after: &[u8]) {
+        for (key, value) in before.map_or_else(Vec::new, |row| self.meeting.values_of(row)) {
+            if self.taken[key].get(&value) == Some(&number) {
+                self.taken[key].remove(&value);
+            }
+        }
+        for (key, value) in self.meeting.values_of(after) {
+            self.taken[key].insert(value, number);
+        }
     }
 }

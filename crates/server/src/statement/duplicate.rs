@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Result, bail};
+use freshet_base::{ErrorCode, Result};
 use freshet_ingest::{
     self as ingest, LoadBuffer, Meeting, OnExisting, OneRow, WaitLimit, Written, change_row,
 };
@@ -107,6 +107,8 @@ async fn write(
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let rules = key_rules(&session.settings, OnExisting::Replace);
     let mut change = engine.change(&target.into, own, rules, patience);
+    let before = session.diagnostics.clone();
+    let met_again;
     let mut meeting = bounded(session, change.meet(buffer)).await?;
     let groups = meeting.groups().into_iter().map(|met| {
         let ingest::Group { key, rows, current } = met;
@@ -119,9 +121,16 @@ async fn write(
         new: &new,
         groups: groups.collect(),
         meeting: &meeting,
+        in_order: false,
         counts: Counts::default(),
     };
-    rounds.run_all(session, parameters).await?;
+    if !rounds.run_all(session, parameters).await? {
+        session.diagnostics = before;
+        // Their keys are locked: it finds what it has found before.
+        met_again = bounded(session, change.meet(buffer)).await?;
+        rounds.meeting = &met_again;
+        rounds.run_in_order(session, parameters).await?;
+    }
     let (groups, counts) = (rounds.groups, rounds.counts);
     let changed = || groups.iter().filter(|group| group.is_changed);
     let old = changed().filter(|group| group.existed);
@@ -248,18 +257,56 @@ struct Rounds<'a> {
     new: &'a [&'a [u8]],
     groups: Vec<Group>,
     meeting: &'a Meeting,
+    /// Whether the new rows are taken one after another.
+    in_order: bool,
     counts: Counts,
 }
 
 impl Rounds<'_> {
-    async fn run_all(&mut self, session: &mut Session, parameters: &[Parameter]) -> Result<()> {
+    /// `false`, and nothing counts, where it matters in which order the new rows come.
+    async fn run_all(&mut self, session: &mut Session, parameters: &[Parameter]) -> Result<bool> {
         let mut open = (0..self.groups.len()).collect::<Vec<_>>();
         for round in 0.. {
             open.retain(|&at| self.groups[at].rows.len() > round);
             if open.is_empty() {
                 break;
             }
-            self.run(session, (round, &open), parameters).await?;
+            if !self.run(session, (round, &open), parameters).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the new rows one after another, by a meeting of which nothing was taken so far.
+    async fn run_in_order(
+        &mut self,
+        session: &mut Session,
+        parameters: &[Parameter],
+    ) -> Result<()> {
+        (self.groups, self.counts, self.in_order) = (Vec::new(), Counts::default(), true);
+        let mut course = self.meeting.course();
+        for row in 0..self.new.len() as u32 {
+            let next = self.groups.len();
+            let (at, stored) = match course.meets(row) {
+                ingest::Met::Row(at) => (at, None),
+                ingest::Met::Stored(key, row) => (next, Some((key, row))),
+                ingest::Met::Nothing => (next, None),
+            };
+            if at == next {
+                if let Some((_, row)) = &stored {
+                    course.becomes(at, None, row);
+                }
+                let (key, current) = stored.unzip();
+                let (key, existed) = (key.unwrap_or_default(), current.is_some());
+                let rows = Vec::new();
+                self.groups.push(Group { key, rows, existed, current, is_changed: false });
+            }
+            self.groups[at].rows = vec![row];
+            let before = self.groups[at].current.clone();
+            self.run(session, (0, &[at]), parameters).await?;
+            let after = self.groups[at].current.as_deref().expect("it is there from now on");
+            course.becomes(at, before.as_deref(), after);
         }
         Ok(())
     }
@@ -282,13 +329,14 @@ impl Rounds<'_> {
         self.assigned.compute(session, &select, (given, old.len()), parameters.to_vec()).await
     }
 
-    /// Takes the row with this number of each key that is open: that has so many.
+    /// Takes the row with this number of each key that is open: that has so many. `false` where one
+    /// of them changes a key that another row has, too, unless they come one after another.
     async fn run(
         &mut self,
         session: &mut Session,
         (round, open): (usize, &[usize]),
         parameters: &[Parameter],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut updates = Vec::new();
         for &at in open {
             let group = &mut self.groups[at];
@@ -302,7 +350,7 @@ impl Rounds<'_> {
             self.counts.inserted += 1;
         }
         if updates.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let current = |at: &usize| self.groups[*at].current.as_deref().expect("it is there");
         let old = updates.iter().map(current).collect::<Vec<_>>();
@@ -341,16 +389,13 @@ impl Rounds<'_> {
             self.counts.same += u64::from(!differs);
             group.is_changed |= differs;
             let row = group.rows[round];
-            if differs && self.new.len() > 1 && self.meeting.interferes(row, &before, &after) {
-                bail!(
-                    NotSupported,
-                    "ON DUPLICATE KEY UPDATE changes a key that another row of the statement has, \
-                     too: insert that row by a statement of its own"
-                );
+            let is_alone = self.in_order || self.new.len() == 1 || !differs;
+            if !is_alone && self.meeting.interferes(row, &before, &after) {
+                return Ok(false);
             }
             group.current = Some(after);
         }
         told(session, values.warnings);
-        Ok(())
+        Ok(true)
     }
 }
