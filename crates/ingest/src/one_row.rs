@@ -1,5 +1,5 @@
-//! A statement of its own that changes or inserts the row with a key: it looks, computes and appends
-//! while it holds the latch of the table, and so locks nothing and looks once (RFC 0013).
+//! A statement of its own that changes or inserts the row with a key: it looks, computes and
+//! appends while it holds the latch of the table, and so locks nothing and looks once (RFC 0013).
 
 use freshet_base::{ErrorCode, Result};
 use freshet_schema::{GroupCommitMode, KeyModel};
