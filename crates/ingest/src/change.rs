@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result};
+use freshet_base::{Error, Lsn, Result};
 use freshet_meta::Claim;
 use freshet_schema::KeyModel;
 use freshet_schema::row::RowCells;
@@ -22,7 +22,7 @@ use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
 use crate::keyed_own::{OwnKeys, RowsByKey, Step, Told};
 use crate::locks::{LockOwner, PRIMARY};
-use crate::meeting::Meeting;
+use crate::meeting::{Course, Meeting};
 use crate::overtaken::{check_current, last_of};
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
@@ -504,6 +504,27 @@ impl<'a> Change<'a> {
         Ok(Meeting::new(target, (rows, values), holders, current))
     }
 
+    /// 1062 if what the row with this number of a course becomes shares a value with another row.
+    ///
+    /// # Errors
+    /// Those of [`Self::lock`].
+    pub async fn met_by(
+        &mut self,
+        course: &Course<'_>,
+        (number, after): (usize, &[u8]),
+    ) -> Result<Option<Error>> {
+        let taken = match course.taken(number, after) {
+            Some(key) => Some(key),
+            None => {
+                let mut buffer = LoadBuffer::default();
+                buffer.begin().extend_from_slice(after);
+                buffer.count(1)?;
+                course.taken_by_stored(&self.meet(&buffer).await?)
+            }
+        };
+        Ok(taken.map(|key| duplicate_entry(self.target, key, &[], Some(after))))
+    }
+
     /// Locks the keys that some of the new rows bring, and checks that no row has them.
     async fn check_fresh(
         &mut self,
@@ -528,11 +549,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    async fn duplicate(
-        &self,
-        new: &LoadBuffer,
-        (rows, at): (&KeyedRows, u32),
-    ) -> freshet_base::Error {
+    async fn duplicate(&self, new: &LoadBuffer, (rows, at): (&KeyedRows, u32)) -> Error {
         self.engine.horizon().wait(self.seen).await;
         let row = RowCells::new(self.target.schema()).rows(new.row_bytes()).nth(at as usize);
         duplicate_entry(self.target, PRIMARY, rows.key(at), row)

@@ -115,6 +115,21 @@ impl Meeting {
         Course { meeting: self, values, taken, known: HashSet::new() }
     }
 
+    /// Whether two rows differ in a key.
+    pub fn is_key_changed(&self, before: &[u8], after: &[u8]) -> bool {
+        self.values_of(before) != self.values_of(after)
+    }
+
+    /// Of the keys on which a new row meets a stored one, the number, and the primary key of that.
+    fn stored(&self, at: u32) -> impl Iterator<Item = (usize, &[u8])> {
+        let values = self.values_of_rows().swap_remove(at as usize).into_iter();
+        let key = move |(number, value): (usize, _)| match number.checked_sub(1) {
+            None => Some((number, value)),
+            Some(index) => self.holders.holder(index, at).map(|key| (number, key)),
+        };
+        values.filter_map(key).filter(|(_, key)| self.current.contains_key(*key))
+    }
+
     /// Of each key the value that a row has, if it is not NULL.
     fn values_of(&self, row: &[u8]) -> Vec<(usize, Vec<u8>)> {
         let of = |(number, codec): (usize, &KeyCodec)| match number {
@@ -176,6 +191,20 @@ impl Course<'_> {
             }
         }
         Met::Nothing
+    }
+
+    /// The key on which what the row with this number becomes shares a value with another one.
+    pub(crate) fn taken(&self, number: usize, after: &[u8]) -> Option<usize> {
+        let values = self.meeting.values_of(after);
+        let is_taken = |(key, value): &&(usize, Vec<u8>)| {
+            self.taken[*key].get(value).is_some_and(|row| *row != number)
+        };
+        values.iter().find(is_taken).map(|(key, _)| *key)
+    }
+
+    /// The same of stored rows that have no number, if `met` is what it meets.
+    pub(crate) fn taken_by_stored(&self, met: &Meeting) -> Option<usize> {
+        met.stored(0).find(|(_, key)| !self.known.contains(key)).map(|(number, _)| number)
     }
 
     /// Says that the row with this number, which was `before`, if it was there, is `after`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result};
 use freshet_ingest::{
-    self as ingest, LoadBuffer, Meeting, OnExisting, OneRow, WaitLimit, Written, change_row,
+    self as ingest, Change, LoadBuffer, Meeting, OnExisting, OneRow, WaitLimit, Written, change_row,
 };
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
@@ -129,7 +129,7 @@ async fn write(
         // Their keys are locked: it finds what it has found before.
         met_again = bounded(session, change.meet(buffer)).await?;
         rounds.meeting = &met_again;
-        rounds.run_in_order(session, parameters).await?;
+        rounds.run_in_order(session, &mut change, parameters).await?;
     }
     let (groups, counts) = (rounds.groups, rounds.counts);
     let changed = || groups.iter().filter(|group| group.is_changed);
@@ -282,6 +282,7 @@ impl Rounds<'_> {
     async fn run_in_order(
         &mut self,
         session: &mut Session,
+        change: &mut Change<'_>,
         parameters: &[Parameter],
     ) -> Result<()> {
         (self.groups, self.counts, self.in_order) = (Vec::new(), Counts::default(), true);
@@ -303,9 +304,21 @@ impl Rounds<'_> {
                 self.groups.push(Group { key, rows, existed, current, is_changed: false });
             }
             self.groups[at].rows = vec![row];
-            let before = self.groups[at].current.clone();
+            let (before, was_changed) =
+                (self.groups[at].current.clone(), self.groups[at].is_changed);
             self.run(session, (0, &[at]), parameters).await?;
             let after = self.groups[at].current.as_deref().expect("it is there from now on");
+            if self.target.on_existing == OnExisting::Skip
+                && let Some(before) = before.as_deref()
+                && self.meeting.is_key_changed(before, after)
+                && let Some(error) = bounded(session, change.met_by(&course, (at, after))).await?
+            {
+                session.diagnostics.push("Warning", error.code().errno(), error.message().into());
+                self.counts.updated -= 1;
+                let group = &mut self.groups[at];
+                (group.current, group.is_changed) = (Some(before.to_vec()), was_changed);
+                continue;
+            }
             course.becomes(at, before.as_deref(), after);
         }
         Ok(())
@@ -389,13 +402,23 @@ impl Rounds<'_> {
             self.counts.same += u64::from(!differs);
             group.is_changed |= differs;
             let row = group.rows[round];
-            let is_alone = self.in_order || self.new.len() == 1 || !differs;
-            if !is_alone && self.meeting.interferes(row, &before, &after) {
+            if differs && !self.is_in_order(row, &before, &after) {
                 return Ok(false);
             }
-            group.current = Some(after);
+            self.groups[at].current = Some(after);
         }
         told(session, values.warnings);
         Ok(true)
+    }
+
+    /// Whether a change by the new row with this index is done where it belongs: no other new row
+    /// meets what it gives up or takes.
+    fn is_in_order(&self, row: u32, before: &[u8], after: &[u8]) -> bool {
+        match self.target.on_existing {
+            _ if self.in_order => true,
+            // A row that would get the key of another one stays as it is.
+            OnExisting::Skip => !self.meeting.is_key_changed(before, after),
+            _ => self.new.len() == 1 || !self.meeting.interferes(row, before, after),
+        }
     }
 }
