@@ -133,12 +133,14 @@ pub struct Counts {
 }
 
 impl Diagnostics {
-    /// Removes the conditions of the previous statement, of which only the counts remain.
+    /// Removes the conditions of the previous statement, of which only the counts remain. The
+    /// statement that begins tells those of its own.
     pub fn clear(&mut self) {
         let errors = self.conditions.iter().filter(|one| one.level == "Error").count() as u64;
         self.before = Counts { warnings: self.count, errors };
         self.conditions.clear();
         self.count = 0;
+        self.shown = false;
         self.signalled = None;
     }
 

@@ -202,6 +202,25 @@ fn prepared_inserts_that_are_not_strict_mend_values_and_leave_rows_out() {
 }
 
 #[test]
+fn warnings_are_counted_behind_a_show_warnings() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    client.run("set enable_insert_strict = false");
+    let prepared = client.prepare("insert into dt values (?, ?, ?)").unwrap();
+    let params = [Param::Int(3), Param::Bytes(b"Eve"), Param::Bytes(b"many")];
+    for _ in 0..2 {
+        let inserted = client.query("insert into dt values (1, 'Bob', 'many')");
+        assert!(matches!(inserted, Outcome::Ok { warnings: 1, .. }), "{inserted:?}");
+        assert_eq!(client.texts("show warnings").len(), 1);
+        let inserted = client.execute(prepared.statement_id, &params);
+        assert!(matches!(inserted, Outcome::Ok { warnings: 1, .. }), "{inserted:?}");
+        let shown = client.query("show warnings");
+        assert!(matches!(&shown, Outcome::Rows(rows) if rows.warnings == 0), "{shown:?}");
+    }
+}
+
+#[test]
 fn the_time_that_a_column_was_added_with_outlives_restarts() {
     let mut server = TestServer::start();
     let mut client = server.database("d");
