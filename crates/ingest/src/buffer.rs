@@ -20,6 +20,8 @@ pub struct LoadBuffer {
     removals: u32,
     /// The ids in the rows, of an AUTO_INCREMENT column.
     ids: Option<UsedIds>,
+    /// Where rows say so, which of them delete their key.
+    deletes: Vec<bool>,
 }
 
 impl LoadBuffer {
@@ -33,6 +35,7 @@ impl LoadBuffer {
     /// which the caller must not modify; the caller also counts the rows.
     pub fn begin(&mut self) -> &mut Vec<u8> {
         (self.rows, self.removals, self.ids) = (0, 0, None);
+        self.deletes.clear();
         self.payload.clear();
         self.payload.resize(PART_HEAD_BYTES, 0);
         &mut self.payload
@@ -82,6 +85,27 @@ impl LoadBuffer {
         self.removals = self.rows;
     }
 
+    /// Says which of further rows delete their key, where each says so; [`crate::Load`] brings
+    /// them in order.
+    pub fn mark(&mut self, deletes: &[bool]) {
+        self.deletes.extend_from_slice(deletes);
+    }
+
+    /// Whether there are rows that delete their key, among others.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.deletes.contains(&true)
+    }
+
+    /// Takes which of the rows delete their key; empty where none does.
+    pub fn take_marks(&mut self) -> Vec<bool> {
+        let marks = std::mem::take(&mut self.deletes);
+        if !marks.contains(&true) {
+            return Vec::new();
+        }
+        assert_eq!(marks.len(), self.rows as usize, "each row is told whether it deletes");
+        marks
+    }
+
     /// How many of the rows, the first ones, only remove their key.
     pub fn removals(&self) -> u32 {
         self.removals
@@ -90,6 +114,7 @@ impl LoadBuffer {
     /// Empties the buffer and frees its memory if it is unusually large.
     pub fn rest(&mut self) {
         (self.rows, self.removals, self.ids) = (0, 0, None);
+        self.deletes = Vec::new();
         self.payload.clear();
         if self.payload.capacity() > BUFFER_BYTES_KEPT {
             self.payload = Vec::new();

@@ -103,14 +103,20 @@ impl<'a> LargeUpdate<'a> {
             let firsts = firsts.copied().collect::<Vec<_>>();
             let wanted = (groups.len() as u32, 0);
             let wanted = KeyedRows::of_encoded(&firsts, wanted, target.table(), schema);
-            let mut whole = Vec::new();
+            let (mut whole, mut deletes) = (Vec::new(), Vec::with_capacity(groups.len()));
             for (group, mut row) in groups.iter().zip(self.stored(&wanted).await?) {
+                let mut last = &[][..];
                 for &at in *group {
-                    row = Some(rows.merged(row.as_deref(), (at as usize, encoded[at as usize]))?);
+                    last = encoded[at as usize];
+                    row = match rows.deletes(at as usize) {
+                        true => None,
+                        false => Some(rows.merged(row.as_deref(), (at as usize, last))?),
+                    };
                 }
-                whole.extend_from_slice(&row.expect("a group has a row"));
+                deletes.push(row.is_none());
+                whole.extend_from_slice(row.as_deref().unwrap_or(last));
             }
-            self.write(whole, wanted.len()).await?;
+            self.write(whole, deletes).await?;
         }
         self.files.write().await?;
         let files = &self.engine.store.files;
@@ -122,15 +128,19 @@ impl<'a> LargeUpdate<'a> {
         self.look_again(&mut latch).await
     }
 
-    async fn write(&mut self, rows: Vec<u8>, count: u32) -> Result<()> {
-        let (engine, target) = (self.engine, self.target);
+    /// Writes rows, of which those in `deletes` remove their key.
+    async fn write(&mut self, rows: Vec<u8>, deletes: Vec<bool>) -> Result<()> {
+        let (engine, target, count) = (self.engine, self.target, row_count(deletes.len())?);
         if let Some(counter) = target.counter() {
             self.ids = UsedIds::join(self.ids, counter.of_rows(target.schema(), &rows, count));
         }
         let soon = self.patience.soon(&engine.admission);
         let memory = engine.take_memory(rows.len() as u64, soon).await?;
         engine.ddl.make_partitions(target, &rows, 0).await?;
-        self.files.push(rows.into(), count, memory).await
+        match deletes.contains(&true) {
+            true => self.files.push_deleting(rows.into(), deletes, memory).await,
+            false => self.files.push(rows.into(), count, memory).await,
+        }
     }
 
     /// The row that each key has, in this load or else in the table.
@@ -139,7 +149,10 @@ impl<'a> LargeUpdate<'a> {
         self.watch.get_or_insert_with(|| latch.watch());
         let own = latch.find_in(&self.own[self.round..], wanted).await?;
         let stored = latch.find(wanted).await?;
-        let places = own.into_iter().zip(stored).map(|(own, stored)| own.or(stored));
+        let places = own.into_iter().zip(stored).map(|(own, stored)| match own {
+            Some(own) if own.is_removed() => None,
+            own => own.or(stored),
+        });
         let places = places.collect::<Vec<_>>();
         let there = (0..places.len()).filter(|&at| places[at].is_some()).collect::<Vec<_>>();
         let read = places.iter().flatten().collect::<Vec<_>>();

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Incarnation, Result, bail};
+use freshet_base::{Incarnation, Result, bail, task};
 use freshet_meta::{Claim, NotedRows, RowsetMeta};
-use freshet_schema::{GroupCommitMode, KeyModel};
+use freshet_schema::{DELETE_SIGN, GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, PartBody, PartLoad, Signed, SmallLoad};
@@ -27,7 +27,7 @@ use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::own_rows::OwnRows;
 use crate::prepared::WholeRows;
-use crate::removals::put_signed;
+use crate::removals::{put_signed, with_removals};
 use crate::spooled::SpooledRows;
 use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
@@ -167,6 +167,7 @@ impl Load<'_> {
     /// those of [`Self::push`].
     pub async fn reserve_for(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
         self.check_pass()?;
+        self.check_marks(buffer)?;
         self.hold(buffer.row_bytes().len()).await?;
         match self.destination {
             Destination::Transaction(own) => {
@@ -210,6 +211,8 @@ impl Load<'_> {
     /// truncated after rows had been written to files. On error nothing was loaded.
     pub async fn commit(mut self, buffer: &mut LoadBuffer) -> Result<Loaded> {
         self.check_pass()?;
+        self.check_marks(buffer)?;
+        self.order(buffer).await?;
         let Self { engine, target, patience, key_rules, .. } = self;
         let alone = Destination::Group(GroupCommitMode::Off);
         let (mode, label) = match std::mem::replace(&mut self.destination, alone) {
@@ -292,8 +295,49 @@ impl Load<'_> {
         let memory = self.held.take().expect("rows have bytes, and their memory is held");
         let is_paid = memory.bytes() >= buffer.row_bytes().len() as u64;
         assert!(is_paid, "rows that leave the buffer take their memory along");
+        let marks = buffer.take_marks();
         let (rows, count) = buffer.take();
-        self.push(rows, count as usize, memory).await
+        match marks.is_empty() {
+            true => self.push(rows, count as usize, memory).await,
+            false => self.push_deleting(rows, marks, memory).await,
+        }
+    }
+
+    /// Refuses rows that delete their key in a transaction, which would not see that they are gone.
+    fn check_marks(&self, buffer: &LoadBuffer) -> Result<()> {
+        if matches!(self.destination, Destination::Transaction(_)) && buffer.is_marked() {
+            bail!(
+                NotSupported,
+                "rows of table '{}' that delete ({DELETE_SIGN}) are not supported in a \
+                 transaction: use DELETE, or COMMIT first",
+                self.target.table().name
+            );
+        }
+        Ok(())
+    }
+
+    /// Brings rows of which some delete their key in the order of a record, if it takes them; they
+    /// go to files else.
+    async fn order(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
+        if !buffer.is_marked() || !self.fits_record(buffer) {
+            return Ok(());
+        }
+        assert!(self.pieces.is_empty(), "rows that delete go to files, or stay in their buffer");
+        self.use_ids(buffer.ids());
+        let marks = buffer.take_marks();
+        let (rows, target) = (buffer.take().0, self.target.clone());
+        let order = move || {
+            let ordered = with_removals(&target, &rows, &marks);
+            ordered.map(|ordered| (ordered, rows, marks))
+        };
+        let (ordered, rows, marks) = task::run(&**self.engine.pool(), order).await?;
+        if self.fits_record(&ordered) {
+            *buffer = ordered;
+            return Ok(());
+        }
+        self.hold(rows.len()).await?;
+        let memory = self.held.take().expect("rows have bytes, and their memory is held");
+        self.push_deleting(rows, marks, memory).await
     }
 
     /// Ensures that memory is reserved for this many bytes in the buffer; waits if necessary.

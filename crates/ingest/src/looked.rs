@@ -115,6 +115,7 @@ pub(crate) async fn update_columns_as(
     let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
     let mut change = engine.change(target, None, KeyRules::default(), patience);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
+    let mut removed_bytes = 0;
     new.begin();
     let groups = keys.groups().collect::<Vec<_>>();
     for groups in groups.chunks(KEYS_AT_ONCE) {
@@ -135,20 +136,18 @@ pub(crate) async fn update_columns_as(
                     false => Some(rows.merged(row.as_deref(), of)?),
                 };
             }
-            if let Some(row) = row {
-                new.resume().extend_from_slice(&row);
-                new.count(1)?;
-            }
+            let Some(row) = row else {
+                // Also a key that no row has is removed, so that there is a record of the load.
+                old.insert(keys.key(group[0]).to_vec());
+                removed_bytes += encoded[group[0] as usize].len();
+                continue;
+            };
+            new.resume().extend_from_slice(&row);
+            new.count(1)?;
         }
-        if !engine.takes_record_of(new.payload_bytes()) {
+        if !engine.takes_record_of(new.payload_bytes() + removed_bytes) {
             return Ok(Updated::TooLarge);
         }
-    }
-    if old.is_empty() && new.rows() == 0 {
-        let seen = change.seen();
-        drop(change);
-        let loaded = commit_nothing(engine, target, label, patience).await?;
-        return Ok(Updated::Done(Loaded { lsn: loaded.lsn.max(seen), ..loaded }));
     }
     match change.with_label(label).write_as(&old, &new, prepared).await {
         Ok(Written::Done(loaded)) => Ok(Updated::Done(loaded)),
@@ -223,15 +222,9 @@ async fn commit_nothing(
     load.commit(&mut LoadBuffer::default()).await
 }
 
-/// Whether rows that say which columns they have, with as many bits each, have one that deletes its
-/// key: it is given none.
-pub fn has_deleting(given: &[bool], columns: usize) -> bool {
-    given.chunks(columns).any(|given| !given.contains(&true))
-}
-
 impl PartialRows<'_> {
     /// Whether the row of this number deletes its key.
-    fn deletes(&self, number: usize) -> bool {
+    pub(crate) fn deletes(&self, number: usize) -> bool {
         !self.given.is_empty() && !self.given(number).contains(&true)
     }
 

@@ -157,7 +157,7 @@ fn beginning(line: &[u8]) -> String {
 
 /// The reason of a fault in the format of the error log, and its column.
 pub fn reason(fault: &Fault, plan: &InsertPlan) -> Why {
-    let column = |at: usize| -> &Column { &plan.schema().columns[at] };
+    let column = |at: usize| -> &Column { plan.column_at(at) };
     let at = match fault {
         Fault::Value { column, .. } | Fault::Missing { column } | Fault::Generated { column } => {
             Some(*column)

@@ -8,6 +8,7 @@ mod cache;
 mod grouping;
 mod left_out;
 mod noted;
+mod sign;
 mod through;
 mod upsert;
 
@@ -87,6 +88,9 @@ impl Target {
         let losses = settings.losses(table.form);
         let completion = shared.completion(&into, losses)?;
         let defaults = shared.defaults(schema, losses, rules.zone)?;
+        let sign = sign::position(table, columns);
+        let columns = columns.map(|columns| sign::without(columns, sign));
+        let columns = columns.as_deref();
         let (plan, partial) = if is_partial(settings, table, columns) {
             let plan = InsertPlan::partial(schema, columns, now, &rules)?;
             let (plan, columns) = plan.completing(completion, table).of_partial_rows()?;
@@ -98,7 +102,10 @@ impl Target {
         };
         let plan = plan.computing(defaults).filtering(filter_ratio.is_some());
         let plan = plan.generating(into.counter(), settings.id_rules);
-        let plan = plan.dividing(table, on_existing == OnExisting::Skip);
+        let mut plan = plan.dividing(table, on_existing == OnExisting::Skip);
+        if let Some(sign) = sign {
+            plan = plan.with_sign(sign);
+        }
         let (groups, settings) = (table.properties.is_light(), settings.version);
         Ok(Self {
             generation,
@@ -221,7 +228,7 @@ pub fn resolve<N: AsRef<str>>(
     let generation = engine.catalog_generation();
     let database = session.database_of(database)?;
     session.authorize_columns(Privilege::Insert, database, table)?;
-    if on_existing == OnExisting::Replace {
+    if on_existing == OnExisting::Replace || sign::is_named(columns) {
         session.authorize_use(Privilege::Delete, database, table)?;
     }
     if let Some(target) = through::target(session, (database, table), columns, on_existing)? {
@@ -391,7 +398,7 @@ impl Values<'_> {
 /// # Errors
 /// 1048 for that, and those of [`warn`].
 pub fn encoded(session: &mut Session, target: &Target, done: Encoded) -> Result<()> {
-    let Encoded { rows, warnings, ids, .. } = done;
+    let Encoded { rows, warnings, ids, deletes, .. } = done;
     const NOT_NULL: u16 = ErrorCode::NotNull.errno();
     let null = warnings.first.iter().find(|(errno, _)| *errno == NOT_NULL);
     if let (1, 0, Some((_, message))) = (rows, warnings.filtered, null) {
@@ -399,6 +406,7 @@ pub fn encoded(session: &mut Session, target: &Target, done: Encoded) -> Result<
     }
     session.buffer.count(rows)?;
     session.buffer.use_ids(ids);
+    session.buffer.mark(&deletes);
     session.filtered = warnings.filtered;
     if warnings.count == 0 {
         session.left_out = None;
@@ -477,10 +485,10 @@ async fn update(
     // A label is used up by an attempt.
     let tries = if label.is_some() { 1 } else { TRIES_MAX };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    let buffer = std::mem::take(&mut session.buffer);
+    let mut buffer = std::mem::take(&mut session.buffer);
+    let given = &sign::given(columns, &buffer.take_marks())[..];
     let (count, on_new_key) = (buffer.rows() as usize, OnNewKey::Append);
-    let bytes = buffer.row_bytes();
-    let (target_of, given, rules) = (&target.into, &[][..], &target.rules);
+    let (target_of, bytes, rules) = (&target.into, buffer.row_bytes(), &target.rules);
     let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key, rules };
     let mut loaded = Ok(None);
     for _ in 0..tries {

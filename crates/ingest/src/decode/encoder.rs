@@ -1,10 +1,12 @@
 //! Encodes values in statement order as rows in column order.
 
 mod defaults;
+mod mend;
+mod sign;
 
 use freshet_base::{Error, ErrorCode, Result as EndResult, err};
 use freshet_schema::row::{Put, RowCells, RowWriter};
-use freshet_schema::value::{adjust, put_null};
+use freshet_schema::value::put_null;
 use freshet_schema::{BadValue, Column, Literal, RowChecks, Rules};
 
 use super::completion::GeneratedValues;
@@ -15,8 +17,7 @@ use super::warnings::Warnings;
 use crate::counter::UsedIds;
 use crate::rejects::reason;
 
-/// Maximum length of the value quoted in an error or warning.
-const VALUE_BYTES_MAX: usize = 256;
+use mend::{beginning, mend};
 
 /// Why a row is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,7 +49,7 @@ pub enum Fault {
 impl Fault {
     /// The error for this fault in row number `row`, counted from 1.
     pub fn error(&self, plan: &InsertPlan, row: u64) -> Error {
-        let column = |at: usize| &plan.schema().columns[at];
+        let column = |at: usize| plan.column_at(at);
         match self {
             Self::Value { column: at, bad, value } => bad.error(column(*at), value, row),
             Self::Count { .. } => {
@@ -82,6 +83,8 @@ pub struct Encoded {
     pub ids: Option<UsedIds>,
     /// For each row, where each has its own, which columns of the table it has.
     pub given: Vec<bool>,
+    /// For each row, where each says so, whether it deletes its key.
+    pub deletes: Vec<bool>,
 }
 
 /// A cell of a row whose values are not in column order.
@@ -105,8 +108,9 @@ pub struct RowEncoder<'a> {
     scratch: Vec<u8>,
     /// Of a plan whose rows have columns of their own.
     given: Vec<bool>,
-    /// Whether the current one of these deletes its key.
+    /// Whether the current row deletes its key, and the rows before it, where each says so.
     deletes: bool,
+    marks: Vec<bool>,
     slots: Vec<Slot>,
     warnings: Warnings,
     row_first: u64,
@@ -164,6 +168,7 @@ impl<'a> RowEncoder<'a> {
             key: Vec::new(),
             given: Vec::new(),
             deletes: false,
+            marks: Vec::new(),
         }
     }
 
@@ -184,13 +189,6 @@ impl<'a> RowEncoder<'a> {
         self.row_first + self.rows() as u64 + self.warnings.filtered
     }
 
-    /// Says whether the current row, which has columns of its own, deletes its key: it is given
-    /// none. The last word counts.
-    pub(super) fn set_deletes(&mut self, deletes: bool) {
-        assert!(self.plan.is_flexible, "other rows are marked in another way");
-        self.deletes = deletes;
-    }
-
     /// Ends the encoding: the rows get their generated ids.
     ///
     /// # Errors
@@ -203,8 +201,8 @@ impl<'a> RowEncoder<'a> {
             }
             None => None,
         };
-        let (warnings, given) = (self.warnings, self.given);
-        Ok(Encoded { rows: self.writer.rows(), warnings, ids, given })
+        let (warnings, given, deletes) = (self.warnings, self.given, self.marks);
+        Ok(Encoded { rows: self.writer.rows(), warnings, ids, given, deletes })
     }
 
     /// Warnings about adjusted values and omitted rows, of a plan that generates no ids.
@@ -221,10 +219,10 @@ impl<'a> RowEncoder<'a> {
     pub fn begin_row(&mut self) {
         self.position = 0;
         self.ids.row = RowId::None;
+        self.deletes = false;
         if self.scattered {
             self.scratch.clear();
             self.slots.fill(Slot::Empty);
-            self.deletes = false;
         } else {
             self.writer.begin_row();
         }
@@ -234,7 +232,7 @@ impl<'a> RowEncoder<'a> {
     #[inline]
     pub fn column(&self) -> Option<&'a Column> {
         let at = *self.plan.columns.get(self.position)?;
-        Some(&self.plan.schema().columns[at])
+        Some(self.plan.column_at(at))
     }
 
     /// Continues with the value at `position`.
@@ -290,6 +288,9 @@ impl<'a> RowEncoder<'a> {
     ) -> Result<(), Box<Fault>> {
         if at == self.id_column {
             return self.put_id(at, literal, write);
+        }
+        if at == self.plan.sign_place() {
+            return self.put_sign(at, literal, write);
         }
         if !self.plan.generates(at) {
             return self.put_at(at, literal, write);
@@ -434,7 +435,9 @@ impl<'a> RowEncoder<'a> {
             if let (Ok(()), Some(divider)) = (&completed, &self.plan.divider) {
                 completed = self.divide(divider);
             }
-            if let (Ok(()), Some(checks)) = (&completed, &self.plan.completion.checks) {
+            if let (Ok(()), Some(checks), false) =
+                (&completed, &self.plan.completion.checks, self.deletes)
+            {
                 completed = self.check(&**checks);
             }
             self.filter(completed)?;
@@ -447,6 +450,8 @@ impl<'a> RowEncoder<'a> {
                     let deletes = self.deletes;
                     let is_given = |slot: &Slot| !deletes && !matches!(slot, Slot::Empty);
                     self.given.extend(self.slots.iter().map(is_given));
+                } else if self.plan.sign.is_some() {
+                    self.marks.push(self.deletes);
                 }
             }
             Some(fault) => self.leave_out(&fault),
@@ -558,36 +563,4 @@ impl<'a> RowEncoder<'a> {
             self.writer.abort_row();
         }
     }
-}
-
-#[cold]
-fn mend(
-    column: &Column,
-    literal: Literal<'_>,
-    bad: BadValue,
-    rules: &Rules,
-    row: u64,
-    warnings: &mut Warnings,
-    out: &mut Vec<u8>,
-) -> Result<Put, BadValue> {
-    let put = adjust(column, literal, bad.clone(), rules, out)?;
-    warnings.tell(bad.code(), || bad.message(column, &beginning(literal), row));
-    Ok(put)
-}
-
-/// The beginning of a value as it was written.
-#[cold]
-fn beginning(literal: Literal<'_>) -> Vec<u8> {
-    let mut value = match literal {
-        Literal::Null => b"NULL".to_vec(),
-        Literal::Int(value) => value.to_string().into_bytes(),
-        Literal::Float(value) => value.to_string().into_bytes(),
-        Literal::Time(value) => value.to_string().into_bytes(),
-        Literal::Number(text) | Literal::Text(text) | Literal::Binary(text) => {
-            text[..text.len().min(VALUE_BYTES_MAX)].to_vec()
-        }
-        Literal::Sketch(_) => b"a sketch".to_vec(),
-    };
-    value.truncate(VALUE_BYTES_MAX);
-    value
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Error, Result, bail, err};
+use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_meta::unknown_partition;
 use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
-use freshet_schema::{BadValue, Column, DefaultValue, OnBad, RowChecks, Rules, Table, TableSchema};
+use freshet_schema::{
+    BadValue, Column, DefaultValue, OnBad, RowChecks, Rules, Table, TableSchema, hidden_columns,
+};
 
 use super::completion::{Completion, ComputedDefaults};
 use super::divider::{Divider, Undivided};
@@ -63,6 +65,9 @@ pub struct InsertPlan {
     pub(super) table: String,
     /// A bit for each column whose values are ids or not written at all.
     pub(super) odd: u64,
+    /// The column of values that say whether their row deletes its key. It is none of the table:
+    /// its index is that behind them all.
+    pub(super) sign: Option<Arc<Column>>,
 }
 
 /// Which columns the rows of a partial update have.
@@ -131,7 +136,33 @@ impl InsertPlan {
             defaults: None,
             table: String::new(),
             odd: 0,
+            sign: None,
         })
+    }
+
+    /// Takes a value of each row, at this position among the others, that says whether the row
+    /// deletes its key.
+    #[must_use]
+    pub fn with_sign(mut self, position: usize) -> Self {
+        let at = self.sign_place();
+        self.columns.insert(position, at);
+        self.in_order = self.columns.is_sorted();
+        self.odd |= Self::odd_bit(at);
+        self.sign = hidden_columns(ColumnId(u32::MAX), None).pop().map(Arc::new);
+        self
+    }
+
+    /// The index of the column that says whether a row deletes its key.
+    pub(super) fn sign_place(&self) -> usize {
+        self.schema.columns.len()
+    }
+
+    /// The column at an index.
+    pub(crate) fn column_at(&self, at: usize) -> &Column {
+        match (self.schema.columns.get(at), &self.sign) {
+            (Some(column), _) => column,
+            (None, sign) => sign.as_deref().expect("it stands behind the columns of the table"),
+        }
     }
 
     /// Takes rows of which only some columns count: others that have no default get NULL or zero.
@@ -260,7 +291,8 @@ impl InsertPlan {
     /// Whether the values of a column are computed.
     #[inline]
     pub(super) fn generates(&self, at: usize) -> bool {
-        self.completion.generated.is_some() && self.schema.columns[at].generated.is_some()
+        self.completion.generated.is_some()
+            && self.schema.columns.get(at).is_some_and(|column| column.generated.is_some())
     }
 
     /// The error for a value of a generated column.
@@ -377,7 +409,7 @@ impl InsertPlan {
 
     /// The names of the columns that values are of, in the order of the values.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.columns.iter().map(|&at| self.schema.columns[at].name.as_str())
+        self.columns.iter().map(|&at| self.column_at(at).name.as_str())
     }
 
     /// The number of values in a row.
@@ -387,7 +419,7 @@ impl InsertPlan {
 
     /// The column of the value at `position`.
     pub fn column(&self, position: usize) -> &Column {
-        &self.schema.columns[self.columns[position]]
+        self.column_at(self.columns[position])
     }
 
     fn check_omitted(&self) -> Result<()> {

@@ -313,6 +313,7 @@ pub async fn from_rows(
         let done = encode_batch(&target, &batch, &result, seen, out)?;
         session.buffer.count(done.rows)?;
         session.buffer.use_ids(done.ids);
+        session.buffer.mark(&done.deletes);
         seen += batch.num_rows() as u64;
         taken += done.rows as u64;
         warnings.append(done.warnings);
@@ -351,6 +352,7 @@ async fn collect(
         let done = encode_batch(&target, &batch, result, seen, out)?;
         session.buffer.count(done.rows)?;
         session.buffer.use_ids(done.ids);
+        session.buffer.mark(&done.deletes);
         seen += batch.num_rows() as u64;
         taken += done.rows as u64;
         warnings.append(done.warnings);

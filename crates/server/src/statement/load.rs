@@ -281,6 +281,7 @@ impl Reading {
         };
         session.buffer.count(done.rows)?;
         session.buffer.use_ids(done.ids);
+        session.buffer.mark(&done.deletes);
         tally.rows += rows as u64;
         tally.taken += done.rows as u64;
         tally.warnings.append(done.warnings);

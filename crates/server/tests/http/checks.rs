@@ -75,3 +75,19 @@ fn large_loads_are_checked_as_well() {
     assert_eq!(counts(&reply), [60_000, 59_940, 60, 0], "{reply}");
     site.stop();
 }
+
+#[test]
+fn rows_that_delete_need_not_satisfy_a_constraint() {
+    let site = Site::new();
+    create(&site);
+    load(&site, &[], "1,2,a\n4,5,b\n");
+    let merge = ["merge_type: MERGE", "delete: c = 'del'", "max_filter_ratio: 0.5"];
+    let reply = load(&site, &merge, "1,0,del\n4,9,new\n7,8,x\n");
+    assert_eq!((counts(&reply), &reply["Status"]), ([3, 3, 0, 0], &json!("Success")), "{reply}");
+    assert_eq!(site.rows_of("k"), ["4,9,new", "7,8,x"]);
+    // The others still do.
+    let reply = load(&site, &merge, "4,0,del\n7,1,y\n");
+    assert_eq!(counts(&reply), [2, 1, 1, 0], "{reply}");
+    assert_eq!(site.rows_of("k"), ["7,8,x"]);
+    site.stop();
+}

@@ -94,18 +94,42 @@ fn rows_with_columns_of_their_own_may_delete() {
     let nothing = format!("{{\"a\": 9, {sign}: 1}}\n");
     assert_eq!(load(&["label: nothing"], &nothing)["Status"], "Success");
     assert_eq!(load(&["label: nothing"], &nothing)["Status"], "Label Already Exists");
-    // What goes to files, or waits for its commit, has no such rows.
+    // So do rows that go to files.
     let many = (0..30_000).map(|a| format!("{{\"a\": {a}, \"b\": 1}}\n")).collect::<String>();
-    for (headers, body, why) in [
-        (&["label: many"], nothing.clone() + &many, "wal_load_bytes_max"),
-        (&["two_phase_commit: true"], nothing, "two_phase_commit"),
-    ] {
-        let reply = load(headers, &body);
-        assert!(message(&reply).contains("rows that delete"), "{reply}");
-        assert!(message(&reply).contains(why), "{reply}");
-    }
+    let gone = (0..15_000).map(|a| format!("{{\"a\": {}, {sign}: 1}}\n", 2 * a));
+    let reply = load(&[], &(nothing + &many + &gone.collect::<String>()));
+    assert_eq!(counts(&reply), [45_001, 45_001, 0, 0], "{reply}");
+    let sums = "SELECT COUNT(*), MIN(a % 2), MAX(c) FROM u";
+    assert_eq!(data(&site, sums)["data"], json!([[15_000, 1, "z"]]));
     let site = Site::small_records_in(site.stop());
-    assert_eq!(site.rows_of("u"), ["2,22,NULL", "3,30,z"]);
+    assert_eq!(data(&site, sums)["data"], json!([[15_000, 1, "z"]]));
+    site.stop();
+}
+
+#[test]
+fn a_key_that_a_part_of_a_load_deletes_is_new_in_a_later_part() {
+    let site = Site::with_small_records();
+    data(
+        &site,
+        "CREATE TABLE w (a INT NOT NULL, b INT, c TEXT) UNIQUE KEY(a) DISTRIBUTED BY HASH(a) \
+         BUCKETS 2",
+    );
+    data(&site, "INSERT INTO w VALUES (1, 10, 'old'), (2, 20, 'old'), (3, 30, 'old')");
+    let sign = "\"__DORIS_DELETE_SIGN__\"";
+    let long = "x".repeat(100_000);
+    let between = (10..110).map(|a| format!("{{\"a\": {a}, \"c\": \"{long}\"}}\n"));
+    // The rows between are more than what is looked up at once.
+    let body = format!("{{\"a\": 1, {sign}: 1}}\n{{\"a\": 2, \"b\": 21}}\n")
+        + &between.collect::<String>()
+        + &format!("{{\"a\": 1, \"b\": 11}}\n{{\"a\": 2, {sign}: 1}}\n");
+    let reply = put(&site, "w", &[FLEXIBLE, "format: json"], body.as_bytes());
+    assert_eq!(counts(&reply), [104, 104, 0, 0], "{reply}");
+    let rows = "SELECT a, b, c FROM w WHERE a < 10 ORDER BY a";
+    let wanted = json!([[1, 11, null], [3, 30, "old"]]);
+    assert_eq!(data(&site, rows)["data"], wanted);
+    let site = Site::small_records_in(site.stop());
+    assert_eq!(data(&site, rows)["data"], wanted);
+    assert_eq!(data(&site, "SELECT COUNT(*) FROM w")["data"], json!([[102]]));
     site.stop();
 }
 

@@ -86,6 +86,40 @@ fn rows_of_a_prepared_partial_update_have_columns_of_their_own() {
     site.stop();
 }
 
+#[test]
+fn rows_of_a_prepared_partial_update_may_delete() {
+    let site = Site::with_small_records();
+    partial_table(&site);
+    many_rows(&site, 3..6, "kept");
+    let flexible = ["unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS", "format: json"];
+    let waits = |label: &str, body: &str| {
+        let reply = prepare_partial(&site, &[&flexible[..], &[label]].concat(), body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+    };
+    let deletes = |a: u32| format!("{{\"a\": {a}, \"__DORIS_DELETE_SIGN__\": 1}}\n");
+    waits("label: few", &(deletes(1) + "{\"a\": 2, \"b\": 21}\n" + &deletes(9)));
+    waits("label: none", &deletes(9));
+    let many = own_columns(10..30_000) + &(3..15_000).map(deletes).collect::<String>();
+    waits("label: many", &many);
+    data(&site, "INSERT INTO u VALUES (1, 0, 'later', 7)");
+    let site = Site::small_records_in(site.stop());
+    let commit = |label: &str| end(&site, &[label, "txn_operation: commit"]);
+    assert_eq!(commit("label: few").0, "Success");
+    let mut wanted = vec![json!([2, 21, "y", 2])];
+    wanted.extend((3..6).map(|a| json!([a, 1, "kept", a])));
+    assert_eq!(partial_rows(&site), json!(wanted));
+    // A load that finds nothing to delete is committed as well.
+    assert_eq!(commit("label: none").0, "Success");
+    assert_eq!(state(&site, "none"), "VISIBLE");
+    assert_eq!(partial_rows(&site), json!(wanted));
+    assert_eq!(commit("label: many").0, "Success");
+    let sums = "SELECT COUNT(*), MIN(a), COUNT(IF(a < 15000, 1, NULL)) FROM u";
+    assert_eq!(data(&site, sums)["data"], json!([[15_001, 2, 1]]));
+    let site = Site::small_records_in(site.stop());
+    assert_eq!(data(&site, sums)["data"], json!([[15_001, 2, 1]]));
+    site.stop();
+}
+
 /// Rows of `d.u`, of which each update has the first two columns.
 fn many_rows(site: &Site, rows: std::ops::Range<u32>, text: &str) {
     let all = rows.map(|a| format!("({a}, 1, '{text}', {a})")).collect::<Vec<_>>();

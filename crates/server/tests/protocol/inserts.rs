@@ -380,6 +380,40 @@ fn loads_above_the_limit_of_the_log_write_files_of_their_own() {
 }
 
 #[test]
+fn rows_that_delete_come_by_every_form_of_insert() {
+    let server = TestServer::sized(|config| config.wal_load_bytes_max = ByteSize::kib(64));
+    let mut client = server.database("d");
+    let u = "create table u (k int not null, v varchar(9), w int default '7') unique key(k) \
+             distributed by hash(k) buckets 2";
+    client.run(u);
+    client.run("set group_commit = async_mode");
+    client.run("insert into u (k, v) values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')");
+    let columns = "(k, __doris_delete_sign__)";
+    let (deleted, info) = client.run(&format!("insert into u {columns} values (1, 1), (9, 1)"));
+    assert_eq!(deleted, 2);
+    assert!(info.starts_with("{'label':'group_commit_"), "{info}");
+    let prepared = client.prepare(&format!("insert into u {columns} values (?, ?)")).unwrap();
+    for (key, sign) in [(2, Param::Int(1)), (3, Param::Bytes(b"0"))] {
+        client.execute(prepared.statement_id, &[Param::Int(key), sign]);
+    }
+    client.run(&format!("insert into u {columns} values (2 + 2, 0 + 1)"));
+    let rows = "select k, v, w from u order by k";
+    assert_eq!(client.texts(rows), [["3", "NULL", "7"], ["5", "e", "7"]]);
+    // More than a record takes, of which some stay: the last row of a key counts.
+    let many = (0..20_000).map(|k| format!("({k}, 'x')")).collect::<Vec<_>>().join(", ");
+    client.run(&format!("insert into u (k, v) values {many}"));
+    let select = format!("insert into u {columns} select k, k % 4 <> 0 from u where k % 2 = 0");
+    assert_eq!(client.run(&select).0, 10_000);
+    let sums = "select count(*), min(k % 4), count(v), max(k) from u where k % 2 = 0";
+    assert_eq!(client.texts(sums), [["5000", "0", "0", "19996"]]);
+    let text = (0..20_000).map(|k| format!("({k}, {})", k % 2)).collect::<Vec<_>>().join(", ");
+    assert_eq!(client.run(&format!("insert into u {columns} values {text}")).0, 20_000);
+    let server = server.restart();
+    let mut client = server.database("d");
+    assert_eq!(client.texts("select count(*), sum(k % 2) from u"), [["10000", "0"]]);
+}
+
+#[test]
 fn a_query_that_a_transaction_cannot_hold_ends_early() {
     let server = TestServer::sized(|config| config.transaction_bytes_max = ByteSize::kib(64));
     let mut client = server.database("d");

@@ -198,7 +198,17 @@ fn who_may_not_delete_sets_no_delete_sign() {
     let denied = client.fails("update d.s set __DORIS_DELETE_SIGN__ = 1 where k = 1");
     assert_eq!(denied.errno, 1142, "{denied:?}");
     assert!(denied.message.starts_with("DELETE command denied"), "{denied:?}");
+    root.run("create table p (k int, v int) unique key (k) distributed by hash (k) buckets 1");
+    root.run("grant select, insert on d.* to u");
+    for table in ["s", "p"] {
+        let sign = format!("insert into d.{table} (k, v, __DORIS_DELETE_SIGN__) values (1, 1, 1)");
+        let denied = client.fails(&sign);
+        assert_eq!(denied.errno, 1142, "{denied:?}");
+        assert!(denied.message.starts_with("DELETE command denied"), "{denied:?}");
+    }
     root.run("grant delete on d.s to u");
     client.run("update d.s set __DORIS_DELETE_SIGN__ = 1 where k = 1");
     assert_eq!(client.texts("select k from d.s"), [["2"]]);
+    client.run("insert into d.s (k, v, __DORIS_DELETE_SIGN__) values (2, 2, 1)");
+    assert_eq!(client.one("select count(*) from d.s"), "0");
 }

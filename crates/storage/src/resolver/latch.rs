@@ -62,6 +62,11 @@ impl Place {
             Self::File { segment, row, .. } => (Arc::as_ptr(segment).addr(), u64::from(*row)),
         }
     }
+
+    /// Whether it only says that its key is removed, in files that are not in the log yet.
+    pub fn is_removed(&self) -> bool {
+        matches!(self, Self::File { segment, .. } if segment.meta().removes)
+    }
 }
 
 /// What the files of a large load meet.

@@ -44,7 +44,12 @@ impl RowEncoder<'_> {
             return self.leave_place(at);
         }
         let plan = self.plan;
-        match &plan.fillers[at] {
+        let Some(filler) = plan.fillers.get(at) else {
+            // Rows delete where they say so.
+            self.position += 1;
+            return Ok(());
+        };
+        match filler {
             Filler::Cell(cell) => self.put(Literal::Null, |_, _, out| {
                 out.extend_from_slice(cell);
                 Ok(Put::Value)

@@ -47,6 +47,37 @@ fn a_part_of_an_expression_is_no_value() {
     assert_eq!(error("('12x' , 1, 'x', NULL)").0, 1265);
 }
 
+#[test]
+fn rows_say_whether_they_delete_their_key() {
+    let schema = table();
+    let rules = Rules::default();
+    let scan = |names: &[&str], sign: usize, text: &str| {
+        let plan = InsertPlan::new(&schema, Some(names), 0, &rules).unwrap().with_sign(sign);
+        assert_eq!(plan.width(), names.len() + 1);
+        assert_eq!(plan.names().nth(sign), Some("__DORIS_DELETE_SIGN__"));
+        let mut out = Vec::new();
+        let scanned = scan_rows(text.as_bytes(), &plan, &rules, Dialect::default(), &mut out);
+        let encoded = scanned.map(|scanned| scanned.encoded);
+        encoded.map(|encoded| (show(&schema, &out, encoded.rows), encoded.deletes))
+    };
+    let (rows, deletes) = scan(&["a", "c"], 2, "(1, 'x', 0), (2, NULL, 1), (3, 'y', '1')").unwrap();
+    assert_eq!(rows, ["1|-|x|-", "2|-|-|-", "3|-|y|-"]);
+    assert_eq!(deletes, [false, true, true]);
+    // In front of the others, and of columns in another order.
+    let (rows, deletes) = scan(&["c", "a"], 0, "(true, 'x', 1), (0, 'y', 2)").unwrap();
+    assert_eq!(rows, ["1|-|x|-", "2|-|y|-"]);
+    assert_eq!(deletes, [true, false]);
+    for (value, errno) in [("NULL", 1048), ("'x'", 1366), ("1000", 1264)] {
+        match scan(&["a"], 1, &format!("(1, {value})")) {
+            Err(NoRows::Bad(error)) => {
+                assert_eq!(error.code().errno(), errno, "{error}");
+                assert!(error.message().contains("__DORIS_DELETE_SIGN__"), "{error}");
+            }
+            other => panic!("{value}: {other:?}"),
+        }
+    }
+}
+
 fn error(text: &str) -> (u16, String) {
     match scan_text(text) {
         Err(NoRows::Bad(error)) => (error.code().errno(), error.message().to_owned()),

@@ -192,6 +192,8 @@ impl Mapped {
         let mut encoder = RowEncoder::new(&self.plan, &self.rules, &mut done.rows);
         for (row, number) in numbers.into_iter().enumerate() {
             encoder.begin_row();
+            let deletes = self.marks && is_true(&cells[1], row)?;
+            encoder.set_deletes(deletes);
             let mut encode = || {
                 let mut values = columns.iter().zip(&cells[first..]);
                 values.try_for_each(|(column, cells)| match column {
@@ -206,7 +208,7 @@ impl Mapped {
                 let line = if is_full { Vec::new() } else { line(source, number) };
                 done.rejects.add(number as u64 + 1, &line, || reason(&fault, &self.plan));
             } else if self.marks {
-                done.deletes.push(is_true(&cells[1], row)?);
+                done.deletes.push(deletes);
             }
         }
         let encoded = encoder.finish()?;

@@ -444,14 +444,6 @@ impl Planner<'_> {
         if is_deleting && !is_of_key() {
             return Ok(plan);
         }
-        if self.deletes() == Deletes::Marked && schema.is_checked() {
-            bail!(
-                NotSupported,
-                "This version of Freshet doesn't yet support 'loads of which some rows delete, \
-                 into a table with CHECK constraints'; '{}' has such: delete by a load of its own",
-                self.target.table().name
-            );
-        }
         let losses = losses(&self.request.headers);
         let mut completion = self.http.sessions.completion(self.target, losses)?;
         let defaults = self.http.sessions.defaults(schema, losses, zone)?;

@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
-use freshet_base::{Result, TxnId, bail, err, task};
+use freshet_base::{Result, TxnId, err, task};
 use freshet_ingest::decode::PartialColumns;
 use freshet_ingest::{
-    Engine, Load, LoadBuffer, Loaded, OnNewKey, PartialRows, SpooledRows, UsedIds, has_deleting,
-    with_removals,
+    Engine, Load, LoadBuffer, Loaded, OnNewKey, PartialRows, SpooledRows, UsedIds, with_removals,
 };
 use freshet_meta::Claim;
 use freshet_schema::Rules;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::deleting::marks;
-use super::headers::SIGN;
 use super::piece::{BodySummary, Decoded, Deletes};
 use super::spooled::body_name;
 use crate::accounts::{AccountUsage, RequestMemory};
@@ -89,21 +87,6 @@ pub(super) struct Sink<'a> {
     /// Whether its rows are held back, as long as they are few.
     holds: bool,
     held: Held,
-}
-
-/// Checks that no row of a flexible partial update deletes its key, which does not go together with
-/// something else.
-fn check_keeps(load: &Load<'_>, given: &[bool], beside: &str) -> Result<()> {
-    let target = load.target();
-    if has_deleting(given, target.schema().columns.len()) {
-        bail!(
-            NotSupported,
-            "a flexible partial update of table '{}' with rows that delete ({SIGN}) is not \
-             supported with {beside}: send them in a load of their own",
-            target.table().name
-        );
-    }
-    Ok(())
 }
 
 /// Where many rows go that complete stored ones.
@@ -223,7 +206,6 @@ impl<'a> Sink<'a> {
                 continue;
             };
             let Decoded { rows, count, given, permit: _permit, .. } = step;
-            check_keeps(&self.load, &given, "more rows than a record takes (wal_load_bytes_max)")?;
             spooled.push(self.engine, (rows, &given), count).await?;
         }
         Ok(())
@@ -350,7 +332,6 @@ impl<'a> Sink<'a> {
         }
         let held = self.take_held().expect("rows that complete others are held or in a file");
         let Decoded { rows, count, permit, given, .. } = held;
-        check_keeps(&self.load, &given, "two_phase_commit")?;
         if count == 0 {
             return self.engine.prepare(self.load, &mut self.last, ending).await;
         }
