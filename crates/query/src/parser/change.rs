@@ -44,7 +44,7 @@ fn with(cursor: &mut Cursor<'_>) -> Option<With> {
 pub fn update(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> {
     cursor.words("LOW_PRIORITY");
     let ignores = cursor.words("IGNORE");
-    let from = tables(cursor)?;
+    let mut from = tables(cursor)?;
     cursor.expect_words("SET")?;
     let set = cursor.list(|cursor| {
         let mut name = vec![cursor.name()?];
@@ -55,7 +55,14 @@ pub fn update(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> 
         let column = name.pop().expect("a name has a part");
         Ok((name, column, value(cursor)?))
     })?;
+    let target = match cursor.words("FROM") {
+        true => Some(others(cursor, &mut from)?),
+        false => None,
+    };
     let mut rows = rows(cursor, "UPDATE", (with, from))?;
+    if target.is_some() && rows.selection.is_none() {
+        bail!(Syntax, "UPDATE of a table FROM others needs a WHERE that says which rows");
+    }
     let apart = joined::apart(&mut rows.from);
     let mut in_database = joined::named_apart(&apart, &mut rows.from);
     in_database = joined::named_apart(&apart, &mut rows.selection).or(in_database);
@@ -73,12 +80,10 @@ pub fn update(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> 
         if let Some(value) = &mut value {
             in_database = joined::named_apart(&apart, &mut value.0).or(in_database);
         }
-        let of = match name.pop() {
+        let named = name.pop().map(|table| TableName { database: name.pop(), table });
+        let of = match named.as_ref().or(target.as_ref()) {
             None => None,
-            Some(table) => {
-                let wanted = TableName { database: name.pop(), table };
-                Some(place_of_set(&rows.from, &tables, &wanted, &mut in_database)?)
-            }
+            Some(of) => Some(place_of_set(&rows.from, &tables, of, &mut in_database)?),
         };
         assignments.push(Assignment { of, column, value });
     }
@@ -141,6 +146,20 @@ pub fn delete(cursor: &mut Cursor<'_>, with: Option<With>) -> Result<Statement> 
     }
     let kind = ChangesKind::Delete(places);
     Ok(several(Changes { kind, tables, in_database, ignores, rows }))
+}
+
+/// Adds the tables that Doris names behind SET to the one that is changed, and returns its name.
+fn others(cursor: &mut Cursor<'_>, from: &mut Vec<TableWithJoins>) -> Result<TableName> {
+    let target = match &from[..] {
+        [one] if one.joins.is_empty() => table_of(&one.relation),
+        _ => None,
+    };
+    let Some((table, name)) = target else {
+        return Err(refuse("UPDATE of joined tables with FROM behind SET"));
+    };
+    from.extend(tables(cursor)?);
+    let database = table.database.filter(|_| name == table.table);
+    Ok(TableName { database, table: name })
 }
 
 fn one_change(target: Target, kind: ChangeKind, ignores: bool, rows: Rows) -> Statement {
