@@ -33,6 +33,7 @@ pub use cache::InsertCache;
 pub use grouping::{Grouping, claimed, note_alone};
 pub use left_out::warn;
 pub use noted::{note_failed, note_if_failed, note_labelled};
+pub use sign::sign_among;
 use upsert::Updating;
 
 use crate::reply::bounded;
@@ -88,7 +89,7 @@ impl Target {
         let losses = settings.losses(table.form);
         let completion = shared.completion(&into, losses)?;
         let defaults = shared.defaults(schema, losses, rules.zone)?;
-        let sign = sign::position(table, columns);
+        let sign = sign_among(table, columns);
         let columns = columns.map(|columns| sign::without(columns, sign));
         let columns = columns.as_deref();
         let (plan, partial) = if is_partial(settings, table, columns) {
@@ -486,7 +487,7 @@ async fn update(
     let tries = if label.is_some() { 1 } else { TRIES_MAX };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let mut buffer = std::mem::take(&mut session.buffer);
-    let given = &sign::given(columns, &buffer.take_marks())[..];
+    let given = &columns.of_each(&buffer.take_marks())[..];
     let (count, on_new_key) = (buffer.rows() as usize, OnNewKey::Append);
     let (target_of, bytes, rules) = (&target.into, buffer.row_bytes(), &target.rules);
     let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key, rules };

@@ -81,6 +81,14 @@ pub struct PartialColumns {
     pub completion: Completion,
 }
 
+impl PartialColumns {
+    /// Which columns each of these rows has, if some delete: those are given none. Empty for none.
+    pub fn of_each(&self, deletes: &[bool]) -> Vec<bool> {
+        let of_row = |&deletes: &bool| self.given.iter().map(move |given| *given && !deletes);
+        deletes.iter().flat_map(of_row).collect()
+    }
+}
+
 impl InsertPlan {
     /// A plan for rows with values for the columns `names`, or for all columns in table order.
     /// `now` is the time of the statement in microseconds since 1970 UTC.
@@ -165,10 +173,11 @@ impl InsertPlan {
         }
     }
 
-    /// Takes rows of which only some columns count: others that have no default get NULL or zero.
+    /// Takes rows of which only the key counts: other columns without a default get NULL or zero.
     #[must_use]
     pub fn of_keys(mut self) -> Self {
-        self.fill_missing(|_| true);
+        let keys = self.schema.sort_key.clone();
+        self.fill_missing(|at| !keys.contains(&at));
         self
     }
 

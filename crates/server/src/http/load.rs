@@ -476,8 +476,13 @@ fn check_partial(headers: &LoadHeaders, table: &Table) -> Result<()> {
             table.name
         );
     }
-    if headers.may_delete() {
-        bail!(NotSupported, "a partial update cannot have rows that delete (merge_type, {SIGN})");
+    let takes_none = headers.flexible || table.schema().sequence.is_some();
+    if headers.may_delete() && takes_none {
+        bail!(
+            NotSupported,
+            "a partial update that is flexible, or of a table with a sequence column, cannot have \
+             rows that delete by merge_type or hidden_columns ({SIGN})"
+        );
     }
     Ok(())
 }

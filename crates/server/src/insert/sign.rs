@@ -2,7 +2,6 @@
 //! which it is not 0 delete their key. Where the table has a sequence column it is a column of its
 //! own, since such rows are kept.
 
-use freshet_ingest::decode::PartialColumns;
 use freshet_schema::{DELETE_SIGN, KeyModel, Table};
 
 /// Whether an INSERT of these columns has rows that may delete.
@@ -11,7 +10,7 @@ pub(super) fn is_named<N: AsRef<str>>(columns: Option<&[N]>) -> bool {
 }
 
 /// The position of the sign among the columns that an INSERT names, if it is none of the table's.
-pub(super) fn position<N: AsRef<str>>(table: &Table, columns: Option<&[N]>) -> Option<usize> {
+pub fn sign_among<N: AsRef<str>>(table: &Table, columns: Option<&[N]>) -> Option<usize> {
     let takes_it = table.key_model == KeyModel::Unique && table.schema().delete_sign().is_none();
     columns.filter(|_| takes_it)?.iter().position(is_sign)
 }
@@ -24,14 +23,4 @@ fn is_sign<N: AsRef<str>>(name: &N) -> bool {
 pub(super) fn without<N: AsRef<str>>(columns: &[N], sign: Option<usize>) -> Vec<&str> {
     let others = columns.iter().enumerate().filter(|(at, _)| Some(*at) != sign);
     others.map(|(_, name)| name.as_ref()).collect()
-}
-
-/// Which columns each row of a partial update has, if some delete: those have none. Empty where
-/// all have the same.
-pub(super) fn given(columns: &PartialColumns, marks: &[bool]) -> Vec<bool> {
-    let of_row = |deletes: &bool| {
-        let deletes = *deletes;
-        columns.given.iter().map(move |given| *given && !deletes)
-    };
-    marks.iter().flat_map(of_row).collect()
 }

@@ -134,6 +134,50 @@ fn a_key_that_a_part_of_a_load_deletes_is_new_in_a_later_part() {
 }
 
 #[test]
+fn some_rows_of_a_partial_update_may_delete() {
+    let site = Site::with_small_records();
+    unique_table(&site);
+    into_unique(&site, &[], "1,10,a\n2,20,b\n3,30,c\n4,40,d\n");
+    let load = |headers: &[&str], body: &str| {
+        let reply = into_unique(&site, &[&[PARTIAL], headers].concat(), body);
+        assert_eq!(reply["Status"], "Success", "{reply}");
+        counts(&reply)
+    };
+    let merge = ["columns: a, b, op", "merge_type: MERGE", "delete: op = 'd'"];
+    assert_eq!(load(&merge, "1,11,u\n2,0,d\n3,0,d\n3,33,u\n9,0,d\n"), [5, 5, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["1,11,a", "3,33,NULL", "4,40,d"]);
+    let sign = ["columns: a, c, __DORIS_DELETE_SIGN__"];
+    assert_eq!(load(&sign, "1,x,0\n4,y,1\n"), [2, 2, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["1,11,x", "3,33,NULL"]);
+    // Where all rows delete, only their keys count.
+    assert_eq!(load(&["columns: a, c", "merge_type: DELETE"], "3,x\n"), [1, 1, 0, 0]);
+    assert_eq!(site.rows_of("u"), ["1,11,x"]);
+    let stream = |headers: &[&str], body: &str| {
+        let sql = "sql: INSERT INTO d.u (a, b, __DORIS_DELETE_SIGN__) SELECT c1, c2, c3 = 'd' \
+                   FROM http_stream('format' = 'csv', 'column_separator' = ',')";
+        let lines = [&[ROOT, sql], headers].concat();
+        site.client().request("PUT", "/api/_http_stream", &lines, body.as_bytes()).json()
+    };
+    let reply = stream(&[PARTIAL], "1,12,u\n2,22,u\n7,0,d\n");
+    assert_eq!(counts(&reply), [3, 3, 0, 0], "{reply}");
+    assert_eq!(site.rows_of("u"), ["1,12,x", "2,22,NULL"]);
+    let reply = stream(&[], "1,13,u\n2,0,d\n");
+    assert_eq!(counts(&reply), [2, 2, 0, 0], "{reply}");
+    assert_eq!(site.rows_of("u"), ["1,13,NULL"]);
+    // More than a record takes.
+    let (many, gone) = ((0..30_000).map(|a| format!("{a},1,u\n")), (0..15_000).map(|a| 2 * a));
+    let body = many.chain(gone.map(|a| format!("{a},0,d\n"))).collect::<String>();
+    assert_eq!(load(&merge, &body), [45_000, 45_000, 0, 0]);
+    let sums = "SELECT COUNT(*), MIN(a % 2), MAX(b) FROM u";
+    assert_eq!(data(&site, sums)["data"], json!([[15_000, 1, 1]]));
+    let reply = stream(&[], &body);
+    assert_eq!(counts(&reply), [45_000, 45_000, 0, 0], "{reply}");
+    let site = Site::small_records_in(site.stop());
+    assert_eq!(data(&site, sums)["data"], json!([[15_000, 1, 1]]));
+    site.stop();
+}
+
+#[test]
 fn columns_that_are_not_given_keep_their_values() {
     let site = Site::new();
     unique_table(&site);
@@ -182,8 +226,9 @@ fn what_is_no_partial_update_is_refused() {
     assert!(message(&reply).contains("Row with key=[5] is not in table"), "{reply}");
     let reply = load(&[PARTIAL, "columns: a, c"], "1,z\n5,z\n");
     assert!(message(&reply).contains("column 'b'"), "{reply}");
-    let reply = load(&[PARTIAL, "columns: a, c", "merge_type: DELETE"], "1,x\n");
-    assert!(message(&reply).contains("merge_type"), "{reply}");
+    let reply = load(&["columns: b", "merge_type: DELETE"], "1\n");
+    assert!(message(&reply).contains("too many filtered rows"), "{reply}");
+    assert!(reply["FirstErrorMsg"].as_str().unwrap().contains("column(a)"), "{reply}");
     let reply = load(&[FLEXIBLE], "1,1,x\n");
     assert!(message(&reply).contains("only support json format"), "{reply}");
     for name in ["columns: a, b", "jsonpaths: [\"$.a\"]", "where: a > 1"] {

@@ -150,6 +150,9 @@ impl LoadHeaders {
         let headers = Values(headers);
         check_partitions(&headers)?;
         check_tuning(&headers)?;
+        let (merge, flexible) = (merge_type(&headers)?, flexible(&headers)?);
+        // Where all rows delete, only their keys count.
+        let completes = flexible || merge != MergeType::Delete;
         Ok(Self {
             label: headers.text("label")?.map(str::to_owned),
             comment: headers.text("comment")?.unwrap_or_default().to_owned(),
@@ -165,9 +168,9 @@ impl LoadHeaders {
             has_sign: has_sign(&headers)?,
             hidden: hidden(&headers)?,
             sequence: headers.text("function_column.sequence_col")?.map(str::to_owned),
-            merge: merge_type(&headers)?,
-            partial: partial(&headers)?,
-            flexible: flexible(&headers)?,
+            merge,
+            partial: partial(&headers)?.filter(|_| completes),
+            flexible,
             condition: headers.text("where")?.map(str::to_owned),
             format: format(&headers)?,
             compression: compression(&headers)?,

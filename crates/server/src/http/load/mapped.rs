@@ -9,7 +9,7 @@ use freshet_base::budget::Permit;
 use freshet_base::clock::{ClockRef, Deadline};
 use freshet_base::{Error, ErrorCode, Result, bail};
 use freshet_ingest::UsedIds;
-use freshet_ingest::decode::{InsertPlan, RowEncoder};
+use freshet_ingest::decode::{InsertPlan, PartialColumns, RowEncoder};
 use freshet_ingest::rejects::{Rejects, reason};
 use freshet_query::engine::QueryEngine;
 use freshet_query::mapping::Mapping;
@@ -34,6 +34,8 @@ pub(super) struct Mapped {
     pub rules: Rules,
     /// Whether the second column says which rows delete.
     pub marks: bool,
+    /// Of a partial update of which rows may delete.
+    pub partial: Option<Arc<PartialColumns>>,
     pub limits: Limits,
 }
 
@@ -103,7 +105,10 @@ impl Mapped {
         let unselected = count as u64 - rejected - computed.count as u64;
         let summary = BodySummary { rows, rejects, unselected, ids: computed.ids };
         let Computed { rows, count, deletes, .. } = computed;
-        let given = Vec::new();
+        let (deletes, given) = match &self.partial {
+            None => (deletes, Vec::new()),
+            Some(columns) => (Vec::new(), columns.of_each(&deletes)),
+        };
         Ok(Decoded { rows, count, summary, permit, deletes, given })
     }
 
@@ -213,6 +218,7 @@ impl Mapped {
         }
         let encoded = encoder.finish()?;
         done.count += encoded.rows;
+        done.deletes.extend(encoded.deletes);
         done.ids = UsedIds::join(done.ids, encoded.ids);
         Ok(())
     }

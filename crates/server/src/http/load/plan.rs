@@ -31,7 +31,7 @@ use super::mapped::{Limits, Mapped};
 use super::piece::Deletes;
 use super::request::Request;
 use crate::http::Http;
-use crate::insert::check_sequence;
+use crate::insert::{check_sequence, sign_among};
 
 /// How much of a body is read to count the fields of its first line.
 const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
@@ -463,7 +463,7 @@ impl Planner<'_> {
     }
 
     async fn computing(&self, asked: Asked, rules: &Rules, bounds: Bounds) -> Result<Source> {
-        let Asked { names, fields, select, targets } = asked;
+        let Asked { names, fields, select, mut targets } = asked;
         let (http, headers) = (self.http, &self.request.headers);
         check_paths(headers, &names)?;
         let now = http.clock().wall_micros();
@@ -483,6 +483,12 @@ impl Planner<'_> {
         if mapping.columns.len() != targets.len() + 1 + usize::from(marks) {
             bail!(ColumnCount, "Column count doesn't match value count at row 1");
         }
+        // The SELECT of an Http Stream says it as that of an INSERT does.
+        let sign = sign_among(self.target.table(), Some(&targets));
+        let deletes = sign.map_or(deletes, |_| Deletes::Marked);
+        if let Some(at) = sign {
+            targets.remove(at);
+        }
         let into = InsertPlan::partial(self.target.schema(), Some(&targets), now, rules)?;
         let into = into.generating(self.target.counter(), IdRules::default());
         let mut into = self.divide(into, rules.zone)?;
@@ -492,14 +498,27 @@ impl Planner<'_> {
         }
         let partial;
         (into, partial) = self.partial(into)?;
+        if let Some(at) = sign {
+            into = into.with_sign(at);
+        }
+        let some_delete = partial.clone().filter(|_| deletes == Deletes::Marked);
         let query = Arc::clone(&http.query);
         let limits = Limits {
             clock: Arc::clone(http.clock()),
             deadline: bounds.deadline,
             takes_rejects: headers.max_filter_ratio > 0.0,
         };
-        let mapped =
-            Mapped { query, mapping, fields, seen, plan: into, rules: *rules, marks, limits };
+        let mapped = Mapped {
+            query,
+            mapping,
+            fields,
+            seen,
+            plan: into,
+            rules: *rules,
+            marks,
+            partial: some_delete,
+            limits,
+        };
         Ok(Source {
             format: headers.format.clone(),
             plan: Arc::new(plan),
