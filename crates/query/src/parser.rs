@@ -451,13 +451,14 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RENAME" if cursor.words("USER") => users::rename(cursor).map(Statement::RenameUsers),
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "CONVERT" => sequence::convert(cursor).map(sequence_statement),
-        "USE" => cursor.name_or_text().map(Statement::Use),
+        "USE" => cursor.database().map(Statement::Use),
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
         "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),
         "SET" if workload::set_property_follows(cursor) => {
             workload::set_property(cursor).map(workload_statement)
         }
         "SET" => set::set(cursor).map(Statement::Set),
+        "UNSET" => set::unset(cursor).map(Statement::Set),
         "ADMIN" => admin::admin(cursor),
         "CANCEL" => admin::cancel(cursor),
         "CLEAN" => admin::clean(cursor),

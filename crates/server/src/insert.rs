@@ -18,8 +18,8 @@ use freshet_base::{ErrorCode, Result, TableId, bail};
 use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head};
 use freshet_ingest::decode::{Encoded, InsertPlan, PartialColumns, Warnings};
 use freshet_ingest::{
-    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, OnNewKey, PartialRows,
-    TRIES_MAX, UsedIds, WaitLimit, update_columns,
+    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, PartialRows, TRIES_MAX, UsedIds,
+    WaitLimit, update_columns,
 };
 use freshet_meta::Privilege;
 use freshet_query::through::Through;
@@ -488,7 +488,7 @@ async fn update(
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let mut buffer = std::mem::take(&mut session.buffer);
     let given = &columns.of_each(&buffer.take_marks())[..];
-    let (count, on_new_key) = (buffer.rows() as usize, OnNewKey::Append);
+    let (count, on_new_key) = (buffer.rows() as usize, session.settings.on_new_key);
     let (target_of, bytes, rules) = (&target.into, buffer.row_bytes(), &target.rules);
     let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key, rules };
     let mut loaded = Ok(None);

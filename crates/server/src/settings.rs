@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
-use freshet_ingest::Steps;
 use freshet_ingest::decode::IdRules;
 use freshet_ingest::decode::values::Dialect;
+use freshet_ingest::{OnNewKey, Steps};
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::parser::Statement;
 use freshet_query::session::{SqlMode, Value};
@@ -107,6 +107,8 @@ pub struct Settings {
     pub filter_ratio: Option<f64>,
     /// INSERT into a unique-key table sets only the columns that it names: refused there.
     pub partial_update: bool,
+    /// What becomes of its rows whose key is new.
+    pub on_new_key: OnNewKey,
     /// `show_hidden_columns`.
     pub hidden_columns: bool,
     pub query_timeout: TimeLimit,
@@ -184,6 +186,10 @@ impl Settings {
             id_rules: id_rules(number, has("NO_AUTO_VALUE_ON_ZERO")),
             filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
             partial_update: on("enable_unique_key_partial_update"),
+            on_new_key: match text("partial_update_new_key_behavior") {
+                "ERROR" => OnNewKey::Refuse,
+                _ => OnNewKey::Append,
+            },
             hidden_columns: on("show_hidden_columns"),
             insert_timeout: limit("insert_timeout", false),
             safe_updates: on("sql_safe_updates"),

@@ -47,7 +47,10 @@ pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTa
     if cursor.words("LIKE") {
         create.like = Some(cursor.table()?);
         // Of all rollups of the other table: there are none.
-        cursor.words("WITH ROLLUP");
+        if cursor.words("WITH ROLLUP") && cursor.token(&Token::LParen) {
+            let rollup = cursor.name()?;
+            bail!(Unknown, "Rollup index[{rollup}] not exists: tables have none");
+        }
         return Ok(create);
     }
     let mut keys = Vec::new();

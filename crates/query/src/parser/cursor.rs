@@ -227,7 +227,20 @@ impl<'a> Cursor<'a> {
         if !self.token(&Token::Period) {
             return Ok(TableName { database: None, table: first });
         }
-        Ok(TableName { database: Some(first), table: self.name()? })
+        let second = self.name()?;
+        if is_catalog(&first) && self.token(&Token::Period) {
+            return Ok(TableName { database: Some(second), table: self.name()? });
+        }
+        Ok(TableName { database: Some(first), table: second })
+    }
+
+    /// Parses the name of a database, with or without the catalog of Doris before it.
+    pub fn database(&mut self) -> Result<String> {
+        let first = self.name_or_text()?;
+        if is_catalog(&first) && self.token(&Token::Period) {
+            return self.name();
+        }
+        Ok(first)
     }
 
     /// Parses one or more items separated by commas.
@@ -295,6 +308,11 @@ impl<'a> Cursor<'a> {
             self.parser.advance_token();
         }
     }
+}
+
+/// Whether this is the catalog of Doris that has all databases here.
+fn is_catalog(name: &str) -> bool {
+    name.eq_ignore_ascii_case("internal")
 }
 
 /// The error for a feature that is known but not supported.

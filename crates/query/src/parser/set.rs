@@ -2,7 +2,7 @@ use freshet_base::Result;
 use sqlparser::ast::{Expr, Value, ValueWithSpan};
 use sqlparser::tokenizer::{Span, Token};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, refuse};
 use super::prepare::user_variable;
 use super::users::{Account, account, replaced};
 use crate::session::Scope;
@@ -55,6 +55,20 @@ pub struct Assignment {
 /// Parses the part after SET.
 pub fn set(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
     cursor.list(assignment)
+}
+
+/// Parses the part after UNSET, of Doris: a variable gets its default.
+pub fn unset(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
+    let scope = match cursor.one_of(&["GLOBAL", "SESSION"]) {
+        Some("GLOBAL") => Scope::Global,
+        _ => Scope::Session,
+    };
+    cursor.expect_words("VARIABLE")?;
+    if cursor.words("ALL") {
+        return Err(refuse("UNSET VARIABLE ALL"));
+    }
+    let name = cursor.name()?.to_lowercase();
+    Ok(vec![of(SetTarget::System { scope, name })])
 }
 
 fn of(target: SetTarget) -> Assignment {

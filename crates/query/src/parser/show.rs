@@ -328,7 +328,8 @@ fn named_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
 
 /// What Doris shows of loads, jobs and nodes.
 fn of_loads(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
-    const KINDS: [&str; 7] = [
+    const KINDS: [&str; 8] = [
+        "FRONTEND CONFIG",
         "ALTER TABLE COLUMN",
         "DYNAMIC PARTITION TABLES",
         "LOAD WARNINGS",
@@ -339,6 +340,7 @@ fn of_loads(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
     ];
     let Some(kind) = cursor.one_of(&KINDS) else { return Ok(None) };
     Ok(Some(match kind {
+        "FRONTEND CONFIG" => ShowWhat::Config,
         "ALTER TABLE COLUMN" => ShowWhat::AlterTableColumn { database: from(cursor)? },
         "DYNAMIC PARTITION TABLES" => ShowWhat::DynamicPartitions { database: from(cursor)? },
         "LOAD WARNINGS" => {
@@ -388,6 +390,21 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
         "RESTORE",
         "EXPORT",
         "VIEW",
+        "ALL GRANTS",
+        "ALTER TABLE",
+        "BACKEND CONFIG",
+        "BROKER",
+        "COLUMN STATS",
+        "ENCRYPTKEYS",
+        "JOBS",
+        "QUERY",
+        "REPLICA",
+        "SQL_BLOCK_RULE",
+        "STORAGE POLICY",
+        "SYNC JOB",
+        "TABLE STATS",
+        "TABLET",
+        "TRASH",
     ];
     match cursor.one_of(&known) {
         Some(what) => refuse(&format!("SHOW {what}")),
@@ -400,7 +417,6 @@ fn from(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     (cursor.words("FROM") || cursor.words("IN")).then(|| cursor.name()).transpose()
 }
 
-/// Parses `FROM t`, `FROM db.t` or `FROM t FROM db`.
 /// Parses what follows SHOW TABLETS.
 fn tablets(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     let table = from_table(cursor)?;
@@ -411,6 +427,7 @@ fn tablets(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     Ok(ShowWhat::Tablets { table, partitions })
 }
 
+/// Parses `FROM t`, `FROM db.t` or `FROM t FROM db`.
 fn from_table(cursor: &mut Cursor<'_>) -> Result<TableName> {
     if !(cursor.words("FROM") || cursor.words("IN")) {
         return Err(cursor.error());

@@ -102,6 +102,13 @@ pub const ALL: &[Variable] = &[
         "The length in KiB from which `batch_insert_policy` reads an INSERT in pieces.",
     ),
     both("old_alter_table", Kind::Bool, "0", NO_EFFECT),
+    both(
+        "partial_update_new_key_behavior",
+        Kind::OneOf(&["APPEND", "ERROR"]),
+        "APPEND",
+        "What an INSERT by `enable_unique_key_partial_update` does with a new key: a row with \
+         defaults, or it fails.",
+    ),
     fixed(
         "secure_file_priv",
         Kind::Text,
