@@ -136,6 +136,9 @@ async fn used_label(
     database: &str,
     label: &str,
 ) -> Result<Option<UsedLabel>> {
+    if label.is_empty() {
+        bail!(WrongArguments, "No label selected");
+    }
     let catalog = http.engine.catalog();
     require_visible(&catalog, http.actor(account), database)?;
     let db = catalog.require_database(database)?.id;

@@ -68,6 +68,10 @@ fn columns_labels_and_nodes_are_told() {
     let schema = site.get("/api/d/t/_schema", &[ROOT]).json();
     assert_eq!(schema["data"]["properties"][0]["name"], "a");
     assert_eq!(schema["data"]["properties"][0]["type"], "INT");
+    for path in ["/api/d/_load_info", "/api/d/get_load_state?label="] {
+        let reply = site.get(path, &[ROOT]).json();
+        assert_eq!(reply["msg"], "No label selected", "{reply}");
+    }
     let info = site.get("/api/d/_load_info?label=told", &[ROOT]).json();
     assert_eq!((&info["state"], &info["status"]), (&json!("FINISHED"), &json!("OK")));
     let backends = site.get("/api/backends?is_alive=true", &[ROOT]).json();
