@@ -57,6 +57,7 @@ pub mod mapping;
 mod membership;
 mod narrow;
 mod nesting;
+mod numbers;
 mod operator;
 pub mod origin;
 pub mod parameters;

@@ -23,6 +23,7 @@ mod into;
 mod items;
 mod kinds;
 mod load;
+mod numbers;
 mod partition;
 mod placement;
 mod policy;

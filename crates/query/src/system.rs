@@ -22,6 +22,7 @@ use freshet_storage::snapshot::Snapshot;
 
 use crate::coercibility::Derived;
 use crate::error::mapped;
+use crate::numbers::Numbers;
 use crate::origin::ColumnOrigin;
 use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
@@ -158,6 +159,9 @@ pub fn names(database: &str) -> Vec<&'static str> {
 impl Tables for SystemTables<'_> {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
         let (database, name) = (database.to_lowercase(), name.to_lowercase());
+        if let Some(numbers) = Numbers::of(&name).filter(|_| database == SYSTEM) {
+            return Ok(numbers.table());
+        }
         let found = columns::all().find(|t| t.database == database && t.name == name);
         let table = found.ok_or_else(|| match database == SYSTEM {
             true => err!(UnknownTable, "Unknown table '{}' in {database}", name.to_uppercase()),

@@ -276,9 +276,8 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn query(&mut self) -> Result<Select> {
-        let parsed = self.parser.parse_query();
-        let parsed = parsed.map(rows::with_named_values);
-        parsed.map(Select).map_err(|error| self.refused(&error))
+        let parsed = self.parser.parse_query().map_err(|error| self.refused(&error))?;
+        rows::with_names(parsed).map(Select)
     }
 
     /// The text from a position to the last token that was parsed.

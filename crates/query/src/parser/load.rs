@@ -159,7 +159,8 @@ fn taken(query: Query) -> Result<Taken> {
     if !is_body {
         return Err(other_form());
     }
-    let properties = args.args.into_iter().map(property).collect::<Result<_>>()?;
+    let properties =
+        args.args.into_iter().map(|arg| property(FUNCTION, arg)).collect::<Result<_>>()?;
     let name = alias.map_or_else(|| FUNCTION.to_owned(), |alias| alias.name.value);
     Ok((properties, name, projection, selection))
 }
@@ -172,10 +173,10 @@ fn row_by_row() -> Error {
     )
 }
 
-/// `"key" = "value"`.
-fn property(arg: FunctionArg) -> Result<(String, String)> {
+/// `"key" = "value"` of a table function.
+pub fn property(function: &str, arg: FunctionArg) -> Result<(String, String)> {
     let wrong =
-        || err!(WrongArguments, "http_stream(...) takes properties, each as \"name\" = \"value\"");
+        || err!(WrongArguments, "{function}(...) takes properties, each as \"name\" = \"value\"");
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else { return Err(wrong()) };
     let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = expr else { return Err(wrong()) };
     let text = |expr: Expr| match expr {

@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use freshet_base::{Error, Result};
 use sqlparser::ast::{
     Ident, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
     TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
@@ -10,6 +11,7 @@ use sqlparser::ast::{
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::numbers;
 use crate::syntax::select_of;
 
 /// Behind these words, or a parenthesis, a query begins.
@@ -76,8 +78,11 @@ fn word_of(token: &Token) -> Option<String> {
     }
 }
 
-/// Names the columns of VALUES.
-pub fn with_named_values(mut query: Box<Query>) -> Box<Query> {
+/// Names the columns of VALUES, and the tables of functions.
+///
+/// # Errors
+/// Those of [`numbers::named`].
+pub fn with_names(mut query: Box<Query>) -> Result<Box<Query>> {
     if let SetExpr::Values(values) = &*query.body {
         let columns = values.rows.first().map_or(0, |row| row.len());
         let apart = Query { body: query.body.clone(), ..select_of(Vec::new()) };
@@ -100,8 +105,10 @@ pub fn with_named_values(mut query: Box<Query>) -> Box<Query> {
         }
         query.body = outer.body;
     }
-    let _ = query.visit(&mut Names);
-    query
+    match query.visit(&mut Names) {
+        ControlFlow::Continue(()) => Ok(query),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 fn named(columns: usize) -> Vec<TableAliasColumnDef> {
@@ -111,15 +118,18 @@ fn named(columns: usize) -> Vec<TableAliasColumnDef> {
 struct Names;
 
 impl VisitorMut for Names {
-    type Break = ();
+    type Break = Error;
 
-    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         if let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor
             && let SetExpr::Values(values) = &*subquery.body
             && alias.columns.is_empty()
         {
             alias.columns = named(values.rows.first().map_or(0, |row| row.len()));
         }
-        ControlFlow::Continue(())
+        match numbers::named(factor) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 }
