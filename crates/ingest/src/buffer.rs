@@ -91,6 +91,11 @@ impl LoadBuffer {
         self.deletes.extend_from_slice(deletes);
     }
 
+    /// Whether each row says whether it deletes its key.
+    pub(crate) fn is_signed(&self) -> bool {
+        !self.deletes.is_empty()
+    }
+
     /// Whether there are rows that delete their key, among others.
     pub(crate) fn is_marked(&self) -> bool {
         self.deletes.contains(&true)

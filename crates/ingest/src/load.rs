@@ -25,6 +25,7 @@ use crate::key_rules::KeyRules;
 use crate::keyed::KeyedLoad;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
+use crate::looked::merge_own;
 use crate::own_rows::OwnRows;
 use crate::prepared::WholeRows;
 use crate::removals::{put_signed, with_removals};
@@ -167,9 +168,9 @@ impl Load<'_> {
     /// those of [`Self::push`].
     pub async fn reserve_for(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
         self.check_pass()?;
-        self.check_marks(buffer)?;
         self.hold(buffer.row_bytes().len()).await?;
         match self.destination {
+            Destination::Transaction(_) if buffer.is_signed() => self.check_signed(buffer),
             Destination::Transaction(own) => {
                 let ids = buffer.ids();
                 let how = (!self.spools, self.patience);
@@ -211,8 +212,6 @@ impl Load<'_> {
     /// truncated after rows had been written to files. On error nothing was loaded.
     pub async fn commit(mut self, buffer: &mut LoadBuffer) -> Result<Loaded> {
         self.check_pass()?;
-        self.check_marks(buffer)?;
-        self.order(buffer).await?;
         let Self { engine, target, patience, key_rules, .. } = self;
         let alone = Destination::Group(GroupCommitMode::Off);
         let (mode, label) = match std::mem::replace(&mut self.destination, alone) {
@@ -223,6 +222,11 @@ impl Load<'_> {
                 // holding memory.
                 let (ids, spools) = (self.ids, self.spools);
                 drop(self);
+                let marks = buffer.take_marks();
+                if !marks.is_empty() {
+                    let rows = (buffer.row_bytes(), &marks[..]);
+                    return merge_own(engine, target, own, rows, patience).await;
+                }
                 buffer.use_ids(ids);
                 return own.load(engine, target, buffer, (patience, spools), key_rules).await;
             }
@@ -230,6 +234,7 @@ impl Load<'_> {
             Destination::Label(claim, mode) => (mode, Some(claim)),
         };
         let given = label.as_ref().map(|label| Arc::from(label.label()));
+        self.order(buffer).await?;
         if !self.fits_record(buffer) {
             self.take(buffer).await?;
             let Appended { lsn, txn } = self.append_files(label).await?;
@@ -303,17 +308,18 @@ impl Load<'_> {
         }
     }
 
-    /// Refuses rows that delete their key in a transaction, which would not see that they are gone.
-    fn check_marks(&self, buffer: &LoadBuffer) -> Result<()> {
-        if matches!(self.destination, Destination::Transaction(_)) && buffer.is_marked() {
-            bail!(
-                NotSupported,
-                "rows of table '{}' that delete ({DELETE_SIGN}) are not supported in a \
-                 transaction: use DELETE, or COMMIT first",
-                self.target.table().name
-            );
+    /// Checks that rows which may delete are not too many for a transaction: what it changes of
+    /// stored rows stays in memory.
+    fn check_signed(&self, buffer: &LoadBuffer) -> Result<()> {
+        if self.engine.takes_record_of(buffer.payload_bytes()) {
+            return Ok(());
         }
-        Ok(())
+        bail!(
+            OutOfRoom,
+            "a statement with rows that delete ({DELETE_SIGN}) has at most {} of rows in a \
+             transaction; COMMIT first, or send fewer",
+            self.engine.config().wal_load_bytes_max
+        );
     }
 
     /// Brings rows of which some delete their key in the order of a record, if it takes them; they

@@ -18,12 +18,13 @@ use freshet_storage::resolver::KeyedRows;
 use crate::admit::WaitLimit;
 use crate::append::Signed;
 use crate::buffer::LoadBuffer;
-use crate::change::Written;
+use crate::change::{Change, Written};
 use crate::decode::{PartialColumns, Warnings};
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::load::Destination;
 use crate::overtaken::was_cut;
+use crate::own_rows::OwnRows;
 use crate::target::{LoadTarget, Loaded};
 
 /// Keys that are looked up at once, so that few stored rows are in memory before they are merged.
@@ -167,14 +168,52 @@ pub(crate) async fn update_columns_as(
 pub async fn merge_rows(
     engine: &Engine,
     target: &LoadTarget,
-    (bytes, deletes): (&[u8], &[bool]),
+    rows: (&[u8], &[bool]),
     label: Option<Claim>,
     patience: WaitLimit,
 ) -> Result<Loaded> {
+    let mut change = engine.change(target, None, KeyRules::default(), patience);
+    let (old, new) = found(&mut change, target, rows).await?;
+    if old.is_empty() && new.rows() == 0 {
+        let seen = change.seen();
+        drop(change);
+        let loaded = commit_nothing(engine, target, label, patience).await?;
+        return Ok(Loaded { lsn: loaded.lsn.max(seen), ..loaded });
+    }
+    match change.with_label(label).write(&old, &new).await? {
+        Written::Done(loaded) => Ok(loaded),
+        Written::Overtaken => Err(was_cut(&target.state)),
+    }
+}
+
+/// The same in a transaction, and a table with a UNIQUE KEY.
+///
+/// # Errors
+/// As [`merge_rows`].
+pub(crate) async fn merge_own(
+    engine: &Engine,
+    target: &LoadTarget,
+    own: &OwnRows,
+    rows: (&[u8], &[bool]),
+    patience: WaitLimit,
+) -> Result<Loaded> {
+    let mut change = engine.change(target, Some(own.clone()), KeyRules::default(), patience);
+    let (old, new) = found(&mut change, target, rows).await?;
+    match change.write(&old, &new).await? {
+        Written::Done(loaded) => Ok(loaded),
+        Written::Overtaken => Err(was_cut(&target.state)),
+    }
+}
+
+/// The keys of stored rows that are replaced or removed, and the rows that are written.
+async fn found(
+    change: &mut Change<'_>,
+    target: &LoadTarget,
+    (bytes, deletes): (&[u8], &[bool]),
+) -> Result<(BTreeSet<Vec<u8>>, LoadBuffer)> {
     let (schema, count) = (target.schema(), crate::buffer::row_count(deletes.len())?);
     let keys = KeyedRows::of_encoded(bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(bytes).collect::<Vec<_>>();
-    let mut change = engine.change(target, None, KeyRules::default(), patience);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
     new.begin();
     let last = |group: &[u32]| *group.last().expect("a group has a row") as usize;
@@ -195,16 +234,7 @@ pub async fn merge_rows(
             }
         }
     }
-    if old.is_empty() && new.rows() == 0 {
-        let seen = change.seen();
-        drop(change);
-        let loaded = commit_nothing(engine, target, label, patience).await?;
-        return Ok(Loaded { lsn: loaded.lsn.max(seen), ..loaded });
-    }
-    match change.with_label(label).write(&old, &new).await? {
-        Written::Done(loaded) => Ok(loaded),
-        Written::Overtaken => Err(was_cut(&target.state)),
-    }
+    Ok((old, new))
 }
 
 /// A load without rows, which has its label nevertheless.
