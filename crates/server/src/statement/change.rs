@@ -80,16 +80,7 @@ async fn once(
     if !target.table().key_model.is_keyed() {
         return unkeyed::change(session, change, (target, own), parameters).await;
     }
-    let is_unlocked = target.table().key_model == KeyModel::Unique;
     let keyed = Keyed::new(session, &engine, change, (target, own))?;
-    if is_unlocked && keyed.plan.as_ref().is_some_and(|plan| plan.columns().sets_key()) {
-        bail!(
-            NotSupported,
-            "UPDATE of a column of the UNIQUE KEY of table '{}' is not supported: DELETE the row \
-             and INSERT another one",
-            target.table().name
-        );
-    }
     let Some(found) = keyed.find(session, parameters, is_first).await? else { return Ok(None) };
     let looked = keyed.decide(session, found, parameters).await?;
     let (matched, changed) = (looked.matched, looked.changed());
@@ -332,7 +323,7 @@ impl Looked<'_> {
 
 impl<'a> Keyed<'a> {
     /// # Errors
-    /// 1054 and 1093.
+    /// 1054 and 1093; 1235 for a column of a UNIQUE KEY that is set.
     pub fn new(
         session: &Session,
         engine: &'a Engine,
@@ -340,6 +331,16 @@ impl<'a> Keyed<'a> {
         (target, own): (&'a LoadTarget, Option<OwnRows>),
     ) -> Result<Self> {
         let (plan, computed) = Assigned::of(session, target, change)?;
+        let table = target.table();
+        let sets_key = plan.as_ref().is_some_and(|plan| plan.columns().sets_key());
+        if sets_key && table.key_model == KeyModel::Unique {
+            bail!(
+                NotSupported,
+                "UPDATE of a column of the UNIQUE KEY of table '{}' is not supported: DELETE the \
+                 row and INSERT another one",
+                table.name
+            );
+        }
         Ok(Self { engine, change, target, own, plan, computed })
     }
 

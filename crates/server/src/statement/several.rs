@@ -117,11 +117,11 @@ fn check(session: &Session, parts: &[Part<'_>]) -> Result<()> {
     for (at, (change, target)) in parts.iter().enumerate() {
         check_safe(session, change, target)?;
         let name = &target.table().name;
-        if matches!(target.table().key_model, KeyModel::Unique | KeyModel::Aggregate) {
+        if target.table().key_model == KeyModel::Aggregate {
             bail!(
                 NotSupported,
                 "UPDATE and DELETE of several tables at once are not supported for table '{name}', \
-                 which has a UNIQUE KEY or AGGREGATE KEY: change it in a statement of its own"
+                 which has an AGGREGATE KEY: change it in a statement of its own"
             );
         }
         let is_twice = parts[..at].iter().any(|(_, before)| before.id() == target.id());
