@@ -89,6 +89,11 @@ impl LoadNote {
         self.status == "Fail"
     }
 
+    /// Whether it has loaded something, or is prepared: a label has one such load at most.
+    pub fn is_done(&self) -> bool {
+        self.status == "Success"
+    }
+
     /// Whether somebody may see the rows that it has rejected: who has sent it, and who may read
     /// all rows of the table.
     pub fn shows_rows_to(&self, catalog: &Catalog, actor: Actor<'_>) -> bool {
@@ -221,10 +226,12 @@ impl LoadBook {
         notes.iter().filter(|note| note.database == database).cloned().collect()
     }
 
-    /// The last load with a label.
+    /// The load that has used a label.
     pub fn find(&self, database: &str, label: &str) -> Option<Arc<LoadNote>> {
         let notes = self.notes.lock();
-        let is_it = |note: &&Arc<LoadNote>| note.database == database && note.label == label;
+        let is_it = |note: &&Arc<LoadNote>| {
+            note.database == database && note.label == label && note.is_done()
+        };
         notes.iter().rev().find(is_it).cloned()
     }
 }

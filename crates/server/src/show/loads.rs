@@ -90,7 +90,7 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     let home = home(session, database)?;
     let notes = notes(session, &home);
     for load in labelled(session, &home) {
-        let note = notes.iter().rev().find(|note| note.label == load.label && !note.is_failed());
+        let note = notes.iter().rev().find(|note| note.label == load.label && note.is_done());
         let finished = load.finished_micros.map(instant);
         let begun = note.map(|note| instant(note.began_micros)).or_else(|| finished.clone());
         let received = note.map(|note| instant(note.ended_micros));
@@ -155,7 +155,7 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
     let notes = notes(session, &home);
     let (catalog, actor) = (session.shared.engine.catalog(), session.client.actor());
     for load in labelled(session, &home) {
-        let note = notes.iter().rev().find(|note| note.label == load.label && !note.is_failed());
+        let note = notes.iter().rev().find(|note| note.label == load.label && note.is_done());
         let (state, progress) = match load.state {
             LabelState::Visible => ("FINISHED", "100%"),
             LabelState::Prepared => ("COMMITTED", "99%"),

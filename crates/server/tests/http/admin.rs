@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::client::ROOT;
+use crate::query::data;
 use crate::site::Site;
 
 #[test]
@@ -122,8 +123,15 @@ fn the_error_log_of_a_load_is_told_by_its_label() {
     let headers = ["label: part", "max_filter_ratio: 0.5"];
     let reply = site.load(&headers, "1,1,a\nx,2,b\n");
     assert_eq!(reply["Status"], "Success", "{reply}");
+    // A client that sends it again changes nothing of that.
+    let again = site.load(&headers, "1,1,a\n");
+    assert_eq!(again["Status"], "Label Already Exists", "{again}");
     let info = site.get("/api/d/_load_info?label=part", &[ROOT]).json();
     assert_eq!(info["trackingUrl"], reply["ErrorURL"]);
+    let shown = data(&site, "SHOW LOAD WHERE Label = 'part'")["data"].clone();
+    assert_eq!(shown.as_array().unwrap().len(), 1, "{shown}");
+    assert_eq!(shown[0][13], reply["ErrorURL"], "{shown}");
+    assert!(shown[0][14].as_str().unwrap().contains("\"ScannedRows\":2"), "{shown}");
     assert_eq!(info["tblNames"], json!(["t"]));
     site.stop();
 }
