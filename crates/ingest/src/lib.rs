@@ -126,7 +126,9 @@ pub use labels::clean_labels;
 pub use large_update::LargeUpdate;
 pub use layout::{META_FILE, STORE_FILE, TERM_FILE};
 pub use load::{Destination, Load, enter};
-pub use looked::{OnNewKey, PartialRows, TRIES_MAX, merge_rows, update_columns};
+pub use looked::{
+    OnNewKey, PartialRows, TRIES_MAX, merge_rows, update_columns, update_own_columns,
+};
 pub use meeting::{Course, Group, Meeting, Met};
 pub use one_row::{ChangedRow, OneRow, change_row};
 pub use overwrite::overwrite_partitions;

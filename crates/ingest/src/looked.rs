@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use freshet_base::{Error, ErrorCode, Result, bail};
+use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::value::cell_text;
@@ -16,7 +16,7 @@ use freshet_schema::{GroupCommitMode, Rules};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::admit::WaitLimit;
-use crate::append::Signed;
+use crate::append::{PreparedLoad, Signed};
 use crate::buffer::LoadBuffer;
 use crate::change::{Change, Written};
 use crate::decode::{PartialColumns, Warnings};
@@ -86,13 +86,48 @@ pub async fn update_columns(
     match update_columns_as(engine, rows, Signed::Label(label), patience).await? {
         Updated::Done(loaded) => Ok(Some(loaded)),
         Updated::Overtaken => Ok(None),
-        Updated::TooLarge => bail!(
-            OutOfRoom,
-            "the rows of a partial update take more than one record of the log \
-             (wal_load_bytes_max: {}); send fewer at once",
-            engine.config().wal_load_bytes_max
-        ),
+        Updated::TooLarge => Err(too_large(engine)),
     }
+}
+
+/// The same in a transaction.
+///
+/// # Errors
+/// Those of [`update_columns`].
+pub async fn update_own_columns(
+    engine: &Engine,
+    rows: PartialRows<'_>,
+    own: &OwnRows,
+    patience: WaitLimit,
+) -> Result<Loaded> {
+    for _ in 0..TRIES_MAX {
+        let own = Some(own.clone());
+        let change = engine.change(rows.target, own, KeyRules::default(), patience);
+        match changed(engine, change, rows, None).await? {
+            Updated::Done(loaded) => return Ok(loaded),
+            Updated::Overtaken => {}
+            Updated::TooLarge => return Err(too_large(engine)),
+        }
+    }
+    Err(others_wrote(rows.target))
+}
+
+fn others_wrote(target: &LoadTarget) -> Error {
+    err!(
+        Deadlock,
+        "others wrote the same rows of table '{}' while the statement changed them; try \
+         restarting transaction",
+        target.table().name
+    )
+}
+
+fn too_large(engine: &Engine) -> Error {
+    err!(
+        OutOfRoom,
+        "the rows of a partial update take more than one record of the log (wal_load_bytes_max: \
+         {}); send fewer at once",
+        engine.config().wal_load_bytes_max
+    )
 }
 
 /// As [`update_columns`], of rows of which there is one at least.
@@ -105,16 +140,26 @@ pub(crate) async fn update_columns_as(
     signed: Signed<'_>,
     patience: WaitLimit,
 ) -> Result<Updated> {
-    assert!(rows.count > 0, "it has rows");
-    let target = rows.target;
+    let change = engine.change(rows.target, None, KeyRules::default(), patience);
     let (label, prepared) = match signed {
         Signed::Label(label) => (label, None),
         Signed::Prepared(prepared) => (None, Some(prepared)),
     };
+    changed(engine, change.with_label(label), rows, prepared).await
+}
+
+/// Completes rows, of which there is one at least, and writes them.
+async fn changed(
+    engine: &Engine,
+    mut change: Change<'_>,
+    rows: PartialRows<'_>,
+    prepared: Option<PreparedLoad<'_>>,
+) -> Result<Updated> {
+    assert!(rows.count > 0, "it has rows");
+    let target = rows.target;
     let (schema, count) = (target.schema(), crate::buffer::row_count(rows.count)?);
     let keys = KeyedRows::of_encoded(rows.bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(rows.bytes).collect::<Vec<_>>();
-    let mut change = engine.change(target, None, KeyRules::default(), patience);
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
     let mut removed_bytes = 0;
     new.begin();
@@ -150,7 +195,7 @@ pub(crate) async fn update_columns_as(
             return Ok(Updated::TooLarge);
         }
     }
-    match change.with_label(label).write_as(&old, &new, prepared).await {
+    match change.write_as(&old, &new, prepared).await {
         Ok(Written::Done(loaded)) => Ok(Updated::Done(loaded)),
         Ok(Written::Overtaken) => Ok(Updated::Overtaken),
         // A key that was new has a row now.
@@ -197,12 +242,18 @@ pub(crate) async fn merge_own(
     rows: (&[u8], &[bool]),
     patience: WaitLimit,
 ) -> Result<Loaded> {
-    let mut change = engine.change(target, Some(own.clone()), KeyRules::default(), patience);
-    let (old, new) = found(&mut change, target, rows).await?;
-    match change.write(&old, &new).await? {
-        Written::Done(loaded) => Ok(loaded),
-        Written::Overtaken => Err(was_cut(&target.state)),
+    for _ in 0..TRIES_MAX {
+        let mut change = engine.change(target, Some(own.clone()), KeyRules::default(), patience);
+        let (old, new) = found(&mut change, target, rows).await?;
+        match change.write(&old, &new).await {
+            Ok(Written::Done(loaded)) => return Ok(loaded),
+            Ok(Written::Overtaken) => {}
+            // A key that was new has a row now.
+            Err(error) if error.code() == ErrorCode::DuplicateKey => {}
+            Err(error) => return Err(error),
+        }
     }
+    Err(others_wrote(target))
 }
 
 /// The keys of stored rows that are replaced or removed, and the rows that are written.

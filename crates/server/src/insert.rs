@@ -8,6 +8,7 @@ mod cache;
 mod grouping;
 mod left_out;
 mod noted;
+mod partial;
 mod sign;
 mod through;
 mod upsert;
@@ -18,8 +19,7 @@ use freshet_base::{ErrorCode, Result, TableId, bail};
 use freshet_ingest::decode::values::{NoRows, RowScan, Scanned, parse_head};
 use freshet_ingest::decode::{Encoded, InsertPlan, PartialColumns, Warnings};
 use freshet_ingest::{
-    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, PartialRows, TRIES_MAX, UsedIds,
-    WaitLimit, update_columns,
+    Destination, Engine, KeyRules, LoadTarget, Loaded, OnExisting, UsedIds, WaitLimit,
 };
 use freshet_meta::Privilege;
 use freshet_query::through::Through;
@@ -438,7 +438,7 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
         return Ok(nothing(session));
     }
     if let Some(columns) = &target.partial {
-        return update(session, target, columns, grouping).await;
+        return partial::update(session, target, columns, grouping).await;
     }
     let again = grouping.again();
     let why_alone = grouping.why_alone(own.is_some(), target);
@@ -460,55 +460,6 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
         note_alone(session, target, Some("it is larger than wal_load_bytes_max"));
     }
     Ok(report(session, target, loaded, (rows, ids)).await)
-}
-
-/// Writes the rows in the session's buffer over stored ones, of which they change some columns.
-async fn update(
-    session: &mut Session,
-    target: &Target,
-    columns: &PartialColumns,
-    grouping: Grouping,
-) -> Result<u64> {
-    let engine = Arc::clone(&session.shared.engine);
-    let table = &target.into.table().name;
-    if session.transactions.writable(&engine, &session.settings)?.is_some() {
-        bail!(
-            NotSupported,
-            "a partial update of table '{table}' is not supported in a transaction: COMMIT first, \
-             or SET enable_unique_key_partial_update = 0"
-        );
-    }
-    note_alone(session, target, grouping.why_alone(false, target));
-    let mut label = match grouping {
-        Grouping::Labelled { claim, .. } => Some(claim),
-        Grouping::Shared | Grouping::Alone | Grouping::OfNewTable => None,
-    };
-    // A label is used up by an attempt.
-    let tries = if label.is_some() { 1 } else { TRIES_MAX };
-    let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    let mut buffer = std::mem::take(&mut session.buffer);
-    let given = &columns.of_each(&buffer.take_marks())[..];
-    let (count, on_new_key) = (buffer.rows() as usize, session.settings.on_new_key);
-    let (target_of, bytes, rules) = (&target.into, buffer.row_bytes(), &target.rules);
-    let rows = PartialRows { target: target_of, bytes, count, columns, given, on_new_key, rules };
-    let mut loaded = Ok(None);
-    for _ in 0..tries {
-        let updating = update_columns(&engine, rows, label.take(), patience);
-        loaded = bounded(session, updating).await;
-        if !matches!(loaded, Ok(None)) {
-            break;
-        }
-    }
-    let ids = buffer.ids();
-    session.buffer = buffer;
-    match loaded? {
-        Some(loaded) => Ok(report(session, target, loaded, (count as u64, ids)).await),
-        None => bail!(
-            Deadlock,
-            "others wrote the same rows of table '{table}' while they were updated; try restarting \
-             transaction"
-        ),
-    }
 }
 
 /// Commits the rows in the session's buffer; returns their ids, too.
