@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
+use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -91,8 +92,8 @@ impl PartitionStream for Rows {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (schema, numbers) = (Arc::clone(&self.schema), self.numbers);
         let starts = (0..numbers.count).step_by(ROWS_AT_ONCE as usize);
-        let batches = starts.map(move |from| Ok(numbers.batch(&schema, from)));
-        let stream = futures::stream::iter(batches);
+        let batch = move |from| -> Result<RecordBatch> { Ok(numbers.batch(&schema, from)) };
+        let stream = futures::stream::iter(starts.map(batch));
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
     }
 }
