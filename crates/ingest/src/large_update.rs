@@ -108,10 +108,7 @@ impl<'a> LargeUpdate<'a> {
                 let mut last = &[][..];
                 for &at in *group {
                     last = encoded[at as usize];
-                    row = match rows.deletes(at as usize) {
-                        true => None,
-                        false => Some(rows.merged(row.as_deref(), (at as usize, last))?),
-                    };
+                    row = rows.after(row.as_deref(), (at as usize, last))?;
                 }
                 deletes.push(row.is_none());
                 whole.extend_from_slice(row.as_deref().unwrap_or(last));

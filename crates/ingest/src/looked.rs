@@ -176,11 +176,7 @@ async fn changed(
             }
             let mut row = stored;
             for &at in *group {
-                let of = (at as usize, encoded[at as usize]);
-                row = match rows.deletes(of.0) {
-                    true => None,
-                    false => Some(rows.merged(row.as_deref(), of)?),
-                };
+                row = rows.after(row.as_deref(), (at as usize, encoded[at as usize]))?;
             }
             let Some(row) = row else {
                 // Also a key that no row has is removed, so that there is a record of the load.
@@ -305,7 +301,7 @@ async fn commit_nothing(
 
 impl PartialRows<'_> {
     /// Whether the row of this number deletes its key.
-    pub(crate) fn deletes(&self, number: usize) -> bool {
+    fn deletes(&self, number: usize) -> bool {
         !self.given.is_empty() && !self.given(number).contains(&true)
     }
 
@@ -318,20 +314,36 @@ impl PartialRows<'_> {
         }
     }
 
-    /// A row as it becomes: `row`, and its number, over the one before it.
-    pub(crate) fn merged(
+    /// What a key has behind `row`, and its number: `None` where it deletes, and nothing is kept of
+    /// it. A sequence column keeps rows that delete; these are no rows for those behind them.
+    pub(crate) fn after(
         &self,
         before: Option<&[u8]>,
-        (number, row): (usize, &[u8]),
-    ) -> Result<Vec<u8>> {
+        row: (usize, &[u8]),
+    ) -> Result<Option<Vec<u8>>> {
+        if self.deletes(row.0) {
+            return Ok(None);
+        }
+        let schema = self.target.schema();
+        self.merged(before.filter(|before| !schema.is_deleted(before)), row).map(Some)
+    }
+
+    /// A row as it becomes: `row`, and its number, over the one before it.
+    fn merged(&self, before: Option<&[u8]>, (number, row): (usize, &[u8])) -> Result<Vec<u8>> {
         let given = self.given(number);
+        let deletes = self.target.schema().is_deleted(row);
         let mut merged = match before {
             Some(before) => self.over(before, row, given),
             None => {
-                self.check_new(row, given)?;
+                if !deletes {
+                    self.check_new(row, given)?;
+                }
                 row.to_vec()
             }
         };
+        if deletes {
+            return Ok(merged);
+        }
         let (completion, mut warnings) = (&self.columns.completion, Warnings::default());
         completion.complete(&mut merged, 0, 1, self.rules, &mut warnings).map_err(|error| {
             let said = format!("{}: row with key=[{}]", error.message(), self.key_text(row));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::ROOT;
 use crate::mapped::{create, into_unique, unique_key, unique_table};
+use crate::query::data;
 use crate::site::Site;
 
 const SIGN: &str = "__DORIS_DELETE_SIGN__";
@@ -63,6 +64,38 @@ fn a_column_of_the_table_says_which_row_stays() {
     let dir = site.stop();
     let site = Site::in_dir(dir, HttpConfig::default());
     assert_eq!(site.rows_of("u"), ["1,5,h,0", "2,3,n,0", "3,9,NULL,0"]);
+    site.stop();
+}
+
+#[test]
+fn rows_with_columns_of_their_own_delete_by_the_sequence() {
+    let site = Site::with_small_records();
+    table(&site, ("function_column.sequence_col", "b"));
+    load(&site, &[], "1,5,e\n2,5,f\n3,5,g\n4,5,h\n");
+    let flexible = ["unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS", "format: json"];
+    // By its own value, by that of the row, too late, and of a key that nobody has.
+    let body = format!(
+        "{{\"a\": 1, \"b\": 6, \"{SIGN}\": 1}}\n{{\"a\": 2, \"{SIGN}\": 1}}\n\
+         {{\"a\": 3, \"b\": 4, \"{SIGN}\": 1}}\n{{\"a\": 9, \"b\": 9, \"{SIGN}\": 1}}\n\
+         {{\"a\": 4, \"{SIGN}\": 1}}\n{{\"a\": 4, \"b\": 7}}\n"
+    );
+    assert_eq!(load(&site, &flexible, &body), 6);
+    let seen = "SELECT a, b, c FROM u ORDER BY a";
+    assert_eq!(data(&site, seen)["data"], json!([[3, 5, "g"], [4, 7, null]]));
+    // What is older stays away, and what is newer comes back.
+    load(&site, &[], "1,5,x\n9,8,x\n2,6,y\n");
+    let wanted = json!([[2, 6, "y"], [3, 5, "g"], [4, 7, null]]);
+    assert_eq!(data(&site, seen)["data"], wanted);
+    // More than a record takes.
+    let many = (0..30_000).map(|a| format!("{{\"a\": {a}, \"b\": 10}}\n")).collect::<String>();
+    let gone = (0..15_000).map(|a| format!("{{\"a\": {}, \"{SIGN}\": 1}}\n", 2 * a));
+    load(&site, &flexible, &(many + &gone.collect::<String>()));
+    let sums = "SELECT COUNT(*), MIN(a % 2), MIN(b) FROM u";
+    assert_eq!(data(&site, sums)["data"], json!([[15_000, 1, 10]]));
+    load(&site, &[], "2,9,late\n4,11,new\n");
+    let site = Site::small_records_in(site.stop());
+    let kept = "SELECT a, b FROM u WHERE a % 2 = 0";
+    assert_eq!(data(&site, kept)["data"], json!([[4, 11]]));
     site.stop();
 }
 

@@ -86,19 +86,6 @@ impl<'a> ObjectReader<'a> {
         self.source.fields[at]
     }
 
-    /// Whether a row of a flexible partial update deletes its key, as its sign says.
-    fn deletes(&self, sign: &str) -> Result<bool, String> {
-        match sign.trim_matches('"') {
-            "0" | "false" | "null" => Ok(false),
-            "1" | "true" if self.source.plan.schema().sequence.is_some() => Err(format!(
-                "a flexible partial update of a table with a sequence column cannot have rows that \
-                 delete ({DELETE_SIGN}): load them with merge_type"
-            )),
-            "1" | "true" => Ok(true),
-            other => Err(format!("{DELETE_SIGN} is 0 or 1, not {other}")),
-        }
-    }
-
     /// Writes the text of a member as the next value.
     fn put(&self, value: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let bytes = value.as_bytes();
@@ -125,6 +112,16 @@ impl<'a> ObjectReader<'a> {
                 })
             }
         }
+    }
+}
+
+/// Whether a row of a flexible partial update deletes its key, as its sign says. Beside a sequence
+/// column the sign is a column.
+fn deletes(sign: &str) -> Result<bool, String> {
+    match sign.trim_matches('"') {
+        "0" | "false" | "null" => Ok(false),
+        "1" | "true" => Ok(true),
+        other => Err(format!("{DELETE_SIGN} is 0 or 1, not {other}")),
     }
 }
 
@@ -172,7 +169,7 @@ impl<'de> Visitor<'de> for Members<'_, '_, '_, '_> {
             let Some(position) = self.reader.position(&name, &mut likely) else {
                 if self.reader.source.plan.is_flexible && name.eq_ignore_ascii_case(DELETE_SIGN) {
                     let value: &RawValue = map.next_value()?;
-                    let deletes = self.reader.deletes(value.get()).map_err(A::Error::custom)?;
+                    let deletes = deletes(value.get()).map_err(A::Error::custom)?;
                     self.encoder.set_deletes(deletes);
                     continue;
                 }

@@ -223,11 +223,12 @@ impl Planner<'_> {
         Some(names)
     }
 
-    /// The columns of the table, and its hidden sequence.
+    /// The columns of the table, and those that are hidden beside a sequence.
     fn all_names(&self) -> Vec<String> {
         let schema = self.target.schema();
         let mut names = shown(schema);
         names.extend(schema.hidden_sequence().map(|_| SEQUENCE_COLUMN.to_owned()));
+        names.extend(schema.delete_sign().map(|_| SIGN.to_owned()));
         names
     }
 
