@@ -51,7 +51,7 @@ pub struct PartialRows<'a> {
     /// Which columns count.
     pub columns: &'a PartialColumns,
     /// The same for each row, one after another, where each has its own; else empty. A row that is
-    /// given none deletes its key.
+    /// given none deletes its key: beside a sequence column it has those of all rows.
     pub given: &'a [bool],
     pub on_new_key: OnNewKey,
     /// How values of generated columns are converted.
@@ -321,11 +321,18 @@ impl PartialRows<'_> {
         before: Option<&[u8]>,
         row: (usize, &[u8]),
     ) -> Result<Option<Vec<u8>>> {
-        if self.deletes(row.0) {
-            return Ok(None);
-        }
         let schema = self.target.schema();
-        self.merged(before.filter(|before| !schema.is_deleted(before)), row).map(Some)
+        let before = before.filter(|before| !schema.is_deleted(before));
+        match (self.deletes(row.0), schema.sequence) {
+            (false, _) => self.merged(before, row).map(Some),
+            (true, None) => Ok(None),
+            (true, Some(_)) => {
+                let over = |before| self.over(before, row.1, &self.columns.given);
+                let (whole, mut kept) = (before.map(over), Vec::new());
+                schema.put_deleted(whole.as_deref().unwrap_or(row.1), &mut kept);
+                Ok(Some(kept))
+            }
+        }
     }
 
     /// A row as it becomes: `row`, and its number, over the one before it.

@@ -476,12 +476,11 @@ fn check_partial(headers: &LoadHeaders, table: &Table) -> Result<()> {
             table.name
         );
     }
-    let takes_none = headers.flexible || table.schema().sequence.is_some();
-    if headers.may_delete() && takes_none {
+    if headers.may_delete() && headers.flexible {
         bail!(
             NotSupported,
-            "a partial update that is flexible, or of a table with a sequence column, cannot have \
-             rows that delete by merge_type or hidden_columns ({SIGN})"
+            "a flexible partial update cannot have rows that delete by merge_type or \
+             hidden_columns: they say it by their member {SIGN}"
         );
     }
     Ok(())

@@ -86,6 +86,12 @@ fn rows_with_columns_of_their_own_delete_by_the_sequence() {
     load(&site, &[], "1,5,x\n9,8,x\n2,6,y\n");
     let wanted = json!([[2, 6, "y"], [3, 5, "g"], [4, 7, null]]);
     assert_eq!(data(&site, seen)["data"], wanted);
+    // Those of other partial updates are kept as well.
+    let merge = ["partial_columns: true", "merge_type: MERGE", "delete: op = 'd'"];
+    load(&site, &[&merge[..], &["columns: a, b, op"]].concat(), "2,8,d\n3,4,d\n4,9,u\n8,3,d\n");
+    load(&site, &[&merge[..], &["columns: a, op"]].concat(), "4,d\n");
+    load(&site, &[], "2,7,x\n4,8,x\n8,2,x\n");
+    assert_eq!(data(&site, seen)["data"], json!([[3, 5, "g"]]));
     // More than a record takes.
     let many = (0..30_000).map(|a| format!("{{\"a\": {a}, \"b\": 10}}\n")).collect::<String>();
     let gone = (0..15_000).map(|a| format!("{{\"a\": {}, \"{SIGN}\": 1}}\n", 2 * a));
