@@ -125,6 +125,10 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
         DeclaredKeyKind::UniqueHint => {
             format!("UNIQUE KEY {} ({names}) COMMENT '{NOT_ENFORCED}'", quoted(&key.name))
         }
+        // As Doris has it, whatever index was asked for.
+        DeclaredKeyKind::Index if table.form == TableForm::Olap => {
+            format!("INDEX {} ({names}) USING INVERTED", quoted(&key.name))
+        }
         DeclaredKeyKind::Index => format!("KEY {} ({names})", quoted(&key.name)),
         DeclaredKeyKind::InvisibleIndex => {
             format!("KEY {} ({names}) /*!80000 INVISIBLE */", quoted(&key.name))
