@@ -11,6 +11,7 @@ use freshet_ingest::{
 use super::{Grouping, Target, note_alone, report};
 use crate::reply::bounded;
 use crate::session::Session;
+use crate::settings::StatementDeadline;
 
 /// Writes the rows in the session's buffer over stored ones, of which they change some columns.
 pub(super) async fn update(
@@ -29,6 +30,8 @@ pub(super) async fn update(
     // A label is used up by an attempt.
     let tries = if label.is_some() { 1 } else { TRIES_MAX };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    // A statement that is not planned has not begun one.
+    session.statement_deadline = StatementDeadline::of_insert(&session.settings, &**engine.clock());
     let mut buffer = std::mem::take(&mut session.buffer);
     let given = &columns.of_each(&buffer.take_marks())[..];
     let (count, on_new_key) = (buffer.rows() as usize, session.settings.on_new_key);
