@@ -105,7 +105,7 @@ impl<'a> LargeUpdate<'a> {
             let wanted = KeyedRows::of_encoded(&firsts, wanted, target.table(), schema);
             let (mut whole, mut deletes) = (Vec::new(), Vec::with_capacity(groups.len()));
             for (group, mut row) in groups.iter().zip(self.stored(&wanted).await?) {
-                let mut last = &[][..];
+                let mut last: &[u8] = &[];
                 for &at in *group {
                     last = encoded[at as usize];
                     row = rows.after(row.as_deref(), (at as usize, last))?;
