@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Result, TableId, err};
+use freshet_base::{DbId, Result, TableId, bail, err};
 use freshet_schema::{Collation, Table};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
@@ -241,8 +241,12 @@ impl Catalog {
     /// The table with this name.
     ///
     /// # Errors
-    /// 1049 if the database does not exist, 1146 if the table does not, 1347 for a view.
+    /// 1049 if the database does not exist, 1146 if the table does not, 1347 for a view, and 1044 in
+    /// a database of the system: statements that change tables ask for them here.
     pub fn require_table(&self, database: &str, table: &str) -> Result<&Arc<Table>> {
+        if is_reserved_database(database) {
+            bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
+        }
         let home = self.require_database(database)?;
         home.tables.get(table).ok_or_else(|| match self.view(database, table) {
             Some(_) => err!(WrongObject, "'{database}.{table}' is not BASE TABLE"),

@@ -147,7 +147,10 @@ pub enum Statement {
     /// CREATE, ALTER, DROP and RENAME SEQUENCE, and CONVERT ALL SEQUENCES.
     Sequence(Box<SequenceStatement>),
     /// TRUNCATE of tables, all at once.
-    Truncate(Vec<TableName>),
+    Truncate {
+        tables: Vec<TableName>,
+        if_exists: bool,
+    },
     AlterTable(TableName, AlterAction),
     /// RENAME TABLE: old and new names.
     RenameTables(Vec<(TableName, TableName)>),

@@ -43,7 +43,7 @@ pub fn may_be_run_again(statement: &Statement) -> bool {
         | Statement::Change(_)
         | Statement::ChangeSeveral(_)
         | Statement::AlterTable(..)
-        | Statement::Truncate(_) => true,
+        | Statement::Truncate { .. } => true,
         _ => false,
     }
 }

@@ -25,7 +25,7 @@ impl Statement {
             | Self::CreateView(_)
             | Self::DropViews { .. }
             | Self::Sequence(_)
-            | Self::Truncate(_)
+            | Self::Truncate { .. }
             | Self::AlterTable(..)
             | Self::Policy(_)
             | Self::RenameTables(_)

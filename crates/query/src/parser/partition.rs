@@ -279,6 +279,7 @@ pub fn all_in_parens(cursor: &mut Cursor<'_>) -> bool {
 /// Parses the part after TRUNCATE.
 pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.words("TABLE");
+    let if_exists = cursor.words("IF EXISTS");
     let tables = cursor.list(Cursor::table)?;
     let partitions = match cursor.one_of(&["PARTITION", "PARTITIONS"]) {
         Some(_) => Some(names(cursor)?),
@@ -286,8 +287,8 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     };
     cursor.words("FORCE");
     match (partitions, tables.as_slice()) {
-        (None, _) => Ok(Statement::Truncate(tables)),
-        (names @ Some(_), [table]) => {
+        (None, _) => Ok(Statement::Truncate { tables, if_exists }),
+        (names @ Some(_), [table]) if !if_exists => {
             let change = AlterAction::Partitions(PartitionChange::Truncate(names));
             Ok(Statement::AlterTable(table.clone(), change))
         }

@@ -6,6 +6,7 @@ mod partitions;
 mod policies;
 mod replace;
 pub mod rewrite;
+mod truncate;
 mod unverified;
 mod written;
 
@@ -34,7 +35,6 @@ use crate::session::Session;
 /// # Errors
 /// Missing privileges, existing or missing objects, invalid definitions.
 pub async fn define(session: &mut Session, statement: &Statement) -> Result<Reply> {
-    let engine = Arc::clone(&session.shared.engine);
     match statement {
         Statement::CreateDatabase { name, if_not_exists, options } => {
             databases::create(session, name, *if_not_exists, *options).await
@@ -51,13 +51,8 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         }
         Statement::Bin(statement) => bin::run(session, statement).await,
         Statement::Policy(statement) => policies::run(session, statement).await,
-        Statement::Truncate(tables) => {
-            let ids = tables.iter().map(|table| table_id(session, table, Privilege::Drop));
-            let mut ids = ids.collect::<Result<Vec<_>>>()?;
-            ids.sort_unstable();
-            ids.dedup();
-            shield(session, async move { engine.ddl().truncate(&ids).await }).await?;
-            Ok(Reply::done())
+        Statement::Truncate { tables, if_exists } => {
+            truncate::run(session, tables, *if_exists).await
         }
         Statement::AlterTable(table, AlterAction::Rename(name)) => {
             // The new name is in the database of the table, and not in the current one.
