@@ -18,6 +18,7 @@
 pub mod actions;
 mod aggregated;
 pub mod assign;
+mod beginnings;
 mod body;
 pub mod change;
 pub mod changes;

@@ -24,6 +24,7 @@ use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::future::join_all;
 
+use crate::beginnings;
 use crate::coercibility::Derived;
 use crate::convert;
 use crate::error::external;
@@ -246,6 +247,7 @@ impl StoredTable {
             return Ok(ScanPruning::default());
         };
         let filter = labelled::named(meaning::bare(filter)?, self.columns())?;
+        let filter = beginnings::with_bounds(filter, self.columns());
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = state.create_physical_expr(filter.clone(), &schema)?;
         let (table, columns, zone) = (&self.snapshot.table, self.columns(), self.zone);

@@ -205,6 +205,11 @@ pub const fn weights_name(collation: Collation) -> &'static str {
     names(collation)[0]
 }
 
+/// The name of the function of texts with equal characters made the same.
+pub const fn folded_name(collation: Collation) -> &'static str {
+    names(collation)[2]
+}
+
 /// The weights of a text, as bytes; those of a literal are a literal.
 pub fn weights(collation: Collation, text: Expr) -> Expr {
     match &text {

@@ -49,12 +49,39 @@ pub fn of_weights(collation: Collation, least: &str, greatest: &str) -> (Vec<u8>
     (lower, upper)
 }
 
+/// Bytes between which the weights of each text are that begins, one character after the other,
+/// with these or with characters that are equal to them by the collation; `None` where nothing is
+/// known. No weights are equal to the upper end.
+///
+/// Of characters that are not of ASCII nothing is said, nor of those behind them. Inside a beginning
+/// no character has weights together with the next, which is of ASCII; the last one may.
+pub fn of_beginning(collation: Collation, beginning: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (ascii, _) = weights::ascii_of(collation);
+    let byte = |sign: &u8| Some(ascii.byte(*sign)).filter(|byte| sign.is_ascii() && *byte != 0);
+    let known = beginning.as_bytes().iter().map_while(byte).collect::<Vec<_>>();
+    let (_, front) = known.split_last()?;
+    let last = beginning.as_bytes()[front.len()];
+    let (mut lower, mut upper) = (front.to_vec(), front.to_vec());
+    let range = weights::first_bytes(collation, last);
+    if let Some((least, greatest)) = range {
+        lower.push(least);
+        upper.push(greatest);
+    }
+    upper.extend_from_slice(&ABOVE_ALL);
+    // Of a text that ends with spaces these do not count.
+    if collation.pads() && last == b' ' {
+        lower.truncate(beginning[..front.len()].trim_ascii_end().len());
+    }
+    let says_nothing = lower.is_empty() && upper == ABOVE_ALL;
+    (!says_nothing).then_some((lower, upper))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::collation::COLLATIONS;
+    use crate::collation::{COLLATIONS, fold};
 
     fn weights_of(collation: Collation, text: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -84,6 +111,60 @@ mod tests {
                 }
             }
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+        #[test]
+        fn texts_that_begin_alike_are_between_their_bounds(
+            beginning in "[a-cA-ClLsS= ._\u{e9}\u{df}]{1,4}|.{1,2}",
+            signs in proptest::collection::vec(0_usize..8, 4),
+            rest in "[a-cl \u{b7}\u{300}\u{338}\u{387}\u{e9}]{0,4}|.{0,3}",
+        ) {
+            // Characters that are equal to others by some collation.
+            const EQUAL: [(char, &[char]); 5] = [
+                ('a', &['A', '\u{e4}', '\u{c4}', '\u{ff41}']),
+                ('b', &['B', '\u{1d41b}']),
+                ('l', &['L', '\u{2113}', '\u{13a}']),
+                ('s', &['S', '\u{17f}', '\u{df}']),
+                ('\u{e9}', &['e', 'E', '\u{c9}']),
+            ];
+            let other = |(at, sign): (usize, char)| {
+                let choice = signs[at % signs.len()];
+                let equal = EQUAL.iter().find(|(of, _)| *of == sign);
+                equal.and_then(|(_, others)| others.get(choice)).copied().unwrap_or(sign)
+            };
+            let begins = beginning.chars().enumerate().map(other).collect::<String>();
+            let text = format!("{begins}{rest}");
+            for collation in COLLATIONS.into_iter().filter(|one| !one.is_by_bytes()) {
+                let pattern = fold::folded(collation, &beginning);
+                let accepts = fold::folded(collation, &text).starts_with(&*pattern);
+                if let Some((lower, upper)) = of_beginning(collation, &pattern).filter(|_| accepts) {
+                    let weights = weights_of(collation, &text);
+                    prop_assert!(lower <= weights, "{collation:?}: {text:?} from {pattern:?}");
+                    prop_assert!(weights < upper, "{collation:?}: {text:?} to {pattern:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_beginning_excludes_what_begins_otherwise() {
+        let ci = Collation::Utf8mb40900AiCi;
+        let excludes = |beginning, text| {
+            let (lower, upper) = of_beginning(ci, beginning).expect("it is of ASCII");
+            let weights = weights_of(ci, text);
+            weights < lower || weights > upper
+        };
+        assert!(excludes("user-1", "user-2"));
+        assert!(excludes("user-1", "USER-0999"));
+        assert!(excludes("hel", "hem"));
+        assert!(!excludes("user-1", "USER-1x"));
+        assert!(!excludes("a\u{e9}b", "AEX"));
+        assert_eq!(of_beginning(ci, "\u{e9}"), None);
+        assert_eq!(of_beginning(ci, ""), None);
+        let spaces = of_beginning(Collation::Utf8mb4GeneralCi, "  ").expect("it is of ASCII");
+        assert!(spaces.0.is_empty(), "spaces at the end of a text do not count");
     }
 
     #[test]
