@@ -186,7 +186,8 @@ pub fn with_values(mut query: Select, values: Vec<Returned>) -> Select {
     query
 }
 
-fn literal(value: Returned) -> Expr {
+/// A value as it is written.
+pub(crate) fn literal(value: Returned) -> Expr {
     let value = match value {
         Returned::Null => Value::Null,
         Returned::Number(number) => Value::Number(number.to_string(), false),

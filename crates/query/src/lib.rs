@@ -30,6 +30,7 @@ pub mod convert;
 mod dependence;
 mod dependent;
 mod dynamic_filters;
+pub mod earlier;
 pub mod engine;
 pub mod error;
 pub mod evaluation;

@@ -21,7 +21,7 @@ mod subquery;
 mod tuple;
 pub mod values;
 
-pub(crate) use having::is_aggregate;
+pub(crate) use having::{is_aggregate, units};
 pub(crate) use select::outer_names;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;

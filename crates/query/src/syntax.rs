@@ -202,7 +202,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    fn expr(self) -> Expr {
+    pub(crate) fn expr(self) -> Expr {
         let value = match self {
             Self::Null => ast::Value::Null,
             Self::Number(digits) => ast::Value::Number(digits, false),

@@ -175,10 +175,10 @@ impl Name {
 }
 
 /// Units of functions, which are parsed as columns: `day` in `TIMESTAMPDIFF(day, ..)`.
-fn units(having: &Expr) -> HashSet<String> {
+pub fn units(expr: &Expr) -> HashSet<String> {
     const TAKE_A_UNIT: [&str; 3] = ["timestampdiff", "timestampadd", "get_format"];
     let mut units = HashSet::new();
-    let _ = visit_expressions(having, |expr| {
+    let _ = visit_expressions(expr, |expr| {
         if let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr
             && TAKE_A_UNIT.contains(&name.to_string().to_lowercase().as_str())
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))) = list.args.first()

@@ -1,6 +1,8 @@
 //! INSERT of expressions and queries: the planner computes the values, which are then encoded and
 //! loaded like literals.
 
+mod earlier;
+
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
@@ -185,6 +187,8 @@ pub async fn values(
     (rows, parameters): (&[Vec<Option<Scalar>>], Vec<Parameter>),
 ) -> Result<Reply> {
     target.begin_statement(session);
+    let resolved = earlier::resolved(session, insert, &target, rows, &parameters).await?;
+    let rows = resolved.as_deref().unwrap_or(rows);
     let mut exprs = Vec::new();
     let values =
         rows.iter().map(|row| row.iter().map(|value| row_value(value, &mut exprs)).collect());
