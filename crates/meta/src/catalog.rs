@@ -241,8 +241,8 @@ impl Catalog {
     /// The table with this name.
     ///
     /// # Errors
-    /// 1049 if the database does not exist, 1146 if the table does not, 1347 for a view, and 1044 in
-    /// a database of the system: statements that change tables ask for them here.
+    /// 1049 if the database does not exist, 1146 if the table does not, 1347 for a view, and 1044
+    /// in a database of the system: statements that change tables ask for them here.
     pub fn require_table(&self, database: &str, table: &str) -> Result<&Arc<Table>> {
         if is_reserved_database(database) {
             bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");

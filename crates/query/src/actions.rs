@@ -136,7 +136,7 @@ pub fn with_files(mut expr: Scalar, values: &mut impl Iterator<Item = Returned>)
     expr
 }
 
-fn reads_nothing(select: &ast::Select) -> bool {
+pub(crate) fn reads_nothing(select: &ast::Select) -> bool {
     match &select.from[..] {
         [] => true,
         [one] if one.joins.is_empty() => {
@@ -220,7 +220,7 @@ fn action_of(expr: &Expr) -> Option<(Action, usize, &Function)> {
 }
 
 /// NEXTVAL or CURRVAL, as `s.NEXTVAL` or `NEXTVAL(s)`.
-fn sequence_call(expr: &Expr) -> Option<SequenceCall> {
+pub(crate) fn sequence_call(expr: &Expr) -> Option<SequenceCall> {
     let (name, word) = match expr {
         Expr::CompoundIdentifier(names) => {
             let (word, name) = names.split_last()?;
@@ -255,6 +255,11 @@ fn sequence_call(expr: &Expr) -> Option<SequenceCall> {
     let is_variable = name[0].value.starts_with('@') && name[0].quote_style.is_none();
     let sequence = TableName { database, table: table.value.clone() };
     (!is_variable).then_some(SequenceCall { action, sequence })
+}
+
+/// NEXTVAL or CURRVAL, if an expression is nothing else.
+pub fn sequence_value(expr: &Scalar) -> Option<SequenceCall> {
+    sequence_call(&expr.0)
 }
 
 /// NEXTVAL and CURRVAL in an expression, in the order of its text.

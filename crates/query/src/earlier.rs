@@ -1,5 +1,5 @@
-//! Values of an INSERT that name columns of its table: each stands for what the row has got there so
-//! far.
+//! Values of an INSERT that name columns of its table: each stands for what the row has got there
+//! so far.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -42,7 +42,7 @@ pub fn with_columns(
 /// A computed value as it is written; `None` where it has no such form.
 pub fn of_cell(cells: &Cells, row: usize) -> Option<Scalar> {
     if cells.is_null(row) {
-        return Some(Scalar(Literal::Null.expr()));
+        return Some(Literal::Null.into());
     }
     let mut text = Vec::new();
     let value = match cells {
@@ -68,11 +68,6 @@ pub fn of_cell(cells: &Cells, row: usize) -> Option<Scalar> {
         }
     };
     Some(Scalar(value))
-}
-
-/// A default, or what stands for one.
-pub fn of_literal(literal: Literal) -> Scalar {
-    Scalar(literal.expr())
 }
 
 /// A number with or without a sign.

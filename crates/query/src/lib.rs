@@ -79,6 +79,7 @@ pub mod row_checks;
 pub mod row_expr;
 pub mod scan;
 mod self_reads;
+pub mod sequence_columns;
 pub mod session;
 mod set_operation;
 pub mod shown;

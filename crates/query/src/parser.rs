@@ -83,6 +83,7 @@ use crate::change::Change;
 use crate::changes::Changes;
 use crate::hint::{self, Hint};
 use crate::limits::MARKS;
+use crate::sequence_columns;
 use crate::session::SqlMode;
 use crate::syntax::Select;
 pub use crate::syntax::TableName;
@@ -505,8 +506,12 @@ fn workload_statement(statement: WorkloadStatement) -> Statement {
     Statement::Workload(Box::new(statement))
 }
 
+fn acts(query: &Select) -> bool {
+    actions::has_side_effects(query) || sequence_columns::takes_values(query)
+}
+
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.query().map(|query| match actions::has_side_effects(&query) {
+    cursor.query().map(|query| match acts(&query) {
         true => Statement::SideEffects(query),
         false if assign::assigns(&query) => Statement::Assigning(query),
         false => Statement::Query(query),

@@ -201,6 +201,12 @@ pub enum Literal {
     Text(String),
 }
 
+impl From<Literal> for Scalar {
+    fn from(literal: Literal) -> Self {
+        Self(literal.expr())
+    }
+}
+
 impl Literal {
     pub(crate) fn expr(self) -> Expr {
         let value = match self {

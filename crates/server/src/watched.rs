@@ -129,15 +129,23 @@ fn counted(
         }
         values.push(*now);
     }
+    with_numbers(batch, at, Int64Array::from(values))
+}
+
+/// The rows with these numbers in a column.
+///
+/// # Errors
+/// Never, as long as there is one for each row.
+pub fn with_numbers(batch: &RecordBatch, at: usize, numbers: Int64Array) -> Result<RecordBatch> {
     let mut fields = batch.schema().fields().iter().cloned().collect::<Vec<_>>();
     let counts = Field::new(fields[at].name(), DataType::Int64, true);
     fields[at] = Arc::new(counts.with_metadata(fields[at].metadata().clone()));
     let mut arrays = batch.columns().to_vec();
-    let numbers: ArrayRef = Arc::new(Int64Array::from(values));
+    let numbers: ArrayRef = Arc::new(numbers);
     arrays[at] = numbers;
     match RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays) {
         Ok(batch) => Ok(batch),
-        Err(error) => bail!(Internal, "a count does not fit its column: {error}"),
+        Err(error) => bail!(Internal, "numbers do not fit their column: {error}"),
     }
 }
 

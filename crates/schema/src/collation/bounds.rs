@@ -53,8 +53,8 @@ pub fn of_weights(collation: Collation, least: &str, greatest: &str) -> (Vec<u8>
 /// with these or with characters that are equal to them by the collation; `None` where nothing is
 /// known. No weights are equal to the upper end.
 ///
-/// Of characters that are not of ASCII nothing is said, nor of those behind them. Inside a beginning
-/// no character has weights together with the next, which is of ASCII; the last one may.
+/// Of characters that are not of ASCII nothing is said, nor of those behind them. Inside a
+/// beginning no character has weights together with the next, which is of ASCII; the last one may.
 pub fn of_beginning(collation: Collation, beginning: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     let (ascii, _) = weights::ascii_of(collation);
     let byte = |sign: &u8| Some(ascii.byte(*sign)).filter(|byte| sign.is_ascii() && *byte != 0);
@@ -139,7 +139,8 @@ mod tests {
             for collation in COLLATIONS.into_iter().filter(|one| !one.is_by_bytes()) {
                 let pattern = fold::folded(collation, &beginning);
                 let accepts = fold::folded(collation, &text).starts_with(&*pattern);
-                if let Some((lower, upper)) = of_beginning(collation, &pattern).filter(|_| accepts) {
+                let bounds = of_beginning(collation, &pattern).filter(|_| accepts);
+                if let Some((lower, upper)) = bounds {
                     let weights = weights_of(collation, &text);
                     prop_assert!(lower <= weights, "{collation:?}: {text:?} from {pattern:?}");
                     prop_assert!(weights < upper, "{collation:?}: {text:?} to {pattern:?}");

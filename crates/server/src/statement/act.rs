@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
-use freshet_query::Parameter;
 use freshet_query::actions::{self, Action, Call, Returned, SequenceCall};
 use freshet_query::change::{Change, ChangeKind};
 use freshet_query::session::Value;
 use freshet_query::syntax::{Scalar, Select};
+use freshet_query::{Parameter, sequence_columns};
 
 use super::{query, sequence, values};
 use crate::accounts::SessionMemory;
@@ -33,6 +33,9 @@ pub async fn select(
 ) -> Result<Reply> {
     if let Some(counted) = actions::counted(query) {
         return sequence::several(session, &counted, items).await;
+    }
+    if let Some(taking) = sequence_columns::taken(query)? {
+        return sequence::columns::select(session, taking, items, parameters).await;
     }
     let Values { values, memory: _held, .. } = carry_out(session, query, &parameters).await?;
     let query = actions::with_values(query.clone(), values);
@@ -99,6 +102,23 @@ async fn carry_out(
         values.add(session, value)?;
     }
     Ok(values)
+}
+
+/// A query with values in place of calls, and the memory that is held for them; `None` if it calls
+/// nothing that is run before it.
+///
+/// # Errors
+/// As [`select`].
+pub async fn before(
+    session: &mut Session,
+    query: &Select,
+    parameters: &[Parameter],
+) -> Result<Option<(Select, SessionMemory)>> {
+    if !actions::has_side_effects(query) {
+        return Ok(None);
+    }
+    let Values { values, memory, .. } = carry_out(session, query, parameters).await?;
+    Ok(Some((actions::with_values(query.clone(), values), memory)))
 }
 
 /// The rows of an INSERT with values in place of calls, and the memory that is held for them.

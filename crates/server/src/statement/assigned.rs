@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Fault, RowEncoder};
+use freshet_query::actions::{self, SequenceCall};
 use freshet_query::change::{Assignments, Change, ChangeKind, NEW, ROW, in_order, is_of_new};
 use freshet_query::evaluation;
 use freshet_query::result::{Cells, ResultColumn};
@@ -22,6 +23,7 @@ pub use columns::{AssignedColumns, NewValues, touched_beside};
 
 use super::cells::{put_cell, row_numbers};
 use super::query;
+use super::sequence::columns::SequenceColumns;
 use crate::reader::GivenRows;
 use crate::session::Session;
 
@@ -30,6 +32,8 @@ pub struct Assigned {
     columns: AssignedColumns,
     /// What each of them gets; `None` for DEFAULT.
     values: Vec<Option<Scalar>>,
+    /// Those of them that are values of sequences: each has a number in its place.
+    taken: SequenceColumns,
 }
 
 impl Assigned {
@@ -81,13 +85,15 @@ impl Assigned {
         let touched = touched_beside(schema, |at| last[at].is_some());
         touched.iter().for_each(|&at| last[at] = Some(None));
         let given = last.into_iter().enumerate();
-        let (columns, values) = given.filter_map(|(at, value)| Some((at, value?))).unzip();
+        let (columns, mut values): (Vec<_>, Vec<_>) =
+            given.filter_map(|(at, value)| Some((at, value?))).unzip();
+        let taken = SequenceColumns::at(session, sequences(schema, &mut values))?;
         let mut columns = AssignedColumns::new(session, target, (columns, touched), ignores)?;
         columns.computes_all = computes_all;
         if let Some(view) = view {
             columns.check(session, view).map_err(|error| view.hidden(error))?;
         }
-        Ok(Self { columns, values })
+        Ok(Self { columns, values, taken })
     }
 
     /// The columns, which take the values that [`Self::compute`] finds.
@@ -127,8 +133,9 @@ impl Assigned {
         let over = query::over(session, select, given, parameters, losses).await?;
         note(session, self.columns.rules(), over.warnings)?;
         let mut new = NewValues::of(count);
-        for batch in &over.batches {
-            self.encode(batch, &over.columns, &mut new)?;
+        for batch in over.batches {
+            let batch = self.taken.fill(session, batch).await?;
+            self.encode(&batch, &over.columns, &mut new)?;
         }
         Ok(new)
     }
@@ -169,6 +176,23 @@ impl Assigned {
         }
         Ok(())
     }
+}
+
+/// The values of sequences among those that rows get, by their place behind [`ROW`] in the query
+/// that computes these. A number takes the place of each.
+fn sequences(schema: &TableSchema, values: &mut [Option<Scalar>]) -> Vec<(usize, SequenceCall)> {
+    let mut found = Vec::new();
+    if ["nextval", "currval"].iter().any(|name| schema.position(name).is_some()) {
+        // A column of this name goes before a sequence of the name of its table.
+        return found;
+    }
+    for (at, value) in values.iter_mut().flatten().enumerate() {
+        if let Some(call) = actions::sequence_value(value) {
+            *value = Literal::Number("0".to_owned()).into();
+            found.push((at + 1, call));
+        }
+    }
+    found
 }
 
 /// Takes generated columns out of those that get a value; returns whether there are any.

@@ -17,7 +17,6 @@ use freshet_ingest::{CreateOutcome, OnExisting, UnpublishedTable, alter_keys as 
 use freshet_meta::{
     ColumnSpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
 };
-use freshet_query::Rows;
 use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
@@ -25,7 +24,8 @@ use freshet_schema::value::instant_literal;
 use freshet_schema::{CHAR_LEN_MAX, Collation, ColumnType, DefaultValue, TableForm};
 
 use self::written::{collated, made_global, spec_like};
-use super::{bin, insert, query, sequence, shield};
+use super::insert::Selected;
+use super::{bin, insert, sequence, shield};
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
@@ -164,7 +164,7 @@ async fn create_temporary(
     let (table, warnings) = shield(session, made).await?;
     warn(session, warnings);
     let reply = match rows {
-        Some((columns, rows)) => fill(session, &table, columns, rows).await?,
+        Some(rows) => fill(session, &table, rows).await?,
         None => Reply::done(),
     };
     session.keep_temporary(database, table);
@@ -180,7 +180,7 @@ async fn create_as(
     create: &CreateTable,
     select: &Select,
 ) -> Result<Reply> {
-    let (columns, rows) = selected(session, &mut spec, select).await?;
+    let rows = selected(session, &mut spec, select).await?;
     let engine = Arc::clone(&session.shared.engine);
     let (name, if_not_exists) = (spec.name.clone(), create.if_not_exists);
     let home = database.clone();
@@ -195,7 +195,7 @@ async fn create_as(
             return Ok(Reply::done());
         }
     };
-    let loaded = fill(session, &table, columns, rows).await?;
+    let loaded = fill(session, &table, rows).await?;
     let lsn = session.acked;
     shield(session, async move { table.list(lsn).await }).await?;
     Ok(loaded)
@@ -206,21 +206,21 @@ async fn selected(
     session: &mut Session,
     spec: &mut TableSpec,
     select: &Select,
-) -> Result<(Vec<ResultColumn>, Rows)> {
+) -> Result<Selected> {
     session.transactions.writable(&session.shared.engine, &session.settings)?;
     let losses = session.settings.losses(spec.form);
-    let (columns, rows) = query::run(session, select, Vec::new(), losses).await?;
+    let rows = Selected::run(session, select, Vec::new(), losses).await?;
     // A transaction opened by planning has a snapshot without the new table.
     session.transactions.roll_back();
     if spec.columns.is_empty() || spec.form == TableForm::MySql {
         let own = std::mem::take(&mut spec.columns);
-        spec.columns = with_own(own, columns.iter().map(column_spec).collect());
+        spec.columns = with_own(own, rows.columns.iter().map(column_spec).collect());
         if spec.form == TableForm::Olap {
             // Tables in the syntax of Doris compare by bytes, whatever their rows come from.
             spec.columns.iter_mut().for_each(|column| column.collation = None);
         }
     }
-    Ok((columns, rows))
+    Ok(rows)
 }
 
 /// The columns of a table, its own and those of AS SELECT: those that are not selected first, and
@@ -236,25 +236,20 @@ fn with_own(mut own: Vec<ColumnSpec>, selected: Vec<ColumnSpec>) -> Vec<ColumnSp
 }
 
 /// Loads the rows of AS SELECT.
-async fn fill(
-    session: &mut Session,
-    table: &UnpublishedTable,
-    columns: Vec<ResultColumn>,
-    rows: Rows,
-) -> Result<Reply> {
+async fn fill(session: &mut Session, table: &UnpublishedTable, rows: Selected) -> Result<Reply> {
     let (shared, into) = (&session.shared, table.target().clone());
     let generation = shared.engine.catalog_generation();
     let on_existing = OnExisting::Refuse;
     let settings = &session.settings;
     // In the syntax of Doris the columns stand in the order of the query.
     let names = match into.table().form {
-        TableForm::MySql => Some(columns.iter().map(|column| column.name.clone())),
+        TableForm::MySql => Some(rows.columns.iter().map(|column| column.name.clone())),
         TableForm::Olap => None,
     };
     let names = names.map(Iterator::collect::<Vec<_>>);
     let names = names.as_deref();
     let target = Target::new(shared, settings, generation, into, names, on_existing)?;
-    insert::from_rows(session, target, Grouping::OfNewTable, columns, rows).await
+    insert::from_rows(session, target, Grouping::OfNewTable, rows).await
 }
 
 /// The column of a table or view that has the values of a result column.

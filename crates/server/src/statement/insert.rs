@@ -2,6 +2,7 @@
 //! loaded like literals.
 
 mod earlier;
+mod selected;
 
 use std::sync::Arc;
 
@@ -13,18 +14,20 @@ use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::snapshot::temporary_names;
 use freshet_query::syntax::{Constant, Scalar};
-use freshet_query::{Parameter, RecordBatch, Rows};
+use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::{KeyModel, Literal};
+
+pub use selected::Selected;
 
 use super::assigned::{default_of, note};
 use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
-use super::{act, query, values};
+use super::{act, values};
 use crate::insert::{
     Grouping, Target, encoded, key_rules, load, note_alone, note_if_failed, nothing, report,
     resolve, warn,
 };
-use crate::reply::{Reply, bounded};
+use crate::reply::Reply;
 use crate::session::Session;
 
 /// Runs an INSERT that the fast path does not handle.
@@ -54,20 +57,19 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
             // Resolve names before the query runs.
             let form = target(session, insert)?.into.table().form;
             let losses = session.settings.losses(form);
-            let run = query::run(session, select, parameters.clone(), losses);
-            let (result, rows) = run.await?;
+            let rows = Selected::run(session, select, parameters.clone(), losses).await?;
             let target = target(session, insert)?;
             if let Some(set) = updates(insert, &target)? {
-                let sources = collect(session, target, &result, rows).await?;
+                let sources = collect(session, target, rows).await?;
                 return insert_or_update(session, &sources, &insert.table, set, parameters).await;
             }
             if target.partial.is_some() {
-                let sources = collect(session, target, &result, rows).await?;
+                let sources = collect(session, target, rows).await?;
                 let grouping = grouping(session, &sources, label).await?;
                 return Ok(Reply::Done { affected: load(session, &sources, grouping).await? });
             }
             let grouping = grouping(session, &target, label).await?;
-            from_rows(session, target, grouping, result, rows).await
+            from_rows(session, target, grouping, rows).await
         }
     }
 }
@@ -291,12 +293,11 @@ pub async fn from_rows(
     session: &mut Session,
     mut target: Target,
     grouping: Grouping,
-    result: Vec<ResultColumn>,
-    mut rows: Rows,
+    mut rows: Selected,
 ) -> Result<Reply> {
     target.begin_statement(session);
     target.plan.check_generated()?;
-    if result.len() != target.plan.width() {
+    if rows.columns.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
     let engine = Arc::clone(&session.shared.engine);
@@ -312,9 +313,9 @@ pub async fn from_rows(
     let mut load = load.with_keys(key_rules(&session.settings, target.on_existing));
     let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
     session.buffer.begin();
-    while let Some(batch) = bounded(session, rows.next()).await? {
+    while let Some(batch) = rows.next(session).await? {
         let out = session.buffer.resume();
-        let done = encode_batch(&target, &batch, &result, seen, out)?;
+        let done = encode_batch(&target, &batch, &rows.columns, seen, out)?;
         session.buffer.count(done.rows)?;
         session.buffer.use_ids(done.ids);
         session.buffer.mark(&done.deletes);
@@ -337,23 +338,18 @@ pub async fn from_rows(
 }
 
 /// Encodes all rows of a query into the session's buffer.
-async fn collect(
-    session: &mut Session,
-    mut target: Target,
-    result: &[ResultColumn],
-    mut rows: Rows,
-) -> Result<Target> {
+async fn collect(session: &mut Session, mut target: Target, mut rows: Selected) -> Result<Target> {
     target.begin_statement(session);
     target.plan.check_generated()?;
-    if result.len() != target.plan.width() {
+    if rows.columns.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
     let limit = session.shared.engine.config().wal_load_bytes_max;
     let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
     session.buffer.begin();
-    while let Some(batch) = bounded(session, rows.next()).await? {
+    while let Some(batch) = rows.next(session).await? {
         let out = session.buffer.resume();
-        let done = encode_batch(&target, &batch, result, seen, out)?;
+        let done = encode_batch(&target, &batch, &rows.columns, seen, out)?;
         session.buffer.count(done.rows)?;
         session.buffer.use_ids(done.ids);
         session.buffer.mark(&done.deletes);

@@ -14,7 +14,8 @@ use freshet_schema::Table;
 
 use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
-use super::{act, insert, query, shield};
+use super::insert::Selected;
+use super::{act, insert, shield};
 use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled, tell};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -49,7 +50,7 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
     let losses = session.settings.losses(before.form);
     let rows = match &insert.source {
         InsertSource::Query(select) => {
-            let rows = query::run(session, select, parameters.clone(), losses).await?;
+            let rows = Selected::run(session, select, parameters.clone(), losses).await?;
             // A transaction opened by planning has a snapshot without the new table.
             session.transactions.roll_back();
             Some(rows)
@@ -69,8 +70,8 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
             insert::values(session, insert, target, (rows, parameters)).await?
         }
         (InsertSource::Query(_), rows) => {
-            let (columns, rows) = rows.expect("the query was just run");
-            insert::from_rows(session, target, Grouping::OfNewTable, columns, rows).await?
+            let rows = rows.expect("the query was just run");
+            insert::from_rows(session, target, Grouping::OfNewTable, rows).await?
         }
     };
     let table = Arc::clone(&before);

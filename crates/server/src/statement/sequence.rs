@@ -1,5 +1,7 @@
 //! Sequences: their definitions, and the values that statements take of them.
 
+pub mod columns;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use freshet_base::{ErrorCode, Result};
 use freshet_query::Parameter;
-use freshet_query::earlier::{as_stored, columns, of_cell, of_literal, with_columns};
+use freshet_query::earlier::{as_stored, columns, of_cell, with_columns};
 use freshet_query::parser::Insert;
 use freshet_query::syntax::{Constant, Literal, Scalar};
 use freshet_schema::Column;
@@ -154,7 +154,7 @@ fn default(
             found => found?,
         },
     };
-    Ok(Some(as_stored(of_literal(literal), column)))
+    Ok(Some(as_stored(literal.into(), column)))
 }
 
 /// What stands in a column that has neither a value nor a default.
