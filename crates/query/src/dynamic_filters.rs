@@ -1,21 +1,26 @@
-//! Dynamic filters: conditions that a join or a top-k sort derives during execution, used to prune
-//! files that are not yet opened.
+//! Dynamic filters: conditions that a join or a top-k sort derives during execution. What is not
+//! yet opened is pruned by them as by conditions that are known before, and rows of files are
+//! looked up by indexes: so the few rows of one side of a join find those of the other.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::conjunction;
+use datafusion::physical_expr::utils::{LiteralGuarantee, conjunction};
 use datafusion::physical_expr_common::physical_expr::{
     snapshot_generation, snapshot_physical_expr,
 };
-use freshet_base::ColumnId;
-use freshet_schema::TableSchema;
+use freshet_base::{ColumnId, TabletId};
+use freshet_schema::{Table, Zone};
+use freshet_storage::Result;
+use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Containers, Prune, ScanRequest};
 
+use crate::indexes::{AskedIndexes, weighed};
+use crate::partitions;
 use crate::prune::Condition;
-use freshet_schema::Zone;
 
 /// The dynamic filters of a scan.
 #[derive(Clone)]
@@ -44,24 +49,74 @@ impl DynamicFilters {
         self.filters.iter().map(snapshot_generation).sum()
     }
 
-    /// Adds the current filters to the request's pruning conditions.
-    pub fn narrowed(&self, request: &ScanRequest) -> ScanRequest {
+    /// The expressions, which whoever learns looks for to know that somebody listens.
+    pub fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.filters.iter()
+    }
+
+    /// What the filters say now, added to the request's pruning conditions.
+    pub fn learned(&self, request: &ScanRequest, table: &Table) -> Learned {
+        // What is said meanwhile is looked at again.
+        let generation = self.generation();
         let mut request = request.clone();
-        if let Some(condition) = self.condition(&request.schema) {
-            let learned = Arc::new(condition) as Arc<dyn Prune>;
+        let schema = Arc::clone(&request.schema);
+        let known = self.filters.iter().map(|filter| snapshot_physical_expr(Arc::clone(filter)));
+        // A filter whose current state is unavailable is left out.
+        let known = conjunction(known.filter_map(Result::ok));
+        let condition = Condition::new(&known, &self.scanned, &schema, self.zone);
+        let condition = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
+        let said = LiteralGuarantee::analyze(&known);
+        let tablets = partitions::tablets(&said, condition.as_deref(), table, &schema, self.zone);
+        let named = weighed::named_in_plan(known, &schema);
+        let said = LiteralGuarantee::analyze(&named);
+        let indexes = AskedIndexes::new(&named, &said, table, &schema, self.zone);
+        if let Some(learned) = condition {
             request.prune = Some(match request.prune.take() {
                 Some(asked) => Arc::new(Both::new(asked, learned)),
                 None => learned,
             });
         }
-        request
+        Learned { generation, request: Arc::new(request), tablets, indexes }
     }
+}
 
-    fn condition(&self, schema: &TableSchema) -> Option<Condition> {
-        let known = self.filters.iter().map(|filter| snapshot_physical_expr(Arc::clone(filter)));
-        // A filter whose current state is unavailable is left out.
-        let known = conjunction(known.filter_map(Result::ok));
-        Condition::new(&known, &self.scanned, schema, self.zone)
+/// What filters said when they were looked at.
+pub struct Learned {
+    /// That of the filters then.
+    pub generation: u64,
+    pub request: Arc<ScanRequest>,
+    /// The tablets that may have matching rows; `None` if all may.
+    tablets: Option<HashSet<TabletId>>,
+    indexes: Option<AskedIndexes>,
+}
+
+impl Learned {
+    /// A slice, with only the rows that an index finds, if there is one that finds few; `None` if
+    /// it has none that match.
+    ///
+    /// # Errors
+    /// Those of reading an index.
+    pub async fn narrowed(&self, slice: &Slice, table: &Table) -> Result<Option<Slice>> {
+        let tablet = slice.rowset.meta().tablet;
+        // A large load behind a TRUNCATE has tablets that this definition may not have yet.
+        let is_excluded = |kept: &HashSet<TabletId>| {
+            !kept.contains(&tablet) && table.tablets().any(|known| known == tablet)
+        };
+        let may_hold = |prune: &Arc<dyn Prune>| slice.may_hold(prune.as_ref());
+        if self.tablets.as_ref().is_some_and(is_excluded)
+            || !self.request.prune.as_ref().is_none_or(may_hold)
+        {
+            return Ok(None);
+        }
+        let slice = slice.clone();
+        let Some(indexes) = self.indexes.as_ref().filter(|_| slice.found.is_none()) else {
+            return Ok(Some(slice));
+        };
+        Ok(match indexes.find_in(&slice).await? {
+            Some(rows) if rows.is_empty() => None,
+            Some(rows) => Some(slice.with_found(rows)),
+            None => Some(slice),
+        })
     }
 }
 

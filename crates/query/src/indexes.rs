@@ -177,6 +177,15 @@ impl AskedIndexes {
         Ok((slices, found))
     }
 
+    /// The rows of the segment of a slice that are found by the best index, if these are few.
+    ///
+    /// # Errors
+    /// Those of reading an index.
+    pub async fn find_in(&self, slice: &Slice) -> Result<Option<Vec<u32>>> {
+        let probes = self.probes(std::slice::from_ref(slice));
+        Ok(look_up(slice, &probes).await?.map(|(_, rows)| rows))
+    }
+
     /// What is asked of each index, in the bytes of the schema that each file was written in; keys
     /// that files of a schema cannot be looked up by are left out.
     fn probes(&self, files: &[Slice]) -> Probes {

@@ -1,14 +1,21 @@
-//! What DataFusion asks of every operator, for ours: they have one input or none, and no
-//! expressions that another part of the engine may see or change.
+//! What DataFusion asks of every operator, for ours: they have one input or none. Only a scan has
+//! expressions that another part of the engine looks for: what joins let it learn.
 
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
-/// The items of an `ExecutionPlan` of this name that has no input.
+/// The items of an `ExecutionPlan` of this name that has no input, and no expressions unless
+/// `with expressions` follows: then it says itself which it has.
 macro_rules! leaf_operator {
     ($name:literal) => {
-        $crate::operator::common!($name);
+        $crate::operator::no_expressions!();
+        $crate::operator::leaf_operator!($name, with expressions);
+    };
+    ($name:literal, with expressions) => {
+        fn name(&self) -> &'static str {
+            $name
+        }
 
         fn children(&self) -> Vec<&::std::sync::Arc<dyn ExecutionPlan>> {
             Vec::new()
@@ -35,7 +42,11 @@ macro_rules! leaf_operator {
 /// the same one over another input.
 macro_rules! operator_over {
     ($name:literal, $input:ident) => {
-        $crate::operator::common!($name);
+        $crate::operator::no_expressions!();
+
+        fn name(&self) -> &'static str {
+            $name
+        }
 
         fn children(&self) -> Vec<&::std::sync::Arc<dyn ExecutionPlan>> {
             vec![&self.$input]
@@ -58,13 +69,9 @@ macro_rules! operator_over {
     };
 }
 
-/// The items that both have.
-macro_rules! common {
-    ($name:literal) => {
-        fn name(&self) -> &'static str {
-            $name
-        }
-
+/// An operator without expressions.
+macro_rules! no_expressions {
+    () => {
         fn apply_expressions(
             &self,
             _f: &mut dyn FnMut(
@@ -82,4 +89,4 @@ pub fn only(mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan>
     children.swap_remove(0)
 }
 
-pub(crate) use {common, leaf_operator, operator_over};
+pub(crate) use {leaf_operator, no_expressions, operator_over};

@@ -14,11 +14,11 @@ use freshet_schema::{
 };
 use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
-use crate::prune::said_rows;
+use crate::prune::{self, said_rows};
 
 /// The indices of the partitions that may have matching rows; `None` if all may, as they do without
 /// PARTITION BY.
-pub fn kept(
+fn kept(
     said: &[LiteralGuarantee],
     prune: Option<&dyn Prune>,
     table: &Table,
@@ -42,10 +42,22 @@ pub fn kept(
     (kept.len() < table.partitions.len()).then_some(kept)
 }
 
-/// The tablets of some partitions.
-pub fn tablets(table: &Table, partitions: &[usize]) -> HashSet<TabletId> {
-    let tablets = partitions.iter().flat_map(|&at| &table.partitions[at].tablets);
-    tablets.copied().collect()
+/// The tablets that may have matching rows, by PARTITION BY and by what distributes rows; `None` if
+/// all may.
+pub fn tablets(
+    said: &[LiteralGuarantee],
+    prune: Option<&dyn Prune>,
+    table: &Table,
+    schema: &TableSchema,
+    zone: Zone,
+) -> Option<HashSet<TabletId>> {
+    let distributed = prune::tablets(said, prune, table, schema, zone);
+    let Some(kept) = kept(said, prune, table, schema, zone) else { return distributed };
+    let of_these = kept.iter().flat_map(|&at| &table.partitions[at].tablets).copied();
+    Some(match distributed {
+        Some(tablets) => of_these.filter(|tablet| tablets.contains(tablet)).collect(),
+        None => of_these.collect(),
+    })
 }
 
 /// The bounds of the first column of PARTITION BY in each partition.

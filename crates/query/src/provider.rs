@@ -32,7 +32,7 @@ use crate::functions::meaning;
 use crate::indexes::{AskedIndexes, IndexUse, labelled, weighed};
 use crate::origin::ColumnOrigin;
 use crate::partitions;
-use crate::prune::{Condition, tablets, without_zone};
+use crate::prune::{Condition, without_zone};
 use crate::pruned::PruningCounts;
 use crate::scan::{BATCH_ROWS, InMemory, Morsel, PLACE_COLUMNS, ScanExec, spread};
 use crate::shown::is_instant;
@@ -254,15 +254,7 @@ impl StoredTable {
         let condition = Condition::new(&expr, &self.schema, columns, zone);
         let prune = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
         let said = LiteralGuarantee::analyze(&expr);
-        let mut tablets = tablets(&said, prune.as_deref(), table, columns, zone);
-        let partitions = partitions::kept(&said, prune.as_deref(), table, columns, zone);
-        if let Some(partitions) = partitions {
-            let of_these = partitions::tablets(table, &partitions);
-            tablets = Some(match tablets {
-                Some(tablets) => tablets.intersection(&of_these).copied().collect(),
-                None => of_these,
-            });
-        }
+        let tablets = partitions::tablets(&said, prune.as_deref(), table, columns, zone);
         let indexes = match weighed::columns(columns, &self.schema) {
             None => AskedIndexes::new(&expr, &said, table, columns, zone),
             Some(schema) => {

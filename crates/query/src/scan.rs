@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -22,6 +23,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    apply_expression_roots,
 };
 use freshet_base::Lsn;
 use freshet_storage::hidden::HiddenKeys;
@@ -30,7 +32,7 @@ use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::StreamExt;
 
-use crate::dynamic_filters::DynamicFilters;
+use crate::dynamic_filters::{DynamicFilters, Learned};
 use crate::error::external;
 use crate::indexes::IndexUse;
 use crate::operator::leaf_operator;
@@ -254,7 +256,14 @@ impl DisplayAs for ScanExec {
 }
 
 impl ExecutionPlan for ScanExec {
-    leaf_operator!("ScanExec");
+    leaf_operator!("ScanExec", with expressions);
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.learned.iter().flat_map(DynamicFilters::exprs), f)
+    }
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
@@ -352,8 +361,8 @@ struct Reader {
     snapshot: Arc<TableSnapshot>,
     counts: Counts,
     learned: Option<DynamicFilters>,
-    /// The narrowed request, and the generation of the dynamic filters that it was made from.
-    narrowed: Option<(u64, Arc<ScanRequest>)>,
+    /// What they said when they were looked at.
+    narrowed: Option<Arc<Learned>>,
     morsels: VecDeque<Morsel>,
     scan: Option<Scan>,
     pending: VecDeque<RecordBatch>,
@@ -431,11 +440,10 @@ impl Reader {
         hidden.seen(&batch, &places).project(&wanted).expect("what is wanted is read")
     }
 
-    /// The request for files: with the columns of hidden keys, too.
-    fn request_of_files(&mut self) -> Arc<ScanRequest> {
-        let request = self.request_now();
-        let Some(hidden) = &self.hidden else { return request };
-        let mut request = ScanRequest::clone(&request);
+    /// A request for files: with the columns of hidden keys, too.
+    fn of_files(&self, request: &Arc<ScanRequest>) -> Arc<ScanRequest> {
+        let Some(hidden) = &self.hidden else { return Arc::clone(request) };
+        let mut request = ScanRequest::clone(request);
         request.projection = with_key(&request.projection, hidden);
         Arc::new(request)
     }
@@ -447,31 +455,32 @@ impl Reader {
         self.scan = None;
     }
 
-    /// The request, narrowed by the current state of the dynamic filters.
-    fn request_now(&mut self) -> Arc<ScanRequest> {
-        let Some(learned) = &self.learned else { return Arc::clone(&self.request) };
-        let generation = learned.generation();
-        match &self.narrowed {
-            Some((known, request)) if *known == generation => Arc::clone(request),
-            _ => {
-                let request = Arc::new(learned.narrowed(&self.request));
-                self.narrowed = Some((generation, Arc::clone(&request)));
-                request
-            }
+    /// What the dynamic filters say now.
+    fn learned_now(&mut self) -> Option<Arc<Learned>> {
+        let filters = self.learned.as_ref()?;
+        let is_known = |known: &&Arc<Learned>| known.generation == filters.generation();
+        if self.narrowed.as_ref().filter(is_known).is_none() {
+            let learned = filters.learned(&self.request, &self.snapshot.table);
+            self.narrowed = Some(Arc::new(learned));
         }
+        self.narrowed.clone()
     }
 
-    /// Opens a slice, unless the dynamic filters now exclude its segment.
+    /// Opens a slice, unless the dynamic filters now exclude it.
     async fn open_slice(&mut self, slice: &Slice) -> freshet_storage::Result<()> {
-        let request = self.request_of_files();
-        let learned = request.prune.as_ref().filter(|_| self.learned.is_some());
-        if learned.is_some_and(|prune| !slice.may_hold(prune.as_ref())) {
-            self.counts.slices.add_pruned(1);
-            return Ok(());
-        }
+        let (request, slice) = match self.learned_now() {
+            None => (Arc::clone(&self.request), slice.clone()),
+            Some(learned) => match learned.narrowed(slice, &self.snapshot.table).await? {
+                Some(slice) => (Arc::clone(&learned.request), slice),
+                None => {
+                    self.counts.slices.add_pruned(1);
+                    return Ok(());
+                }
+            },
+        };
         self.counts.slices.add_matched(1);
-        let scan = slice.scan(&request).await?;
-        self.place = Place::of_slice(slice);
+        let scan = slice.scan(&self.of_files(&request)).await?;
+        self.place = Place::of_slice(&slice);
         self.counts.pruned(&scan.pruned());
         self.scan = Some(scan);
         Ok(())

@@ -250,10 +250,10 @@ pub fn known_ranges<'a>(
 }
 
 impl Slice {
-    /// The rows of a whole segment that are alive among these, which an index has found.
+    /// The rows that are alive among these of its segment, which an index has found: those of them
+    /// that are in its share are read.
     #[must_use]
     pub fn with_found(self, mut rows: Vec<u32>) -> Self {
-        assert_eq!(self.share, Share::WHOLE, "an index finds rows of a whole segment");
         rows.retain(|row| !self.dead.contains(*row));
         Self { rows: rows.len() as u64, found: Some(rows.into()), ..self }
     }

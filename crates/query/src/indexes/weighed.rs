@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
@@ -18,6 +18,7 @@ use freshet_schema::{Column as StoredColumn, TableSchema};
 
 use super::{Said, comparison, narrow};
 use crate::functions::collate::weights_name;
+use crate::weighing;
 
 /// Stands before the name of a column whose weights are asked for.
 const WEIGHTS: &str = "#weights ";
@@ -55,6 +56,30 @@ pub fn named(condition: Expr, schema: &TableSchema) -> Result<Expr> {
         })
     });
     Ok(changed?.data)
+}
+
+/// A planned condition in which the weights of columns are [`columns`].
+pub fn named_in_plan(
+    condition: Arc<dyn PhysicalExpr>,
+    schema: &TableSchema,
+) -> Arc<dyn PhysicalExpr> {
+    let weights = |part: &Arc<dyn PhysicalExpr>| -> Option<String> {
+        let (text, collation) = weighing::weighed(part)?;
+        let named = text.downcast_ref::<expressions::Column>()?;
+        let column = &schema.columns[schema.position(named.name())?];
+        (column.key_collation() == Some(collation)).then(|| weights_of(column))
+    };
+    let changed = condition.transform_down(|part| {
+        Ok(match weights(&part) {
+            // What is said of it is found by its name.
+            Some(name) => {
+                let column = expressions::Column::new(&name, 0);
+                Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>)
+            }
+            None => Transformed::no(part),
+        })
+    });
+    changed.data().expect("nothing that looks fails")
 }
 
 /// What a condition says of a column that keys have by weights, as the texts that stand for these.

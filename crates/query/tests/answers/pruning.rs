@@ -369,3 +369,24 @@ fn explain_says_what_each_level_left() {
     let (pages, left) = level(&lines, "pages");
     assert!(pages > 1 && left == 1, "{lines:?}");
 }
+
+#[test]
+fn what_a_join_learns_skips_tablets_and_files() {
+    let bench = Bench::new();
+    let table = table(0, &[0]);
+    let dir = tempfile::tempdir().unwrap();
+    let nothing = vec![vec![None; COLUMNS.len()]; 40_000];
+    let batches = [0, 40_000].map(|first| rows(&table, first, &nothing));
+    let mut flushed = empty(&table);
+    flushed.loaded = rowsets(&table, dir.path(), &batches);
+    let tables = Arc::new(One(flushed, Zone::UTC));
+    // Nothing is known of `b` before the rows of `a` are there.
+    let sql = "SELECT COUNT(*) FROM s a JOIN s b ON b.id = a.id WHERE a.id + 0 = 41234";
+    let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
+    let lines = bench.runtime.block_on(bench.engine.analyze(asked)).unwrap();
+    let learning = lines.into_iter().filter(|line| line.contains("learns")).collect::<Vec<_>>();
+    assert_eq!(level(&learning, "slices"), (16, 1), "{learning:?}");
+    let (pages, left) = level(&learning, "pages");
+    assert!(pages > left && left == 1, "{learning:?}");
+    assert_eq!(bench.on(sql, Arc::clone(&tables) as _).unwrap().1, [["1"]]);
+}
