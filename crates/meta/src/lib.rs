@@ -103,9 +103,9 @@ pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
 pub use show::{PartitionText, partition_text, show_create_table};
 pub use spec::{
-    BucketsSpec, CheckSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec,
-    ForeignKeySpec, GeneratedSpec, GlobalIndexSpec, KeyModelSpec, KeySpec, PartitionBySpec,
-    PartitionSpec, PlacementSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
+    BucketsSpec, CheckSpec, ColumnSpec, ComputedSpec, DeclaredKeySpec, DefaultSpec,
+    DistributionSpec, ForeignKeySpec, GeneratedSpec, GlobalIndexSpec, KeyModelSpec, KeySpec,
+    PartitionBySpec, PartitionSpec, PlacementSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

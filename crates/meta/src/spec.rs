@@ -2,7 +2,7 @@
 
 use freshet_schema::{
     Aggregate, AutoPartition, Collation, ColumnType, DeclaredKeyKind, DefaultValue,
-    PartitionFunction, PartitionMethod, TableForm, TimePart, TimeUnit,
+    PartitionFunction, PartitionMethod, Step, TableForm, TimePart, TimeUnit,
 };
 
 /// The DEFAULT clause.
@@ -216,12 +216,22 @@ pub struct PartitionSpec {
     pub values: ValuesSpec,
 }
 
+/// An expression in PARTITION BY.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComputedSpec {
+    /// As it is shown.
+    pub text: String,
+    pub steps: Vec<Step>,
+}
+
 /// The PARTITION BY clause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionBySpec {
     pub method: PartitionMethod,
     pub columns: Vec<String>,
     pub function: Option<PartitionFunction>,
+    /// The expression over the only column.
+    pub computed: Option<ComputedSpec>,
     pub has_columns_word: bool,
     pub auto: Option<AutoPartition>,
     pub partitions: Vec<PartitionSpec>,

@@ -62,6 +62,10 @@ pub fn tablets(
 
 /// The bounds of the first column of PARTITION BY in each partition.
 fn containers(table: &Table, by: &PartitionBy, schema: &TableSchema) -> Option<Containers> {
+    // Of numbers that an expression makes, values have no order that is known.
+    if by.computed.is_some() {
+        return None;
+    }
     let id: ColumnId = *by.columns.first()?;
     let column = &schema.columns[schema.position_of(id)?];
     let codec = KeyCodec::of_sort_key(&alone(column, column.nullable));

@@ -57,8 +57,9 @@ pub use fields::FieldFormat;
 pub use generated::Generated;
 pub use global::GlobalIndex;
 pub use partition::{
-    AutoPartition, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionFunction, PartitionKey,
-    PartitionMethod, PartitionValues, Router, TABLETS_MAX, TimeUnit, Unrouted,
+    AutoPartition, DatePart, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionExpr,
+    PartitionFunction, PartitionKey, PartitionMethod, PartitionValues, Router, Step, TABLETS_MAX,
+    TimeUnit, Unrouted,
 };
 pub use policy::{POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy};
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};

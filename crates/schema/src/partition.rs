@@ -10,6 +10,8 @@ use std::ops::Bound;
 use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, SchemaVersion};
 
+use self::expr::Numbers;
+pub use self::expr::{DatePart, PartitionExpr, Step, is_moment};
 pub use self::period::{FirstDay, TimeUnit, all_digits};
 use crate::key::{KeyCodec, Keys};
 use crate::value::temporal::{LocalDateTime, parse};
@@ -74,14 +76,20 @@ pub struct PartitionBy {
     /// Their values decide. They are never altered or dropped.
     pub columns: Vec<ColumnId>,
     pub function: Option<PartitionFunction>,
+    /// The expression whose numbers decide, in place of the values of the only column.
+    pub computed: Option<Box<PartitionExpr>>,
     /// Whether COLUMNS was written, which MySQL wants for columns that are no integers.
     pub has_columns_word: bool,
     pub auto: Option<AutoPartition>,
 }
 
 impl PartitionBy {
-    /// Its columns, of those that the table has.
-    pub fn columns_of<'c>(&self, columns: &'c [Column]) -> Vec<&'c Column> {
+    /// What partitions have values of: its columns, of those that the table has, or what stands for
+    /// the numbers of an expression.
+    pub fn columns_of<'c>(&'c self, columns: &'c [Column]) -> Vec<&'c Column> {
+        if let Some(computed) = &self.computed {
+            return vec![&computed.numbers];
+        }
         let of = |id: &ColumnId| {
             let found = columns.iter().find(|column| column.id == *id);
             found.expect("a column of PARTITION BY is never dropped")
@@ -234,6 +242,7 @@ struct Others {
 pub struct Router {
     columns: Vec<ColumnId>,
     places: Places,
+    numbers: Option<Numbers>,
 }
 
 /// A row that no partition takes.
@@ -279,7 +288,8 @@ impl Router {
                 Places::List(list, others)
             }
         };
-        Self { columns, places }
+        let numbers = by.computed.as_deref().map(Numbers::new);
+        Self { columns, places, numbers }
     }
 
     /// The indices of its columns in a schema.
@@ -290,6 +300,14 @@ impl Router {
 
     /// The index of the partition of a key of its columns.
     pub fn route(&self, key: &[u8]) -> Option<u32> {
+        match &self.numbers {
+            Some(numbers) => self.place(&numbers.key(key)),
+            None => self.place(key),
+        }
+    }
+
+    /// The index of the partition that has this value.
+    fn place(&self, key: &[u8]) -> Option<u32> {
         match &self.places {
             Places::List(list, others) => list.get(key).copied().or_else(|| {
                 let others = others.as_ref().filter(|others| !others.listed.contains(key));
@@ -452,6 +470,7 @@ impl LostKeys {
     }
 }
 
+mod expr;
 mod period;
 
 impl Partition {

@@ -66,6 +66,7 @@ fn bodies() -> Vec<BarrierBody> {
         method: PartitionMethod::List,
         columns: vec![ColumnId(1)],
         function: None,
+        computed: None,
         has_columns_word: false,
         auto: None,
     };

@@ -6,8 +6,8 @@ use freshet_schema::key::KEY_BYTES_MAX;
 use freshet_schema::partition::{tell_others, value_key, value_text};
 use freshet_schema::value::temporal::{LocalDateTime, date_of, parse};
 use freshet_schema::{
-    AutoPartition, Column, ColumnType, DeclaredKey, KeyModel, PartitionBy, PartitionFunction,
-    PartitionKey, PartitionMethod, PartitionValues, TableForm, TimeUnit,
+    AutoPartition, Column, ColumnType, DeclaredKey, KeyModel, PartitionBy, PartitionExpr,
+    PartitionFunction, PartitionKey, PartitionMethod, PartitionValues, TableForm, TimeUnit,
 };
 
 use PartitionFunction::UnixTimestamp;
@@ -17,7 +17,7 @@ use super::position;
 use super::sizes::key_bytes_max;
 use super::steps::one_by_one;
 use crate::dynamic;
-use crate::spec::{PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
+use crate::spec::{ComputedSpec, PartitionBySpec, PartitionSpec, TableSpec, ValueSpec, ValuesSpec};
 use crate::zoned::unix_seconds;
 
 /// 1970-01-01 as TO_DAYS counts.
@@ -163,8 +163,38 @@ fn clause(written: &PartitionBySpec, columns: &[Column], form: TableForm) -> Res
     if let Some(AutoPartition::Period(unit)) = written.auto {
         check_period(written, columns, unit)?;
     }
+    let computed = written.computed.as_ref().map(|spec| computed(written, columns, spec));
+    let computed = computed.transpose()?.map(Box::new);
     let PartitionBySpec { method, function, has_columns_word, auto, .. } = *written;
-    Ok(PartitionBy { method, columns: ids, function, has_columns_word, auto })
+    Ok(PartitionBy { method, columns: ids, function, computed, has_columns_word, auto })
+}
+
+/// The expression of a clause, over its column.
+fn computed(
+    written: &PartitionBySpec,
+    columns: &[Column],
+    spec: &ComputedSpec,
+) -> Result<PartitionExpr> {
+    let column = match &*written.columns {
+        [name] => position(columns, name).map(|at| &columns[at]),
+        _ => None,
+    };
+    let of_column = column.map(|column| PartitionExpr {
+        text: spec.text.clone(),
+        steps: spec.steps.clone(),
+        of: column.ty,
+        nullable: column.nullable,
+        numbers: Column::new(column.id, &column.name, ColumnType::BigInt { unsigned: false }),
+    });
+    match of_column.filter(PartitionExpr::is_valid) {
+        Some(expr) => Ok(expr),
+        None => bail!(
+            PartitionFieldType,
+            "PARTITION BY {} is a whole number of one column: of an integer, or by functions of \
+             time of a DATE or DATETIME",
+            spec.text
+        ),
+    }
 }
 
 fn check_function(

@@ -2,11 +2,12 @@
 
 use freshet_base::{ColumnId, Incarnation, PartitionId, TabletId};
 use freshet_schema::{
-    AutoPartition, Partition, PartitionBy, PartitionFunction, PartitionKey, PartitionMethod,
-    PartitionValues, TimeUnit,
+    AutoPartition, Column, ColumnType, DatePart, Partition, PartitionBy, PartitionExpr,
+    PartitionFunction, PartitionKey, PartitionMethod, PartitionValues, Step, TimeUnit,
 };
 use prost::{Message, Oneof};
 
+use super::column::ColumnForm;
 use super::rowset::RowsetForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
 use crate::partition::Repartition;
@@ -37,6 +38,29 @@ pub struct PartitionByForm {
     has_columns_word: bool,
     #[prost(oneof = "AutoForm", tags = "5, 6")]
     auto: Option<AutoForm>,
+    /// With a function that older versions do not know, and refuse.
+    #[prost(message, optional, tag = "7")]
+    computed: Option<ExprForm>,
+}
+
+/// An expression over the column.
+#[derive(Clone, PartialEq, Message)]
+pub struct ExprForm {
+    #[prost(string, tag = "1")]
+    text: String,
+    #[prost(message, repeated, tag = "2")]
+    steps: Vec<StepForm>,
+    #[prost(message, optional, tag = "3")]
+    of: Option<ColumnForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct StepForm {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    /// A number, or that of a part of a moment.
+    #[prost(sint64, tag = "2")]
+    operand: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
@@ -98,6 +122,21 @@ pub struct RepartitionsForm {
 
 numbered!(PartitionMethod { Range = 1, List = 2 });
 numbered!(PartitionFunction { Year = 1, ToDays = 2, ToSeconds = 3, UnixTimestamp = 4 });
+numbered!(DatePart {
+    Year = 1,
+    Quarter = 2,
+    Month = 3,
+    Day = 4,
+    DayOfYear = 5,
+    DayOfWeek = 6,
+    Weekday = 7,
+    ToDays = 8,
+    ToSeconds = 9,
+    Hour = 10,
+    Minute = 11,
+    Second = 12,
+    Microsecond = 13,
+});
 numbered!(TimeUnit { Hour = 1, Day = 2, Week = 3, Month = 4, Quarter = 5, Year = 6 });
 
 impl OnDisk for Partition {
@@ -125,6 +164,68 @@ impl OnDisk for Partition {
     }
 }
 
+/// What stands for the function of a clause with an expression.
+const COMPUTED: u32 = 5;
+
+impl OnDisk for Step {
+    type Form = StepForm;
+
+    fn form(&self) -> StepForm {
+        let (kind, operand) = match self {
+            Self::Value => (1, 0),
+            Self::Number(number) => (2, *number),
+            Self::Part(part) => (3, part.form().into()),
+            Self::Add => (4, 0),
+            Self::Subtract => (5, 0),
+            Self::Multiply => (6, 0),
+            Self::Divide => (7, 0),
+            Self::Modulo => (8, 0),
+            Self::Negate => (9, 0),
+            Self::Absolute => (10, 0),
+        };
+        StepForm { kind, operand }
+    }
+
+    fn from_form(form: StepForm) -> Result<Self, Unreadable> {
+        Ok(match form.kind {
+            1 => Self::Value,
+            2 => Self::Number(form.operand),
+            3 => Self::Part(DatePart::from_form(u32::try_from(form.operand).unwrap_or(0))?),
+            4 => Self::Add,
+            5 => Self::Subtract,
+            6 => Self::Multiply,
+            7 => Self::Divide,
+            8 => Self::Modulo,
+            9 => Self::Negate,
+            10 => Self::Absolute,
+            kind => return Err(Unreadable(format!("{kind} is no step of an expression"))),
+        })
+    }
+}
+
+impl OnDisk for PartitionExpr {
+    type Form = ExprForm;
+
+    fn form(&self) -> ExprForm {
+        let Self { text, steps, of, nullable, numbers } = self;
+        let of = Column { nullable: *nullable, ..Column::new(numbers.id, &numbers.name, *of) };
+        ExprForm { text: text.clone(), steps: forms(steps), of: Some(of.form()) }
+    }
+
+    fn from_form(form: ExprForm) -> Result<Self, Unreadable> {
+        let of = required::<Column>(form.of, "column")?;
+        let expr = Self {
+            text: form.text,
+            steps: from_forms(form.steps)?,
+            of: of.ty,
+            nullable: of.nullable,
+            numbers: Column::new(of.id, of.name, ColumnType::BigInt { unsigned: false }),
+        };
+        ensure(expr.is_valid(), "what divides it is no expression over its column")?;
+        Ok(expr)
+    }
+}
+
 impl OnDisk for PartitionBy {
     type Form = PartitionByForm;
 
@@ -132,7 +233,11 @@ impl OnDisk for PartitionBy {
         PartitionByForm {
             method: self.method.form(),
             columns: self.columns.iter().map(|column| column.get()).collect(),
-            function: self.function.map(|function| function.form()),
+            function: match self.computed {
+                Some(_) => Some(COMPUTED),
+                None => self.function.map(|function| function.form()),
+            },
+            computed: self.computed.as_deref().map(PartitionExpr::form),
             has_columns_word: self.has_columns_word,
             auto: self.auto.map(|auto| match auto {
                 AutoPartition::Value => AutoForm::Value(()),
@@ -157,11 +262,18 @@ impl OnDisk for PartitionBy {
             }
         };
         ensure(makes, "its partitions are not what is made for its rows")?;
+        let function = form.function.filter(|number| *number != COMPUTED);
+        let is_computed = form.computed.is_some();
+        let fits = !is_computed || form.columns.len() == 1 && auto.is_none();
+        ensure(fits, "an expression divides it that is not of its column")?;
+        let is_told = is_computed == (form.function == Some(COMPUTED));
+        ensure(is_told, "it is divided by an expression that it lacks")?;
         Ok(Self {
             method,
             auto,
             columns: form.columns.into_iter().map(ColumnId).collect(),
-            function: form.function.map(PartitionFunction::from_form).transpose()?,
+            function: function.map(PartitionFunction::from_form).transpose()?,
+            computed: form.computed.map(PartitionExpr::from_form).transpose()?.map(Box::new),
             has_columns_word: form.has_columns_word,
         })
     }
@@ -331,6 +443,7 @@ mod tests {
             method: PartitionMethod::Range,
             columns: vec![ColumnId(1)],
             function: None,
+            computed: None,
             has_columns_word: false,
             auto: None,
         };
@@ -340,6 +453,87 @@ mod tests {
         let bytes = encode(&changes);
         assert_eq!(bytes[..5], [1, 10, 31, 10, 5]);
         assert_eq!(decode::<Vec<Repartition>>(&bytes).unwrap(), changes);
+    }
+
+    #[test]
+    fn an_expression_that_divides_has_a_form_that_older_versions_refuse() {
+        let parts = [
+            DatePart::Year,
+            DatePart::Quarter,
+            DatePart::Month,
+            DatePart::Day,
+            DatePart::DayOfYear,
+            DatePart::DayOfWeek,
+            DatePart::Weekday,
+            DatePart::ToDays,
+            DatePart::ToSeconds,
+            DatePart::Hour,
+            DatePart::Minute,
+            DatePart::Second,
+            DatePart::Microsecond,
+        ];
+        assert_eq!(parts.map(|part| part.form()).to_vec(), (1..=13).collect::<Vec<_>>());
+        let by = |of: ColumnType, steps: &[Step]| PartitionBy {
+            method: PartitionMethod::List,
+            columns: vec![ColumnId(1)],
+            function: None,
+            computed: Some(Box::new(PartitionExpr {
+                text: "t".to_owned(),
+                steps: steps.to_vec(),
+                of,
+                nullable: false,
+                numbers: Column::new(ColumnId(1), "a", ColumnType::BigInt { unsigned: false }),
+            })),
+            has_columns_word: false,
+            auto: None,
+        };
+        use Step::{Absolute, Add, Divide, Modulo, Multiply, Negate, Number, Subtract, Value};
+        let numbers = by(
+            ColumnType::Int { unsigned: true },
+            &[
+                Value,
+                Number(-7),
+                Add,
+                Value,
+                Subtract,
+                Value,
+                Multiply,
+                Number(2),
+                Divide,
+                Number(3),
+                Modulo,
+                Negate,
+                Absolute,
+            ],
+        );
+        let month = by(ColumnType::Date, &[Step::Part(DatePart::Month)]);
+        for by in [&numbers, &month] {
+            assert_eq!(PartitionBy::from_form(by.form()).unwrap(), *by);
+            assert!(PartitionFunction::from_form(by.form().function.unwrap()).is_err());
+        }
+        let steps = numbers.form().computed.unwrap().steps;
+        let kinds = steps.iter().map(|step| (step.kind, step.operand)).collect::<Vec<_>>();
+        let wanted = [
+            (1, 0),
+            (2, -7),
+            (4, 0),
+            (1, 0),
+            (5, 0),
+            (1, 0),
+            (6, 0),
+            (2, 2),
+            (7, 0),
+            (2, 3),
+            (8, 0),
+            (9, 0),
+            (10, 0),
+        ];
+        assert_eq!(kinds, wanted);
+        assert_eq!(month.form().computed.unwrap().steps, [StepForm { kind: 3, operand: 3 }]);
+        let lacks = PartitionByForm { computed: None, ..month.form() };
+        assert!(PartitionBy::from_form(lacks).is_err());
+        let wrong = by(ColumnType::Int { unsigned: true }, &[Step::Part(DatePart::Month)]);
+        assert!(PartitionBy::from_form(wrong.form()).is_err());
     }
 
     #[test]

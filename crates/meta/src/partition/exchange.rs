@@ -141,6 +141,7 @@ impl Meta {
             method: PartitionMethod::Range,
             columns: by.columns.iter().map(column).collect(),
             function: None,
+            computed: None,
             has_columns_word: false,
             auto: None,
         };

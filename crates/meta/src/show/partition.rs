@@ -51,6 +51,9 @@ pub fn partition_text(table: &Table, partition: &Partition) -> Option<PartitionT
 }
 
 fn expression(by: &PartitionBy, columns: &[&Column]) -> String {
+    if let Some(computed) = &by.computed {
+        return computed.text.clone();
+    }
     let names = columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(",");
     match (by.function, by.auto) {
         (Some(function), _) => format!("{}({names})", function.name()),

@@ -1,9 +1,11 @@
 //! PARTITION BY RANGE and LIST, in the words of Doris and MySQL, and ALTER TABLE of partitions.
 
+mod computed;
+
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    BucketsSpec, DistributionSpec, Division, PartitionBySpec, PartitionChange, PartitionSpec,
-    StepsSpec, TableSpec, ValueSpec, ValuesSpec,
+    BucketsSpec, ComputedSpec, DistributionSpec, Division, PartitionBySpec, PartitionChange,
+    PartitionSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
 };
 use freshet_schema::{AutoPartition, PartitionFunction, PartitionMethod, TableForm, TimeUnit};
 use sqlparser::tokenizer::Token;
@@ -26,7 +28,7 @@ pub fn partition_by(cursor: &mut Cursor<'_>, spec: &TableSpec) -> Result<Option<
         bail!(Syntax, "A table has one clause PARTITION BY");
     }
     let has_columns_word = cursor.words("COLUMNS");
-    let Divisor { columns, function, period } = divided_by(cursor)?;
+    let Divisor { columns, function, computed, period } = divided_by(cursor, method)?;
     if period.is_some() {
         bail!(Syntax, "date_trunc is for AUTO PARTITION BY RANGE(date_trunc(c, 'day'))");
     }
@@ -37,6 +39,7 @@ pub fn partition_by(cursor: &mut Cursor<'_>, spec: &TableSpec) -> Result<Option<
         method,
         columns,
         function,
+        computed,
         has_columns_word,
         auto: None,
         partitions: Vec::new(),
@@ -53,8 +56,9 @@ pub fn auto_partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Resul
     if spec.partition_by.is_some() || spec.placement.is_some() {
         bail!(Syntax, "A table has one clause PARTITION BY");
     }
-    let Divisor { columns, function, period } = divided_by(cursor)?;
+    let Divisor { columns, function, computed, period } = divided_by(cursor, method)?;
     let auto = match (method, period, function) {
+        _ if computed.is_some() => return Err(computed::refused()),
         (PartitionMethod::List, None, None) => AutoPartition::Value,
         (PartitionMethod::Range, Some(unit), None) => AutoPartition::Period(unit),
         _ => bail!(
@@ -71,6 +75,7 @@ pub fn auto_partition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Resul
             method,
             columns,
             function: None,
+            computed: None,
             has_columns_word: false,
             auto: Some(auto),
             partitions: Vec::new(),
@@ -101,12 +106,36 @@ pub fn partitions(
 struct Divisor {
     columns: Vec<String>,
     function: Option<PartitionFunction>,
+    computed: Option<ComputedSpec>,
     /// Of date_trunc.
     period: Option<TimeUnit>,
 }
 
-/// Parses `(a, b)`, `(function(a))` or `(date_trunc(a, 'day'))`.
-fn divided_by(cursor: &mut Cursor<'_>) -> Result<Divisor> {
+/// Parses `(a, b)`, `(function(a))`, `(date_trunc(a, 'day'))` or `(expression)`. A function that
+/// rises with its column has bounds of the column, in a clause of RANGE.
+fn divided_by(cursor: &mut Cursor<'_>, method: PartitionMethod) -> Result<Divisor> {
+    if cursor.peek_word(1).as_deref() == Some("DATE_TRUNC") {
+        return plainly_divided(cursor);
+    }
+    let divisor = cursor.attempt(|cursor| {
+        let divisor = plainly_divided(cursor)?;
+        match divisor.function {
+            Some(_) if method == PartitionMethod::List => Err(cursor.error()),
+            _ => Ok(divisor),
+        }
+    });
+    if let Some(divisor) = divisor {
+        return Ok(divisor);
+    }
+    cursor.expect(&Token::LParen)?;
+    let (column, computed) = computed::expression(cursor)?;
+    cursor.expect(&Token::RParen)?;
+    let columns = vec![column];
+    Ok(Divisor { columns, function: None, computed: Some(computed), period: None })
+}
+
+/// Parses columns, one of them in a function that rises with it.
+fn plainly_divided(cursor: &mut Cursor<'_>) -> Result<Divisor> {
     cursor.expect(&Token::LParen)?;
     let (mut function, mut period) = (None, None);
     let columns = cursor.list(|cursor| {
@@ -124,13 +153,12 @@ fn divided_by(cursor: &mut Cursor<'_>) -> Result<Divisor> {
         }
         function = PartitionFunction::parse(&name);
         if function.is_none() {
-            let but = "PARTITION BY a function but YEAR, TO_DAYS, TO_SECONDS and UNIX_TIMESTAMP";
-            return Err(refuse(&format!("{but}: {name}")));
+            return Err(cursor.error());
         }
         cursor.in_parens(Cursor::name)
     })?;
     cursor.expect(&Token::RParen)?;
-    Ok(Divisor { columns: columns.concat(), function, period })
+    Ok(Divisor { columns: columns.concat(), function, computed: None, period })
 }
 
 fn unit_of(name: &str) -> Result<TimeUnit> {

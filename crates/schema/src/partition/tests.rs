@@ -40,7 +40,14 @@ fn key(column: usize, value: Option<i32>) -> Vec<u8> {
 
 fn by(method: PartitionMethod, columns: &[u32]) -> PartitionBy {
     let columns = columns.iter().map(|&id| ColumnId(id)).collect();
-    PartitionBy { method, columns, function: None, has_columns_word: false, auto: None }
+    PartitionBy {
+        method,
+        columns,
+        function: None,
+        computed: None,
+        has_columns_word: false,
+        auto: None,
+    }
 }
 
 fn below(lower: Option<i32>, upper: Option<i32>) -> PartitionValues {

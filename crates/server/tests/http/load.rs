@@ -267,6 +267,7 @@ fn divide(site: &Site) {
         method: PartitionMethod::Range,
         columns: vec!["a".to_owned()],
         function: None,
+        computed: None,
         has_columns_word: false,
         auto: None,
         partitions: vec![below("low", "10"), below("high", "20")],

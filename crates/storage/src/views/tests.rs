@@ -160,6 +160,7 @@ fn partitions_are_those_at_the_horizon_before_their_change_has_settled() {
         method: PartitionMethod::Range,
         columns: vec![ColumnId(1)],
         function: None,
+        computed: None,
         has_columns_word: false,
         auto: None,
     };

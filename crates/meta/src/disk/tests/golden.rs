@@ -352,6 +352,7 @@ fn partitions() {
         method: PartitionMethod::Range,
         columns: vec![ColumnId(1)],
         function: Some(PartitionFunction::Year),
+        computed: None,
         has_columns_word: true,
         auto: None,
     };
@@ -365,6 +366,7 @@ fn partitions() {
         method: PartitionMethod::Range,
         columns: vec![ColumnId(1)],
         function: None,
+        computed: None,
         has_columns_word: false,
         auto: Some(AutoPartition::Period(TimeUnit::Day)),
     };

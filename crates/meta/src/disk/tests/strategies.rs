@@ -252,6 +252,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             method: PartitionMethod::Range,
             columns: vec![first],
             function: None,
+            computed: None,
             has_columns_word: created_micros % 2 == 0,
             auto: (created_micros % 3 == 0)
                 .then_some(AutoPartition::Period(freshet_schema::TimeUnit::Week)),
