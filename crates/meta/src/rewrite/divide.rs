@@ -188,15 +188,15 @@ impl Edit<'_> {
     }
 }
 
-/// The word before the number of partitions in a clause, which may be left out behind PARTITION BY.
+/// The word before the number of partitions in a clause, which may be left out; none of
+/// subpartitions, which are all counted together.
 fn counted_by(clause: &str) -> Option<&'static str> {
     let words = words(clause);
     if words.starts_with("PARTITION BY ") {
-        return Some("PARTITIONS");
+        return (!words.contains(" SUBPARTITION BY ")).then_some("PARTITIONS");
     }
-    let is_counted = words.contains(" TBPARTITIONS ");
     let starts = words.starts_with("DBPARTITION BY ") || words.starts_with("TBPARTITION BY ");
-    (starts && is_counted).then_some("TBPARTITIONS")
+    starts.then_some("TBPARTITIONS")
 }
 
 /// A clause with one space between words, in capital letters.

@@ -246,7 +246,7 @@ pub fn column(
                 column.first_id = Some(cursor.number()?);
                 cursor.expect(&Token::RParen)?;
             }
-            generated_by(cursor)?;
+            generated_by(cursor, &column)?;
         } else if cursor.words("DEFAULT") {
             column.default = match constant_of_doris(cursor, &column)? {
                 Some(constant) => DefaultSpec::Value(DefaultValue::Literal(constant.to_owned())),
@@ -280,12 +280,17 @@ pub fn column(
     }
 }
 
-/// `BY NEW UNIT COUNT 1 INDEX 0` behind AUTO_INCREMENT: all kinds but TIME are the same here.
-fn generated_by(cursor: &mut Cursor<'_>) -> Result<()> {
+/// `BY NEW UNIT COUNT 1 INDEX 0` behind AUTO_INCREMENT: all kinds are the same here.
+fn generated_by(cursor: &mut Cursor<'_>, column: &ColumnSpec) -> Result<()> {
     if cursor.words("BY") {
         match sequence::kind(cursor) {
             None => return Err(cursor.error()),
-            Some(SequenceKind::Time) => return Err(refuse("AUTO_INCREMENT BY TIME")),
+            Some(SequenceKind::Time) if !matches!(column.ty, ColumnType::BigInt { .. }) => bail!(
+                WrongArguments,
+                "AUTO_INCREMENT BY TIME is of a BIGINT, and column '{}' is a {}",
+                column.name,
+                column.ty
+            ),
             Some(_) => {}
         }
     }

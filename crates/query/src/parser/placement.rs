@@ -7,6 +7,7 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::partition;
+use crate::earlier;
 
 /// Parses a clause, if one comes next; whether one did.
 pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
@@ -23,7 +24,8 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
             partition::partitions(cursor, spec, by)?;
             return Ok(true);
         }
-        partition_by(cursor)?
+        let by = partition_by(cursor)?;
+        subpartitioned(cursor, by)?
     } else if cursor.words("DBPARTITION BY") {
         let divides = function(cursor)?;
         match cursor.words("TBPARTITION BY") {
@@ -88,6 +90,26 @@ fn subpartition_by(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> 
     };
     spec.placement = Some(placed(text, divides));
     Ok(())
+}
+
+/// Parses SUBPARTITION BY of a clause that divides by HASH or KEY, if it comes next: rows are
+/// divided by all columns into as many tablets as there are subpartitions in all.
+fn subpartitioned(
+    cursor: &mut Cursor<'_>,
+    (divides, buckets): (Vec<Divides>, BucketsSpec),
+) -> Result<(Vec<Divides>, BucketsSpec)> {
+    if !cursor.words("SUBPARTITION BY") {
+        return Ok((divides, buckets));
+    }
+    let divides = join(divides, hashed(cursor, "SUBPARTITION BY but HASH and KEY")?);
+    let buckets = match (buckets, count(cursor, "SUBPARTITIONS")?) {
+        (BucketsSpec::Count(outer), BucketsSpec::Count(inner)) => {
+            BucketsSpec::Count(outer.saturating_mul(inner))
+        }
+        (BucketsSpec::Unset, inner) => inner,
+        (outer, _) => outer,
+    };
+    Ok((divides, buckets))
 }
 
 /// A column that divides rows, or a part of it.
@@ -162,27 +184,43 @@ fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     Ok(divides)
 }
 
-/// Parses columns, functions of columns and numbers, in parentheses; returns the columns.
+/// Parses columns, functions of columns, numbers and expressions, in parentheses; returns the
+/// columns.
 fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     cursor.expect(&Token::LParen)?;
     if cursor.token(&Token::RParen) {
         return Ok(Vec::new());
     }
-    let found = cursor.list(|cursor| {
-        cursor.token(&Token::Minus);
-        if cursor.number_opt().is_some() || cursor.text_opt().is_some() {
-            return Ok(Vec::new());
+    let found = cursor.list(|cursor| match cursor.attempt(argument) {
+        Some(divides) => Ok(divides),
+        None => {
+            let named = earlier::columns(&cursor.expr()?, "").into_iter();
+            Ok(named.map(|column| Divides { column, part: None }).collect())
         }
-        let column = cursor.name()?;
-        if !matches!(cursor.peek().token, Token::LParen) {
-            return Ok(vec![Divides { column, part: None }]);
-        }
-        let part = TimePart::parse(&column);
-        let columns = cursor.in_parens(Cursor::name)?;
-        // Of several no function takes a part.
-        let part = part.filter(|_| columns.len() == 1);
-        Ok(columns.into_iter().map(|column| Divides { column, part }).collect())
     })?;
     cursor.expect(&Token::RParen)?;
     Ok(found.into_iter().fold(Vec::new(), join))
+}
+
+/// Parses a number, a text, a column, or columns in a function, where nothing else follows.
+fn argument(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
+    cursor.token(&Token::Minus);
+    let divides = if cursor.number_opt().is_some() || cursor.text_opt().is_some() {
+        Vec::new()
+    } else {
+        let column = cursor.name()?;
+        if matches!(cursor.peek().token, Token::LParen) {
+            let part = TimePart::parse(&column);
+            let columns = cursor.in_parens(Cursor::name)?;
+            // Of several no function takes a part.
+            let part = part.filter(|_| columns.len() == 1);
+            columns.into_iter().map(|column| Divides { column, part }).collect()
+        } else {
+            vec![Divides { column, part: None }]
+        }
+    };
+    match cursor.peek().token {
+        Token::Comma | Token::RParen => Ok(divides),
+        _ => Err(cursor.error()),
+    }
 }
