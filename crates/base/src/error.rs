@@ -283,6 +283,8 @@ codes! {
     PartitionsMissing = 1492 "HY000" 400;
     /// Ranges of partitions that do not rise, or overlap.
     RangeNotIncreasing = 1493 "HY000" 400;
+    /// Partitions with several numbers of subpartitions.
+    SubpartitionCount = 1494 "HY000" 400;
     /// A value in two partitions.
     ListTwice = 1495 "HY000" 400;
     TooManyPartitions = 1499 "HY000" 400;

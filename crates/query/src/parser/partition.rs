@@ -90,8 +90,11 @@ pub fn partitions(
     mut by: PartitionBySpec,
 ) -> Result<()> {
     if cursor.token(&Token::LParen) && !cursor.token(&Token::RParen) {
-        by.partitions = cursor.list(partition)?;
+        let all = cursor.list(divided_partition)?;
         cursor.expect(&Token::RParen)?;
+        let (partitions, counts): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        by.partitions = partitions;
+        subpartitions(cursor, spec, &counts)?;
     }
     let is_of_doris =
         |one: &PartitionSpec| matches!(one.values, ValuesSpec::Range(..) | ValuesSpec::Steps(_));
@@ -170,13 +173,58 @@ fn unit_of(name: &str) -> Result<TimeUnit> {
     })
 }
 
-/// Parses `PARTITION p VALUES ..`.
+/// Takes over how many subpartitions each partition has, where they are written one by one: they
+/// are its tablets, whose names are not kept.
+fn subpartitions(cursor: &Cursor<'_>, spec: &mut TableSpec, counts: &[Option<u64>]) -> Result<()> {
+    let Some(count) = counts.iter().find_map(|count| *count) else { return Ok(()) };
+    let Some(placement) = &mut spec.placement else { return Err(cursor.error()) };
+    let is_alike = counts.iter().all(|other| *other == Some(count));
+    if !is_alike || matches!(spec.buckets, BucketsSpec::Count(said) if said != count) {
+        bail!(
+            SubpartitionCount,
+            "Wrong number of subpartitions defined, mismatch with previous setting: all partitions \
+             have as many"
+        );
+    }
+    if spec.buckets == BucketsSpec::Unset {
+        placement.text = format!("{} SUBPARTITIONS {count}", placement.text);
+    }
+    spec.buckets = BucketsSpec::Count(count);
+    Ok(())
+}
+
+/// Parses `PARTITION p VALUES ..`, of a table that has no subpartitions of its own.
 fn partition(cursor: &mut Cursor<'_>) -> Result<PartitionSpec> {
+    match divided_partition(cursor)? {
+        (spec, None) => Ok(spec),
+        (_, Some(_)) => Err(refuse("SUBPARTITION of one partition")),
+    }
+}
+
+/// Parses `PARTITION p VALUES ..`; returns also how many subpartitions it has, if it says it.
+fn divided_partition(cursor: &mut Cursor<'_>) -> Result<(PartitionSpec, Option<u64>)> {
     if matches!(cursor.peek_word(0).as_deref(), Some("FROM")) {
-        return steps(cursor);
+        return Ok((steps(cursor)?, None));
     }
     cursor.expect_words("PARTITION")?;
-    named(cursor)
+    let spec = named(cursor)?;
+    if cursor.words("SUBPARTITIONS") {
+        return Ok((spec, Some(cursor.number()?)));
+    }
+    let are_named = matches!(cursor.peek().token, Token::LParen)
+        && cursor.peek_word(1).as_deref() == Some("SUBPARTITION");
+    if !are_named {
+        return Ok((spec, None));
+    }
+    let names = cursor.in_parens(|cursor| {
+        cursor.expect_words("SUBPARTITION")?;
+        cursor.name_or_text()?;
+        if cursor.words("VALUES") {
+            return Err(refuse("SUBPARTITION BY RANGE and LIST"));
+        }
+        options(cursor)
+    })?;
+    Ok((spec, Some(names.len() as u64)))
 }
 
 /// Parses `FROM (a) TO (b) INTERVAL n unit`.
@@ -278,10 +326,9 @@ fn options(cursor: &mut Cursor<'_>) -> Result<()> {
         }
     }
     match cursor.peek().token {
-        Token::LParen if cursor.peek_word(1).as_deref() == Some("SUBPARTITION") => {
-            Err(refuse("SUBPARTITION"))
+        Token::LParen if cursor.peek_word(1).as_deref() != Some("SUBPARTITION") => {
+            cursor.properties().map(drop)
         }
-        Token::LParen => cursor.properties().map(drop),
         _ => Ok(()),
     }
 }
