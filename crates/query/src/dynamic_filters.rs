@@ -2,7 +2,7 @@
 //! yet opened is pruned by them as by conditions that are known before, and rows of files are
 //! looked up by indexes: so the few rows of one side of a join find those of the other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::physical_expr::utils::{LiteralGuarantee, conjunction};
 use datafusion::physical_expr_common::physical_expr::{
     snapshot_generation, snapshot_physical_expr,
 };
-use freshet_base::{ColumnId, TabletId};
+use freshet_base::{ColumnId, RowsetId, TabletId};
 use freshet_schema::{Table, Zone};
 use freshet_storage::Result;
 use freshet_storage::rowset::Slice;
@@ -60,9 +60,9 @@ impl DynamicFilters {
         let generation = self.generation();
         let mut request = request.clone();
         let schema = Arc::clone(&request.schema);
-        let known = self.filters.iter().map(|filter| snapshot_physical_expr(Arc::clone(filter)));
         // A filter whose current state is unavailable is left out.
-        let known = conjunction(known.filter_map(Result::ok));
+        let known = |filter: &Arc<_>| snapshot_physical_expr(Arc::clone(filter)).ok();
+        let known = conjunction(self.filters.iter().filter_map(known));
         let condition = Condition::new(&known, &self.scanned, &schema, self.zone);
         let condition = condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>);
         let said = LiteralGuarantee::analyze(&known);
@@ -80,6 +80,10 @@ impl DynamicFilters {
     }
 }
 
+/// The rows that indexes have found in segments, by rowset and number, whose slices are opened one
+/// by one; none where they are not few.
+pub type FoundRows = HashMap<(RowsetId, u64), Option<Arc<[u32]>>>;
+
 /// What filters said when they were looked at.
 pub struct Learned {
     /// That of the filters then.
@@ -96,7 +100,12 @@ impl Learned {
     ///
     /// # Errors
     /// Those of reading an index.
-    pub async fn narrowed(&self, slice: &Slice, table: &Table) -> Result<Option<Slice>> {
+    pub async fn narrowed(
+        &self,
+        slice: &Slice,
+        table: &Table,
+        found: &mut FoundRows,
+    ) -> Result<Option<Slice>> {
         let tablet = slice.rowset.meta().tablet;
         // A large load behind a TRUNCATE has tablets that this definition may not have yet.
         let is_excluded = |kept: &HashSet<TabletId>| {
@@ -112,9 +121,18 @@ impl Learned {
         let Some(indexes) = self.indexes.as_ref().filter(|_| slice.found.is_none()) else {
             return Ok(Some(slice));
         };
-        Ok(match indexes.find_in(&slice).await? {
+        let segment = (slice.rowset.meta().id, u64::from(slice.segment.meta().id.get()));
+        let rows = match found.get(&segment) {
+            Some(rows) => rows.clone(),
+            None => {
+                let rows = indexes.find_in(&slice).await?.map(Arc::from);
+                found.insert(segment, rows.clone());
+                rows
+            }
+        };
+        Ok(match rows {
             Some(rows) if rows.is_empty() => None,
-            Some(rows) => Some(slice.with_found(rows)),
+            Some(rows) => Some(slice.with_found(rows.to_vec())),
             None => Some(slice),
         })
     }

@@ -453,12 +453,16 @@ pub(crate) async fn physical(
     state.query_planner().create_physical_plan(logical, state).await.map_err(mapped)
 }
 
+/// So many rows of one side of a join are looked up in indexes of the other.
+const LOOKED_UP_MAX: usize = 1000;
+
 pub(crate) fn session_config(config: &QueryConfig) -> SessionConfig {
     let mut session = SessionConfig::new()
         .with_target_partitions(config.threads.max(1))
         .with_batch_size(BATCH_ROWS)
         .with_sort_spill_reservation_bytes(SORT_RESERVATION_BYTES)
         .with_information_schema(false);
+    session.options_mut().optimizer.hash_join_inlist_pushdown_max_distinct_values = LOOKED_UP_MAX;
     let execution = &mut session.options_mut().execution;
     execution.parquet.pushdown_filters = false;
     // In a UNION's plan a column has the metadata that all branches agree on, in its execution that

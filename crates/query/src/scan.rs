@@ -32,7 +32,7 @@ use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::StreamExt;
 
-use crate::dynamic_filters::{DynamicFilters, Learned};
+use crate::dynamic_filters::{DynamicFilters, FoundRows, Learned};
 use crate::error::external;
 use crate::indexes::IndexUse;
 use crate::operator::leaf_operator;
@@ -279,6 +279,7 @@ impl ExecutionPlan for ScanExec {
             counts: Counts::new(&self.metrics, partition),
             learned: self.learned.clone(),
             narrowed: None,
+            found: FoundRows::new(),
             morsels: self.partitions[partition].clone().into(),
             scan: None,
             pending: VecDeque::new(),
@@ -363,6 +364,8 @@ struct Reader {
     learned: Option<DynamicFilters>,
     /// What they said when they were looked at.
     narrowed: Option<Arc<Learned>>,
+    /// What indexes have found by it.
+    found: FoundRows,
     morsels: VecDeque<Morsel>,
     scan: Option<Scan>,
     pending: VecDeque<RecordBatch>,
@@ -462,6 +465,7 @@ impl Reader {
         if self.narrowed.as_ref().filter(is_known).is_none() {
             let learned = filters.learned(&self.request, &self.snapshot.table);
             self.narrowed = Some(Arc::new(learned));
+            self.found.clear();
         }
         self.narrowed.clone()
     }
@@ -470,13 +474,14 @@ impl Reader {
     async fn open_slice(&mut self, slice: &Slice) -> freshet_storage::Result<()> {
         let (request, slice) = match self.learned_now() {
             None => (Arc::clone(&self.request), slice.clone()),
-            Some(learned) => match learned.narrowed(slice, &self.snapshot.table).await? {
-                Some(slice) => (Arc::clone(&learned.request), slice),
-                None => {
+            Some(learned) => {
+                let narrowed = learned.narrowed(slice, &self.snapshot.table, &mut self.found);
+                let Some(slice) = narrowed.await? else {
                     self.counts.slices.add_pruned(1);
                     return Ok(());
-                }
-            },
+                };
+                (Arc::clone(&learned.request), slice)
+            }
         };
         self.counts.slices.add_matched(1);
         let scan = slice.scan(&self.of_files(&request)).await?;
