@@ -10,7 +10,7 @@ use crate::ddl::Ddl;
 use crate::record::BarrierBody;
 
 impl Ddl {
-    /// Takes the next values of a sequence, which follow each other. They are given for good once
+    /// Takes the next values of a sequence, or of the ids of a table, which follow each other. They are given for good once
     /// the log is durable up to the LSN that is returned with them; no reply may tell them before.
     ///
     /// # Errors
@@ -24,7 +24,11 @@ impl Ddl {
         let _one = state.altering.lock().await;
         let catalog = self.store.meta().catalog();
         let table = catalog.table_by_id(id).ok_or_else(dropped)?;
-        let (sequence, counter) = table.sequence.zip(state.counter.as_ref()).ok_or_else(dropped)?;
+        let counter = state.counter.as_ref().filter(|_| !table.hides_ids()).ok_or_else(dropped)?;
+        let sequence = match table.sequence {
+            Some(sequence) => sequence,
+            None => Sequence::new(&SequenceChange::default())?,
+        };
         let floor = sequence.floor(self.store.clock().wall_micros());
         let record = |table, end| self.settler.count(table, end);
         let drawn = counter.draw(count, floor, sequence.last_number(), &record)?;

@@ -28,6 +28,9 @@ use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
 pub use fixed::ENGINES;
 
+/// Begins the name of the sequence that stands for the ids of a table, as in PolarDB-X.
+pub const SEQUENCE_OF_IDS: &str = "AUTO_SEQ_";
+
 /// A value in a system table.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {

@@ -9,10 +9,11 @@ use freshet_schema::key::length_of;
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::value::default_text;
 use freshet_schema::{
-    Column, ColumnType, DeclaredKey, DeclaredKeyKind, KeyModel, LengthUnit, Table, TableForm,
+    Column, ColumnType, DeclaredKey, DeclaredKeyKind, KeyModel, LengthUnit, Sequence,
+    SequenceChange, Table, TableForm,
 };
 
-use super::{Cell, SystemTables};
+use super::{Cell, SEQUENCE_OF_IDS, SystemTables};
 use crate::updatable;
 
 /// The value of TABLE_CATALOG.
@@ -93,7 +94,27 @@ pub fn sequences(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             Cell::Time(table.created_micros),
         ])
     };
-    visible.filter_map(row).collect()
+    visible.filter_map(row).chain(sequences_of_ids(system)).collect()
+}
+
+/// The ids of the tables that the user may see, as sequences.
+fn sequences_of_ids(system: &SystemTables<'_>) -> impl Iterator<Item = Vec<Cell>> {
+    let kind = Sequence::new(&SequenceChange::default()).expect("a sequence has defaults");
+    stored(system).filter_map(move |(home, table)| {
+        table.schema().shown_auto_increment()?;
+        let next = system.source.next_id(table.id)?;
+        Some(vec![
+            home.name.as_str().into(),
+            format!("{SEQUENCE_OF_IDS}{}", table.name).into(),
+            next.into(),
+            kind.increment.into(),
+            kind.start.into(),
+            kind.max.into(),
+            "N".into(),
+            kind.kind.name().into(),
+            Cell::Time(table.created_micros),
+        ])
+    })
 }
 
 pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {

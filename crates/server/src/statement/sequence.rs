@@ -11,6 +11,7 @@ use freshet_query::actions::{self, Action, Counted, SequenceCall};
 use freshet_query::parser::{SequenceStatement, TableName};
 use freshet_query::result::{ResultColumn, text_batch};
 use freshet_query::syntax::Scalar;
+use freshet_query::system::SEQUENCE_OF_IDS;
 use freshet_schema::{Sequence, SequenceChange, SequenceKind, Table};
 
 use super::shield;
@@ -32,6 +33,11 @@ pub async fn define(session: &mut Session, statement: &SequenceStatement) -> Res
         SequenceStatement::Alter { name, change } => {
             let (engine, change) = (Arc::clone(&session.shared.engine), *change);
             let id = id_of(session, name, Privilege::Alter)?;
+            if engine.catalog().require(id)?.sequence.is_none() {
+                let next = of_ids(name, &change)?;
+                shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
+                return Ok(Reply::done());
+            }
             shield(session, async move { engine.ddl().alter_sequence(id, change).await }).await?;
         }
         SequenceStatement::Drop { names, if_exists } => drop(session, names, *if_exists).await?,
@@ -129,10 +135,39 @@ async fn convert(
     .await
 }
 
+/// The sequence of a name, or the table whose ids it stands for: `AUTO_SEQ_t` of PolarDB-X.
 fn id_of(session: &Session, name: &TableName, privilege: Privilege) -> Result<TableId> {
     let database = session.database_of(name.database.as_deref())?;
+    let catalog = session.shared.engine.catalog();
+    let is_own = catalog.sequence(database, &name.table).is_some();
+    if let Some(table) = counted_by(&name.table).filter(|_| !is_own)
+        && let Some(table) = catalog.table(database, table)
+        && table.schema().shown_auto_increment().is_some()
+    {
+        session.authorize(privilege, Object::Table(database, &table.name))?;
+        return Ok(table.id);
+    }
     session.authorize(privilege, Object::Table(database, &name.table))?;
-    Ok(session.shared.engine.catalog().require_sequence(database, &name.table)?.id)
+    Ok(catalog.require_sequence(database, &name.table)?.id)
+}
+
+/// The table in the name of the sequence of its ids.
+fn counted_by(sequence: &str) -> Option<&str> {
+    let (prefix, table) = sequence.split_at_checked(SEQUENCE_OF_IDS.len())?;
+    prefix.eq_ignore_ascii_case(SEQUENCE_OF_IDS).then_some(table)
+}
+
+/// What ALTER makes the next id of a table.
+fn of_ids(name: &TableName, change: &SequenceChange) -> Result<u64> {
+    let only = SequenceChange { start: change.start, ..SequenceChange::default() };
+    match change.start.filter(|_| only == *change) {
+        Some(next) => Ok(next),
+        None => bail!(
+            NotSupported,
+            "Sequence '{}' has the ids of a table: ALTER SEQUENCE takes START WITH alone",
+            name.table
+        ),
+    }
 }
 
 /// Takes the next values of a sequence, which follow each other. They may be told once the log is
