@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, SchemaVersion};
 
 use self::expr::Numbers;
-pub use self::expr::{DatePart, PartitionExpr, Step, is_moment};
+pub use self::expr::{DatePart, PartitionExpr, Step};
 pub use self::period::{FirstDay, TimeUnit, all_digits};
 use crate::key::{KeyCodec, Keys};
 use crate::value::temporal::{LocalDateTime, parse};

@@ -140,7 +140,7 @@ impl PartitionExpr {
     /// there is no number, as behind a division by zero.
     fn number(&self, cell: Option<&[u8]>) -> Option<i64> {
         let cell = cell?;
-        let mut stack = Vec::with_capacity(4);
+        let mut stack = Vec::<i128>::with_capacity(4);
         for step in &self.steps {
             let number = match step {
                 Step::Value => whole(self.of, cell),
@@ -149,8 +149,8 @@ impl PartitionExpr {
                     let (days, micros) = moment(self.of, cell);
                     i128::from(part.number(days, micros))
                 }
-                Step::Negate => stack.pop().map(|one: i128| -one)?,
-                Step::Absolute => stack.pop().map(i128::abs)?,
+                Step::Negate => stack.pop().and_then(i128::checked_neg)?,
+                Step::Absolute => stack.pop().and_then(i128::checked_abs)?,
                 Step::Add | Step::Subtract | Step::Multiply | Step::Divide | Step::Modulo => {
                     let (right, left) = (stack.pop()?, stack.pop()?);
                     match step {
@@ -170,7 +170,7 @@ impl PartitionExpr {
 }
 
 /// Whether a type has parts of time here.
-pub const fn is_moment(ty: ColumnType) -> bool {
+const fn is_moment(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Date | ColumnType::DateTime { .. })
 }
 
