@@ -53,24 +53,28 @@ pub fn of_weights(collation: Collation, least: &str, greatest: &str) -> (Vec<u8>
 /// with these or with characters that are equal to them by the collation; `None` where nothing is
 /// known. No weights are equal to the upper end.
 ///
-/// Of characters that are not of ASCII nothing is said, nor of those behind them. Inside a
-/// beginning no character has weights together with the next, which is of ASCII; the last one may.
+/// Of a character that may have weights together with others, and of those behind it, nothing is
+/// said, but for those of ASCII: in front of one that stands by itself they do, too.
 pub fn of_beginning(collation: Collation, beginning: &str) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (ascii, _) = weights::ascii_of(collation);
-    let byte = |sign: &u8| Some(ascii.byte(*sign)).filter(|byte| sign.is_ascii() && *byte != 0);
-    let known = beginning.as_bytes().iter().map_while(byte).collect::<Vec<_>>();
-    let (_, front) = known.split_last()?;
-    let last = beginning.as_bytes()[front.len()];
-    let (mut lower, mut upper) = (front.to_vec(), front.to_vec());
-    let range = weights::first_bytes(collation, last);
-    if let Some((least, greatest)) = range {
-        lower.push(least);
-        upper.push(greatest);
+    // The weights of all but the last character, and how many are not of spaces at their end.
+    let (mut front, mut solid, mut last) = (Vec::new(), 0, None);
+    for sign in beginning.chars() {
+        let Some(known) = weights::by_itself(collation, sign) else { break };
+        if let Some((before, sign)) = last.replace((known, sign)) {
+            front.extend(before.alone);
+            solid = if sign == ' ' { solid } else { front.len() };
+        }
+    }
+    let (known, sign) = last?;
+    let (mut lower, mut upper) = (front.clone(), front);
+    if let Some((least, greatest)) = known.begins {
+        lower.extend(least);
+        upper.extend(greatest);
     }
     upper.extend_from_slice(&ABOVE_ALL);
     // Of a text that ends with spaces these do not count.
-    if collation.pads() && last == b' ' {
-        lower.truncate(beginning[..front.len()].trim_ascii_end().len());
+    if collation.pads() && sign == ' ' {
+        lower.truncate(solid);
     }
     let says_nothing = lower.is_empty() && upper == ABOVE_ALL;
     (!says_nothing).then_some((lower, upper))
@@ -117,17 +121,18 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
         #[test]
         fn texts_that_begin_alike_are_between_their_bounds(
-            beginning in "[a-cA-ClLsS= ._\u{e9}\u{df}]{1,4}|.{1,2}",
+            beginning in "[a-cA-ClLsS= ._\u{e9}\u{df}\u{4e2d}\u{5f20}\u{ac00}\u{e40}]{1,4}|.{1,2}",
             signs in proptest::collection::vec(0_usize..8, 4),
-            rest in "[a-cl \u{b7}\u{300}\u{338}\u{387}\u{e9}]{0,4}|.{0,3}",
+            rest in "[a-cl \u{b7}\u{300}\u{338}\u{387}\u{e9}\u{11a8}\u{e01}\u{4e2d}]{0,4}|.{0,3}",
         ) {
             // Characters that are equal to others by some collation.
-            const EQUAL: [(char, &[char]); 5] = [
+            const EQUAL: [(char, &[char]); 6] = [
                 ('a', &['A', '\u{e4}', '\u{c4}', '\u{ff41}']),
                 ('b', &['B', '\u{1d41b}']),
                 ('l', &['L', '\u{2113}', '\u{13a}']),
                 ('s', &['S', '\u{17f}', '\u{df}']),
                 ('\u{e9}', &['e', 'E', '\u{c9}']),
+                ('\u{5f20}', &['\u{5f20}', '\u{f900}']),
             ];
             let other = |(at, sign): (usize, char)| {
                 let choice = signs[at % signs.len()];
@@ -153,7 +158,7 @@ mod tests {
     fn a_beginning_excludes_what_begins_otherwise() {
         let ci = Collation::Utf8mb40900AiCi;
         let excludes = |beginning, text| {
-            let (lower, upper) = of_beginning(ci, beginning).expect("it is of ASCII");
+            let (lower, upper) = of_beginning(ci, beginning).expect("it says something");
             let weights = weights_of(ci, text);
             weights < lower || weights > upper
         };
@@ -162,6 +167,9 @@ mod tests {
         assert!(excludes("hel", "hem"));
         assert!(!excludes("user-1", "USER-1x"));
         assert!(!excludes("a\u{e9}b", "AEX"));
+        assert!(excludes("\u{5f20}", "\u{674e}\u{56db}"));
+        assert!(excludes("a\u{5f20}x", "A\u{5f20}y"));
+        assert!(!excludes("\u{5f20}", "\u{5f20}\u{4e09}"));
         assert_eq!(of_beginning(ci, "\u{e9}"), None);
         assert_eq!(of_beginning(ci, ""), None);
         let spaces = of_beginning(Collation::Utf8mb4GeneralCi, "  ").expect("it is of ASCII");

@@ -212,6 +212,63 @@ pub(super) fn first_bytes(collation: Collation, sign: u8) -> Option<(u8, u8)> {
     (byte != 0 && range.0 != 0).then_some(range)
 }
 
+/// The weights of a character in its place in a text.
+pub(super) struct ByItself {
+    /// Those in front of another character that stands by itself.
+    pub alone: Vec<u8>,
+    /// Between which bytes they begin, whatever follows it; `None` where it may have none.
+    pub begins: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The first weights of a character that does not depend on those beside it, nor do characters
+/// that are equal to it; `None` of others.
+pub(super) fn by_itself(collation: Collation, sign: char) -> Option<ByItself> {
+    if let Some(sign) = u8::try_from(sign).ok().filter(u8::is_ascii) {
+        let byte = ascii_of(collation).0.byte(sign);
+        let range = first_bytes(collation, sign);
+        let begins = range.map(|(least, greatest)| (vec![least], vec![greatest]));
+        return (byte != 0).then(|| ByItself { alone: vec![byte], begins });
+    }
+    let mut alone = Vec::new();
+    match levels(collation) {
+        None => {
+            let mut bytes = [0; 4];
+            alone.extend_from_slice(general::weight(sign).encode_utf8(&mut bytes).as_bytes());
+        }
+        Some(_) if is_apart(sign) => put_firsts(sign.encode_utf8(&mut [0; 4]), &mut alone),
+        Some(_) => return None,
+    }
+    Some(ByItself { begins: Some((alone.clone(), alone.clone())), alone })
+}
+
+/// Whether no character has weights together with this one: ideographs, and syllables of Hangul.
+const fn is_apart(sign: char) -> bool {
+    matches!(
+        sign,
+        '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{ac00}'..='\u{d7a3}'
+            | '\u{20000}'..='\u{2ebef}'
+            | '\u{30000}'..='\u{3134f}'
+    )
+}
+
+fn put_firsts(text: &str, out: &mut Vec<u8>) {
+    TABLE.each(text, |element| put_first(element.first, out));
+}
+
+/// Appends a first weight, unless there is none.
+fn put_first(first: u16, out: &mut Vec<u8>) {
+    if first != 0 {
+        let byte = first_byte(&FIRSTS.weights, first);
+        out.push(byte);
+        // That of ASCII is even, and says all.
+        if byte % 2 == 1 {
+            out.extend_from_slice(&first.to_be_bytes());
+        }
+    }
+}
+
 /// The first byte of a first weight.
 fn first_byte(ascii: &[u16], first: u16) -> u8 {
     match ascii.binary_search(&first) {
@@ -248,17 +305,9 @@ fn put_rest_of_ascii(levels: Levels, text: &[u8], out: &mut Vec<u8>) {
 }
 
 fn put_unicode(levels: Levels, text: &str, out: &mut Vec<u8>) {
-    let firsts = &FIRSTS.weights;
     let (mut seconds, mut thirds) = (Vec::new(), Vec::new());
     TABLE.each(text, |element| {
-        if element.first != 0 {
-            let byte = first_byte(firsts, element.first);
-            out.push(byte);
-            // That of ASCII is even, and says all.
-            if byte % 2 == 1 {
-                out.extend_from_slice(&element.first.to_be_bytes());
-            }
-        }
+        put_first(element.first, out);
         if levels >= Levels::Accents && element.second != 0 {
             seconds.push(second_byte(element.second));
         }
