@@ -1,6 +1,7 @@
 //! Pruning: skips parts of tables and files that cannot contain matching rows.
 
 mod periods;
+mod sets;
 mod weighed;
 
 use std::collections::HashSet;
@@ -128,8 +129,12 @@ impl PruningStatistics for ContainerStatistics<'_> {
         Some(Arc::new(UInt64Array::from(self.containers.rows.clone())))
     }
 
-    fn contained(&self, _column: &Named, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
-        None
+    fn contained(&self, column: &Named, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        // Shorter lists are one comparison for each literal.
+        if values.len() <= SET_FROM {
+            return None;
+        }
+        sets::contained(values, &self.ends(column, false)?, &self.ends(column, true)?)
     }
 }
 
