@@ -399,6 +399,8 @@ impl Dialect for MySql {
         let mul = self.prec_value(Precedence::MulDivModOp);
         Some(Ok(match &parser.peek_token_ref().token {
             Token::StringConcat if !self.mode.pipes_as_concat => self.prec_value(Precedence::Or),
+            // `sqlparser` lets `&&` bind as closely as its operators of ranges do.
+            Token::Overlap => self.prec_value(Precedence::And),
             Token::Arrow | Token::LongArrow => PATH,
             // It stands behind the keys of a MAP, and is no operator.
             Token::Colon => 0,
