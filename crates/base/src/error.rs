@@ -388,7 +388,19 @@ codes! {
     RoleNotGranted = 3530 "HY000" 403;
     /// A lock that another transaction holds, of a statement that does not wait.
     LockNoWait = 3572 "HY000" 409;
-    /// A window function in HAVING.
+    /// OVER names a window that WINDOW does not define.
+    UnknownWindow = 3579 "HY000" 400;
+    /// Windows that are defined by each other.
+    WindowLoop = 3580 "HY000" 400;
+    /// PARTITION BY of a window that is defined by another one.
+    WindowPartition = 3581 "HY000" 400;
+    /// A window that is defined by another one, which has a frame.
+    WindowFrameBelow = 3582 "HY000" 400;
+    /// ORDER BY of two windows, one of which is defined by the other.
+    WindowOrderTwice = 3583 "HY000" 400;
+    /// Two windows of one name.
+    WindowTwice = 3591 "HY000" 400;
+    /// A window function in WHERE, HAVING, GROUP BY, ON or an aggregate.
     WindowNotHere = 3593 "HY000" 400;
     /// The alias of a window function in HAVING.
     WindowAliasNotHere = 3594 "HY000" 400;

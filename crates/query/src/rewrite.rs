@@ -20,6 +20,7 @@ mod special;
 mod subquery;
 mod tuple;
 pub mod values;
+mod windows;
 
 pub(crate) use having::{is_aggregate, units};
 pub(crate) use select::outer_names;

@@ -90,7 +90,7 @@ fn check_windows(select: &Select, having: &Expr) -> Result<()> {
 }
 
 /// The name of a window function in the expression.
-fn window_in(expr: &Expr) -> Option<String> {
+pub fn window_in(expr: &Expr) -> Option<String> {
     find_own(expr, |expr, _| match expr {
         Expr::Function(function) if function.over.is_some() => Some(function.name.to_string()),
         _ => None,

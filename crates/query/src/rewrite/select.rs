@@ -81,6 +81,7 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
 /// Rewrites that come before those of a query's parts.
 pub fn before(query: &mut Query, place: Place) -> Result<()> {
     super::ambiguous::check(query)?;
+    super::windows::written_out(query)?;
     lateral_view::joined(&mut query.body)?;
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
