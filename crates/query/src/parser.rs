@@ -162,8 +162,13 @@ pub enum Statement {
         label: Option<String>,
         read_only: bool,
     },
-    Commit,
-    Rollback,
+    Commit {
+        /// AND CHAIN: another transaction begins at once.
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint(String),
     /// ROLLBACK TO a savepoint.
     RollbackTo(String),
@@ -550,8 +555,14 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
                 cursor.words("SAVEPOINT");
                 return cursor.name().map(Statement::RollbackTo);
             }
-            let _ = cursor.words("AND NO CHAIN") || cursor.words("NO RELEASE");
-            Ok(if word == "COMMIT" { Statement::Commit } else { Statement::Rollback })
+            let chain = cursor.one_of(&["AND CHAIN", "AND NO CHAIN"]) == Some("AND CHAIN");
+            if !cursor.words("NO RELEASE") && cursor.words("RELEASE") {
+                return Err(refuse(&format!("{word} .. RELEASE")));
+            }
+            Ok(match word {
+                "COMMIT" => Statement::Commit { chain },
+                _ => Statement::Rollback { chain },
+            })
         }
         "FLUSH" => admin::flush(cursor),
         "DO" => cursor.list(Cursor::expr).map(|exprs| Statement::Do(Select::of(exprs))),

@@ -480,8 +480,8 @@ async fn reply(
         Statement::Describe(table, of) => show::describe(session, table, of.as_deref()).await,
         Statement::Use(name) => session.move_to_database(name).map(|()| Reply::done()),
         Statement::Begin { .. }
-        | Statement::Commit
-        | Statement::Rollback
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
         | Statement::Savepoint(_)
         | Statement::RollbackTo(_)
         | Statement::ReleaseSavepoint(_) => transact::run(session, &parsed.statement).await,

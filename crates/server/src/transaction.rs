@@ -147,6 +147,17 @@ impl Transactions {
         self.open.as_ref()
     }
 
+    /// What a transaction is like that follows the open one with AND CHAIN.
+    pub fn chained(&self) -> NextTransaction {
+        match &self.open {
+            Some(open) => NextTransaction {
+                repeatable_read: Some(open.repeatable_read),
+                read_only: Some(open.read_only),
+            },
+            None => self.next,
+        }
+    }
+
     /// Whether the transaction, open or timed out, was opened because autocommit is off.
     pub fn is_implicit(&self) -> bool {
         let lost = matches!(&self.lost, Some(Lost::TimedOut(TimedOut { implicit: true, .. })));

@@ -44,7 +44,10 @@ pub fn begin_hint(session: &mut Session, statement: &Parsed) {
     let hint = Hinted::new(hint);
     session.tell_hint(&hint);
     match statement.statement {
-        Statement::Set(_) | Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {}
+        Statement::Set(_)
+        | Statement::Begin { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. } => {}
         _ => session.begin_hint(&hint),
     }
 }
@@ -74,8 +77,8 @@ pub fn count(session: &Session, statement: &Statement) {
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
         Statement::Begin { .. }
-        | Statement::Commit
-        | Statement::Rollback
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
         | Statement::Savepoint(_)
         | Statement::RollbackTo(_)
         | Statement::ReleaseSavepoint(_) => "transaction",

@@ -5,7 +5,7 @@ use freshet_query::parser::Statement;
 
 use crate::reply::Reply;
 use crate::session::Session;
-use crate::transaction::Begin;
+use crate::transaction::{Begin, NextTransaction};
 
 /// Runs a statement that begins or ends a transaction or a part of one.
 ///
@@ -17,12 +17,33 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
             let begin = Begin { label: label.clone(), read_only: *read_only };
             session.begin(&begin).await?;
         }
-        Statement::Commit => session.commit().await?,
-        Statement::Rollback => session.transactions.roll_back(),
+        Statement::Commit { chain } => {
+            let next = session.transactions.chained();
+            session.commit().await?;
+            chained(session, next, *chain).await?;
+        }
+        Statement::Rollback { chain } => {
+            let next = session.transactions.chained();
+            session.transactions.roll_back();
+            chained(session, next, *chain).await?;
+        }
         Statement::Savepoint(name) => session.savepoint(name).await?,
         Statement::RollbackTo(name) => session.transactions.roll_back_to(name)?,
         Statement::ReleaseSavepoint(name) => session.transactions.release(name)?,
         _ => bail!(NotSupported, "this is no statement about transactions"),
     }
     Ok(Reply::done())
+}
+
+/// AND CHAIN: begins a transaction like the one that has ended.
+async fn chained(session: &mut Session, next: NextTransaction, chains: bool) -> Result<()> {
+    if !chains {
+        return Ok(());
+    }
+    let info = session.info.clone();
+    session.transactions.next = next;
+    session.begin(&Begin::default()).await?;
+    // That of the commit is what the client is told.
+    session.info = info;
+    Ok(())
 }
