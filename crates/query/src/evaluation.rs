@@ -113,13 +113,15 @@ impl Losses {
     }
 }
 
-/// Warnings from evaluating expressions.
+/// What evaluating expressions tells their session: warnings, and an id.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Warnings {
     /// The first ones, with their text.
     pub first: Vec<(ErrorCode, String)>,
     /// The number of all warnings.
     pub count: u64,
+    /// What `LAST_INSERT_ID(value)` has noted last.
+    pub insert_id: Option<u64>,
 }
 
 impl Warnings {
@@ -128,6 +130,7 @@ impl Warnings {
         self.count += later.count;
         let room = WARNINGS_MAX - self.first.len();
         self.first.extend(later.first.into_iter().take(room));
+        self.insert_id = later.insert_id.or(self.insert_id);
     }
 }
 
@@ -280,6 +283,11 @@ impl Evaluation {
         if warnings.first.len() < WARNINGS_MAX {
             warnings.first.push((code, message()));
         }
+    }
+
+    /// Notes an id for LAST_INSERT_ID().
+    pub fn note_insert_id(&self, id: u64) {
+        self.0.warnings.lock().insert_id = Some(id);
     }
 
     /// All warnings up to now.

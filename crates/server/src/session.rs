@@ -4,6 +4,7 @@ mod collations;
 mod currents;
 mod disabled_keys;
 mod hinted;
+mod ids;
 mod left_out;
 mod options;
 pub mod policies;
@@ -17,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, TxnId, err};
-use freshet_ingest::{LoadBuffer, Loaded, UsedIds, names};
+use freshet_ingest::{LoadBuffer, Loaded, names};
 use freshet_meta::{
     Account, ActiveRoles, Actor, Object, Privilege, UserLimits, authorize, is_reserved_database,
     require_visible,
@@ -503,16 +504,6 @@ impl Session {
             .set_idle_timeouts(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
     }
 
-    /// Notes the ids in rows that a statement has inserted.
-    pub fn note_ids(&mut self, ids: Option<UsedIds>) {
-        let Some(ids) = ids else { return };
-        if let Some(first) = ids.generated {
-            self.last_insert_id = first;
-            self.forced_id = None;
-        }
-        self.insert_id = ids.generated.or(ids.explicit).unwrap_or(0);
-    }
-
     /// The status flags of OK and EOF packets.
     pub fn status(&self) -> StatusFlags {
         StatusFlags::NONE
@@ -585,7 +576,7 @@ impl Session {
         self.note_left_out(Some(error));
         let signalled = self.diagnostics.signalled.take();
         let errno = signalled.as_ref().map_or(error.code().errno(), |(errno, _)| *errno);
-        self.row_count = -1;
+        (self.row_count, self.insert_id) = (-1, 0);
         self.diagnostics.clear();
         self.diagnostics.push("Error", errno, error.message().to_owned());
         if let Some((_, state)) = &signalled {

@@ -395,7 +395,7 @@ async fn stream(
             ended => break ended,
         }
     };
-    session.diagnostics.evaluated(rows.warnings());
+    session.evaluated(rows.warnings());
     let written = match (written, watched) {
         (Ok(Ok(())), Some(watched)) => watched.finish(session).map(Ok),
         (written, _) => written,

@@ -31,6 +31,9 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("ucase", "upper"),
 ];
 
+/// The function behind `LAST_INSERT_ID(value)`: the value, which it notes for the session.
+pub const NOTE_INSERT_ID: &str = "mysql_note_insert_id";
+
 fn uuid(_: &Row<'_>) -> Option<Out> {
     let bits: u128 = rand::random();
     // Version 4, variant 1.
@@ -144,6 +147,14 @@ pub fn all() -> Vec<ScalarUDF> {
         })
         .volatile(),
         RowFunction::new("interval", &[Kind::Double], (2, MANY), Kind::Int, interval).sees_null(),
+        // LAST_INSERT_ID(value).
+        RowFunction::new(NOTE_INSERT_ID, &[Kind::Int], (1, 1), Kind::UInt, |row| {
+            let id = (!row.null(0)).then(|| row.int(0).cast_unsigned());
+            row.note_insert_id(id.unwrap_or(0));
+            id.map(Out::UInt)
+        })
+        .sees_null()
+        .volatile(),
         RowFunction::new("crc32", &[Kind::Bytes], (1, 1), Kind::UInt, |row| {
             Some(Out::UInt(crc32(row.bytes(0)).into()))
         }),

@@ -424,6 +424,11 @@ impl Row<'_> {
         self.evaluation.warn(code, message);
     }
 
+    /// Notes an id for LAST_INSERT_ID().
+    pub fn note_insert_id(&self, id: u64) {
+        self.evaluation.note_insert_id(id);
+    }
+
     /// Reserves query memory until the row is finished.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
 use crate::functions::meaning::digits_of_text;
+use crate::functions::misc::NOTE_INSERT_ID;
 use crate::functions::nested::ELEMENTS;
 use crate::functions::{crypt, password};
 use crate::session::{self, Scope};
@@ -116,6 +117,12 @@ pub fn before(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
+/// Whether a call is `LAST_INSERT_ID(value)`, which is of a row.
+fn notes_id(name: &str, function: &Function) -> bool {
+    name == "last_insert_id"
+        && matches!(&function.args, FunctionArguments::List(list) if !list.args.is_empty())
+}
+
 fn is_boolean(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Boolean(_)))
 }
@@ -142,7 +149,7 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 44] = [
+const CHANGED: [Changed; 45] = [
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("weight_string", (1, 1), |_, args| Ok(call(WEIGHTS_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
@@ -180,6 +187,7 @@ const CHANGED: [Changed; 44] = [
     ("array_position", (2, 2), array_position),
     ("benchmark", (2, 2), |_, args| Ok(call("mysql_benchmark", args))),
     ("name_const", (2, 2), |_, mut args| Ok(args.remove(1))),
+    ("last_insert_id", (1, 1), |_, args| Ok(call(NOTE_INSERT_ID, args))),
     ("sleep", (1, 1), acts),
     ("load_file", (1, 1), acts),
     ("get_lock", (2, 2), acts),
@@ -285,7 +293,7 @@ impl Rewriter<'_> {
         if function.name.0.len() == 1 {
             function.name = ObjectName::from(vec![sqlparser::ast::Ident::new(name.clone())]);
         }
-        if OF_SESSION.contains(&name.as_str()) {
+        if OF_SESSION.contains(&name.as_str()) && !notes_id(&name, function) {
             let args = args_of(function).unwrap_or_default();
             if let Some(value) = self.session_function(&name, &args)? {
                 *expr = value;

@@ -278,7 +278,9 @@ pub fn note(session: &mut Session, rules: &Rules, warnings: evaluation::Warnings
     match warnings.first.first() {
         Some((code, message)) if rules.strict() => Err(Error::new(*code, message.clone())),
         _ => {
-            session.diagnostics.evaluated(warnings);
+            // The client hears of it, too.
+            session.insert_id = warnings.insert_id.unwrap_or(session.insert_id);
+            session.evaluated(warnings);
             Ok(())
         }
     }

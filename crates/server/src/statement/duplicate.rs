@@ -215,8 +215,10 @@ fn note_ids(
     }
     if counts.inserted > 0 {
         session.note_ids(buffer.ids());
-    } else if let (1, Some(counter)) = (buffer.rows(), into.counter()) {
-        // As in MySQL, the id of the row that was there.
+    } else if session.insert_id == 0
+        && let (1, Some(counter)) = (buffer.rows(), into.counter())
+    {
+        // As in MySQL, the id of the row that was there, but for that of LAST_INSERT_ID(value).
         let id = current.and_then(|row| counter.of_rows(into.schema(), row, 1));
         let id = id.and_then(|ids| ids.explicit);
         session.last_insert_id = id.unwrap_or(session.last_insert_id);

@@ -48,7 +48,7 @@ pub async fn select(
         count += batch.num_rows() as u64;
     }
     written.write(out).await?;
-    session.diagnostics.evaluated(rows.warnings());
+    session.evaluated(rows.warnings());
     written.finish().await?;
     Ok(Reply::Done { affected: count })
 }
