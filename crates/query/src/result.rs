@@ -89,6 +89,8 @@ pub struct ResultColumn {
     pub derived: Option<Derived>,
     /// Its type, if values consist of values.
     pub nested: Option<DataType>,
+    /// The list of an ENUM or SET of a table; empty for others.
+    pub labels: Vec<String>,
 }
 
 impl ResultColumn {
@@ -184,6 +186,7 @@ fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> Re
     column.org_table = origin.table;
     column.org_name = origin.column;
     column.database = origin.database;
+    column.labels = origin.labels;
     column
 }
 
@@ -213,6 +216,7 @@ fn plain(name: String, ty: ResultType, length: u32) -> ResultColumn {
         shown: None,
         derived: None,
         nested: None,
+        labels: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ use sqlparser::tokenizer::Token;
 use super::constraint;
 use super::cursor::{Cursor, refuse};
 use super::global;
+use super::infile::OnSameKey;
 use super::placement::placement;
 use super::sequence;
 use super::types::{WrittenType, charset, collate, column_type, default_collation};
@@ -30,6 +31,8 @@ pub struct CreateTable {
     pub spec: TableSpec,
     pub like: Option<TableName>,
     pub query: Option<Select>,
+    /// What becomes of rows of the query with a key that another one has.
+    pub on_same_key: OnSameKey,
 }
 
 /// Parses the part after CREATE [TEMPORARY] TABLE.
@@ -43,6 +46,7 @@ pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTa
         spec: TableSpec::new(name.table, TableForm::MySql, Vec::new()),
         like: None,
         query: None,
+        on_same_key: OnSameKey::Unsaid,
     };
     if cursor.words("LIKE") {
         create.like = Some(cursor.table()?);
@@ -64,9 +68,11 @@ pub fn create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<CreateTa
         cursor.expect(&Token::RParen)?;
     }
     options(cursor, &mut create.spec)?;
-    const QUERIES: [&str; 3] = ["SELECT", "WITH", "VALUES"];
+    create.on_same_key = OnSameKey::parse(cursor);
+    const QUERIES: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
     let is_query = |word: String| QUERIES.contains(&word.as_str());
-    if cursor.words("AS") || cursor.peek_word(0).is_some_and(is_query) {
+    let says_how = create.on_same_key != OnSameKey::Unsaid;
+    if cursor.words("AS") || says_how || cursor.peek_word(0).is_some_and(is_query) {
         create.query = Some(cursor.query()?);
     }
     if create.spec.key.is_none() {
@@ -202,6 +208,9 @@ pub fn key_options(
             }
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
+        } else if cursor.words("KEY_BLOCK_SIZE") {
+            cursor.token(&Token::Eq);
+            cursor.number()?;
         } else if let Some(visible) = constraint::visibility(cursor) {
             kind = constraint::shown(kind, visible)?;
         } else if !global::option(cursor, global)? {
@@ -215,6 +224,20 @@ fn key_of_column(kind: DeclaredKeyKind, column: &str) -> DeclaredKeySpec {
     DeclaredKeySpec { kind, name: None, columns, first: Vec::new(), global: None }
 }
 
+/// Parses the type of a column of this name.
+fn typed(cursor: &mut Cursor<'_>, name: String) -> Result<ColumnSpec> {
+    let written = column_type(cursor)?;
+    let WrittenType { ty, non_negative, labels, elements, collation, of_charset } = written;
+    let new = ColumnSpec::new(name, ty);
+    Ok(ColumnSpec { non_negative, labels, elements, collation, of_charset, ..new })
+}
+
+/// SERIAL: NOT NULL AUTO_INCREMENT UNIQUE.
+fn serial(column: ColumnSpec, declared: &mut Vec<DeclaredKeySpec>) -> ColumnSpec {
+    declared.push(key_of_column(DeclaredKeyKind::Unique, &column.name));
+    ColumnSpec { nullable: false, auto_increment: true, ..column }
+}
+
 /// Parses a column; keys that it declares are added to `declared`, and its name to `keys` if it is
 /// marked KEY.
 pub fn column(
@@ -223,10 +246,10 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let written = column_type(cursor)?;
-    let WrittenType { ty, non_negative, labels, elements, collation, of_charset } = written;
-    let new = ColumnSpec::new(name, ty);
-    let mut column = ColumnSpec { non_negative, labels, elements, collation, of_charset, ..new };
+    let mut column = match cursor.words("SERIAL") {
+        true => serial(ColumnSpec::new(name, ColumnType::BigInt { unsigned: true }), declared),
+        false => typed(cursor, name)?,
+    };
     loop {
         let key = |kind| key_of_column(kind, &column.name);
         if cursor.words("NOT NULL") {
@@ -247,6 +270,8 @@ pub fn column(
                 cursor.expect(&Token::RParen)?;
             }
             generated_by(cursor, &column)?;
+        } else if cursor.words("SERIAL DEFAULT VALUE") {
+            column = serial(column, declared);
         } else if cursor.words("DEFAULT") {
             column.default = match constant_of_doris(cursor, &column)? {
                 Some(constant) => DefaultSpec::Value(DefaultValue::Literal(constant.to_owned())),
@@ -492,8 +517,16 @@ fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
 
 /// Skips a table option of MySQL that has no effect here; false if the next token is none.
 pub fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
-    const OPTIONS: [&str; 9] = [
+    const OPTIONS: [&str; 17] = [
         "ROW_FORMAT",
+        "STATS_AUTO_RECALC",
+        "STATS_SAMPLE_PAGES",
+        "COMPRESSION",
+        "ENCRYPTION",
+        "INSERT_METHOD",
+        "TABLESPACE",
+        "AUTOEXTEND_SIZE",
+        "ENGINE_ATTRIBUTE",
         "STATS_PERSISTENT",
         "KEY_BLOCK_SIZE",
         "MAX_ROWS",

@@ -24,10 +24,21 @@ pub enum FieldTarget {
 /// What happens to rows whose key exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnSameKey {
-    /// The statement fails, or with LOCAL leaves the row out.
+    /// The statement fails, or LOAD DATA LOCAL leaves the row out.
     Unsaid,
     Ignore,
     Replace,
+}
+
+impl OnSameKey {
+    /// Parses IGNORE or REPLACE, if one comes next.
+    pub(super) fn parse(cursor: &mut Cursor<'_>) -> Self {
+        match cursor.one_of(&["REPLACE", "IGNORE"]) {
+            Some("REPLACE") => Self::Replace,
+            Some(_) => Self::Ignore,
+            None => Self::Unsaid,
+        }
+    }
 }
 
 /// LOAD DATA.
@@ -57,11 +68,7 @@ pub fn load(cursor: &mut Cursor<'_>) -> Result<LoadData> {
     let is_local = cursor.words("LOCAL");
     cursor.expect_words("INFILE")?;
     let file = cursor.text()?;
-    let on_same_key = match cursor.one_of(&["REPLACE", "IGNORE"]) {
-        Some("REPLACE") => OnSameKey::Replace,
-        Some(_) => OnSameKey::Ignore,
-        None => OnSameKey::Unsaid,
-    };
+    let on_same_key = OnSameKey::parse(cursor);
     cursor.expect_words("INTO TABLE")?;
     let table = cursor.table()?;
     if cursor.words("PARTITION") {

@@ -31,6 +31,8 @@ struct Attributes {
     unsigned: bool,
     collation: Option<Collation>,
     of_charset: Option<Collation>,
+    /// BYTE: bytes in place of a text.
+    is_bytes: bool,
 }
 
 /// Parses a type with its length, sign, character set and collation.
@@ -56,9 +58,7 @@ fn type_inside(cursor: &mut Cursor<'_>, inside: &mut Inside) -> Result<WrittenTy
     let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     let start = cursor.error();
     cursor.name()?;
-    if name == "DOUBLE" || name == "CHARACTER" || name == "CHAR" || name == "LONG" {
-        let _ = cursor.words("PRECISION") || cursor.words("VARYING");
-    }
+    let name = of_several_words(cursor, name);
     if name == "ENUM" || name == "SET" {
         return labelled(cursor, name == "SET");
     }
@@ -72,12 +72,45 @@ fn type_inside(cursor: &mut Cursor<'_>, inside: &mut Inside) -> Result<WrittenTy
         return elements_of(cursor, ty, inside);
     }
     let arguments = arguments(cursor)?;
-    let Attributes { unsigned, collation, of_charset } = attributes(cursor)?;
+    let Attributes { unsigned, collation, of_charset, is_bytes } = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
+    let ty = if is_bytes { of_bytes(ty).ok_or_else(|| cursor.error())? } else { ty };
     let fractional =
         matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
     let (non_negative, labels, elements) = (unsigned && fractional, Vec::new(), Vec::new());
     Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
+}
+
+/// The name of a type whose first word is this one, and whose others come next.
+fn of_several_words(cursor: &mut Cursor<'_>, first: String) -> String {
+    let varying = ["CHARACTER VARYING", "CHAR VARYING", "VARCHAR"];
+    let name = match first.as_str() {
+        "DOUBLE" => {
+            cursor.words("PRECISION");
+            return first;
+        }
+        "CHARACTER" | "CHAR" if cursor.words("VARYING") => "VARCHAR",
+        "NCHAR" if cursor.one_of(&["VARCHAR", "VARYING"]).is_some() => "VARCHAR",
+        "NATIONAL" if cursor.one_of(&varying).is_some() => "VARCHAR",
+        "NATIONAL" if cursor.one_of(&["CHARACTER", "CHAR"]).is_some() => "CHAR",
+        "LONG" if cursor.words("VARBINARY") => "MEDIUMBLOB",
+        "LONG" => {
+            cursor.one_of(&varying);
+            "MEDIUMTEXT"
+        }
+        _ => return first,
+    };
+    name.to_owned()
+}
+
+/// The type of the bytes of texts.
+fn of_bytes(ty: ColumnType) -> Option<ColumnType> {
+    match ty {
+        ColumnType::Char { len } => Some(ColumnType::Binary { len }),
+        ColumnType::VarChar { len } => Some(ColumnType::VarBinary { len }),
+        ColumnType::Text => Some(ColumnType::Blob),
+        _ => None,
+    }
 }
 
 /// Parses `<int>`, `<int,int>` or `<a:int,b:int>`.
@@ -157,7 +190,7 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     Ok(all)
 }
 
-/// Parses UNSIGNED, ZEROFILL, CHARACTER SET, BINARY and COLLATE.
+/// Parses UNSIGNED, ZEROFILL, CHARACTER SET, ASCII, UNICODE, BYTE, BINARY and COLLATE.
 fn attributes(cursor: &mut Cursor<'_>) -> Result<Attributes> {
     let mut found = Attributes::default();
     loop {
@@ -167,6 +200,10 @@ fn attributes(cursor: &mut Cursor<'_>) -> Result<Attributes> {
             found.of_charset = Some(collation);
         } else if cursor.words("ASCII") {
             found.of_charset = Collation::of_charset("ascii");
+        } else if cursor.words("UNICODE") {
+            found.of_charset = Collation::of_charset("ucs2");
+        } else if cursor.words("BYTE") {
+            found.is_bytes = true;
         } else if cursor.words("BINARY") {
             found.collation = found.collation.or(Some(Collation::Utf8mb4Bin));
         } else if cursor.words("COLLATE") {
@@ -273,7 +310,7 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "TINYINT" | "INT1" if argument(0) == Some(1) && !unsigned => ColumnType::Boolean,
         "TINYINT" | "INT1" => ColumnType::TinyInt { unsigned },
         "SMALLINT" | "INT2" => ColumnType::SmallInt { unsigned },
-        "MEDIUMINT" | "INT3" => ColumnType::MediumInt { unsigned },
+        "MEDIUMINT" | "INT3" | "MIDDLEINT" => ColumnType::MediumInt { unsigned },
         "INT" | "INTEGER" | "INT4" => ColumnType::Int { unsigned },
         "BIGINT" | "INT8" => ColumnType::BigInt { unsigned },
         "LARGEINT" => ColumnType::LargeInt,
