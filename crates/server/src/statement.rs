@@ -8,6 +8,7 @@ mod assign;
 mod assigned;
 mod bin;
 pub mod by_key;
+mod carried;
 pub mod cells;
 mod change;
 mod changed;

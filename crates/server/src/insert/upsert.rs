@@ -80,7 +80,7 @@ pub(super) async fn insert_or_update(
     let clock = session.shared.engine.clock();
     session.statement_deadline = StatementDeadline::of_insert(&session.settings, &**clock);
     let Updating { table, set } = &updating;
-    let done = statement::insert_or_update(session, target, table, set, Vec::new());
+    let done = statement::insert_or_update(session, target, table, (set, None), Vec::new());
     let Reply::Done { affected } = done.await? else { unreachable!("rows are only counted") };
     session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
     Ok(Done { rows: affected, consumed: values.sql.len() })

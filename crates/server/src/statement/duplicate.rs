@@ -19,6 +19,7 @@ use freshet_storage::resolver::KeyedRows;
 use freshet_wire::Capabilities;
 
 use super::assigned::{Assigned, NewValues, given, given_through};
+use super::carried::Carried;
 use super::changed::Tries;
 use crate::insert::{Target, key_rules, nothing, told};
 use crate::reply::{Reply, bounded, check_running};
@@ -48,7 +49,8 @@ struct Counts {
     same: u64,
 }
 
-/// Inserts the rows in the session's buffer, or updates those that have their keys.
+/// Inserts the rows in the session's buffer, or updates those that have their keys, by values that
+/// read what is carried beside the rows.
 ///
 /// # Errors
 /// Expressions, values; keys that others hold; 1062.
@@ -56,7 +58,7 @@ pub async fn insert_or_update(
     session: &mut Session,
     target: &Target,
     table: &TableName,
-    set: &Assignments,
+    (set, carried): (&Assignments, Option<&Carried>),
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let database = session.database_of(table.database.as_deref())?;
@@ -74,7 +76,8 @@ pub async fn insert_or_update(
     let mut tries = Tries::begin(session);
     loop {
         let mut buffer = std::mem::take(&mut session.buffer);
-        let done = write(session, target, (table, &assigned), &buffer, &parameters).await;
+        let given = (table, &assigned, carried);
+        let done = write(session, target, given, &buffer, &parameters).await;
         // A TRUNCATE came between the ids of the rows and the rows.
         let is_late = done.as_ref().is_err_and(|error| error.code() == ErrorCode::Deadlock);
         let is_renewed = is_late && target.plan.renew_ids(&mut buffer)?;
@@ -92,7 +95,7 @@ pub async fn insert_or_update(
 async fn write(
     session: &mut Session,
     target: &Target,
-    (table, assigned): (&TableName, &Assigned),
+    (table, assigned, carried): (&TableName, &Assigned, Option<&Carried>),
     buffer: &LoadBuffer,
     parameters: &[Parameter],
 ) -> Result<Option<Reply>> {
@@ -118,6 +121,7 @@ async fn write(
         target,
         table,
         assigned,
+        carried,
         new: &new,
         groups: groups.collect(),
         meeting: &meeting,
@@ -255,6 +259,8 @@ struct Rounds<'a> {
     target: &'a Target,
     table: &'a TableName,
     assigned: &'a Assigned,
+    /// What stands beside the new rows.
+    carried: Option<&'a Carried>,
     /// The new rows.
     new: &'a [&'a [u8]],
     groups: Vec<Group>,
@@ -330,16 +336,22 @@ impl Rounds<'_> {
     async fn computed(
         &self,
         session: &mut Session,
-        (old, new): (&[&[u8]], &[&[u8]]),
+        old: &[&[u8]],
+        numbers: Vec<u32>,
         parameters: &[Parameter],
     ) -> Result<NewValues> {
+        let new = numbers.iter().map(|&at| self.new[at as usize]).collect::<Vec<_>>();
         let (into, exprs) = (&self.target.into, self.assigned.exprs());
         let (given, select) = match self.target.through.as_deref() {
-            None => (given(into, old, Some(new))?, over_rows(self.table, &exprs)),
+            None => (given(into, old, Some(&new))?, over_rows(self.table, &exprs)),
             Some(view) => {
                 let select = over_rows_through(view, self.table, &exprs);
-                (given_through(into, view, old, new)?, select)
+                (given_through(into, view, old, &new)?, select)
             }
+        };
+        let given = match self.carried {
+            Some(carried) => carried.beside(given, numbers)?,
+            None => given,
         };
         self.assigned.compute(session, &select, (given, old.len()), parameters.to_vec()).await
     }
@@ -369,15 +381,16 @@ impl Rounds<'_> {
         }
         let current = |at: &usize| self.groups[*at].current.as_deref().expect("it is there");
         let old = updates.iter().map(current).collect::<Vec<_>>();
-        let new = |at: &usize| self.new[self.groups[*at].rows[round] as usize];
-        let new = updates.iter().map(new).collect::<Vec<_>>();
+        let number = |at: &usize| self.groups[*at].rows[round];
+        let numbers = updates.iter().map(number).collect::<Vec<_>>();
         let is_all_seen = !session.hides_rows_of(self.target.into.table());
         // Names are those of a view there.
         let is_plain = is_all_seen && self.target.through.is_none();
-        let taken = is_plain.then(|| self.assigned.of_new(&new)).flatten();
+        let new = || numbers.iter().map(|&at| self.new[at as usize]).collect::<Vec<_>>();
+        let taken = is_plain.then(|| self.assigned.of_new(&new())).flatten();
         let mut values = match taken {
             Some(values) => values,
-            None => self.computed(session, (&old, &new), parameters).await?,
+            None => self.computed(session, &old, numbers, parameters).await?,
         };
         for (number, at) in updates.into_iter().enumerate() {
             if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {

@@ -6,23 +6,26 @@ mod selected;
 
 use std::sync::Arc;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, bail, err};
 use freshet_ingest::decode::{Encoded, Fault, RowEncoder, Warnings};
 use freshet_ingest::{OnExisting, UsedIds, WaitLimit};
+use freshet_query::carried::{self, Carrying};
 use freshet_query::change::{Assignments, by_place};
 use freshet_query::parser::{Insert, InsertSource, OnDuplicate};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::snapshot::temporary_names;
-use freshet_query::syntax::{Constant, Scalar};
+use freshet_query::syntax::{Constant, Scalar, Select};
 use freshet_query::{Parameter, RecordBatch};
 use freshet_schema::{KeyModel, Literal};
 
 pub use selected::Selected;
 
 use super::assigned::{default_of, note};
+use super::carried::Carried;
 use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
 use super::{act, values};
+use crate::accounts::SessionMemory;
 use crate::insert::{
     Grouping, Target, encoded, key_rules, load, note_alone, note_if_failed, nothing, report,
     resolve, warn,
@@ -55,16 +58,21 @@ async fn run(session: &mut Session, insert: &Insert, parameters: Vec<Parameter>)
         InsertSource::Query(select) => {
             let label = insert.label.as_deref();
             // Resolve names before the query runs.
-            let form = target(session, insert)?.into.table().form;
-            let losses = session.settings.losses(form);
+            let first = target(session, insert)?;
+            let carrying = carrying(insert, &first, select)?;
+            let select = carrying.as_ref().map_or(select, |carrying| &carrying.query);
+            let losses = session.settings.losses(first.into.table().form);
             let rows = Selected::run(session, select, parameters.clone(), losses).await?;
             let target = target(session, insert)?;
             if let Some(set) = updates(insert, &target)? {
-                let sources = collect(session, target, rows).await?;
+                let count = carrying.as_ref().map_or(0, |carrying| carrying.count);
+                let (sources, carried) = collect(session, target, (rows, count)).await?;
+                let set = carrying.as_ref().map_or(set, |carrying| &carrying.set);
+                let set = (set, carried.as_ref());
                 return insert_or_update(session, &sources, &insert.table, set, parameters).await;
             }
             if target.partial.is_some() {
-                let sources = collect(session, target, rows).await?;
+                let (sources, _) = collect(session, target, (rows, 0)).await?;
                 let grouping = grouping(session, &sources, label).await?;
                 return Ok(Reply::Done { affected: load(session, &sources, grouping).await? });
             }
@@ -224,7 +232,7 @@ pub async fn values(
     };
     encoded(session, &target, done)?;
     if let Some(set) = set {
-        return insert_or_update(session, &target, &insert.table, set, parameters).await;
+        return insert_or_update(session, &target, &insert.table, (set, None), parameters).await;
     }
     let grouping = match (plain, insert.label.as_deref()) {
         _ if insert.overwrites => Grouping::OfNewTable,
@@ -337,20 +345,51 @@ pub async fn from_rows(
     Ok(Reply::Done { affected })
 }
 
-/// Encodes all rows of a query into the session's buffer.
-async fn collect(session: &mut Session, mut target: Target, mut rows: Selected) -> Result<Target> {
+/// What a query carries for ON DUPLICATE KEY UPDATE beside the rows of its INSERT.
+fn carrying(insert: &Insert, target: &Target, query: &Select) -> Result<Option<Carrying>> {
+    let Some(set) = updates(insert, target)? else { return Ok(None) };
+    let is_column = |name: &str| match &target.through {
+        Some(view) => view.names().any(|known| known.eq_ignore_ascii_case(name)),
+        None => target.into.schema().position(name).is_some(),
+    };
+    carried::carrying(query, (&insert.table.table, is_column), set)
+}
+
+/// Encodes all rows of a query into the session's buffer, but for the last columns, of which so
+/// many are carried.
+async fn collect(
+    session: &mut Session,
+    mut target: Target,
+    (mut rows, carried): (Selected, usize),
+) -> Result<(Target, Option<Carried>)> {
     target.begin_statement(session);
     target.plan.check_generated()?;
-    if rows.columns.len() != target.plan.width() {
+    let columns = std::mem::take(&mut rows.columns);
+    let (result, beside) = columns.split_at(columns.len() - carried);
+    if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
+    let mut kept = Vec::new();
+    let mut memory = SessionMemory::new(&session.usage);
     let limit = session.shared.engine.config().wal_load_bytes_max;
     let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
     session.buffer.begin();
     while let Some(batch) = rows.next(session).await? {
+        let (own, more) = divided(&batch, result.len())?;
         let out = session.buffer.resume();
-        let done = encode_batch(&target, &batch, &rows.columns, seen, out)?;
+        let done = encode_batch(&target, &own, result, seen, out)?;
         session.buffer.count(done.rows)?;
+        if carried > 0 {
+            if done.rows != batch.num_rows() {
+                bail!(
+                    NotSupported,
+                    "ON DUPLICATE KEY UPDATE of columns of a SELECT, some of whose rows IGNORE \
+                     leaves out, is not supported: use VALUES(column)"
+                );
+            }
+            memory.resize(memory.bytes() + more.get_array_memory_size() as u64)?;
+            kept.push(more);
+        }
         session.buffer.use_ids(done.ids);
         session.buffer.mark(&done.deletes);
         seen += batch.num_rows() as u64;
@@ -366,7 +405,17 @@ async fn collect(session: &mut Session, mut target: Target, mut rows: Selected) 
     }
     note(session, &target.rules, rows.warnings())?;
     warn(session, &target, taken, warnings)?;
-    Ok(target)
+    let carried = (carried > 0).then(|| Carried::of(beside, &kept, memory)).transpose()?;
+    Ok((target, carried))
+}
+
+/// The first columns of a batch, of which there are so many, and the others.
+fn divided(batch: &RecordBatch, first: usize) -> Result<(RecordBatch, RecordBatch)> {
+    let of = |places: std::ops::Range<usize>| {
+        let part = batch.project(&places.collect::<Vec<_>>());
+        part.map_err(|error| err!(Internal, "a result lacks a column: {error}"))
+    };
+    Ok((of(0..first)?, of(first..batch.num_columns())?))
 }
 
 /// Encodes the rows of a batch.
