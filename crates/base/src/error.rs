@@ -118,6 +118,8 @@ codes! {
     ColumnCount = 1136 "21S01" 400;
     /// NULL where a change of columns allows none.
     NullValue = 1138 "22004" 400;
+    /// A column beside an aggregate, in a query without GROUP BY.
+    MixOfGroups = 1140 "42000" 400;
     /// The user may not do this to this table.
     TableAccessDenied = 1142 "42000" 403;
     /// A column without a privilege.
@@ -358,6 +360,8 @@ codes! {
     QueryTimeout = 3024 "HY000" 504;
     /// An aggregate in the ORDER BY of a UNION.
     AggregateOrder = 3028 "HY000" 400;
+    /// ORDER BY of a SELECT DISTINCT by what it does not select.
+    DistinctOrder = 3065 "HY000" 400;
     /// A lock name that is empty or too long.
     LockName = 3057 "42000" 400;
     /// ACCOUNT LOCK.

@@ -17,7 +17,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, Expr as Planned, ExprSchemable, Join, JoinType, LogicalPlan, Operator,
 };
-use freshet_base::{ErrorCode, Result, err};
+use freshet_base::{Error, ErrorCode, Result, err};
 use sqlparser::ast::{
     Expr, GroupByExpr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
     Visit, VisitMut, Visitor, VisitorMut,
@@ -85,6 +85,34 @@ fn bound(plan: LogicalPlan) -> Result<LogicalPlan> {
             column.flat_name()
         )),
     }
+}
+
+/// Whether a query or one within it has GROUP BY, with or without ROLLUP.
+pub fn groups(query: &Query) -> bool {
+    struct Any;
+    impl Visitor for Any {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            match &select.group_by {
+                GroupByExpr::Expressions(keys, _) if keys.is_empty() => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        }
+    }
+    Visit::visit(query, &mut Any).is_break()
+}
+
+/// The error for a column that is not grouped, of a query without GROUP BY.
+pub fn mixed(not_grouped: &Error) -> Error {
+    let column =
+        not_grouped.message().split("column '").nth(1).and_then(|of| of.split('\'').next());
+    err!(
+        MixOfGroups,
+        "In aggregated query without GROUP BY, expression of SELECT list contains nonaggregated \
+         column '{}'; this is incompatible with sql_mode=only_full_group_by",
+        column.unwrap_or("")
+    )
 }
 
 /// Finds a query with GROUP BY.

@@ -235,6 +235,15 @@ fn worded(message: &str) -> Error {
              column '{column}' which is not functionally dependent on columns in GROUP BY clause"
         );
     }
+    if is("For SELECT DISTINCT, ORDER BY expressions") {
+        let column = message.split_once("expressions ").map_or("", |(_, rest)| rest);
+        let column = column.split_once(" must appear").map_or(column, |(column, _)| column);
+        return err!(
+            DistinctOrder,
+            "Expression of ORDER BY clause is not in SELECT list, references column '{column}' \
+             which is not in SELECT list; this is incompatible with DISTINCT"
+        );
+    }
     if let Some(place) = place_out_of_bounds(message) {
         return err!(UnknownColumn, "Unknown column '{place}' in 'order clause'");
     }

@@ -25,6 +25,7 @@ use futures::future::{self, BoxFuture};
 use parking_lot::Mutex;
 
 use crate::error::{BatchTooLarge, mapped};
+use crate::functions::random::Sequence;
 use crate::interrupt::{self, Cancellation, CancellationGuard};
 use crate::session::Session;
 
@@ -181,6 +182,8 @@ struct Shared {
     warnings: Mutex<Warnings>,
     /// Rows that stand at several places of the plan, by their name.
     kept: Mutex<HashMap<String, Computed>>,
+    /// The sequences of RAND(seed), by the number of the call.
+    randoms: Mutex<HashMap<i64, Sequence>>,
 }
 
 impl fmt::Debug for Evaluation {
@@ -206,6 +209,7 @@ impl Evaluation {
             stopped,
             warnings: Mutex::new(warnings),
             kept: Mutex::default(),
+            randoms: Mutex::default(),
         }))
     }
 
@@ -283,6 +287,11 @@ impl Evaluation {
         if warnings.first.len() < WARNINGS_MAX {
             warnings.first.push((code, message()));
         }
+    }
+
+    /// The next number of the sequence of a call, which begins with this seed.
+    pub fn random(&self, call: i64, seed: i64) -> f64 {
+        self.0.randoms.lock().entry(call).or_insert_with(|| Sequence::of(seed)).draw()
     }
 
     /// Notes an id for LAST_INSERT_ID().

@@ -33,6 +33,7 @@ mod once;
 pub mod one_row;
 pub mod operators;
 pub mod password;
+pub mod random;
 pub mod regexp;
 pub mod rounding;
 pub mod row;

@@ -24,6 +24,7 @@ mod items;
 mod kinds;
 mod load;
 mod numbers;
+mod odbc;
 mod partition;
 mod placement;
 mod policy;
@@ -293,6 +294,8 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         };
         let selected = rows::tables_selected(read);
         let read = selected.as_deref().unwrap_or(read);
+        let opened = odbc::joins_opened(read);
+        let read = opened.as_deref().unwrap_or(read);
         let marked = temporary::marked(read);
         let read = marked.as_deref().unwrap_or(read);
         let tokens = numbered(unlocked(read));

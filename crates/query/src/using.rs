@@ -35,8 +35,22 @@ type ColumnsOf<'a> = &'a dyn Fn(Query) -> Result<Vec<String>>;
 /// The plan of a rewritten query; `context` has the types of its placeholders.
 ///
 /// # Errors
-/// 1052 and 1054 for shared columns that do not stand once on each side; those of planning.
+/// 1052 and 1054 for shared columns that do not stand once on each side; 1140 for a column beside
+/// an aggregate where nothing is grouped; those of planning.
 pub fn planned<S: ContextProvider>(
+    query: Box<Query>,
+    planner: &SqlToRel<'_, S>,
+    mode: SqlMode,
+    context: impl Fn() -> PlannerContext,
+) -> Result<LogicalPlan> {
+    let groups = dependence::groups(&query);
+    planned_grouped(query, planner, mode, context).map_err(|error| match error.code() {
+        ErrorCode::NotGrouped if !groups => dependence::mixed(&error),
+        _ => error,
+    })
+}
+
+fn planned_grouped<S: ContextProvider>(
     mut query: Box<Query>,
     planner: &SqlToRel<'_, S>,
     mode: SqlMode,

@@ -110,6 +110,10 @@ const DATES: &str = "dejMmcbUuVvWwaXxYy";
 
 /// Parses `text` by MySQL's `format`, as microseconds since 1970 or since midnight.
 pub fn parsed(text: &str, format: &str) -> Option<i64> {
+    // What reads no part of a date is the date of zeros.
+    if !format.contains('%') {
+        return None;
+    }
     let mut reading = Reading::default();
     let mut rest = text.trim_start();
     let mut signs = format.chars();
@@ -337,11 +341,13 @@ fn time_formatted(micros: i64, format: &str) -> String {
 pub fn all() -> Vec<ScalarUDF> {
     let date_format =
         RowFunction::new("date_format", &[Kind::DateTime, Kind::Text], (2, 2), Kind::Text, |row| {
-            Some(Out::Text(formatted(row.datetime(0), row.text(1))))
+            let format = row.text(1);
+            (!format.is_empty()).then(|| Out::Text(formatted(row.datetime(0), format)))
         });
     let time_format =
         RowFunction::new("time_format", &[Kind::Time, Kind::Text], (2, 2), Kind::Text, |row| {
-            Some(Out::Text(time_formatted(row.time(0), row.text(1))))
+            let format = row.text(1);
+            (!format.is_empty()).then(|| Out::Text(time_formatted(row.time(0), format)))
         });
     vec![
         date_format.udf(),

@@ -1,4 +1,4 @@
-//! JSON paths: `$.key`, `$."key"`, `$[0]`, `$[last]`, `$[*]`, `$.*`, `$**.key`.
+//! JSON paths: `$.key`, `$."key"`, `$[0]`, `$[last]`, `$[0 to last-1]`, `$[*]`, `$.*`, `$**.key`.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,52 @@ enum Leg {
     Key(String),
     Index(usize),
     FromEnd(usize),
+    /// From one item to another one.
+    Range(Place, Place),
     AnyKey,
     AnyIndex,
     Deep,
+}
+
+/// The place of an item in an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    FromStart(usize),
+    /// 0 is the last one.
+    FromEnd(usize),
+}
+
+impl Place {
+    /// Parses `2`, `last` or `last-2`.
+    fn parse(text: &str) -> Option<Self> {
+        let Some(back) = text.strip_prefix("last") else {
+            return text.parse().ok().map(Self::FromStart);
+        };
+        match back.trim() {
+            "" => Some(Self::FromEnd(0)),
+            back => back.strip_prefix('-')?.trim().parse().ok().map(Self::FromEnd),
+        }
+    }
+
+    fn leg(self) -> Leg {
+        match self {
+            Self::FromStart(at) => Leg::Index(at),
+            Self::FromEnd(back) => Leg::FromEnd(back),
+        }
+    }
+}
+
+/// The items of an array of this length between two places.
+fn between(len: usize, from: Place, to: Place) -> std::ops::Range<usize> {
+    let start = match from {
+        Place::FromStart(at) => at.min(len),
+        Place::FromEnd(back) => len.saturating_sub(back.saturating_add(1)),
+    };
+    let end = match to {
+        Place::FromStart(at) => at.saturating_add(1).min(len),
+        Place::FromEnd(back) => len.saturating_sub(back),
+    };
+    start..end.max(start)
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +81,9 @@ impl Path {
 
     /// Whether it may match more than one value.
     pub fn is_wild(&self) -> bool {
-        self.0.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::Deep))
+        self.0
+            .iter()
+            .any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::Range(..) | Leg::Deep))
     }
 
     /// The matching values of a document, in order and without duplicates.
@@ -133,15 +178,19 @@ fn index(text: &str) -> Option<(Leg, &str)> {
     let inside = inside.trim();
     let leg = if inside == "*" {
         Leg::AnyIndex
-    } else if let Some(back) = inside.strip_prefix("last") {
-        let back = back.trim();
-        Leg::FromEnd(if back.is_empty() {
-            0
-        } else {
-            back.strip_prefix('-')?.trim().parse().ok()?
-        })
+    } else if let Some((from, to)) = inside.split_once(" to ") {
+        let (from, to) = (Place::parse(from.trim())?, Place::parse(to.trim())?);
+        let is_backward = match (from, to) {
+            (Place::FromStart(from), Place::FromStart(to)) => from > to,
+            (Place::FromEnd(from), Place::FromEnd(to)) => from < to,
+            _ => false,
+        };
+        if is_backward {
+            return None;
+        }
+        Leg::Range(from, to)
     } else {
-        Leg::Index(inside.parse().ok()?)
+        Place::parse(inside)?.leg()
     };
     Some((leg, after))
 }
@@ -175,8 +224,12 @@ fn step<'a>(value: &'a Value, leg: &Leg) -> Vec<&'a Value> {
         (Leg::Index(_) | Leg::FromEnd(_), Value::Array(items)) => {
             position(items.len(), leg).map(|at| &items[at]).into_iter().collect()
         }
+        (Leg::Range(from, to), Value::Array(items)) => {
+            items[between(items.len(), *from, *to)].iter().collect()
+        }
         // A scalar acts as an array of itself.
         (Leg::Index(0) | Leg::FromEnd(0), other) => vec![other],
+        (Leg::Range(from, to), other) if !between(1, *from, *to).is_empty() => vec![other],
         _ => Vec::new(),
     }
 }
@@ -214,6 +267,14 @@ mod tests {
             ("$**.b", "[[10,20,30],2]"),
             ("$.nothing", "[]"),
             ("$**.a**.b", "[[10,20,30]]"),
+            ("$.a.b[0 to 1]", "[10,20]"),
+            ("$.a.b[last-1 to last]", "[20,30]"),
+            ("$.a.b[1 to 9]", "[20,30]"),
+            ("$.a.b[last - 7 to 0]", "[10]"),
+            ("$.a.b[2 to last-1]", "[]"),
+            ("$.a.b[5 to 9]", "[]"),
+            ("$.c[0 to 1].b", "[2]"),
+            ("$.a.b[0][0 to 1]", "[10]"),
         ] {
             let found = Path::parse(path).unwrap().find(&document);
             assert_eq!(serde_json::to_string(&found).unwrap(), wanted, "{path}");
@@ -221,6 +282,8 @@ mod tests {
         assert_eq!(Path::parse("a.b"), None);
         assert_eq!(Path::parse("$."), None);
         assert_eq!(Path::parse("$**"), None);
+        assert_eq!(Path::parse("$[2 to 1]"), None);
+        assert_eq!(Path::parse("$[last to last-1]"), None);
     }
 
     #[test]

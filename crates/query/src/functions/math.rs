@@ -8,9 +8,13 @@ use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use super::meaning::Digits;
+use super::random::Sequence;
 use super::row::{Kind, Out, Row, RowFunction};
 use super::vector::Vector;
 use crate::{convert, losses};
+
+/// The function behind RAND of a constant.
+pub const SEEDED: &str = "mysql_seeded_rand";
 
 const D: &[Kind] = &[Kind::Double];
 const I: &[Kind] = &[Kind::Int];
@@ -127,11 +131,6 @@ fn in_base(mut value: u64, base: u32) -> String {
     digits.iter().rev().collect::<String>().to_uppercase()
 }
 
-fn seeded(seed: i64) -> f64 {
-    use rand::{Rng, SeedableRng};
-    rand::rngs::SmallRng::seed_from_u64(seed.cast_unsigned()).random()
-}
-
 fn curves() -> [ScalarUDF; 13] {
     [
         double!("sqrt", |x| x >= 0.0, f64::sqrt),
@@ -172,7 +171,7 @@ fn of_bits() -> Vec<ScalarUDF> {
     ]
 }
 
-fn of_numbers() -> [RowFunction; 9] {
+fn of_numbers() -> [RowFunction; 10] {
     let of = RowFunction::new;
     let one_or_two = (1, 2);
     [
@@ -191,9 +190,19 @@ fn of_numbers() -> [RowFunction; 9] {
             Some(Out::Int(i64::from(value > 0.0) - i64::from(value < 0.0)))
         }),
         of("rand", I, (0, 1), Kind::Double, |row| {
-            let seeded_or_not = if row.count() == 1 { seeded(row.int(0)) } else { rand::random() };
-            Some(Out::Double(seeded_or_not))
+            Some(Out::Double(match row.count() {
+                0 => rand::random(),
+                _ => Sequence::of(if row.null(0) { 0 } else { row.int(0) }).draw(),
+            }))
         })
+        .sees_null()
+        .volatile(),
+        // RAND of a constant, and the number of the call in its statement.
+        of(SEEDED, I, (2, 2), Kind::Double, |row| {
+            let seed = if row.null(0) { 0 } else { row.int(0) };
+            Some(Out::Double(row.random(row.int(1), seed)))
+        })
+        .sees_null()
         .volatile(),
         of("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
         of("mysql_double", D, (1, 1), Kind::Double, |row| Some(Out::Double(row.double(0)))),

@@ -4,13 +4,14 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF, cast};
 
-use freshet_base::err;
+use freshet_base::{ErrorCode, err};
 
-use super::row::{Kind, MANY, Out, Row, RowFunction};
+use super::row::{Kind, MANY, Out, Row, RowFunction, Source};
 use super::typed::TypeDependent;
 use super::types::{converted, is_decimal};
 use crate::convert::{is_binary, is_text};
 use crate::error::external;
+use crate::temporal::century;
 
 /// MySQL's aliases of functions.
 pub const ALIASES: &[(&str, &str)] = &[
@@ -103,6 +104,22 @@ fn interval(row: &Row<'_>) -> Option<Out> {
     Some(Out::Int(i64::try_from(found).expect("arguments are few") - 1))
 }
 
+/// `CAST(value AS YEAR)`: a number of two digits is one of this century or the last one.
+fn year(row: &Row<'_>) -> Option<Out> {
+    let text = row.text(0).trim();
+    let digits = &text[..text.bytes().take_while(u8::is_ascii_digit).count()];
+    let year = match digits.parse::<u32>().ok() {
+        Some(0) if row.source(0) == Source::Number => Some(0),
+        Some(short) if digits.len() <= 2 => Some(century(short)),
+        Some(year @ (0 | 1901..=2155)) => Some(year),
+        _ => None,
+    };
+    if year.is_none() {
+        row.warn(ErrorCode::WrongValue, || format!("Truncated incorrect YEAR value: '{text}'"));
+    }
+    year.map(|year| Out::Int(year.into()))
+}
+
 fn crc32(bytes: &[u8]) -> u32 {
     let crc = bytes.iter().fold(!0_u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -147,6 +164,7 @@ pub fn all() -> Vec<ScalarUDF> {
         })
         .volatile(),
         RowFunction::new("interval", &[Kind::Double], (2, MANY), Kind::Int, interval).sees_null(),
+        RowFunction::new("mysql_year", &[Kind::Text], (1, 1), Kind::Int, year),
         // LAST_INSERT_ID(value).
         RowFunction::new(NOTE_INSERT_ID, &[Kind::Int], (1, 1), Kind::UInt, |row| {
             let id = (!row.null(0)).then(|| row.int(0).cast_unsigned());

@@ -424,6 +424,11 @@ impl Row<'_> {
         self.evaluation.warn(code, message);
     }
 
+    /// The next number of the sequence of a call, which begins with this seed.
+    pub fn random(&self, call: i64, seed: i64) -> f64 {
+        self.evaluation.random(call, seed)
+    }
+
     /// Notes an id for LAST_INSERT_ID().
     pub fn note_insert_id(&self, id: u64) {
         self.evaluation.note_insert_id(id);

@@ -239,6 +239,32 @@ fn binary(parser: &mut Parser) -> Result<Expr, ParserError> {
     Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
 }
 
+/// Parses the part after CAST, which may name a character set behind the type; `sqlparser` knows
+/// none there.
+fn cast(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_keyword(Keyword::AS)?;
+    let data_type = parser.parse_data_type()?;
+    let is_charset = parser.parse_keywords(&[Keyword::CHARACTER, Keyword::SET])
+        || parser.parse_keyword(Keyword::CHARSET);
+    let charset = is_charset.then(|| parser.parse_object_name(false)).transpose()?;
+    let array = parser.parse_keyword(Keyword::ARRAY);
+    parser.expect_token(&Token::RParen)?;
+    let cast = Expr::Cast { kind: CastKind::Cast, expr, data_type, array, format: None };
+    Ok(match charset {
+        None => cast,
+        Some(_) => Expr::Convert {
+            is_try: false,
+            expr: Box::new(cast),
+            data_type: None,
+            charset,
+            target_before_value: false,
+            styles: Vec::new(),
+        },
+    })
+}
+
 /// ``@`name` `` and `@'name'`, whose quotes are a token of their own.
 fn quoted_variable(parser: &mut Parser) -> Option<Expr> {
     if parser.peek_token_ref().token != Token::AtSign {
@@ -370,6 +396,11 @@ impl Dialect for MySql {
         }
         if parser.parse_keyword(Keyword::BINARY) {
             return Some(binary(parser));
+        }
+        if parser.peek_keyword(Keyword::CAST) && parser.peek_nth_token_ref(1).token == Token::LParen
+        {
+            parser.advance_token();
+            return Some(cast(parser));
         }
         if let Some(found) = row_or_trimmed(parser).or_else(|| nested_literal(parser)) {
             return Some(found);

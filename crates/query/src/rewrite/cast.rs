@@ -108,7 +108,12 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         _ if name.starts_with("SIGNED") || name.contains("INT") || name.starts_with("BOOL") => {
             call("mysql_signed", vec![inner])
         }
-        _ if name.starts_with("YEAR") => call("year", vec![inner]),
+        _ if name.starts_with("YEAR") => call("mysql_year", vec![inner]),
+        DataType::Custom(_, arguments) if name.starts_with("NCHAR") => {
+            let length = arguments.first().and_then(|length| length.parse::<u64>().ok());
+            let length = length.map(|length| CharacterLength::IntegerLength { length, unit: None });
+            of_length(inner, &length)
+        }
         other => {
             bail!(NotSupported, "This version of Freshet doesn't yet support 'CAST AS {other}'")
         }

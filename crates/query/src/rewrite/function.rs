@@ -1,7 +1,7 @@
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ObjectName, Value,
+    ObjectName, UnaryOperator, Value,
 };
 
 use super::Rewriter;
@@ -11,6 +11,7 @@ use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
+use crate::functions::math::SEEDED;
 use crate::functions::meaning::digits_of_text;
 use crate::functions::misc::NOTE_INSERT_ID;
 use crate::functions::nested::ELEMENTS;
@@ -327,6 +328,7 @@ impl Rewriter<'_> {
         }
         match name {
             "week" => return Ok(self.week(function)),
+            "rand" => return Ok(self.rand(function)),
             "aes_encrypt" => return self.aes(name, crypt::ENCRYPT, function),
             "aes_decrypt" => return self.aes(name, crypt::DECRYPT, function),
             _ => {}
@@ -355,6 +357,22 @@ impl Rewriter<'_> {
             _ => text("aes-128-ecb"),
         });
         Ok(Some(call(new, args)))
+    }
+
+    /// RAND of a constant is a sequence, of which each row has the next number.
+    fn rand(&self, function: &mut Function) -> Option<Expr> {
+        let mut args = args_of(function)?;
+        let unsigned = match args.first() {
+            Some(Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr }) => expr,
+            Some(seed) => seed,
+            None => return Some(call("rand", args)),
+        };
+        if args.len() > 1 || !matches!(unsigned, Expr::Value(_)) {
+            return Some(call("rand", args));
+        }
+        // No other call of the statement has this number.
+        args.push(int(self.seen));
+        Some(call(SEEDED, args))
     }
 
     /// `WEEK(date)` in the mode of `default_week_format`; 0 is that of the function itself.

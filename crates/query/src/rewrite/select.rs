@@ -35,7 +35,7 @@ pub fn relation(name: &mut ObjectName) {
     }
 }
 
-fn first_select(body: &SetExpr) -> Option<&Select> {
+pub(super) fn first_select(body: &SetExpr) -> Option<&Select> {
     match body {
         SetExpr::Select(select) => Some(select),
         SetExpr::Query(query) => first_select(&query.body),
@@ -63,19 +63,28 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
             {
                 idents.last().map(|ident| ident.value.clone())
             }
-            SelectItem::UnnamedExpr(Expr::Value(value)) => Some(
-                value
-                    .value
-                    .clone()
-                    .into_string()
-                    .unwrap_or_else(|| written(at, &Expr::Value(value.clone()))),
-            ),
-            SelectItem::UnnamedExpr(expr) => Some(written(at, expr)),
+            SelectItem::UnnamedExpr(expr) => {
+                Some(quoted_text(expr).map_or_else(|| written(at, expr), str::to_owned))
+            }
             SelectItem::ExprWithAliases { .. }
             | SelectItem::Wildcard(_)
             | SelectItem::QualifiedWildcard(..) => None,
         })
         .collect()
+}
+
+/// The text of a literal, with or without a character set before it: what a column is called.
+fn quoted_text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text)
+            | Value::DoubleQuotedString(text)
+            | Value::NationalStringLiteral(text) => Some(text),
+            _ => None,
+        },
+        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => quoted_text(value),
+        _ => None,
+    }
 }
 
 /// Rewrites that come before those of a query's parts.

@@ -12,11 +12,13 @@ use sqlparser::ast::{
 
 use super::derived::{column, derived, mark_made, selecting};
 use super::having::has_aggregate;
+use super::select::first_select;
 use super::set_operation::as_derived;
 use super::values::{binary, call, case, int, not, null, take};
 
 /// Rewrites a condition on a subquery before its parts.
 pub fn before(expr: &mut Expr) -> Result<()> {
+    check_width(expr)?;
     let new = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => {
             let (left, subquery) = (take(left), subquery(right)?);
@@ -51,6 +53,30 @@ pub fn before(expr: &mut Expr) -> Result<()> {
         _ => return Ok(()),
     };
     *expr = new;
+    Ok(())
+}
+
+/// Rejects a subquery that has another number of columns than what it is compared with.
+fn check_width(expr: &Expr) -> Result<()> {
+    let (left, query) = match expr {
+        Expr::InSubquery { expr: left, subquery, .. } => (left, subquery),
+        Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } => match &**right {
+            Expr::Subquery(query) => (left, query),
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    let width = match &**left {
+        Expr::Tuple(parts) => parts.len(),
+        _ => 1,
+    };
+    let Some(select) = first_select(&query.body) else { return Ok(()) };
+    let is_named = |item: &SelectItem| {
+        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
+    if select.projection.iter().all(is_named) && select.projection.len() != width {
+        bail!(OperandColumns, "Operand should contain {width} column(s)");
+    }
     Ok(())
 }
 

@@ -138,6 +138,7 @@ fn code_name(code: ErrorCode) -> &'static str {
         | E::UnknownFunction
         | E::WrongGroupFunction
         | E::NotGrouped
+        | E::MixOfGroups
         | E::UnknownPartition
         | E::PartitionClause => "ANALYSIS_ERROR",
         E::LabelUsed => "LABEL_ALREADY_EXISTS",
