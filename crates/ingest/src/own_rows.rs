@@ -125,6 +125,11 @@ impl OwnRows {
         !has_parts && self.0.keyed.lock().is_empty() && self.0.unkeyed.lock().is_empty()
     }
 
+    /// Whether it has written to a table, also if it has taken that back.
+    pub fn has_entered(&self, table: TableId) -> bool {
+        self.0.passes.lock().contains_key(&table)
+    }
+
     /// Whether it holds keys that others may wait for.
     pub fn holds_keys(&self) -> bool {
         self.0.owner.get().is_some()

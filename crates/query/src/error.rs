@@ -224,6 +224,9 @@ fn worded(message: &str) -> Error {
     if is("to grouping function is not in grouping columns") {
         return err!(NotGroupingKey, "Argument #1 of GROUPING function is not in GROUP BY");
     }
+    if is("Invalid JSON path expression") {
+        return Error::new(ErrorCode::InvalidJsonPath, first);
+    }
     if is("Invalid JSON") {
         return Error::new(ErrorCode::InvalidJson, first);
     }

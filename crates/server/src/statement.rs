@@ -515,7 +515,9 @@ async fn reply(
             views::change(session, &parsed.statement).await
         }
         _ => {
-            commit_first(session).await?;
+            if ddl::commits(session, &parsed.statement)? {
+                commit_first(session).await?;
+            }
             ddl::define(session, &parsed.statement).await
         }
     }

@@ -27,6 +27,43 @@ use super::{bin, sequence, shield};
 use crate::reply::Reply;
 use crate::session::Session;
 
+/// Whether a DDL statement commits the open transaction: CREATE and DROP TEMPORARY TABLE leave it
+/// open, but for DROP of a table that it has written to.
+///
+/// # Errors
+/// In a labelled transaction, and in one that is refused; 1235 in one that reads a snapshot, which
+/// does not have the new table.
+pub fn commits(session: &Session, statement: &Statement) -> Result<bool> {
+    let transactions = &session.transactions;
+    let Some(open) = transactions.open() else { return Ok(true) };
+    match statement {
+        Statement::CreateTable(create) if create.temporary => {
+            transactions.check_unlabelled()?;
+            if open.snapshot().is_some() {
+                bail!(
+                    NotSupported,
+                    "CREATE TEMPORARY TABLE in a transaction that reads one snapshot (REPEATABLE \
+                     READ) and has read it is not supported: the snapshot lacks the table; create \
+                     it before BEGIN, or use READ COMMITTED"
+                );
+            }
+            Ok(false)
+        }
+        Statement::DropTable { tables, temporary: true, .. } => {
+            transactions.check_unlabelled()?;
+            for table in tables {
+                let database = session.database_of(table.database.as_deref())?;
+                let id = session.temporary.find(database, &table.table);
+                if id.is_some_and(|id| open.own_rows().has_entered(id)) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        _ => Ok(true),
+    }
+}
+
 /// Runs a DDL statement.
 ///
 /// # Errors

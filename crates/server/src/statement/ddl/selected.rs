@@ -59,11 +59,14 @@ pub async fn selected(
     spec: &mut TableSpec,
     select: &Select,
 ) -> Result<Selected> {
+    let was_open = session.transactions.open().is_some();
     session.transactions.writable(&session.shared.engine, &session.settings)?;
     let losses = session.settings.losses(spec.form);
     let rows = Selected::run(session, select, Vec::new(), losses).await?;
     // A transaction opened by planning has a snapshot without the new table.
-    session.transactions.roll_back();
+    if !was_open {
+        session.transactions.roll_back();
+    }
     if spec.columns.is_empty() || spec.form == TableForm::MySql {
         let own = std::mem::take(&mut spec.columns);
         let of_column = match spec.form {
