@@ -1,11 +1,11 @@
-//! Finds `INTO @a, @b` and `INTO OUTFILE` in a SELECT, which `sqlparser` does not know.
+//! Finds `INTO @a, @b`, `INTO OUTFILE` and `INTO DUMPFILE` in a SELECT, which `sqlparser` does not know.
 
 use freshet_base::Result;
 use freshet_schema::FieldFormat;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::cursor::{Cursor, Source, refuse};
+use super::cursor::{Cursor, Source};
 use super::dialect::MySql;
 use super::infile;
 
@@ -17,13 +17,14 @@ pub enum Into {
     File(IntoFile),
 }
 
-/// INTO OUTFILE.
+/// INTO OUTFILE and INTO DUMPFILE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntoFile {
     pub name: String,
     /// CHARACTER SET, in lower case.
     pub charset: Option<String>,
-    pub format: FieldFormat,
+    /// `None` of INTO DUMPFILE: the bytes of one row as they are.
+    pub format: Option<FieldFormat>,
 }
 
 /// The tokens of a SELECT without its INTO, and what INTO says; `None` if it is no SELECT, or has
@@ -36,14 +37,11 @@ pub fn taken(
     let Some((at, next)) = place(tokens) else { return Ok(None) };
     let behind = &tokens[next..];
     let (into, count) = match said(behind).next().and_then(|(_, token)| word(&token.token)) {
-        Some(word) if word.eq_ignore_ascii_case("OUTFILE") => {
+        Some(word) if ["OUTFILE", "DUMPFILE"].iter().any(|of| word.eq_ignore_ascii_case(of)) => {
             let parser = Parser::new(dialect).with_tokens_with_locations(behind.to_vec());
             let mut cursor = Cursor::new(parser, source);
             let file = file(&mut cursor)?;
             (Into::File(file), cursor.parser.index().min(behind.len()))
-        }
-        Some(word) if word.eq_ignore_ascii_case("DUMPFILE") => {
-            return Err(refuse("SELECT ... INTO DUMPFILE"));
         }
         _ => match variables(&said(behind).collect::<Vec<_>>()) {
             Some((variables, count)) => (Into::Variables(variables), count),
@@ -53,12 +51,15 @@ pub fn taken(
     Ok(Some(([&tokens[..at], &behind[count..]].concat(), into)))
 }
 
-/// Parses OUTFILE.
+/// Parses OUTFILE or DUMPFILE.
 fn file(cursor: &mut Cursor<'_>) -> Result<IntoFile> {
+    if cursor.words("DUMPFILE") {
+        return Ok(IntoFile { name: cursor.text()?, charset: None, format: None });
+    }
     cursor.expect_words("OUTFILE")?;
     let name = cursor.text()?;
     let charset = infile::charset(cursor)?;
-    Ok(IntoFile { name, charset, format: infile::format(cursor)? })
+    Ok(IntoFile { name, charset, format: Some(infile::format(cursor)?) })
 }
 
 /// The tokens that are not blank, with their places.

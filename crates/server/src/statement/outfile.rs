@@ -1,4 +1,5 @@
-//! SELECT .. INTO OUTFILE: rows as text in a file of the server, in the form that LOAD DATA reads.
+//! SELECT .. INTO OUTFILE: rows as text in a file of the server, in the form that LOAD DATA reads;
+//! and INTO DUMPFILE: the bytes of one row.
 
 use freshet_base::{Result, bail};
 use freshet_query::Parameter;
@@ -28,9 +29,10 @@ pub async fn select(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     check_charset(file.charset.as_deref())?;
-    if file.format.delimiter.is_empty()
-        || file.format.separator.is_empty() && file.format.enclose.is_none()
-    {
+    let Some(format) = &file.format else {
+        return dump(session, query, &file.name, parameters).await;
+    };
+    if format.delimiter.is_empty() || format.separator.is_empty() && format.enclose.is_none() {
         bail!(NotSupported, "INTO OUTFILE of fields or lines that nothing ends is not supported");
     }
     let (columns, mut rows) = query::run(session, query, parameters, Losses::default()).await?;
@@ -40,12 +42,43 @@ pub async fn select(
     while let Some(batch) = bounded(session, rows.next()).await? {
         let cells = Cells::of(&batch, &columns)?;
         for row in 0..batch.num_rows() {
-            put_row(&mut out, &file.format, (&cells, &texts), row, &mut cell);
+            put_row(&mut out, format, (&cells, &texts), row, &mut cell);
             if out.len() >= PART_BYTES {
                 bounded(session, written.write(std::mem::take(&mut out))).await?;
             }
         }
         count += batch.num_rows() as u64;
+    }
+    written.write(out).await?;
+    session.evaluated(rows.warnings());
+    written.finish().await?;
+    Ok(Reply::Done { affected: count })
+}
+
+/// Writes the values of the only row of a SELECT to a new file, one behind the other.
+async fn dump(
+    session: &mut Session,
+    query: &Select,
+    name: &str,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let (columns, mut rows) = query::run(session, query, parameters, Losses::default()).await?;
+    let mut written = FileWriter::create(session, name).await?;
+    let (mut out, mut count) = (Vec::new(), 0);
+    while let Some(batch) = bounded(session, rows.next()).await? {
+        count += batch.num_rows() as u64;
+        if count > 1 {
+            bail!(TooManyRows, "Result consisted of more than one row");
+        }
+        if batch.num_rows() == 1 {
+            for cells in Cells::of(&batch, &columns)? {
+                // As MySQL has it, NULL is a byte of zero.
+                match cells.is_null(0) {
+                    true => out.push(0),
+                    false => cells.text(0, &mut out),
+                }
+            }
+        }
     }
     written.write(out).await?;
     session.evaluated(rows.warnings());

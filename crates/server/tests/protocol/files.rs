@@ -46,6 +46,22 @@ fn what_is_written_to_a_file_is_read_as_it_was() {
 }
 
 #[test]
+fn the_bytes_of_one_row_are_dumped() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
+    let mut client = server.database("d");
+    let file = dir.path().join("bytes");
+    let out = file.display();
+    client.run(&format!("SELECT x'00FF0A5C', 'a\\b', NULL, 7 INTO DUMPFILE '{out}'"));
+    assert_eq!(std::fs::read(&file).unwrap(), b"\x00\xff\x0a\x5ca\\b\x007");
+    assert_eq!(errno(&mut client, &format!("SELECT 1 INTO DUMPFILE '{out}'")), 1086);
+    let other = dir.path().join("rows");
+    let two = format!("SELECT 1 UNION SELECT 2 INTO DUMPFILE '{}'", other.display());
+    assert_eq!(errno(&mut client, &two), 1172);
+    assert!(!other.exists());
+}
+
+#[test]
 fn a_failed_statement_leaves_no_file_and_loads_no_row() {
     let dir = tempfile::tempdir().unwrap();
     let server = server(dir.path());
