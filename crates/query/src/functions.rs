@@ -4,6 +4,7 @@ pub mod amounts;
 mod bounded;
 pub mod clock;
 pub mod collate;
+pub mod convert_charset;
 pub mod crypt;
 pub mod date;
 pub mod date_format;
@@ -108,6 +109,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
     [
         typed::all(),
         collate::all(),
+        convert_charset::all(),
         number::all(),
         rounding::all(),
         math::all(),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use freshet_base::Result;
 use freshet_meta::is_reserved_database;
-use freshet_schema::bytes_of_hex;
+use freshet_schema::{Charset, bytes_of_hex};
 use sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause,
     ObjectName, ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,
@@ -273,12 +273,18 @@ fn constant(expr: &Expr) -> Option<Constant<'_>> {
         Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => {
             match constant(value)? {
                 Constant::Text(text) => Some(Constant::Bytes(text.as_bytes().to_vec())),
+                Constant::Bits(_) if is_converted(&prefix.value) => None,
                 Constant::Bits(bytes) => Some(Constant::Bytes(bytes)),
                 _ => None,
             }
         }
         _ => None,
     }
+}
+
+/// Whether the bytes behind this introducer are those of another character set than UTF-8.
+fn is_converted(introducer: &str) -> bool {
+    Charset::named(&introducer[1..]).is_some_and(|charset| !charset.is_utf8())
 }
 
 /// Converts the digits of `b'101'` to hexadecimal digits, padded with zeros on the left to whole

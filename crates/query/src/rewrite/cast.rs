@@ -1,9 +1,12 @@
 use freshet_base::{Result, bail};
+use freshet_schema::{Charset, Collation};
 use sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Expr, StructField,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Expr, Ident, ObjectName,
+    StructField,
 };
 
 use super::values::{call, int, number, take, text};
+use crate::functions::convert_charset;
 use crate::functions::nested_cast::{NESTED, column_of};
 
 /// Maximum number of fractional digits of a time.
@@ -17,17 +20,15 @@ const PRECISION_MAX: u64 = 65;
 pub fn converted(expr: &mut Expr) -> Result<()> {
     let (inner, data_type) = match expr {
         Expr::Cast { expr, data_type, .. } => (expr, Some(data_type.clone())),
-        Expr::Convert { expr, data_type, charset, .. } => {
-            if let Some(charset) = charset {
-                check_charset(expr, &charset.to_string())?;
-            }
-            (expr, data_type.clone())
+        Expr::Convert { expr: inner, charset: Some(charset), .. } => {
+            *expr = using(number(take(inner)), charset.to_string().trim_matches(['`', '\'', '"']))?;
+            return Ok(());
         }
+        Expr::Convert { expr, data_type, .. } => (expr, data_type.clone()),
         _ => return Ok(()),
     };
     let inner = number(take(inner));
     let Some(data_type) = data_type else {
-        // CONVERT(x USING charset): all text is UTF-8.
         *expr = call("mysql_char", vec![inner]);
         return Ok(());
     };
@@ -35,19 +36,29 @@ pub fn converted(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Refuses CHAR(.. USING x) of a character set in which bytes are other characters than here.
-fn check_charset(expr: &Expr, charset: &str) -> Result<()> {
-    let Expr::Function(function) = expr else { return Ok(()) };
-    let is_char = function.name.to_string().eq_ignore_ascii_case("char");
-    let known = ["utf8mb4", "utf8mb3", "utf8", "ascii"];
-    if is_char && !known.iter().any(|known| charset.eq_ignore_ascii_case(known)) {
-        bail!(
-            NotSupported,
-            "This version of Freshet doesn't yet support 'CHAR(.. USING {charset})'; there is \
-             utf8mb4"
-        );
+/// `CONVERT(x USING charset)`: all text is UTF-8, so a text stays, and bytes become one.
+pub fn using(inner: Expr, charset: &str) -> Result<Expr> {
+    if Collation::of_charset(charset).is_none() {
+        bail!(UnknownCharset, "Unknown character set: '{charset}'");
     }
-    Ok(())
+    Ok(match Charset::named(charset) {
+        Some(known) if !known.is_utf8() => {
+            call(convert_charset::DECODED, vec![inner, text(charset.to_lowercase())])
+        }
+        _ => call("mysql_char", vec![inner]),
+    })
+}
+
+/// The bytes of a text that is converted to a character set, where they are asked for: of HEX,
+/// LENGTH, CAST AS BINARY and their like.
+pub fn bytes_of_converted(value: Expr) -> Expr {
+    match value {
+        Expr::Function(mut function) if function.name.to_string() == convert_charset::DECODED => {
+            function.name = ObjectName::from(vec![Ident::new(convert_charset::ENCODED)]);
+            Expr::Function(function)
+        }
+        other => other,
+    }
 }
 
 fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
@@ -121,6 +132,7 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
 }
 
 fn binary(inner: Expr) -> Expr {
+    let inner = bytes_of_converted(inner);
     // A cast decides more than `_binary`, which is one call.
     let inner = match inner {
         literal @ Expr::Value(_) => call("mysql_binary", vec![literal]),

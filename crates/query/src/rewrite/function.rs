@@ -6,7 +6,7 @@ use sqlparser::ast::{
 
 use super::Rewriter;
 use super::aggregate::{self, GroupLimits};
-use super::cast::within;
+use super::cast::{bytes_of_converted, within};
 use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
@@ -198,6 +198,20 @@ const CHANGED: [Changed; 45] = [
     ("is_used_lock", (1, 1), acts),
 ];
 
+/// Functions that look at the bytes of a text.
+const OF_BYTES: [&str; 10] = [
+    "bit_length",
+    "crc32",
+    "hex",
+    "length",
+    "md5",
+    "octet_length",
+    "sha",
+    "sha1",
+    "sha2",
+    "to_base64",
+];
+
 /// Functions with side effects are executed before planning, and only in a SELECT without FROM.
 fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
     let name = name.to_uppercase();
@@ -332,6 +346,15 @@ impl Rewriter<'_> {
             "aes_encrypt" => return self.aes(name, crypt::ENCRYPT, function),
             "aes_decrypt" => return self.aes(name, crypt::DECRYPT, function),
             _ => {}
+        }
+        if OF_BYTES.contains(&name)
+            && let FunctionArguments::List(list) = &mut function.args
+        {
+            for arg in &mut list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = arg {
+                    *value = bytes_of_converted(take(value));
+                }
+            }
         }
         let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
         else {

@@ -8,6 +8,7 @@ use sqlparser::ast::{
     Value, ValueWithSpan,
 };
 
+use super::cast::using;
 use super::interval::extracted;
 use super::tuple;
 use super::values::{call, int, literal, not, take, text, truth};
@@ -24,7 +25,7 @@ pub fn special(expr: &mut Expr) -> Result<()> {
             *expr = collated(take(inner), name.trim_matches(['`', '\'', '"']))?;
         }
         Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => {
-            *expr = introduced(&prefix.value, take(value));
+            *expr = introduced(&prefix.value, take(value))?;
         }
         Expr::Interval(_) => bail!(
             Syntax,
@@ -80,9 +81,9 @@ fn element(root: Expr, chain: Vec<AccessExpr>) -> Result<Expr> {
     })
 }
 
-/// A literal after a character set introducer. A hexadecimal literal becomes bytes after any
-/// introducer, text only after `_binary`.
-fn introduced(charset: &str, value: Expr) -> Expr {
+/// A literal after a character set introducer: the text of the bytes of a hexadecimal literal, and
+/// after `_binary` bytes.
+fn introduced(charset: &str, value: Expr) -> Result<Expr> {
     let binary = charset.eq_ignore_ascii_case("_binary");
     let bytes = match &value {
         Expr::Value(value) => match &value.value {
@@ -92,7 +93,11 @@ fn introduced(charset: &str, value: Expr) -> Expr {
         },
         _ => false,
     };
-    if bytes { call("mysql_binary", vec![value]) } else { value }
+    let value = if bytes { call("mysql_binary", vec![value]) } else { value };
+    match bytes && !binary {
+        true => using(value, &charset[1..]),
+        false => Ok(value),
+    }
 }
 
 /// IS TRUE, IS FALSE, IS UNKNOWN and their negations, of any type of operand.

@@ -13,7 +13,7 @@ use freshet_ingest::{Load, LoadTarget, OnExisting, UsedIds, WaitLimit};
 use freshet_meta::Privilege;
 use freshet_query::parser::{FieldTarget, LoadData, OnSameKey};
 use freshet_query::session::Value;
-use freshet_schema::OnBad;
+use freshet_schema::{Charset, Collation, OnBad};
 use freshet_wire::Capabilities;
 
 use crate::accounts::RequestMemory;
@@ -124,7 +124,7 @@ struct Tally {
 impl Plan {
     fn new(session: &Session, load: &LoadData) -> Result<Self> {
         check_local(session, load)?;
-        check_charset(load.charset.as_deref())?;
+        charset(load)?;
         let database = session.database_of(load.table.database.as_deref())?;
         let resolved = |columns: Option<&[&str]>, on_existing| {
             resolve(session, Some(database), &load.table.table, columns, on_existing)
@@ -247,12 +247,22 @@ impl Plan {
         let reader = FieldReader::new(load.format.clone(), slots.len(), load.lines_to_skip);
         let mut reading = Reading { slots, computed, reader, tally: Tally::default() };
         let mut memory = RequestMemory::new(&session.usage, &engine);
+        let charset = charset(load)?.filter(|charset| !charset.is_utf8());
+        let mut charset = charset.map(Charset::reader);
         session.buffer.begin();
         loop {
             let part = bounded(session, source.next()).await?;
-            match &part {
-                Some(bytes) => reading.reader.feed(bytes),
-                None => reading.reader.end(),
+            match (&part, &mut charset) {
+                (Some(bytes), None) => reading.reader.feed(bytes),
+                (Some(bytes), Some(charset)) => {
+                    reading.reader.feed(charset.next(bytes, false)?.as_bytes());
+                }
+                (None, charset) => {
+                    if let Some(charset) = charset {
+                        reading.reader.feed(charset.next(&[], true)?.as_bytes());
+                    }
+                    reading.reader.end();
+                }
             }
             hold(session, &mut memory, reading.reader.held_bytes()).await?;
             // Each query over fields has its cost.
@@ -380,6 +390,26 @@ fn check_local(session: &Session, load: &LoadData) -> Result<()> {
         LocalInfileDisabled,
         "Loading local data is disabled; this must be enabled on both the client and server sides"
     );
+}
+
+/// The character set of the file; `None` for that of all texts here, and for bytes.
+///
+/// # Errors
+/// 1115 for an unknown one, 1235 for one that cannot be converted.
+fn charset(load: &LoadData) -> Result<Option<Charset>> {
+    let Some(name) = load.charset.as_deref() else { return Ok(None) };
+    let found = Charset::named(name);
+    if found.is_none() && name != "binary" {
+        let is_known = Collation::of_charset(name).is_some();
+        if !is_known {
+            bail!(UnknownCharset, "Unknown character set: '{name}'");
+        }
+        bail!(
+            NotSupported,
+            "files in character set '{name}' are not supported: convert them to utf8mb4"
+        );
+    }
+    Ok(found)
 }
 
 /// Refuses files in another character set than that of all texts here.

@@ -46,6 +46,33 @@ fn what_is_written_to_a_file_is_read_as_it_was() {
 }
 
 #[test]
+fn files_of_other_character_sets_are_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(20))");
+    let file = dir.path().join("rows");
+    let load = |charset: &str| {
+        format!(
+            "LOAD DATA INFILE '{}' INTO TABLE t CHARACTER SET {charset} FIELDS TERMINATED BY ','",
+            file.display()
+        )
+    };
+    std::fs::write(&file, b"1,\xd6\xd0\n2,a\xce\xc4\n").unwrap();
+    client.run(&load("gbk"));
+    let utf16 = "\u{feff}3,\u{e9}\n4,\u{1f600}\n".encode_utf16().flat_map(u16::to_le_bytes);
+    std::fs::write(&file, utf16.collect::<Vec<_>>()).unwrap();
+    client.run(&load("utf16le"));
+    let hex = client.texts("SELECT id, HEX(c) FROM t ORDER BY id");
+    assert_eq!(hex, [["1", "E4B8AD"], ["2", "61E69687"], ["3", "C3A9"], ["4", "F09F9880"]]);
+    std::fs::write(&file, b"5,\xd6").unwrap();
+    assert_eq!(errno(&mut client, &load("gbk")), 1300);
+    assert_eq!(errno(&mut client, &load("utf32")), 1235);
+    assert_eq!(errno(&mut client, &load("nothing")), 1115);
+    assert_eq!(client.one("SELECT COUNT(*) FROM t"), "4");
+}
+
+#[test]
 fn the_bytes_of_one_row_are_dumped() {
     let dir = tempfile::tempdir().unwrap();
     let server = server(dir.path());
