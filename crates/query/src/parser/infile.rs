@@ -6,6 +6,7 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::insert;
+use super::partition;
 use super::prepare::user_variable;
 use crate::change::Assignments;
 use crate::syntax::TableName;
@@ -49,6 +50,8 @@ pub struct LoadData {
     pub file: String,
     pub on_same_key: OnSameKey,
     pub table: TableName,
+    /// PARTITION: those that take rows; empty for all.
+    pub partitions: Vec<String>,
     /// CHARACTER SET, in lower case.
     pub charset: Option<String>,
     pub format: FieldFormat,
@@ -71,9 +74,10 @@ pub fn load(cursor: &mut Cursor<'_>) -> Result<LoadData> {
     let on_same_key = OnSameKey::parse(cursor);
     cursor.expect_words("INTO TABLE")?;
     let table = cursor.table()?;
-    if cursor.words("PARTITION") {
-        return Err(refuse("LOAD DATA ... PARTITION"));
-    }
+    let partitions = match cursor.words("PARTITION") {
+        true => partition::names(cursor)?,
+        false => Vec::new(),
+    };
     let charset = charset(cursor)?;
     let format = format(cursor)?;
     check(&format)?;
@@ -87,7 +91,18 @@ pub fn load(cursor: &mut Cursor<'_>) -> Result<LoadData> {
         true => cursor.list(insert::assignment)?,
         false => Vec::new(),
     };
-    Ok(LoadData { is_local, file, on_same_key, table, charset, format, lines_to_skip, fields, set })
+    Ok(LoadData {
+        is_local,
+        file,
+        on_same_key,
+        table,
+        partitions,
+        charset,
+        format,
+        lines_to_skip,
+        fields,
+        set,
+    })
 }
 
 /// Parses `CHARACTER SET name`, if it comes next.

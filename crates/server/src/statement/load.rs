@@ -13,6 +13,7 @@ use freshet_ingest::{Load, LoadTarget, OnExisting, UsedIds, WaitLimit};
 use freshet_meta::Privilege;
 use freshet_query::parser::{FieldTarget, LoadData, OnSameKey};
 use freshet_query::session::Value;
+use freshet_query::snapshot::temporary_names;
 use freshet_schema::{Charset, Collation, OnBad};
 use freshet_wire::Capabilities;
 
@@ -67,6 +68,7 @@ async fn planned(session: &Session, load: &LoadData) -> Result<Plan> {
         match plan.target.into.entered() {
             Ok(entered) => {
                 plan.target.into = entered;
+                plan.check_partitions(&load.partitions)?;
                 return Ok(plan);
             }
             Err(error) if again.is_due(session, &error).await => {}
@@ -174,6 +176,20 @@ impl Plan {
         let computed = Computed::new(session, &target, load, &fields, &kept)?;
         let slots = vec![Slot::Value; fields.len()];
         Ok(Self { target, slots, computed: Some(computed) })
+    }
+
+    /// Takes rows of these partitions only, if there are any.
+    fn check_partitions(&mut self, names: &[String]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        if self.target.through.is_some() {
+            bail!(PartitionClause, "PARTITION () clause on non partitioned table");
+        }
+        if temporary_names(names).is_some() {
+            bail!(NotSupported, "LOAD DATA into temporary partitions is not supported: use INSERT");
+        }
+        self.target.only(names)
     }
 
     /// That of a load through a view; `None` if the target is none.

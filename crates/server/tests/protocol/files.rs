@@ -73,6 +73,26 @@ fn files_of_other_character_sets_are_converted() {
 }
 
 #[test]
+fn rows_of_named_partitions_alone_are_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(dir.path());
+    let mut client = server.database("d");
+    client.run(
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) \
+         (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
+    );
+    let file = dir.path().join("rows");
+    std::fs::write(&file, "1\n2\n").unwrap();
+    let load = |partition: &str| {
+        format!("LOAD DATA INFILE '{}' INTO TABLE t PARTITION ({partition})", file.display())
+    };
+    assert_eq!(errno(&mut client, &load("p1")), 1748);
+    assert_eq!(errno(&mut client, &load("p2")), 1735);
+    client.run(&load("p0, p1"));
+    assert_eq!(client.one("SELECT COUNT(*) FROM t PARTITION (p0)"), "2");
+}
+
+#[test]
 fn the_bytes_of_one_row_are_dumped() {
     let dir = tempfile::tempdir().unwrap();
     let server = server(dir.path());
