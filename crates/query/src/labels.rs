@@ -7,6 +7,7 @@ use arrow::array::{Array, AsArray, UInt64Array};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, exec_err};
+use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -20,8 +21,9 @@ use crate::convert::is_text;
 use crate::functions::in_set;
 use crate::origin::ColumnOrigin;
 
-/// Functions that take a number first, or compare the first argument with the others.
-const NUMERIC: [&str; 7] = [
+/// Functions that take a number first, or compare the first argument with the others. The last two
+/// are of conditions, and of what is summed.
+const NUMERIC: [&str; 9] = [
     "mysql_decimal",
     "mysql_double",
     "mysql_float",
@@ -29,6 +31,8 @@ const NUMERIC: [&str; 7] = [
     "mysql_int",
     "mysql_signed",
     "mysql_unsigned",
+    "mysql_truth",
+    "mysql_summand",
 ];
 
 /// Operands of which ENUM and SET columns are numbers, where the operator makes them so: in
@@ -108,9 +112,13 @@ fn is_union(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// A call with numbers of ENUM and SET columns among its arguments.
+/// A call with numbers of ENUM and SET columns among its arguments, or in the order of its window.
 fn arguments(expr: Expr, schemas: &[Arc<DFSchema>]) -> Result<Transformed<Expr>> {
-    let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+    let mut call = match expr {
+        Expr::ScalarFunction(call) => call,
+        Expr::WindowFunction(window) => return Ok(ordered(window, schemas)),
+        _ => return Ok(Transformed::no(expr)),
+    };
     let name = call.func.name();
     if !NUMERIC.contains(&name) {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
@@ -130,6 +138,22 @@ fn arguments(expr: Expr, schemas: &[Arc<DFSchema>]) -> Result<Transformed<Expr>>
     }
     call.args[0] = number(std::mem::take(&mut call.args[0]), &schema);
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+/// A window function whose window is in the order of numbers.
+fn ordered(mut window: Box<WindowFunction>, schemas: &[Arc<DFSchema>]) -> Transformed<Expr> {
+    let mut changed = false;
+    for by in &mut window.params.order_by {
+        let known = schemas.iter().find(|schema| Number::of(&by.expr, schema).is_some());
+        if let Some(schema) = known {
+            by.expr = number(std::mem::take(&mut by.expr), schema);
+            changed = true;
+        }
+    }
+    match changed {
+        true => Transformed::yes(Expr::WindowFunction(window)),
+        false => Transformed::no(Expr::WindowFunction(window)),
+    }
 }
 
 /// The function from the text of a value to its number.
