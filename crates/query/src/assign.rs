@@ -2,9 +2,11 @@
 //!
 //! A SELECT without FROM, and a derived table that is one, assigns from left to right before
 //! anything else. An item of a SELECT over rows assigns once for each row of the result: what is
-//! left is the value in the last one, or a number that rises from row to row. MySQL promises no
-//! order for anything else, and it is refused by name.
+//! left is the value in the last one, or a number that rises from row to row. These need nothing of
+//! the planner. Others are computed row by row ([`crate::by_row`]), once the derived tables without
+//! FROM have assigned what they do.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, err};
@@ -53,10 +55,39 @@ pub fn assigns(query: &Select) -> bool {
     .is_break()
 }
 
+/// The user variables that a query assigns, in lower case.
+pub(crate) fn variables_assigned(query: &Query) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let _ = visit_expressions(query, |expr| {
+        found.extend(assignment(expr).map(|(name, _)| name));
+        ControlFlow::<()>::Continue(())
+    });
+    found
+}
+
+/// A query whose other assignments are computed row by row, without those of the derived tables in
+/// its FROM that have none themselves.
+///
+/// # Errors
+/// 1235 for a variable that such a table reads before it assigns it.
+pub fn by_row(query: &Select) -> Result<Assigning> {
+    let mut query = query.0.clone();
+    let mut before = Vec::new();
+    if let SetExpr::Select(body) = &mut *query.body {
+        for table in body.from.iter_mut() {
+            let joined = table.joins.iter_mut().map(|join| &mut join.relation);
+            for factor in std::iter::once(&mut table.relation).chain(joined) {
+                derived(factor, &mut before)?;
+            }
+        }
+    }
+    Ok(Assigning { query: Select(query), before, columns: Vec::new() })
+}
+
 /// Takes the assignments out of a query; `texts` are the items as written.
 ///
 /// # Errors
-/// 1235 where their order is not certain.
+/// 1235 where they are to be computed row by row.
 pub fn taken(query: &Select, texts: &[String]) -> Result<Assigning> {
     let mut query = query.0.clone();
     let SetExpr::Select(body) = &mut *query.body else { return Err(refused("of a UNION")) };

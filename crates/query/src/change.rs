@@ -21,6 +21,7 @@ use sqlparser::ast::{
 pub use looks::{Columns, Reads};
 pub use order::in_order;
 
+use crate::assign::variables_assigned;
 use crate::joined::{self, table_of};
 use crate::self_reads;
 use crate::snapshot::temporary_names;
@@ -275,11 +276,14 @@ impl Change {
         }
     }
 
+    fn order(&self) -> Option<OrderBy> {
+        let order = &self.rows.order;
+        let kind = || OrderByKind::Expressions(order.clone());
+        (!order.is_empty()).then(|| OrderBy { kind: kind(), interpolate: None })
+    }
+
     fn limited(&self, mut query: Query) -> Select {
-        if !self.rows.order.is_empty() {
-            let kind = OrderByKind::Expressions(self.rows.order.clone());
-            query.order_by = Some(OrderBy { kind, interpolate: None });
-        }
+        query.order_by = self.order();
         query.limit_clause = self.rows.limit.clone().map(|limit| LimitClause::LimitOffset {
             limit: Some(limit),
             offset: None,
@@ -297,6 +301,10 @@ impl Change {
         let row = self.column(ROW);
         let values = values.iter().map(|value| value.0.clone());
         let mut query = self.query(std::iter::once(row).chain(values).collect());
+        // Variables count the rows in the order of the statement.
+        if !variables_assigned(&query).is_empty() {
+            query.order_by = self.order();
+        }
         // What WITH defines has its rows before any row is changed, as a derived table.
         let with = query.with.take();
         let changed = std::iter::once(&self.target).chain(&self.beside);

@@ -26,6 +26,7 @@ use freshet_schema::Zone;
 
 use context::{Context, ViewPlans, check_tables};
 
+use crate::by_row::{self, VariableTypes};
 use crate::checked;
 use crate::collation;
 use crate::error::mapped;
@@ -246,10 +247,9 @@ pub(crate) fn size_of(asked: &PlanRequest) -> Result<PlanSize> {
 
 impl Planner {
     pub(crate) fn plan(&self, asked: PlanRequest, size: PlanSize) -> Result<Plan> {
-        let PlanRequest { mut query, texts, parameters, origin, losses } = asked;
+        let PlanRequest { query, texts, parameters, origin, losses } = asked;
         let _planning = Planning::of(losses);
         let session = origin.session();
-        let rewritten = rewrite::query(&mut query.0, &texts, &session)?;
         let (of_reader, view_plans) = (Cell::new(false), ViewPlans::default());
         let context = Context {
             planner: self,
@@ -263,12 +263,16 @@ impl Planner {
             of_reader: &of_reader,
         };
         let planner = SqlToRel::new_with_options(&context, options());
-        let logical =
-            using::planned(query.0, &planner, session.mode, || planner_context(&parameters))?;
+        let plan = |mut query: Select, types: &VariableTypes| {
+            let rewritten = rewrite::query(&mut query.0, &texts, (&session, types))?;
+            let types = || planner_context(&parameters);
+            Ok((using::planned(query.0, &planner, session.mode, types)?, rewritten))
+        };
+        let (logical, rewritten) = by_row::typed(query, &session, plan)?;
         if !view_plans.borrow().is_empty() {
             check_tables(&logical, session.limits.tables)?;
         }
-        let logical = lateral::unnested(logical).map_err(mapped)?;
+        let logical = lateral::unnested(logical).and_then(by_row::placed).map_err(mapped)?;
         let logical = labels::numbered(logical).and_then(grouping::as_shown);
         let logical = logical.and_then(rollup::ordered).and_then(unordered::checked);
         let logical = logical.map_err(mapped)?;
@@ -337,7 +341,8 @@ impl Planner {
             let is_view = context.reads_view(&query.0, place)?;
             through::show(&mut query.0, below, is_view)?;
         }
-        let rewritten = rewrite::query(&mut query.0, &parsed.items, &session)?;
+        let rewritten =
+            rewrite::query(&mut query.0, &parsed.items, (&session, &VariableTypes::new()))?;
         let planner = SqlToRel::new_with_options(&context, options());
         let plan = using::planned(query.0.clone(), &planner, session.mode, PlannerContext::new)?;
         let plan = collation::applied(plan, session.collation()).map_err(mapped)?;
@@ -369,7 +374,7 @@ impl Planner {
         session.variables = &policies::Unset;
         session.current_user = reader.as_deref().unwrap_or(session.current_user);
         limits::measure(&query.0, &session.limits)?;
-        rewrite::query(&mut query.0, &[], &session)?;
+        rewrite::query(&mut query.0, &[], (&session, &VariableTypes::new()))?;
         let context = Context {
             planner: self,
             relations: around.relations.clone(),

@@ -6,7 +6,7 @@
 //! [`BatchTooLarge`] asks the caller to retry with fewer rows.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use bytes::Bytes;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
-use datafusion::common::{DataFusionError, Result, not_impl_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, not_impl_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
@@ -26,8 +26,9 @@ use parking_lot::Mutex;
 
 use crate::error::{BatchTooLarge, mapped};
 use crate::functions::random::Sequence;
+use crate::functions::user_variables;
 use crate::interrupt::{self, Cancellation, CancellationGuard};
-use crate::session::Session;
+use crate::session::{Session, Value};
 
 /// Maximum size of an expression's result for a batch; for a batch of one row it may be larger.
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -115,7 +116,7 @@ impl Losses {
 }
 
 /// What evaluating expressions tells their session: warnings, and an id.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Warnings {
     /// The first ones, with their text.
     pub first: Vec<(ErrorCode, String)>,
@@ -123,6 +124,8 @@ pub struct Warnings {
     pub count: u64,
     /// What `LAST_INSERT_ID(value)` has noted last.
     pub insert_id: Option<u64>,
+    /// What `:=` has assigned to user variables.
+    pub assigned: Vec<(String, Value)>,
 }
 
 impl Warnings {
@@ -132,6 +135,7 @@ impl Warnings {
         let room = WARNINGS_MAX - self.first.len();
         self.first.extend(later.first.into_iter().take(room));
         self.insert_id = later.insert_id.or(self.insert_id);
+        self.assigned.extend(later.assigned);
     }
 }
 
@@ -184,6 +188,8 @@ struct Shared {
     kept: Mutex<HashMap<String, Computed>>,
     /// The sequences of RAND(seed), by the number of the call.
     randoms: Mutex<HashMap<i64, Sequence>>,
+    /// The user variables that were assigned, in lower case.
+    variables: Mutex<BTreeMap<String, ScalarValue>>,
 }
 
 impl fmt::Debug for Evaluation {
@@ -210,6 +216,7 @@ impl Evaluation {
             warnings: Mutex::new(warnings),
             kept: Mutex::default(),
             randoms: Mutex::default(),
+            variables: Mutex::default(),
         }))
     }
 
@@ -299,9 +306,28 @@ impl Evaluation {
         self.0.warnings.lock().insert_id = Some(id);
     }
 
-    /// All warnings up to now.
+    /// Assigns a user variable.
+    pub fn assign(&self, name: &str, value: ScalarValue) {
+        let mut variables = self.0.variables.lock();
+        match variables.get_mut(name) {
+            Some(known) => *known = value,
+            None => drop(variables.insert(name.to_owned(), value)),
+        }
+    }
+
+    /// What a user variable was assigned.
+    pub fn assigned_to(&self, name: &str) -> Option<ScalarValue> {
+        self.0.variables.lock().get(name).cloned()
+    }
+
+    /// All warnings up to now, and what else the session is told.
     pub fn warnings(&self) -> Warnings {
-        self.0.warnings.lock().clone()
+        let variables = self.0.variables.lock();
+        let assigned = variables.iter().map(|(name, value)| {
+            let value = user_variables::kept(value).unwrap_or(Value::Null);
+            (name.clone(), value)
+        });
+        Warnings { assigned: assigned.collect(), ..self.0.warnings.lock().clone() }
     }
 
     /// The rows of this name, computed by the first that asks for them.

@@ -46,6 +46,7 @@ pub mod sum;
 pub mod typed;
 pub mod types;
 pub mod udf;
+pub mod user_variables;
 pub mod variance;
 pub mod vector;
 pub mod whole;
@@ -124,6 +125,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         json_table::all(),
         group_concat::all(),
         misc::all(),
+        user_variables::all(),
         net::all(),
         password::all(),
         encode::all(),

@@ -25,6 +25,7 @@ use datafusion::physical_planner::{
 };
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
+use crate::by_row::PlansByRow;
 use crate::evaluation::{self, Evaluation};
 use crate::operator::operator_over;
 
@@ -98,7 +99,7 @@ impl UserDefinedLogicalNodeCore for Kept {
     }
 }
 
-/// DataFusion's planner, and that of [`Kept`].
+/// DataFusion's planner, and those of [`Kept`] and of select lists that assign variables.
 #[derive(Debug)]
 pub struct Planner;
 
@@ -109,7 +110,10 @@ impl QueryPlanner for Planner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PlansKept)]);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![
+            Arc::new(PlansKept),
+            Arc::new(PlansByRow),
+        ]);
         planner.create_physical_plan(logical_plan, session).await
     }
 }

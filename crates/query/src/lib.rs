@@ -20,6 +20,7 @@ mod aggregated;
 pub mod assign;
 mod beginnings;
 mod body;
+mod by_row;
 pub mod carried;
 pub mod change;
 pub mod changes;

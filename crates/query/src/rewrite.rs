@@ -36,6 +36,8 @@ use sqlparser::ast::{
     BinaryOperator, Expr, ObjectName, Query, Select, TableFactor, VisitMut, VisitorMut,
 };
 
+use crate::assign;
+use crate::by_row::{VariableType, VariableTypes};
 use crate::session::Session;
 
 /// Information about a rewritten query.
@@ -48,11 +50,19 @@ pub struct Rewritten {
     pub names: Vec<Option<String>>,
 }
 
+/// Rewrites a query, whose user variables have these types as far as it assigns them.
+///
 /// # Errors
 /// Unknown variables and unsupported features.
-pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Result<Rewritten> {
+pub fn query(
+    query: &mut Query,
+    texts: &[String],
+    (session, types): (&Session<'_>, &VariableTypes),
+) -> Result<Rewritten> {
     let names = select::outer_names(query, texts);
     let mut rewriter = Rewriter::new(session);
+    let assigned = assign::variables_assigned(query).into_iter();
+    rewriter.assigned = assigned.map(|name| (types.get(&name).copied(), name)).collect();
     match query.visit(&mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(Rewritten { of_session: rewriter.of_session, names }),
@@ -73,6 +83,8 @@ pub fn expression(expr: &mut Expr, session: &Session<'_>) -> Result<()> {
 
 struct Rewriter<'a> {
     session: &'a Session<'a>,
+    /// The user variables that the query assigns, in lower case, with their types.
+    assigned: Vec<(Option<VariableType>, String)>,
     of_session: bool,
     /// The nesting of queries at the visitor's position.
     depth: usize,
@@ -108,7 +120,8 @@ fn is_lateral(factor: &TableFactor) -> bool {
 impl<'a> Rewriter<'a> {
     fn new(session: &'a Session<'a>) -> Self {
         let heights = Vec::new();
-        Self { session, of_session: false, depth: 0, laterals: 0, seen: 0, heights }
+        let assigned = Vec::new();
+        Self { session, assigned, of_session: false, depth: 0, laterals: 0, seen: 0, heights }
     }
 }
 

@@ -396,11 +396,12 @@ async fn stream(
             ended => break ended,
         }
     };
-    session.evaluated(rows.warnings());
+    let noted = session.evaluated(rows.warnings());
     let written = match (written, watched) {
         (Ok(Ok(())), Some(watched)) => watched.finish(session).map(Ok),
         (written, _) => written,
     };
+    let written = written.and_then(|written| noted.map(|()| written));
     finish(session, written, rows.found().unwrap_or(count), more, output)
 }
 

@@ -7,10 +7,13 @@ use sqlparser::ast::{
 use super::cast::converted;
 use super::special::{self, special};
 use super::values::{
-    binary, call, case, double, int, is_short, literal, lower, not, null, of_variable, take, text,
+    as_text, binary, call, case, double, int, is_short, literal, lower, not, null, number,
+    of_variable, take, text,
 };
 use super::{Rewriter, function, interval, tuple};
+use crate::by_row::VariableType;
 use crate::functions::collate::COLLATED;
+use crate::functions::user_variables;
 use crate::session::Scope;
 use crate::syntax::hex_of_bits;
 
@@ -95,11 +98,10 @@ impl Rewriter<'_> {
                 *op = BinaryOperator::Or;
             }
             BinaryOperator::Assignment => {
-                bail!(
-                    NotSupported,
-                    "This version of Freshet doesn't yet support 'assignment of user variables \
-                     inside a query'"
-                );
+                let Some(name) = variable_read(left) else {
+                    bail!(Syntax, "You have an error in your SQL syntax; ':=' is of user variables")
+                };
+                *expr = call(user_variables::SET, vec![text(name), number(take(right))]);
             }
             // `row = row` compares component by component.
             BinaryOperator::Eq | BinaryOperator::NotEq => {
@@ -163,6 +165,18 @@ impl Rewriter<'_> {
             let name = first[1..].trim_matches(['`', '\'', '"']);
             let (name, variables) = (name.to_lowercase(), self.session.variables);
             let value = of_variable(variables.user(&name));
+            if let Some((ty, _)) = self.assigned.iter().find(|(_, known)| *known == name) {
+                let value = match ty {
+                    None => value,
+                    Some(VariableType::Int) => call("mysql_signed", vec![value]),
+                    Some(VariableType::Double) => call("mysql_double", vec![value]),
+                    Some(VariableType::Text) => call("mysql_char", vec![value]),
+                    Some(VariableType::Decimal(scale)) => {
+                        call("mysql_decimal", vec![value, int(38), int((*scale).max(0))])
+                    }
+                };
+                return Ok(call(user_variables::READ, vec![text(name), value]));
+            }
             return Ok(match variables.user_collation(&name) {
                 None => value,
                 Some(collation) => call(COLLATED, vec![value, text(collation.name())]),
@@ -374,4 +388,15 @@ fn of_one_kind(low: &Expr, high: &Expr) -> bool {
         }
         _ => false,
     }
+}
+
+/// The variable that a call of [`user_variables::READ`] reads.
+fn variable_read(expr: &Expr) -> Option<String> {
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(name)), _] = &list.args[..] else {
+        return None;
+    };
+    let is_read = function.name.to_string() == user_variables::READ;
+    as_text(name).filter(|_| is_read).map(str::to_owned)
 }

@@ -1,5 +1,6 @@
-//! What LAST_INSERT_ID() returns, and the id that an OK packet tells.
+//! What statements tell their session: LAST_INSERT_ID(), the id of an OK packet, user variables.
 
+use freshet_base::Result;
 use freshet_ingest::UsedIds;
 use freshet_query::evaluation::Warnings;
 
@@ -16,9 +17,17 @@ impl Session {
         self.insert_id = ids.generated.or(ids.explicit).unwrap_or(0);
     }
 
-    /// Notes what evaluated expressions tell: their warnings, and the id of `LAST_INSERT_ID(value)`.
-    pub fn evaluated(&mut self, warnings: Warnings) {
+    /// Notes what evaluated expressions tell: their warnings, the id of `LAST_INSERT_ID(value)`, and
+    /// user variables.
+    ///
+    /// # Errors
+    /// 1041 when the variables take too much memory.
+    pub fn evaluated(&mut self, mut warnings: Warnings) -> Result<()> {
         self.last_insert_id = warnings.insert_id.unwrap_or(self.last_insert_id);
+        for (name, value) in std::mem::take(&mut warnings.assigned) {
+            self.set_user_variable(&name, (value, None))?;
+        }
         self.diagnostics.evaluated(warnings);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! A SELECT that assigns user variables: what comes first is evaluated first, and what each row
-//! assigns is taken from the rows on their way to the client ([`Watched`]).
+//! assigns is taken from the rows on their way to the client ([`Watched`]), or computed row by row.
 
-use freshet_base::Result;
+use freshet_base::{ErrorCode, Result};
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, assign};
 
@@ -13,14 +13,17 @@ use crate::watched::Watched;
 /// Runs a SELECT that assigns.
 ///
 /// # Errors
-/// 1235 for an assignment whose order is not certain, and those of the query.
+/// 1235 for an assignment in a condition, a key or an aggregate; those of the query.
 pub async fn select(
     session: &mut Session,
     select: &Select,
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let taken = assign::taken(select, items)?;
+    let taken = match assign::taken(select, items) {
+        Err(error) if error.code() == ErrorCode::NotSupported => assign::by_row(select)?,
+        taken => taken?,
+    };
     for (variable, value) in &taken.before {
         let value = values::variable(session, value, parameters.clone()).await?;
         session.set_user_variable(variable, value)?;

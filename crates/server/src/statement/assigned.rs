@@ -280,8 +280,7 @@ pub fn note(session: &mut Session, rules: &Rules, warnings: evaluation::Warnings
         _ => {
             // The client hears of it, too.
             session.insert_id = warnings.insert_id.unwrap_or(session.insert_id);
-            session.evaluated(warnings);
-            Ok(())
+            session.evaluated(warnings)
         }
     }
 }

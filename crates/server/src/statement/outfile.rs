@@ -50,7 +50,7 @@ pub async fn select(
         count += batch.num_rows() as u64;
     }
     written.write(out).await?;
-    session.evaluated(rows.warnings());
+    session.evaluated(rows.warnings())?;
     written.finish().await?;
     Ok(Reply::Done { affected: count })
 }
@@ -81,7 +81,7 @@ async fn dump(
         }
     }
     written.write(out).await?;
-    session.evaluated(rows.warnings());
+    session.evaluated(rows.warnings())?;
     written.finish().await?;
     Ok(Reply::Done { affected: count })
 }

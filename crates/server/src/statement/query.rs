@@ -151,7 +151,7 @@ pub async fn select_into(
             found = Some(batch);
         }
     }
-    session.evaluated(rows.warnings());
+    session.evaluated(rows.warnings())?;
     let Some(batch) = found else {
         let message = "No data - zero rows fetched, selected, or processed";
         session.diagnostics.push("Warning", 1329, message.to_owned());
@@ -567,7 +567,7 @@ async fn kept(
         memory.resize(bytes as u64)?;
         batches.push_back(batch);
     }
-    session.evaluated(rows.warnings());
+    session.evaluated(rows.warnings())?;
     Ok((batches, memory))
 }
 

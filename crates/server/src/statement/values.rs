@@ -80,7 +80,7 @@ pub async fn variable(
     let losses = session.settings.losses_queries;
     let (columns, mut rows) = run(session, &select, parameters, losses).await?;
     let batches = bounded(session, rows.collect()).await?;
-    session.evaluated(rows.warnings());
+    session.evaluated(rows.warnings())?;
     let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
         bail!(Unknown, "an expression gave no value");
     };
