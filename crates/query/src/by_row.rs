@@ -37,7 +37,6 @@ use freshet_base::err;
 use futures::StreamExt;
 
 use crate::assign;
-use crate::convert::is_text;
 use crate::error::{external, mapped};
 use crate::functions::user_variables::{is_call, set_by};
 use crate::operator::operator_over;
@@ -224,7 +223,6 @@ impl VariableType {
                 Self::Decimal(*scale)
             }
             ty if ty.is_floating() => Self::Double,
-            ty if is_text(ty) => Self::Text,
             _ => Self::Text,
         })
     }

@@ -386,7 +386,7 @@ impl Rewriter<'_> {
     fn rand(&self, function: &mut Function) -> Option<Expr> {
         let mut args = args_of(function)?;
         let unsigned = match args.first() {
-            Some(Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr }) => expr,
+            Some(Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr }) => &**expr,
             Some(seed) => seed,
             None => return Some(call("rand", args)),
         };
