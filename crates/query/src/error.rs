@@ -191,6 +191,17 @@ fn place_out_of_bounds(message: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_ascii_digit()).next()
 }
 
+/// The error for ORDER BY of a SELECT DISTINCT by what it does not select.
+fn distinct_order(message: &str) -> Error {
+    let column = message.split_once("expressions ").map_or("", |(_, rest)| rest);
+    let column = column.split_once(" must appear").map_or(column, |(column, _)| column);
+    err!(
+        DistinctOrder,
+        "Expression of ORDER BY clause is not in SELECT list, references column '{column}' which \
+         is not in SELECT list; this is incompatible with DISTINCT"
+    )
+}
+
 /// Maps errors that DataFusion distinguishes only by their messages.
 fn worded(message: &str) -> Error {
     let first = message.lines().next().unwrap_or(message);
@@ -239,13 +250,7 @@ fn worded(message: &str) -> Error {
         );
     }
     if is("For SELECT DISTINCT, ORDER BY expressions") {
-        let column = message.split_once("expressions ").map_or("", |(_, rest)| rest);
-        let column = column.split_once(" must appear").map_or(column, |(column, _)| column);
-        return err!(
-            DistinctOrder,
-            "Expression of ORDER BY clause is not in SELECT list, references column '{column}' \
-             which is not in SELECT list; this is incompatible with DISTINCT"
-        );
+        return distinct_order(message);
     }
     if let Some(place) = place_out_of_bounds(message) {
         return err!(UnknownColumn, "Unknown column '{place}' in 'order clause'");

@@ -332,6 +332,19 @@ impl Rounds<'_> {
         Ok(())
     }
 
+    /// The new rows with these numbers.
+    fn rows(&self, numbers: &[u32]) -> Vec<&[u8]> {
+        numbers.iter().map(|&at| self.new[at as usize]).collect()
+    }
+
+    /// What stored rows become where each column takes that of the new row.
+    fn taken(&self, session: &Session, numbers: &[u32]) -> Option<NewValues> {
+        let is_all_seen = !session.hides_rows_of(self.target.into.table());
+        // Names are those of a view there.
+        let is_plain = is_all_seen && self.target.through.is_none();
+        is_plain.then(|| self.assigned.of_new(&self.rows(numbers))).flatten()
+    }
+
     /// What stored rows become by the new ones that meet them.
     async fn computed(
         &self,
@@ -340,7 +353,7 @@ impl Rounds<'_> {
         numbers: Vec<u32>,
         parameters: &[Parameter],
     ) -> Result<NewValues> {
-        let new = numbers.iter().map(|&at| self.new[at as usize]).collect::<Vec<_>>();
+        let new = self.rows(&numbers);
         let (into, exprs) = (&self.target.into, self.assigned.exprs());
         let (given, select) = match self.target.through.as_deref() {
             None => (given(into, old, Some(&new))?, over_rows(self.table, &exprs)),
@@ -383,12 +396,7 @@ impl Rounds<'_> {
         let old = updates.iter().map(current).collect::<Vec<_>>();
         let number = |at: &usize| self.groups[*at].rows[round];
         let numbers = updates.iter().map(number).collect::<Vec<_>>();
-        let is_all_seen = !session.hides_rows_of(self.target.into.table());
-        // Names are those of a view there.
-        let is_plain = is_all_seen && self.target.through.is_none();
-        let new = || numbers.iter().map(|&at| self.new[at as usize]).collect::<Vec<_>>();
-        let taken = is_plain.then(|| self.assigned.of_new(&new())).flatten();
-        let mut values = match taken {
+        let mut values = match self.taken(session, &numbers) {
             Some(values) => values,
             None => self.computed(session, &old, numbers, parameters).await?,
         };
