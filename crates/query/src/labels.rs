@@ -21,9 +21,9 @@ use crate::convert::is_text;
 use crate::functions::in_set;
 use crate::origin::ColumnOrigin;
 
-/// Functions that take a number first, or compare the first argument with the others. The last two
+/// Functions that take a number first, or compare the first argument with the others. The last ones
 /// are of conditions, and of what is summed.
-const NUMERIC: [&str; 9] = [
+const NUMERIC: [&str; 10] = [
     "mysql_decimal",
     "mysql_double",
     "mysql_float",
@@ -33,6 +33,7 @@ const NUMERIC: [&str; 9] = [
     "mysql_unsigned",
     "mysql_truth",
     "mysql_summand",
+    "mysql_distinct_summand",
 ];
 
 /// Operands of which ENUM and SET columns are numbers, where the operator makes them so: in

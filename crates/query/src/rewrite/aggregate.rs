@@ -1,6 +1,6 @@
 //! Aggregates: argument types of SUM and AVG, GROUP_CONCAT, JSON lists, COUNT of several columns.
 
-use freshet_base::Result;
+use freshet_base::{Result, bail};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, Ident, NullTreatment, ObjectName,
@@ -97,8 +97,11 @@ pub fn replaced(name: &str, function: &mut Function, limits: GroupLimits) -> Res
         }
         "avg" => Ok(Some(average(function))),
         "count" => {
-            count(function);
+            count(function)?;
             Ok(None)
+        }
+        "group_concat" if is_limited(function) => {
+            bail!(Syntax, "You have an error in your SQL syntax; GROUP_CONCAT has no LIMIT")
         }
         "group_concat" => Ok(Some(group_concat(function, limits.text_bytes_max))),
         "json_arrayagg" | "json_objectagg" => {
@@ -148,15 +151,26 @@ fn average(function: &mut Function) -> Expr {
 }
 
 /// COUNT(DISTINCT a, b) counts distinct rows without NULL.
-fn count(function: &mut Function) {
+fn count(function: &mut Function) -> Result<()> {
     let distinct = is_distinct(function);
     let mut args = exprs(function);
-    if args.len() > 1 && distinct {
+    if args.len() > 1 && !distinct {
+        bail!(Syntax, "You have an error in your SQL syntax; COUNT of several values is DISTINCT");
+    }
+    if args.len() > 1 {
         let parts = args.iter_mut().map(|arg| take(arg)).collect();
         if let FunctionArguments::List(list) = &mut function.args {
             list.args = vec![argument(call("mysql_row_key", parts))];
         }
     }
+    Ok(())
+}
+
+/// Whether a call has a LIMIT, which is one of MariaDB.
+fn is_limited(function: &Function) -> bool {
+    let is_limit =
+        |clause: &FunctionArgumentClause| matches!(clause, FunctionArgumentClause::Limit(_));
+    matches!(&function.args, FunctionArguments::List(list) if list.clauses.iter().any(is_limit))
 }
 
 /// `GROUP_CONCAT(DISTINCT a, b ORDER BY c DESC SEPARATOR ';')` becomes
