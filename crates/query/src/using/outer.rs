@@ -139,18 +139,31 @@ impl VisitorMut for Raising<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if self.query(query) {
-            (self.changed, self.tables) = (true, self.tables + 1);
-        }
+        let Query { body, order_by, .. } = query;
+        self.body(body, order_by);
         self.scopes.close(query);
         ControlFlow::Continue(())
     }
 }
 
 impl Raising<'_> {
-    fn query(&self, query: &mut Query) -> bool {
-        let Query { body, order_by, .. } = query;
-        let SetExpr::Select(select) = &mut **body else { return false };
+    fn body(&mut self, body: &mut SetExpr, order_by: &mut Option<OrderBy>) {
+        match body {
+            SetExpr::Select(select) => {
+                if self.select(select, order_by) {
+                    (self.changed, self.tables) = (true, self.tables + 1);
+                }
+            }
+            // The order of an operand is that of nobody.
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left, &mut None);
+                self.body(right, &mut None);
+            }
+            _ => {}
+        }
+    }
+
+    fn select(&self, select: &mut Select, order_by: &mut Option<OrderBy>) -> bool {
         let is_wild = |item: &SelectItem| {
             !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
         };
