@@ -1,7 +1,7 @@
 //! Specifications of tables from the SQL layer, independent of syntax.
 
 use freshet_schema::{
-    Aggregate, AutoPartition, Collation, ColumnType, DeclaredKeyKind, DefaultValue,
+    Aggregate, AutoPartition, Collation, ColumnType, DeclaredKeyKind, DefaultValue, LobSize,
     PartitionFunction, PartitionMethod, Step, TableForm, TimePart, TimeUnit,
 };
 
@@ -53,6 +53,8 @@ pub struct ColumnSpec {
     pub checks: Vec<CheckSpec>,
     /// AS (expression), if given.
     pub generated: Option<GeneratedSpec>,
+    /// Of a TEXT or BLOB.
+    pub lob_size: LobSize,
 }
 
 /// What follows AS in the definition of a column.
@@ -86,6 +88,7 @@ impl ColumnSpec {
             of_charset: None,
             checks: Vec::new(),
             generated: None,
+            lob_size: LobSize::Plain,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::key::is_of;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::policy::RowPolicy;
 use crate::sequence::Sequence;
-use crate::types::ColumnType;
+use crate::types::{ColumnType, LobSize};
 
 /// The maximum number of columns of a table.
 pub const COLUMNS_MAX: usize = 1024;
@@ -95,6 +95,8 @@ pub struct Column {
     pub elements: Arc<[Column]>,
     /// Of a generated column, which has no default.
     pub generated: Option<Generated>,
+    /// Of a TEXT or BLOB of a table in MySQL's syntax; plain of all others.
+    pub lob_size: LobSize,
 }
 
 impl Column {
@@ -118,6 +120,7 @@ impl Column {
             labels: Arc::default(),
             elements: Arc::default(),
             generated: None,
+            lob_size: LobSize::Plain,
         }
     }
 
@@ -139,7 +142,12 @@ impl Column {
             return format!("{}({labels})", self.ty);
         }
         let unsigned = if self.non_negative { " unsigned" } else { "" };
-        format!("{}{unsigned}", self.ty)
+        format!("{}{}{unsigned}", self.lob_size.prefix(), self.ty)
+    }
+
+    /// The name of its type without length and signs: `decimal`, `longtext`.
+    pub fn data_type_name(&self) -> String {
+        format!("{}{}", self.lob_size.prefix(), self.ty.data_type_name())
     }
 
     /// The clock as a default of this column: `CURRENT_TIMESTAMP(3)`.

@@ -380,6 +380,39 @@ pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
     is_hex.then_some(bytes)
 }
 
+/// The size of which a TEXT or BLOB was declared: it is shown, and limits nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum LobSize {
+    Tiny,
+    #[default]
+    Plain,
+    Medium,
+    Long,
+}
+
+impl LobSize {
+    /// What stands before `text` or `blob`.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Plain => "",
+            Self::Medium => "medium",
+            Self::Long => "long",
+        }
+    }
+
+    /// The bytes that MySQL stores of a value of this size at most; `None` of a plain one, which
+    /// is limited as all are here.
+    pub const fn bytes_max(self) -> Option<u32> {
+        match self {
+            Self::Tiny => Some((1 << 8) - 1),
+            Self::Plain => None,
+            Self::Medium => Some((1 << 24) - 1),
+            Self::Long => Some(u32::MAX),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

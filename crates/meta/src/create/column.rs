@@ -4,7 +4,8 @@ use freshet_base::{ColumnId, Result, bail};
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::value;
 use freshet_schema::{
-    CHECK_BYTES_MAX, Collation, Column, ColumnType, DefaultValue, LengthUnit, Rules, TableForm,
+    CHECK_BYTES_MAX, Collation, Column, ColumnType, DefaultValue, LengthUnit, LobSize, Rules,
+    TableForm,
 };
 
 use super::collation::of_column;
@@ -40,6 +41,10 @@ pub(crate) fn column(
         on_update_now: written.on_update_now,
         labels: written.labels.as_slice().into(),
         elements: nested::elements(written, form)?,
+        lob_size: match form {
+            TableForm::Olap => LobSize::Plain,
+            TableForm::MySql => written.lob_size,
+        },
         ..Column::new(id, &written.name, written.ty)
     };
     if let Some(kind) = column.ty.sketch() {

@@ -4,7 +4,7 @@ use freshet_base::ColumnId;
 use freshet_schema::value::nested::can_be_inside;
 use freshet_schema::{
     Aggregate, BIT_LEN_MAX, CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX,
-    DefaultValue, FSP_MAX, Generated, LengthUnit, VARCHAR_LEN_MAX,
+    DefaultValue, FSP_MAX, Generated, LengthUnit, LobSize, VARCHAR_LEN_MAX,
 };
 use prost::{Message, Oneof};
 
@@ -44,6 +44,8 @@ pub struct ColumnForm {
     elements: Vec<ColumnForm>,
     #[prost(message, optional, tag = "47")]
     generated: Option<GeneratedForm>,
+    #[prost(uint32, tag = "49")]
+    lob_size: u32,
     #[prost(
         oneof = "TypeForm",
         tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
@@ -173,6 +175,7 @@ numbered!(Collation {
     Utf8mb4Unicode520Ci = 9,
 });
 numbered!(LengthUnit { Bytes = 1, Characters = 2 });
+numbered!(LobSize { Plain = 0, Tiny = 1, Medium = 2, Long = 3 });
 
 impl OnDisk for Column {
     type Form = ColumnForm;
@@ -194,6 +197,7 @@ impl OnDisk for Column {
             elements: self.elements.iter().map(Self::form).collect(),
             keyed_by_weights: self.keyed_by_weights,
             generated: self.generated.as_ref().map(Generated::form),
+            lob_size: self.lob_size.form(),
             default: self.default.as_ref().map(DefaultValue::form),
             ty: Some(self.ty.form()),
         }
@@ -231,6 +235,7 @@ impl OnDisk for Column {
             elements: elements.into(),
             keyed_by_weights: form.keyed_by_weights,
             generated: form.generated.map(Generated::from_form).transpose()?,
+            lob_size: LobSize::from_form(form.lob_size)?,
         })
     }
 }

@@ -227,9 +227,10 @@ fn key_of_column(kind: DeclaredKeyKind, column: &str) -> DeclaredKeySpec {
 /// Parses the type of a column of this name.
 fn typed(cursor: &mut Cursor<'_>, name: String) -> Result<ColumnSpec> {
     let written = column_type(cursor)?;
-    let WrittenType { ty, non_negative, labels, elements, collation, of_charset } = written;
+    let WrittenType { ty, non_negative, labels, elements, collation, of_charset, lob_size } =
+        written;
     let new = ColumnSpec::new(name, ty);
-    Ok(ColumnSpec { non_negative, labels, elements, collation, of_charset, ..new })
+    Ok(ColumnSpec { non_negative, labels, elements, collation, of_charset, lob_size, ..new })
 }
 
 /// SERIAL: NOT NULL AUTO_INCREMENT UNIQUE.

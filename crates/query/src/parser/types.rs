@@ -5,7 +5,7 @@ use freshet_meta::ColumnSpec;
 use freshet_schema::collation::COLLATIONS;
 use freshet_schema::types::{BIT_LEN_MAX, FSP_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::value::nested::NESTING_MAX;
-use freshet_schema::{Collation, ColumnType};
+use freshet_schema::{Collation, ColumnType, LobSize};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
@@ -23,6 +23,8 @@ pub struct WrittenType {
     pub collation: Option<Collation>,
     /// That of CHARACTER SET.
     pub of_charset: Option<Collation>,
+    /// Of a TEXT or BLOB.
+    pub lob_size: LobSize,
 }
 
 /// What stands behind the name of a type.
@@ -78,7 +80,30 @@ fn type_inside(cursor: &mut Cursor<'_>, inside: &mut Inside) -> Result<WrittenTy
     let fractional =
         matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
     let (non_negative, labels, elements) = (unsigned && fractional, Vec::new(), Vec::new());
-    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
+    let lob_size = size_of(&name, &arguments);
+    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset, lob_size })
+}
+
+/// The size of a TEXT or BLOB of this name, or of so many characters.
+fn size_of(name: &str, arguments: &[u64]) -> LobSize {
+    match name {
+        "TINYTEXT" | "TINYBLOB" => LobSize::Tiny,
+        "MEDIUMTEXT" | "MEDIUMBLOB" => LobSize::Medium,
+        "LONGTEXT" | "LONGBLOB" => LobSize::Long,
+        "TEXT" | "BLOB" => {
+            let each = if name == "TEXT" { 4 } else { 1 };
+            match arguments
+                .first()
+                .map_or(u64::from(u16::MAX), |length| length.saturating_mul(each))
+            {
+                0..=0xff => LobSize::Tiny,
+                0x100..=0xffff => LobSize::Plain,
+                0x1_0000..=0xff_ffff => LobSize::Medium,
+                _ => LobSize::Long,
+            }
+        }
+        _ => LobSize::Plain,
+    }
 }
 
 /// The name of a type whose first word is this one, and whose others come next.
@@ -156,8 +181,8 @@ fn elements_of(
     }
     around.depth -= 1;
     let (non_negative, labels) = (false, Vec::new());
-    let (collation, of_charset) = (None, None);
-    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
+    let (collation, of_charset, lob_size) = (None, None, LobSize::Plain);
+    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset, lob_size })
 }
 
 /// Parses the list of an ENUM or SET, whose texts lose blanks at their end.
@@ -173,8 +198,8 @@ fn labelled(cursor: &mut Cursor<'_>, is_set: bool) -> Result<WrittenType> {
     } else {
         ColumnType::Enum { len: labels.iter().map(chars).max().unwrap_or(0) }
     };
-    let (non_negative, elements) = (false, Vec::new());
-    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset })
+    let (non_negative, elements, lob_size) = (false, Vec::new(), LobSize::Plain);
+    Ok(WrittenType { ty, non_negative, labels, elements, collation, of_charset, lob_size })
 }
 
 /// Parses `(10,2)`, or `(*)` as no arguments.

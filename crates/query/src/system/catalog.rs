@@ -195,8 +195,10 @@ fn lengths(column: &Column) -> (Option<u64>, Option<u64>) {
         | ColumnType::Enum { len }
         | ColumnType::Set { len } => (len, false),
         ColumnType::Binary { len } | ColumnType::VarBinary { len } => (len, true),
-        ColumnType::Text => (TEXT_BYTES_MAX, true),
-        ColumnType::Blob => (TEXT_BYTES_MAX, true),
+        ColumnType::Text | ColumnType::Blob => {
+            let len = column.lob_size.bytes_max().unwrap_or(TEXT_BYTES_MAX);
+            return (Some(len.into()), Some(len.into()));
+        }
         _ => return (None, None),
     };
     let bytes = match column.length_unit {
@@ -284,7 +286,7 @@ fn column_row(
         (at as u64 + 1).into(),
         default_text(column).map_or(Cell::Null, Into::into),
         (if column.nullable { "YES" } else { "NO" }).into(),
-        column.ty.data_type_name().into(),
+        column.data_type_name().into(),
         characters.into(),
         bytes.into(),
         precision.into(),

@@ -2,7 +2,8 @@
 
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_schema::{
-    Aggregate, Check, Column, ColumnType, DefaultValue, Generated, TableSchema, hidden_columns,
+    Aggregate, Check, Column, ColumnType, DefaultValue, Generated, LobSize, TableSchema,
+    hidden_columns,
 };
 
 use super::golden::has_bytes;
@@ -14,6 +15,20 @@ fn column_with_on_update() {
     column.on_update_now = true;
     let schema = TableSchema::new(SchemaVersion(1), vec![column], Vec::new());
     has_bytes(&schema, "01080112100801120163200130013801 7801 e00106");
+}
+
+#[test]
+fn columns_with_the_size_of_texts() {
+    let column = |lob_size| Column { lob_size, ..Column::new(ColumnId(1), "c", ColumnType::Text) };
+    let sizes = [LobSize::Plain, LobSize::Tiny, LobSize::Medium, LobSize::Long];
+    let schema = TableSchema::new(SchemaVersion(1), sizes.map(column).to_vec(), Vec::new());
+    has_bytes(
+        &schema,
+        "010801 120f 0801 120163 2001 3001 3801 fa0100 \
+         1212 0801 120163 2001 3001 3801 fa0100 880301 \
+         1212 0801 120163 2001 3001 3801 fa0100 880302 \
+         1212 0801 120163 2001 3001 3801 fa0100 880303",
+    );
 }
 
 #[test]

@@ -9,8 +9,8 @@ use freshet_base::{
 };
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
-    Distribution, GlobalIndex, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy,
-    PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties, RowPolicy,
+    Distribution, GlobalIndex, GroupCommitMode, KeyModel, LengthUnit, LobSize, Partition,
+    PartitionBy, PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties, RowPolicy,
     SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema, TimePart,
 };
 use imbl::OrdMap;
@@ -107,6 +107,7 @@ pub(super) fn column() -> impl Strategy<Value = Column> {
             auto_increment,
             on_update_now,
             keyed_by_weights: on_update_now,
+            lob_size: if nullable { LobSize::Long } else { LobSize::Plain },
             ..Column::new(ColumnId(id), name, ty)
         }
     })
