@@ -124,11 +124,11 @@ fn is_bound(node: &LogicalPlan, subquery: &Subquery) -> Result<bool> {
 fn is_one_group(plan: &LogicalPlan) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
-            Ok(projection.expr.iter().all(is_own) && is_one_group(&projection.input)?)
+            Ok(projection.expr.iter().all(is_plain) && is_one_group(&projection.input)?)
         }
         LogicalPlan::Aggregate(aggregate) => {
             let groups = aggregate.group_expr.is_empty();
-            let own = aggregate.aggr_expr.iter().all(is_own);
+            let own = aggregate.aggr_expr.iter().all(is_plain);
             Ok(groups && own && are_rows(&aggregate.input, is_key)?)
         }
         _ => Ok(false),
@@ -152,6 +152,12 @@ fn are_rows(plan: &LogicalPlan, fits: fn(&Expr) -> bool) -> Result<bool> {
         }
         _ => Ok(false),
     }
+}
+
+/// Whether it refers to no outer column and has no subquery: DataFusion does not look for one in
+/// what a subquery selects.
+fn is_plain(expr: &Expr) -> bool {
+    is_own(expr) && !has_subquery(expr)
 }
 
 /// Whether it refers to no outer column, those of its subqueries aside.
