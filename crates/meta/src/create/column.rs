@@ -41,9 +41,9 @@ pub(crate) fn column(
         on_update_now: written.on_update_now,
         labels: written.labels.as_slice().into(),
         elements: nested::elements(written, form)?,
-        lob_size: match form {
-            TableForm::Olap => LobSize::Plain,
-            TableForm::MySql => written.lob_size,
+        lob_size: match (form, written.ty) {
+            (TableForm::MySql, ColumnType::Text | ColumnType::Blob) => written.lob_size,
+            _ => LobSize::Plain,
         },
         ..Column::new(id, &written.name, written.ty)
     };
