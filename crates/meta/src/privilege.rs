@@ -1,7 +1,7 @@
 //! Privileges, and the sets of them that are granted.
 
 macro_rules! privileges {
-    ($($(#[$doc:meta])* $name:ident = $text:literal $doris:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal $doris:literal $comment:literal;)*) => {
         /// A privilege that can be granted.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Privilege {
@@ -16,6 +16,11 @@ macro_rules! privileges {
                 match self { $(Self::$name => $text,)* }
             }
 
+            /// What it is for, in a few words.
+            pub const fn comment(self) -> &'static str {
+                match self { $(Self::$name => $comment,)* }
+            }
+
             const fn doris_name(self) -> &'static str {
                 match self { $(Self::$name => $doris,)* }
             }
@@ -25,39 +30,66 @@ macro_rules! privileges {
 
 privileges! {
     /// Read rows.
-    Select = "SELECT" "SELECT_PRIV";
+    Select = "SELECT" "SELECT_PRIV" "To retrieve rows from table";
     /// Insert rows, with INSERT or a load.
-    Insert = "INSERT" "LOAD_PRIV";
+    Insert = "INSERT" "LOAD_PRIV" "To insert data into tables";
     /// Change rows.
-    Update = "UPDATE" "UPDATE_PRIV";
+    Update = "UPDATE" "UPDATE_PRIV" "To update existing rows";
     /// Delete rows.
-    Delete = "DELETE" "DELETE_PRIV";
+    Delete = "DELETE" "DELETE_PRIV" "To delete existing rows";
     /// CREATE DATABASE and CREATE TABLE.
-    Create = "CREATE" "CREATE_PRIV";
+    Create = "CREATE" "CREATE_PRIV" "To create new databases and tables";
     /// DROP and TRUNCATE.
-    Drop = "DROP" "DROP_PRIV";
+    Drop = "DROP" "DROP_PRIV" "To drop databases, tables, and views";
     /// FLUSH and similar statements.
-    Reload = "RELOAD" "NODE_PRIV";
+    Reload = "RELOAD" "NODE_PRIV" "To reload or refresh tables, logs and privileges";
+    /// Nothing here: the server is stopped by who started it.
+    Shutdown = "SHUTDOWN" "SHUTDOWN" "Without effect: the server is stopped by who started it";
     /// See and kill sessions of other users.
-    Process = "PROCESS" "PROCESS_PRIV";
+    Process = "PROCESS" "PROCESS_PRIV" "To view the plain text of currently executing queries";
     /// Read and write files of the server, with LOAD DATA INFILE and INTO OUTFILE.
-    File = "FILE" "FILE_PRIV";
-    /// ALTER TABLE.
-    Alter = "ALTER" "ALTER_PRIV";
-    /// SHOW DATABASES also lists databases without other privileges.
-    ShowDatabases = "SHOW DATABASES" "SHOW_PRIV";
-    /// SET GLOBAL, KILL and server settings.
-    Super = "SUPER" "ADMIN_PRIV";
-    /// Create views.
-    CreateView = "CREATE VIEW" "CREATE_VIEW_PRIV";
-    /// SHOW CREATE VIEW.
-    ShowView = "SHOW VIEW" "SHOW_VIEW_PRIV";
-    /// CREATE USER, DROP USER and similar statements.
-    CreateUser = "CREATE USER" "CREATE_USER_PRIV";
+    File = "FILE" "FILE_PRIV" "To read and write files on the server";
+    /// Nothing here: references are not checked.
+    References = "REFERENCES" "REFERENCES" "Without effect: references are not checked";
     /// CREATE INDEX and DROP INDEX.
-    Index = "INDEX" "INDEX_PRIV";
+    Index = "INDEX" "INDEX_PRIV" "To create or drop indexes";
+    /// ALTER TABLE.
+    Alter = "ALTER" "ALTER_PRIV" "To alter the table";
+    /// SHOW DATABASES also lists databases without other privileges.
+    ShowDatabases = "SHOW DATABASES" "SHOW_PRIV" "To see all databases with SHOW DATABASES";
+    /// SET GLOBAL, KILL and server settings.
+    Super = "SUPER" "ADMIN_PRIV" "To use KILL thread, SET GLOBAL, etc.";
+    /// Nothing here: who may CREATE makes temporary tables.
+    CreateTemporaryTables = "CREATE TEMPORARY TABLES" "CREATE TEMPORARY TABLES"
+        "Without effect: CREATE makes temporary tables";
+    /// Nothing here: LOCK TABLES locks nothing.
+    LockTables = "LOCK TABLES" "LOCK TABLES" "Without effect: LOCK TABLES locks nothing";
+    /// Nothing here, as all about stored programs.
+    Execute = "EXECUTE" "EXECUTE" "Without effect: there are no stored routines";
+    /// Nothing here, as all about replication.
+    ReplicationSlave = "REPLICATION SLAVE" "REPLICATION SLAVE"
+        "Without effect: there is no replication";
+    ReplicationClient = "REPLICATION CLIENT" "REPLICATION CLIENT"
+        "Without effect: there is no replication";
+    /// Create views.
+    CreateView = "CREATE VIEW" "CREATE_VIEW_PRIV" "To create new views";
+    /// SHOW CREATE VIEW.
+    ShowView = "SHOW VIEW" "SHOW_VIEW_PRIV" "To see views with SHOW CREATE VIEW";
+    CreateRoutine = "CREATE ROUTINE" "CREATE ROUTINE"
+        "Without effect: there are no stored routines";
+    AlterRoutine = "ALTER ROUTINE" "ALTER ROUTINE" "Without effect: there are no stored routines";
+    /// CREATE USER, DROP USER and similar statements.
+    CreateUser = "CREATE USER" "CREATE_USER_PRIV" "To create new users and roles";
+    Event = "EVENT" "EVENT" "Without effect: there are no events";
+    Trigger = "TRIGGER" "TRIGGER" "Without effect: there are no triggers";
+    /// Nothing here: there are no tablespaces.
+    CreateTablespace = "CREATE TABLESPACE" "CREATE TABLESPACE"
+        "Without effect: there are no tablespaces";
+    /// Nothing here: CREATE ROLE and DROP ROLE take CREATE USER.
+    CreateRole = "CREATE ROLE" "CREATE ROLE" "Without effect: CREATE USER creates roles";
+    DropRole = "DROP ROLE" "DROP ROLE" "Without effect: CREATE USER drops roles";
     /// Grant one's own privileges to others.
-    GrantOption = "GRANT OPTION" "GRANT_PRIV";
+    GrantOption = "GRANT OPTION" "GRANT_PRIV" "To give to other users those privileges you possess";
 }
 
 impl Privilege {
@@ -93,6 +125,56 @@ impl Privileges {
         listed.fold(Self::NONE, |set, &privilege| set.with(privilege))
     }
 
+    /// What ALL was before there were privileges without effect here.
+    pub(crate) fn first() -> Self {
+        use Privilege::{
+            Alter, Create, CreateUser, CreateView, Delete, Drop, File, Index, Insert, Process,
+            Reload, Select, ShowDatabases, ShowView, Super, Update,
+        };
+        let first = [
+            Select,
+            Insert,
+            Update,
+            Delete,
+            Create,
+            Drop,
+            Reload,
+            Process,
+            File,
+            Index,
+            Alter,
+            ShowDatabases,
+            Super,
+            CreateView,
+            ShowView,
+            CreateUser,
+        ];
+        first.into_iter().collect()
+    }
+
+    /// Those that the server alone can have, and no database or table.
+    pub fn of_server_alone() -> Self {
+        use Privilege::{
+            CreateRole, CreateTablespace, CreateUser, DropRole, File, Process, Reload,
+            ReplicationClient, ReplicationSlave, ShowDatabases, Shutdown, Super,
+        };
+        let alone = [
+            Reload,
+            Shutdown,
+            Process,
+            File,
+            ShowDatabases,
+            Super,
+            ReplicationSlave,
+            ReplicationClient,
+            CreateUser,
+            CreateTablespace,
+            CreateRole,
+            DropRole,
+        ];
+        alone.into_iter().collect()
+    }
+
     /// Adds a privilege.
     #[must_use]
     pub const fn with(self, privilege: Privilege) -> Self {
@@ -103,6 +185,12 @@ impl Privileges {
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
+    }
+
+    /// The intersection.
+    #[must_use]
+    pub const fn within(self, others: Self) -> Self {
+        Self(self.0 & others.0)
     }
 
     /// The difference.
@@ -125,8 +213,8 @@ impl Privileges {
     /// PROCESS and CREATE USER, tells of none.
     pub fn has_any_of_tables(self) -> bool {
         use Privilege::{
-            Alter, Create, CreateView, Delete, Drop, GrantOption, Index, Insert, Select, ShowView,
-            Update,
+            Alter, Create, CreateView, Delete, Drop, GrantOption, Index, Insert, References,
+            Select, ShowView, Trigger, Update,
         };
         let of_tables = [
             Select,
@@ -139,6 +227,8 @@ impl Privileges {
             CreateView,
             ShowView,
             Index,
+            References,
+            Trigger,
             GrantOption,
         ];
         of_tables.into_iter().any(|privilege| self.has(privilege))

@@ -377,6 +377,28 @@ impl UserAdmin {
         })
     }
 
+    /// REVOKE ALL PRIVILEGES, GRANT OPTION by `by`: nothing remains granted to the account but its
+    /// roles.
+    ///
+    /// # Errors
+    /// 1227 if `by` may not change it, 1396 if it does not exist or is `root`.
+    pub fn revoke_all<'a>(&mut self, by: impl Into<Actor<'a>>, account: &Account) -> Result<()> {
+        let by = by.into();
+        self.change_user(account, "REVOKE", |catalog, mut user| {
+            authorize_over(catalog, by, account)?;
+            if *account == Account::root() {
+                bail!(
+                    CannotUser,
+                    "Operation REVOKE failed for {account}: somebody must be able \
+                     to grant it again"
+                );
+            }
+            user.grants.clear();
+            user.groups.clear();
+            Ok(user)
+        })
+    }
+
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
     }

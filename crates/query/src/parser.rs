@@ -478,9 +478,16 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RECOVER" => bin::recover(cursor).map(Statement::Bin),
         "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
         "GRANT" if roles::follow(cursor) => roles::grant(cursor).map(role_statement),
+        "REVOKE" if users::revokes_everything(cursor) => {
+            users::revoking_everything(cursor).map(Statement::Revoke)
+        }
         "REVOKE" if roles::follow(cursor) => roles::revoke(cursor).map(role_statement),
         "GRANT" => users::granting(cursor, "TO").map(Statement::Grant),
-        "REVOKE" => users::granting(cursor, "FROM").map(Statement::Revoke),
+        "REVOKE" => {
+            // What is not granted is revoked without an error anyhow.
+            cursor.words("IF EXISTS");
+            users::granting(cursor, "FROM").map(Statement::Revoke)
+        }
         "PREPARE" => {
             let (name, from) = prepare::prepare(cursor)?;
             Ok(Statement::Prepare { name, from })

@@ -5,7 +5,7 @@ use prost::{Message, Oneof};
 use super::user_options::UserOptionsForm;
 use super::workload::UserPropertiesForm;
 use super::{OnDisk, Unreadable, forms, from_forms, numbered, required};
-use crate::privilege::Privilege;
+use crate::privilege::{Privilege, Privileges};
 use crate::user::{Account, AuthData, Grant, GrantObject, GrantedRole, TlsRequirement, User};
 use crate::user_options::UserOptions;
 use crate::user_properties::UserProperties;
@@ -100,6 +100,10 @@ pub struct GrantForm {
     object: Option<ObjectForm>,
     #[prost(uint32, repeated, tag = "4")]
     privileges: Vec<u32>,
+    /// Of a grant with all of the first privileges: whether others were known when it was made, and
+    /// those it does not have were not granted. Without this it is a grant of ALL from before.
+    #[prost(bool, tag = "6")]
+    is_later: bool,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -156,6 +160,20 @@ numbered!(Privilege {
     Index = 15,
     GrantOption = 16,
     File = 17,
+    Shutdown = 18,
+    References = 19,
+    CreateTemporaryTables = 20,
+    LockTables = 21,
+    Execute = 22,
+    ReplicationSlave = 23,
+    ReplicationClient = 24,
+    CreateRoutine = 25,
+    AlterRoutine = 26,
+    Event = 27,
+    Trigger = 28,
+    CreateTablespace = 29,
+    CreateRole = 30,
+    DropRole = 31,
 });
 
 impl OnDisk for User {
@@ -258,7 +276,8 @@ impl OnDisk for Grant {
             }
         };
         let privileges = self.privileges.iter().map(|privilege| privilege.form()).collect();
-        GrantForm { object: Some(object), privileges }
+        let is_later = self.privileges.contains(Privileges::first());
+        GrantForm { object: Some(object), privileges, is_later }
     }
 
     fn from_form(form: GrantForm) -> Result<Self, Unreadable> {
@@ -274,6 +293,9 @@ impl OnDisk for Grant {
             None => return Err(Unreadable("the object of a grant is missing".to_owned())),
         };
         let privileges = form.privileges.into_iter().map(Privilege::from_form);
-        Ok(Self { object, privileges: privileges.collect::<Result<_, _>>()? })
+        let privileges = privileges.collect::<Result<Privileges, _>>()?;
+        let is_all = !form.is_later && privileges.contains(Privileges::first());
+        let all = if is_all { Privileges::all() } else { Privileges::NONE };
+        Ok(Self { object, privileges: privileges.and(all) })
     }
 }

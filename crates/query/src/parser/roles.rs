@@ -56,6 +56,8 @@ pub fn grant(cursor: &mut Cursor<'_>) -> Result<RoleStatement> {
 
 /// Parses `role, .. FROM account, ..` after REVOKE.
 pub fn revoke(cursor: &mut Cursor<'_>) -> Result<RoleStatement> {
+    // One that is not granted is revoked without an error anyhow.
+    cursor.words("IF EXISTS");
     let roles = cursor.list(account)?;
     cursor.expect_words("FROM")?;
     Ok(RoleStatement::Revoke { roles, accounts: cursor.list(account)? })

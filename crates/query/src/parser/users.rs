@@ -36,6 +36,8 @@ pub struct GrantStatement {
     pub columns: Vec<(Privilege, Vec<String>)>,
     pub object: GrantTarget,
     pub accounts: Vec<Account>,
+    /// IGNORE UNKNOWN USER of REVOKE: accounts that do not exist are left out, with a warning.
+    pub ignores_unknown: bool,
 }
 
 /// The object of a grant.
@@ -49,6 +51,8 @@ pub enum GrantTarget {
     SelectedTable(String),
     /// WORKLOAD GROUP of this name; `%` for all of them.
     WorkloadGroup(String),
+    /// REVOKE ALL PRIVILEGES, GRANT OPTION: whatever was granted, on whatever.
+    Everything,
 }
 
 /// Parses `'user'@'host'` in any of its forms; unquoted `user@host` is a single token.
@@ -166,6 +170,29 @@ fn requirement(cursor: &mut Cursor<'_>) -> Result<TlsRequirement> {
     }
 }
 
+/// Whether REVOKE is that of everything; if so its words are consumed.
+pub fn revokes_everything(cursor: &mut Cursor<'_>) -> bool {
+    let parse = |cursor: &mut Cursor<'_>| {
+        cursor.expect_words("ALL")?;
+        cursor.words("PRIVILEGES");
+        cursor.expect(&Token::Comma)?;
+        cursor.expect_words("GRANT OPTION")?;
+        cursor.expect_words("FROM")
+    };
+    cursor.attempt(parse).is_some()
+}
+
+/// Parses the accounts of such a REVOKE.
+pub fn revoking_everything(cursor: &mut Cursor<'_>) -> Result<GrantStatement> {
+    Ok(GrantStatement {
+        privileges: Privileges::NONE,
+        columns: Vec::new(),
+        object: GrantTarget::Everything,
+        accounts: cursor.list(account)?,
+        ignores_unknown: cursor.words("IGNORE UNKNOWN USER"),
+    })
+}
+
 /// Parses the part after GRANT (`to` = "TO") or REVOKE ("FROM").
 pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
     let (mut privileges, mut columns) = (Privileges::NONE, Vec::new());
@@ -179,6 +206,10 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
     let object = match cursor.words("WORKLOAD GROUP") {
         true => workload_group(cursor, privileges, &columns)?,
         false => {
+            if let Some(kind) = cursor.one_of(&["PROCEDURE", "FUNCTION"]) {
+                let name = cursor.table()?.table;
+                bail!(UnknownFunction, "{kind} {name} does not exist");
+            }
             cursor.words("TABLE");
             object(cursor)?
         }
@@ -195,7 +226,8 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
         }
         privileges = privileges.with(Privilege::GrantOption);
     }
-    Ok(GrantStatement { privileges, columns, object, accounts })
+    let ignores_unknown = to == "FROM" && cursor.words("IGNORE UNKNOWN USER");
+    Ok(GrantStatement { privileges, columns, object, accounts, ignores_unknown })
 }
 
 /// The workload group of a grant, whose only privilege is USAGE_PRIV.
@@ -225,6 +257,9 @@ fn privilege(cursor: &mut Cursor<'_>) -> Result<(Privileges, Option<Vec<String>>
     if name.is_empty() {
         return Err(cursor.error());
     }
+    if is_dynamic(&name) {
+        return Err(refuse(&format!("the dynamic privilege {}", name.to_uppercase())));
+    }
     let privileges = Privilege::parse(&name).ok_or_else(|| {
         err!(Syntax, "You have an error in your SQL syntax; '{name}' is no privilege")
     })?;
@@ -242,6 +277,26 @@ fn privilege(cursor: &mut Cursor<'_>) -> Result<(Privileges, Option<Vec<String>>
     let columns = cursor.list(|cursor| cursor.name())?;
     cursor.expect(&Token::RParen)?;
     Ok((privileges, Some(columns)))
+}
+
+/// Whether it is a privilege that MySQL registers at its start, or PROXY; there are none here.
+fn is_dynamic(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    const OTHERS: [&str; 12] = [
+        "PROXY",
+        "AUDIT_ABORT_EXEMPT",
+        "FIREWALL_EXEMPT",
+        "FIREWALL_USER",
+        "INNODB_REDO_LOG_ARCHIVE",
+        "INNODB_REDO_LOG_ENABLE",
+        "REPLICATION_APPLIER",
+        "RESOURCE_GROUP_USER",
+        "SET_USER_ID",
+        "SHOW_ROUTINE",
+        "SYSTEM_USER",
+        "GROUP_REPLICATION_STREAM",
+    ];
+    name.ends_with("_ADMIN") || name.starts_with("FLUSH_") || OTHERS.contains(&&*name)
 }
 
 fn object(cursor: &mut Cursor<'_>) -> Result<GrantTarget> {

@@ -1,7 +1,7 @@
 //! Rows of system tables about accounts, their roles and privileges: those of accounts that the
 //! user may see.
 
-use freshet_meta::{Account, GrantObject, Privilege, Privileges, User};
+use freshet_meta::{Account, GrantObject, Privilege, Privileges, TlsRequirement, User};
 
 use super::catalog::CATALOG;
 use super::{Cell, SystemTables};
@@ -123,6 +123,9 @@ fn named(flag: &str) -> Option<Privilege> {
     match flag {
         "Grant" => Some(Privilege::GrantOption),
         "Show_db" => Some(Privilege::ShowDatabases),
+        "Create_tmp_table" => Some(Privilege::CreateTemporaryTables),
+        "Repl_slave" => Some(Privilege::ReplicationSlave),
+        "Repl_client" => Some(Privilege::ReplicationClient),
         _ => {
             let name = flag.replace('_', " ").to_uppercase();
             Privilege::ALL.iter().find(|one| one.name() == name).copied()
@@ -226,6 +229,11 @@ pub fn attributes(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     users(system).map(row).collect()
 }
 
+/// An instant in seconds since 1970.
+fn instant(seconds: u64) -> Cell {
+    Cell::Time(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000))
+}
+
 fn number(number: Option<u16>) -> Cell {
     number.map_or(Cell::Null, |number| Cell::Int(number.into()))
 }
@@ -234,11 +242,10 @@ fn number(number: Option<u16>) -> Cell {
 pub fn password_history(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let rows = users(system).flat_map(|user| {
         user.past.iter().map(|past| {
-            let seconds = i64::try_from(past.changed_seconds).unwrap_or(i64::MAX);
             vec![
                 user.account.host.as_str().into(),
                 user.account.name.as_str().into(),
-                Cell::Time(seconds.saturating_mul(1_000_000)),
+                instant(past.changed_seconds),
                 // Password hashes are never displayed.
                 "".into(),
             ]
@@ -249,11 +256,24 @@ pub fn password_history(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 
 /// `mysql.user`, which has these columns.
 pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
+    // Behind the columns of TLS and limits are flags of privileges that came later.
+    let of_tls = columns.iter().position(|name| *name == "ssl_type");
     let row = |user: &User| {
         let (account, options) = (&user.account, &user.options);
         let mut row = vec![account.host.as_str().into(), account.name.as_str().into()];
-        row.extend(flags(columns, user.granted(&GrantObject::Server)));
+        let granted = user.granted(&GrantObject::Server);
+        let (first, later) = columns.split_at(of_tls.unwrap_or(columns.len()));
+        row.extend(flags(first, granted));
         row.extend([
+            match user.auth.tls {
+                TlsRequirement::None => "",
+                TlsRequirement::Ssl => "ANY",
+                TlsRequirement::X509 => "X509",
+            }
+            .into(),
+            "".into(),
+            "".into(),
+            "".into(),
             Cell::Int(options.limits.queries_per_hour.into()),
             Cell::Int(options.limits.updates_per_hour.into()),
             Cell::Int(options.limits.connections_per_hour.into()),
@@ -262,14 +282,22 @@ pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
             // Password hashes are never displayed.
             "".into(),
             y_or_n(options.is_expired),
+            match user.auth.changed_seconds {
+                0 => Cell::Null,
+                seconds => instant(seconds),
+            },
             match options.lifetime_days {
                 0 => Cell::Null,
                 days => Cell::Int(days.into()),
             },
             y_or_n(user.locked || options.is_locked),
+        ]);
+        row.extend(flags(later, granted));
+        row.extend([
             number(options.reuse.history),
             number(options.reuse.days),
             options.requires_current.map_or(Cell::Null, y_or_n),
+            Cell::Null,
         ]);
         row
     };

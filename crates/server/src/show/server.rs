@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Object, Privilege};
+use freshet_meta::{Object, Privilege, Privileges};
 use freshet_query::session::Scope;
 use freshet_query::system::ENGINES;
 use freshet_schema::Collation;
@@ -319,7 +319,11 @@ fn plugins() -> Listing {
 fn privileges() -> Listing {
     let mut listing = Listing::new(&["Privilege", "Context", "Comment"]);
     for privilege in Privilege::ALL {
-        listing.add([privilege.name(), "Server Admin,Databases,Tables", ""]);
+        let is_of_server = Privileges::of_server_alone().has(*privilege);
+        let context = if is_of_server { "Server Admin" } else { "Databases,Tables" };
+        let (first, rest) = privilege.name().split_at(1);
+        let name = first.to_owned() + &rest.to_lowercase();
+        listing.add([&name, context, privilege.comment()]);
     }
     listing
 }

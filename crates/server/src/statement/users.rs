@@ -193,10 +193,12 @@ fn auth_data(how: &Authentication, salt: Scramble) -> Result<AuthData> {
 }
 
 async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> Result<()> {
+    let accounts = known_of(session, granting);
     let object = match &granting.object {
         GrantTarget::WorkloadGroup(group) => {
-            return grant_group(session, group, granting.accounts.clone(), give).await;
+            return grant_group(session, group, accounts, give).await;
         }
+        GrantTarget::Everything => return revoke_all(session, accounts).await,
         GrantTarget::Object(object) => object.clone(),
         GrantTarget::SelectedDatabase => {
             GrantObject::Database(session.database_of(None)?.to_owned())
@@ -206,11 +208,13 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
         }
     };
     check_may_grant(session, granting.privileges, &object)?;
+    if give {
+        check_level(granting.privileges, &object)?;
+    }
     let mut objects = of_columns(session, &granting.columns, &object, give)?;
     if objects.is_empty() || !granting.privileges.is_empty() {
         objects.push((object, granting.privileges));
     }
-    let accounts = granting.accounts.clone();
     let by = session.client.clone();
     run(session, move |admin| {
         for account in &accounts {
@@ -224,6 +228,49 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
         Ok(())
     })
     .await
+}
+
+/// The accounts of a statement; with IGNORE UNKNOWN USER those that exist, and a warning of others.
+fn known_of(session: &mut Session, granting: &GrantStatement) -> Vec<Account> {
+    let mut accounts = granting.accounts.clone();
+    if granting.ignores_unknown {
+        let catalog = session.shared.engine.catalog();
+        accounts.retain(|account| catalog.user(account).is_some());
+        for unknown in granting.accounts.iter().filter(|account| !accounts.contains(account)) {
+            let warning = format!("Authorization ID {unknown} does not exist.");
+            session.diagnostics.push("Warning", 3162, warning);
+        }
+    }
+    accounts
+}
+
+/// REVOKE ALL PRIVILEGES, GRANT OPTION.
+async fn revoke_all(session: &Session, accounts: Vec<Account>) -> Result<()> {
+    session.authorize(Privilege::CreateUser, Object::Server)?;
+    let by = session.client.clone();
+    run(session, move |admin| {
+        accounts.iter().try_for_each(|account| admin.revoke_all(by.actor(), account))
+    })
+    .await
+}
+
+/// Refuses what only the server can have on something else; ALL is what the thing can have.
+fn check_level(privileges: Privileges, object: &GrantObject) -> Result<()> {
+    let alone = privileges.within(Privileges::of_server_alone());
+    if *object == GrantObject::Server || alone.is_empty() || privileges.contains(Privileges::all())
+    {
+        return Ok(());
+    }
+    match object {
+        GrantObject::Server | GrantObject::Database(_) => {
+            bail!(WrongUsage, "Incorrect usage of DB GRANT and GLOBAL PRIVILEGES")
+        }
+        GrantObject::Table(..) | GrantObject::Column(..) => bail!(
+            IllegalGrant,
+            "Illegal GRANT/REVOKE command; please consult the manual to see which privileges can \
+             be used"
+        ),
+    }
 }
 
 /// GRANT and REVOKE USAGE_PRIV ON WORKLOAD GROUP.

@@ -1,15 +1,17 @@
-//! Any values of accounts and workload groups.
+//! Any values of accounts and workload groups, and accounts as they were once written.
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::golden::has_bytes;
 use super::strategies::text;
+use crate::disk::decode;
 use crate::{
     Account, AuthData, FailedLogins, Grant, GrantObject, GrantedRole, GroupLimits, LockTime,
-    PasswordReuse, Privilege, TlsRequirement, User, UserLimits, UserOptions, UserProperties,
-    WorkloadGroup,
+    PasswordReuse, Privilege, Privileges, TlsRequirement, User, UserLimits, UserOptions,
+    UserProperties, WorkloadGroup,
 };
 
 pub(super) fn user() -> impl Strategy<Value = User> {
@@ -125,4 +127,19 @@ fn user_options() -> impl Strategy<Value = UserOptions> {
             }
         },
     )
+}
+
+#[test]
+fn a_grant_of_all_from_before_there_were_others_is_of_all() {
+    let server = GrantObject::Server;
+    let all = "0102030405060708110f090a0b0c0d0e";
+    let of_before = format!("010a01751201252a14 0a00 2210 {all}").replace(' ', "");
+    let bytes = (0..of_before.len()).step_by(2);
+    let bytes = bytes.map(|at| u8::from_str_radix(&of_before[at..at + 2], 16).unwrap());
+    let user = decode::<User>(&bytes.collect::<Vec<_>>()).unwrap();
+    assert_eq!(user.granted(&server), Privileges::all());
+    // What was granted since is what it says.
+    let grants = vec![Grant { object: server, privileges: Privileges::first() }];
+    let user = User { grants, ..User::new(Account::anywhere("u"), AuthData::default()) };
+    has_bytes(&user, &format!("010a0175120125 2a16 0a00 2210 {all} 3001"));
 }
