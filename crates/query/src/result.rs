@@ -105,6 +105,11 @@ impl ResultColumn {
         self.binary && types.contains(&self.ty)
     }
 
+    /// A column of times without fractions that is not from a table.
+    pub fn datetime(name: impl Into<String>) -> Self {
+        typed(name.into(), ColumnType::DateTime { fsp: 0 })
+    }
+
     /// An integer column that is not from a table.
     pub fn integer(name: impl Into<String>) -> Self {
         described(name.into(), &DataType::Int64)

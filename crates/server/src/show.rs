@@ -5,6 +5,7 @@ mod bin;
 mod catalog;
 pub mod config;
 mod dynamic;
+mod empty;
 mod ended;
 mod global_indexes;
 pub mod listing;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use freshet_base::Result;
 use freshet_query::RecordBatch;
 use freshet_query::parser::{Filter, Show, ShowWhat, TableName};
@@ -86,19 +87,19 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
 /// The answer that has these rows.
 pub fn answer_rows(listing: Listing) -> Reply {
     let names = listing.columns.iter().map(|column| &*column.name).collect::<Vec<_>>();
-    let batch = with_integers(text_batch(&names, &listing.rows), &listing.columns);
+    let batch = with_types(text_batch(&names, &listing.rows), &listing.columns);
     Reply::Table(listing.columns, batch)
 }
 
-/// The same rows, with integer columns converted from text.
-pub fn with_integers(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
+/// The same rows, with columns of integers and times converted from text.
+pub fn with_types(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
     let array = |(column, texts): (&ResultColumn, &ArrayRef)| {
         let array = match column.ty {
-            ResultType::LongLong => {
-                cast(texts, &DataType::Int64).expect("texts are cast to integers or to NULL")
-            }
-            _ => Arc::clone(texts),
+            ResultType::LongLong => cast(texts, &DataType::Int64),
+            ResultType::DateTime => cast(texts, &DataType::Timestamp(TimeUnit::Microsecond, None)),
+            _ => Ok(Arc::clone(texts)),
         };
+        let array = array.expect("texts are cast to what they say, or to NULL");
         (column.name.clone(), array, true)
     };
     let arrays = columns.iter().zip(texts.columns()).map(array);
@@ -129,7 +130,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Databases => catalog::databases(session),
         ShowWhat::Tables { full, database } => catalog::tables(session, *full, database.as_deref()),
         ShowWhat::TableStatus { database } => catalog::table_status(session, database.as_deref()),
-        ShowWhat::OpenTables => Ok(Listing::new(&["Database", "Table", "In_use", "Name_locked"])),
+        ShowWhat::OpenTables => Ok(Listing::new(&["Database", "Table", "#In_use", "#Name_locked"])),
         ShowWhat::Columns { full, table } => catalog::columns(session, table, *full),
         ShowWhat::Index(table) => catalog::index(session, table),
         ShowWhat::GlobalIndexes(table) => global_indexes::listing(session, table.as_ref()),
@@ -205,10 +206,11 @@ pub fn field_list(
 /// The text of COM_STATISTICS.
 pub fn statistics(shared: &Shared) -> String {
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
-    let (threads, loads) = (shared.processes.count(), shared.metrics().loads.get());
+    let (threads, questions) = (shared.processes.count(), server::questions(shared));
+    let average = questions as f64 / uptime.max(1) as f64;
     format!(
-        "Uptime: {uptime}  Threads: {threads}  Questions: {loads}  Slow queries: 0  Opens: 0  \
-         Open tables: {}",
+        "Uptime: {uptime}  Threads: {threads}  Questions: {questions}  Slow queries: 0  Opens: 0  \
+         Flush tables: 0  Open tables: {}  Queries per second avg: {average:.3}",
         shared.engine.catalog().tables().count()
     )
 }

@@ -13,11 +13,12 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// An empty result; a `#` in front of a name marks an integer column.
+    /// An empty result; a `#` in front of a name marks an integer column, an `@` one of times.
     pub fn new(columns: &[&str]) -> Self {
-        let column = |name: &&str| match name.strip_prefix('#') {
-            Some(name) => ResultColumn::integer(name),
-            None => ResultColumn::text(*name),
+        let column = |name: &&str| match name.split_at_checked(1) {
+            Some(("#", name)) => ResultColumn::integer(name),
+            Some(("@", name)) => ResultColumn::datetime(name),
+            _ => ResultColumn::text(*name),
         };
         Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }

@@ -9,6 +9,7 @@ use freshet_query::system::ENGINES;
 use freshet_schema::Collation;
 use freshet_wire::Capabilities;
 
+use super::empty;
 use super::listing::{Listing, Row, some};
 use crate::Shared;
 use crate::process::{Activity, Process};
@@ -43,6 +44,12 @@ pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
     listing
 }
 
+/// The statements that were begun.
+pub fn questions(shared: &Shared) -> u64 {
+    let statements = &shared.metrics().statements;
+    STATEMENT_KINDS.iter().map(|kind| statements.with_label_values(&[kind]).get()).sum()
+}
+
 /// SHOW STATUS, as this client may see it.
 pub fn status_rows(shared: &Shared, connection: &Client) -> Listing {
     let tls = connection.tls.as_ref();
@@ -51,7 +58,7 @@ pub fn status_rows(shared: &Shared, connection: &Client) -> Listing {
     let wal = shared.engine.log_stats();
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
     let statements = |kind: &str| metrics.statements.with_label_values(&[kind]).get();
-    let questions = STATEMENT_KINDS.iter().map(|kind| statements(kind)).sum::<u64>();
+    let questions = questions(shared);
     let processes = shared.processes.list();
     let is_running = |process: &&Arc<Process>| process.activity() == Activity::Query;
     let running = processes.iter().filter(is_running).count();
@@ -179,85 +186,8 @@ pub fn plain(what: &str) -> Listing {
             listing.add(["0", "internal", "internal", "yes"]);
             listing
         }
-        other => Listing::new(empty_columns(other)),
+        other => empty::listing(other),
     }
-}
-
-/// Lists that are always empty here, with their columns.
-const EMPTY: &[(&[&str], &[&str])] = &[
-    (
-        &["PROCEDURE STATUS", "FUNCTION STATUS"],
-        &[
-            "Db",
-            "Name",
-            "Type",
-            "Definer",
-            "Modified",
-            "Created",
-            "Security_type",
-            "Comment",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ],
-    ),
-    (
-        &["TRIGGERS"],
-        &[
-            "Trigger",
-            "Event",
-            "Table",
-            "Statement",
-            "Timing",
-            "Created",
-            "sql_mode",
-            "Definer",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ],
-    ),
-    (
-        &["EVENTS"],
-        &[
-            "Db",
-            "Name",
-            "Definer",
-            "Time zone",
-            "Type",
-            "Execute at",
-            "Interval value",
-            "Interval field",
-            "Starts",
-            "Ends",
-            "Status",
-            "Originator",
-            "character_set_client",
-            "collation_connection",
-            "Database Collation",
-        ],
-    ),
-    (
-        &["MASTER STATUS", "BINARY LOG STATUS"],
-        &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"],
-    ),
-    (&["BINARY LOGS", "MASTER LOGS"], &["Log_name", "File_size"]),
-    (
-        &["BINLOG EVENTS", "RELAYLOG EVENTS"],
-        &["Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info"],
-    ),
-    (&["SLAVE STATUS", "REPLICA STATUS"], &["Slave_IO_State", "Master_Host"]),
-    (&["SLAVE HOSTS", "REPLICAS"], &["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
-    (&["PROFILE"], &["Status", "Duration"]),
-    (&["HELP"], &["source_category_name", "name", "is_it_category"]),
-    (&["PROFILES"], &["Query_ID", "Duration", "Query"]),
-    (&["VIEWS"], &["Name"]),
-    (&["FUNCTIONS"], &["Function Name"]),
-];
-
-fn empty_columns(what: &str) -> &'static [&'static str] {
-    let found = EMPTY.iter().find(|(names, _)| names.contains(&what));
-    found.map_or(&[], |(_, columns)| columns)
 }
 
 fn engines() -> Listing {
@@ -271,10 +201,10 @@ fn collations() -> Listing {
     let mut listing = Listing::new(&[
         "Collation",
         "Charset",
-        "Id",
+        "#Id",
         "Default",
         "Compiled",
-        "Sortlen",
+        "#Sortlen",
         "Pad_attribute",
     ]);
     for (name, charset, id, default) in [
@@ -298,7 +228,7 @@ fn collations() -> Listing {
 }
 
 fn charsets() -> Listing {
-    let mut listing = Listing::new(&["Charset", "Description", "Default collation", "Maxlen"]);
+    let mut listing = Listing::new(&["Charset", "Description", "Default collation", "#Maxlen"]);
     listing.add(["binary", "Binary pseudo charset", "binary", "1"]);
     listing.add(["latin1", "cp1252 West European", "latin1_swedish_ci", "1"]);
     listing.add(["utf8mb3", "UTF-8 Unicode", "utf8mb3_general_ci", "3"]);

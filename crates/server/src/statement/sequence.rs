@@ -231,7 +231,7 @@ pub async fn several(session: &mut Session, counted: &Counted, items: &[String])
     let rows = values.iter().map(|value| vec![Some(value.to_string())]).collect::<Vec<_>>();
     let column = ResultColumn::integer(heading);
     let batch =
-        crate::show::with_integers(text_batch(&[heading], &rows), std::slice::from_ref(&column));
+        crate::show::with_types(text_batch(&[heading], &rows), std::slice::from_ref(&column));
     Ok(Reply::Table(vec![column], batch))
 }
 

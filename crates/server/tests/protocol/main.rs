@@ -13,4 +13,5 @@ mod files;
 mod inserts;
 mod sessions;
 mod tls;
+mod tools;
 mod views;
