@@ -4,6 +4,8 @@ mod accounts;
 mod catalog;
 mod columns;
 mod fixed;
+mod innodb;
+mod nothing;
 mod performance;
 mod roles;
 mod shape;
@@ -26,7 +28,7 @@ use crate::numbers::Numbers;
 use crate::origin::ColumnOrigin;
 use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
-pub use fixed::ENGINES;
+pub use fixed::{ENGINES, PLUGINS};
 
 /// Begins the name of the sequence that stands for the ids of a table, as in PolarDB-X.
 pub const SEQUENCE_OF_IDS: &str = "AUTO_SEQ_";
@@ -97,7 +99,9 @@ pub enum ServerTable {
     GlobalStatus,
     /// `threads` of `performance_schema`: THREAD_ID, NAME, TYPE, PROCESSLIST_ID,
     /// PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB, PROCESSLIST_COMMAND, PROCESSLIST_TIME,
-    /// PROCESSLIST_STATE, PROCESSLIST_INFO, CONNECTION_TYPE.
+    /// PROCESSLIST_STATE, PROCESSLIST_INFO, PARENT_THREAD_ID, ROLE, INSTRUMENTED, HISTORY,
+    /// CONNECTION_TYPE, THREAD_OS_ID, RESOURCE_GROUP, EXECUTION_ENGINE, CONTROLLED_MEMORY,
+    /// MAX_CONTROLLED_MEMORY, TOTAL_MEMORY, MAX_TOTAL_MEMORY, TELEMETRY_ACTIVE.
     Threads,
     /// `session_connect_attrs`: PROCESSLIST_ID, ATTR_NAME, ATTR_VALUE, ORDINAL_POSITION, of the
     /// connections that the user may see.

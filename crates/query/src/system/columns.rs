@@ -1,11 +1,14 @@
 //! The system tables: their columns, and where their rows come from.
 
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
-use super::{Cell, ServerTable, SystemTables, accounts, catalog, fixed, performance, roles, usage};
+use super::{
+    Cell, ServerTable, SystemTables, accounts, catalog, fixed, innodb, nothing, performance, roles,
+    usage,
+};
 
 /// All system tables.
 pub fn all() -> impl Iterator<Item = &'static SystemTable> {
-    TABLES.iter().chain(performance::TABLES)
+    TABLES.iter().chain(innodb::TABLES).chain(nothing::TABLES).chain(performance::all())
 }
 
 const TABLES: &[SystemTable] = &[
@@ -113,7 +116,7 @@ const TABLES: &[SystemTable] = &[
     table!("keywords", Rows::Fixed(fixed::keywords), WORD, #RESERVED),
     table!(
         "plugins",
-        Rows::None,
+        Rows::Fixed(fixed::plugins),
         PLUGIN_NAME,
         PLUGIN_VERSION,
         PLUGIN_STATUS,
@@ -163,25 +166,6 @@ const TABLES: &[SystemTable] = &[
         CHARACTER_SET_CLIENT,
         COLLATION_CONNECTION
     ),
-    table!("routines", Rows::None, SPECIFIC_NAME, ROUTINE_CATALOG, ROUTINE_SCHEMA, ROUTINE_NAME,
-        ROUTINE_TYPE, DATA_TYPE, #CHARACTER_MAXIMUM_LENGTH, #CHARACTER_OCTET_LENGTH,
-        #NUMERIC_PRECISION, #NUMERIC_SCALE, #DATETIME_PRECISION, CHARACTER_SET_NAME,
-        COLLATION_NAME, DTD_IDENTIFIER, ROUTINE_BODY, ROUTINE_DEFINITION, EXTERNAL_NAME,
-        EXTERNAL_LANGUAGE, PARAMETER_STYLE, IS_DETERMINISTIC, SQL_DATA_ACCESS, SQL_PATH,
-        SECURITY_TYPE, @CREATED, @LAST_ALTERED, SQL_MODE, ROUTINE_COMMENT, DEFINER,
-        CHARACTER_SET_CLIENT, COLLATION_CONNECTION, DATABASE_COLLATION),
-    table!("parameters", Rows::None, SPECIFIC_CATALOG, SPECIFIC_SCHEMA, SPECIFIC_NAME,
-        #ORDINAL_POSITION, PARAMETER_MODE, PARAMETER_NAME, DATA_TYPE, #CHARACTER_MAXIMUM_LENGTH,
-        #CHARACTER_OCTET_LENGTH, #NUMERIC_PRECISION, #NUMERIC_SCALE, #DATETIME_PRECISION,
-        CHARACTER_SET_NAME, COLLATION_NAME, DTD_IDENTIFIER, ROUTINE_TYPE),
-    table!("triggers", Rows::None, TRIGGER_CATALOG, TRIGGER_SCHEMA, TRIGGER_NAME,
-        EVENT_MANIPULATION, EVENT_OBJECT_CATALOG, EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE,
-        #ACTION_ORDER, ACTION_CONDITION, ACTION_STATEMENT, ACTION_ORIENTATION, ACTION_TIMING,
-        @CREATED, SQL_MODE, DEFINER, CHARACTER_SET_CLIENT, COLLATION_CONNECTION,
-        DATABASE_COLLATION),
-    table!("events", Rows::None, EVENT_CATALOG, EVENT_SCHEMA, EVENT_NAME, DEFINER, TIME_ZONE,
-        EVENT_BODY, EVENT_DEFINITION, EVENT_TYPE, @EXECUTE_AT, INTERVAL_VALUE, INTERVAL_FIELD,
-        SQL_MODE, @STARTS, @ENDS, STATUS, ON_COMPLETION, @CREATED, @LAST_ALTERED, EVENT_COMMENT),
     table!(
         "user_privileges",
         Rows::Catalog(accounts::user_privileges),
@@ -318,59 +302,6 @@ const TABLES: &[SystemTable] = &[
         SPECIFIC_SCHEMA,
         SPECIFIC_NAME
     ),
-    table!("innodb_trx", Rows::None, trx_id, trx_state, @trx_started, trx_requested_lock_id,
-        @trx_wait_started, #trx_weight, #trx_mysql_thread_id, trx_query, trx_operation_state,
-        #trx_tables_in_use, #trx_tables_locked, #trx_lock_structs, #trx_lock_memory_bytes,
-        #trx_rows_locked, #trx_rows_modified, #trx_concurrency_tickets, trx_isolation_level,
-        #trx_unique_checks, #trx_foreign_key_checks, trx_last_foreign_key_error,
-        #trx_adaptive_hash_latched, #trx_adaptive_hash_timeout, #trx_is_read_only,
-        #trx_autocommit_non_locking, #trx_schedule_weight),
-    table!("innodb_metrics", Rows::None, NAME, SUBSYSTEM, #COUNT, #MAX_COUNT, #MIN_COUNT, AVG_COUNT,
-        #COUNT_RESET, #MAX_COUNT_RESET, #MIN_COUNT_RESET, AVG_COUNT_RESET, @TIME_ENABLED,
-        @TIME_DISABLED, #TIME_ELAPSED, @TIME_RESET, STATUS, TYPE, COMMENT),
-    table!("innodb_tablespaces", Rows::None, #SPACE, NAME, #FLAG, ROW_FORMAT, #PAGE_SIZE,
-        #ZIP_PAGE_SIZE, SPACE_TYPE, #FS_BLOCK_SIZE, #FILE_SIZE, #ALLOCATED_SIZE, #AUTOEXTEND_SIZE,
-        SERVER_VERSION, #SPACE_VERSION, ENCRYPTION, STATE),
-    table!("innodb_tablestats", Rows::None, #TABLE_ID, NAME, STATS_INITIALIZED, #NUM_ROWS,
-        #CLUST_INDEX_SIZE, #OTHER_INDEX_SIZE, #MODIFIED_COUNTER, #AUTOINC, #REF_COUNT),
-    table!("innodb_cmp", Rows::None, #page_size, #compress_ops, #compress_ops_ok, #compress_time,
-        #uncompress_ops, #uncompress_time),
-    table!("innodb_cmpmem", Rows::None, #page_size, #buffer_pool_instance, #pages_used,
-        #pages_free, #relocation_ops, #relocation_time),
-    table!(
-        "tables_extensions",
-        Rows::None,
-        TABLE_CATALOG,
-        TABLE_SCHEMA,
-        TABLE_NAME,
-        ENGINE_ATTRIBUTE,
-        SECONDARY_ENGINE_ATTRIBUTE
-    ),
-    table!(
-        "columns_extensions",
-        Rows::None,
-        TABLE_CATALOG,
-        TABLE_SCHEMA,
-        TABLE_NAME,
-        COLUMN_NAME,
-        ENGINE_ATTRIBUTE,
-        SECONDARY_ENGINE_ATTRIBUTE
-    ),
-    table!("resource_groups", Rows::None, RESOURCE_GROUP_NAME, RESOURCE_GROUP_TYPE,
-        #RESOURCE_GROUP_ENABLED, VCPU_IDS, #THREAD_PRIORITY),
-    table!("optimizer_trace", Rows::None, QUERY, TRACE, #MISSING_BYTES_BEYOND_MAX_MEM_SIZE,
-        #INSUFFICIENT_PRIVILEGES),
-    table!("tablespaces", Rows::None, TABLESPACE_NAME, ENGINE, TABLESPACE_TYPE, LOGFILE_GROUP_NAME,
-        #EXTENT_SIZE, #AUTOEXTEND_SIZE, #MAXIMUM_SIZE, #NODEGROUP_ID, TABLESPACE_COMMENT),
-    table!("profiling", Rows::None, #QUERY_ID, #SEQ, STATE, DURATION),
-    table!("st_geometry_columns", Rows::None, TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME,
-        SRS_NAME, #SRS_ID, GEOMETRY_TYPE_NAME),
-    table!("column_statistics", Rows::None, SCHEMA_NAME, TABLE_NAME, COLUMN_NAME, HISTOGRAM),
-    table!("files", Rows::None, #FILE_ID, FILE_NAME, FILE_TYPE, TABLESPACE_NAME, TABLE_CATALOG,
-        TABLE_SCHEMA, TABLE_NAME, LOGFILE_GROUP_NAME, #LOGFILE_GROUP_NUMBER, ENGINE, FULLTEXT_KEYS,
-        #DELETED_ROWS, #UPDATE_COUNT, #FREE_EXTENTS, #TOTAL_EXTENTS, #EXTENT_SIZE, #INITIAL_SIZE,
-        #MAXIMUM_SIZE, #AUTOEXTEND_SIZE, #VERSION, ROW_FORMAT, #TABLE_ROWS, #DATA_LENGTH, STATUS,
-        EXTRA),
     table!("mysql", "user", Rows::Named(accounts::user), Host, User, Select_priv, Insert_priv,
         Update_priv, Delete_priv, Create_priv, Drop_priv, Reload_priv, Shutdown_priv, Process_priv,
         File_priv, Grant_priv, References_priv, Index_priv, Alter_priv, Show_db_priv, Super_priv,
@@ -444,13 +375,7 @@ const TABLES: &[SystemTable] = &[
     ),
     table!("mysql", "password_history", Rows::Catalog(accounts::password_history), Host, User,
         @Password_timestamp, Password),
-    table!("mysql", "procs_priv", Rows::None, Host, Db, User, Routine_name, Routine_type, Grantor,
-        Proc_priv, @Timestamp),
-    table!("mysql", "help_topic", Rows::None, #help_topic_id, name, #help_category_id, description,
-        example, url),
     table!("mysql", "time_zone_name", Rows::None, Name, #Time_zone_id),
-    table!("mysql", "proc", Rows::None, db, name, type, comment, body),
-    table!("mysql", "func", Rows::None, name, #ret, dl, type),
 ];
 
 /// The tables in the catalog, and the system tables themselves.

@@ -54,6 +54,28 @@ pub fn engines() -> Vec<Vec<Cell>> {
     ENGINES.map(|engine| engine.map(Cell::from).to_vec()).to_vec()
 }
 
+/// The ways in which clients prove who they are, as plugins of MySQL.
+pub const PLUGINS: [&str; 2] = ["mysql_native_password", "caching_sha2_password"];
+
+pub fn plugins() -> Vec<Vec<Cell>> {
+    let row = |name: &str| {
+        vec![
+            name.into(),
+            "1.0".into(),
+            "ACTIVE".into(),
+            "AUTHENTICATION".into(),
+            "2.1".into(),
+            Cell::Null,
+            Cell::Null,
+            "Freshet".into(),
+            "Built in".into(),
+            "Apache-2.0".into(),
+            "FORCE".into(),
+        ]
+    };
+    PLUGINS.map(row).to_vec()
+}
+
 pub fn character_sets() -> Vec<Vec<Cell>> {
     let defaults = COLLATIONS.iter().filter(|(_, _, default, _)| *default);
     defaults

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_meta::{Object, Privilege, Privileges};
 use freshet_query::session::Scope;
-use freshet_query::system::ENGINES;
+use freshet_query::system::{ENGINES, PLUGINS};
 use freshet_schema::Collation;
 use freshet_wire::Capabilities;
 
@@ -238,7 +238,7 @@ fn charsets() -> Listing {
 
 fn plugins() -> Listing {
     let mut listing = Listing::new(&["Name", "Status", "Type", "Library", "License"]);
-    for name in ["mysql_native_password", "caching_sha2_password"] {
+    for name in PLUGINS {
         let cell = |text: &str| some(text);
         let authentication = cell("AUTHENTICATION");
         listing.push([cell(name), cell("ACTIVE"), authentication, None, cell("Apache-2.0")]);

@@ -65,7 +65,11 @@ impl ServerView {
             let [name, kind] = ["thread/sql/one_connection".into(), "FOREGROUND".into()];
             let mut row = vec![connection[0].clone(), name, kind];
             row.extend(connection);
-            row.push("TCP/IP".into());
+            row.extend([Cell::Null, Cell::Null, "NO".into(), "NO".into(), "TCP/IP".into()]);
+            // Of its thread of the operating system, its group and its memory nothing is told.
+            row.extend([Cell::Null, Cell::Null, "PRIMARY".into()]);
+            row.extend([const { Cell::Null }; 4]);
+            row.push("NO".into());
             row
         };
         self.processlist().into_iter().map(with_thread).collect()
