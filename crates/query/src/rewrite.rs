@@ -7,6 +7,7 @@ mod aggregate;
 mod ambiguous;
 mod cast;
 pub mod derived;
+mod distinct;
 mod expr;
 mod function;
 mod having;

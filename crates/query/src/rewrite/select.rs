@@ -112,6 +112,7 @@ pub fn before(query: &mut Query, place: Place) -> Result<()> {
     if let Some(limit) = &mut query.limit_clause {
         limited(limit)?;
     }
+    super::distinct::ordered(query);
     ordered(query)?;
     query.locks.clear();
     query.for_clause = None;
