@@ -229,7 +229,7 @@ impl Reader {
         let snapshot = pinned.unwrap_or_else(|| engine.snapshot(session.settings.freshness));
         let account = &session.client.account;
         let variables = SessionVariables {
-            values: Arc::clone(&session.variables),
+            values: session.variables.clone(),
             globals: shared.globals.load(),
             users: Arc::clone(&session.user_variables),
             user_collations: Arc::clone(&session.user_collations),
@@ -512,11 +512,10 @@ impl SessionVariables {
         // A CHECK means the same at any time.
         let week = variables::find("default_week_format").expect("a variable of the registry");
         if *week.of(&values) != Value::Int(0) {
-            let values: &mut Vec<Value> = Arc::make_mut(&mut values);
-            week.put(values, Value::Int(0));
+            week.put(&mut values, Value::Int(0));
         }
         Self {
-            globals: Arc::clone(&values),
+            globals: values.clone(),
             values,
             users: Arc::default(),
             user_collations: Arc::default(),

@@ -434,12 +434,11 @@ impl Session {
         if self.client.capabilities.contains(Capabilities::INTERACTIVE) {
             let id = |name| variables::find(name).expect("a variable of the registry");
             let patience = id("interactive_timeout").of(&self.variables).clone();
-            let values = Arc::make_mut(&mut self.variables);
-            id("wait_timeout").put(values, patience);
+            id("wait_timeout").put(&mut self.variables, patience);
         }
         let collation = self.client.collation;
         if let (Some(charset), Some(name)) = (collation.charset(), collation.name()) {
-            let values = Arc::make_mut(&mut self.variables);
+            let values = &mut self.variables;
             for variable in ["character_set_client", "character_set_connection"] {
                 let id = variables::find(variable).expect("a variable of the registry");
                 id.put(values, Value::Text(charset.to_owned()));

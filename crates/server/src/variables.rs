@@ -7,8 +7,7 @@ mod identity;
 mod kind;
 mod registry;
 mod value;
-
-use std::sync::Arc;
+mod values;
 
 use freshet_base::{Result, bail, err};
 use freshet_query::session::Value;
@@ -19,9 +18,7 @@ pub use identity::server_uuid;
 pub use kind::{Kind, Reach, Variable};
 pub use registry::ALL;
 pub use value::{charset_name, zone_of};
-
-/// The values of all variables, in registry order.
-pub type Values = Arc<Vec<Value>>;
+pub use values::Values;
 
 /// The message of a warning, if any.
 pub type Warning = Option<String>;
@@ -36,13 +33,13 @@ impl VariableId {
     }
 
     /// Its value in `values`.
-    pub fn of(self, values: &[Value]) -> &Value {
-        &values[self.0]
+    pub fn of(self, values: &Values) -> &Value {
+        values.get(self)
     }
 
     /// Sets a value without validating it.
-    pub fn put(self, values: &mut [Value], value: Value) {
-        values[self.0] = value;
+    pub fn put(self, values: &mut Values, value: Value) {
+        values.put(self, value);
     }
 }
 
@@ -118,7 +115,7 @@ impl Globals {
             let id = find(name).expect("the server knows variables of the registry");
             values[id.0] = value.clone();
         }
-        Self { values: RwLock::new(Arc::new(values)) }
+        Self { values: RwLock::new(Values::new(&values)) }
     }
 
     /// The value of a non-negative integer variable.
@@ -142,7 +139,7 @@ impl Globals {
     }
 
     pub fn load(&self) -> Values {
-        Arc::clone(&self.values.read())
+        self.values.read().clone()
     }
 
     /// SET GLOBAL; `None` is DEFAULT.
@@ -163,7 +160,7 @@ impl Globals {
             Some(value) => variable.accept(value)?,
             None => (variable.default_value(), None),
         };
-        Arc::make_mut(&mut self.values.write())[id.0] = value;
+        self.values.write().put(id, value);
         Ok(warning)
     }
 }
@@ -198,7 +195,7 @@ pub fn set_session(
         Some(value) => variable.accept(value)?,
         None => (id.of(&globals.load()).clone(), None),
     };
-    Arc::make_mut(values)[id.0] = value;
+    values.put(id, value);
     Ok(warning)
 }
 

@@ -1,7 +1,5 @@
 //! The collations of new tables and databases.
 
-use std::sync::Arc;
-
 use freshet_meta::{Catalog, is_reserved_database};
 use freshet_query::session::Value;
 use freshet_schema::Collation;
@@ -65,11 +63,7 @@ impl Session {
             [("collation_database", collation.name()), ("character_set_database", "utf8mb4")]
         {
             let id = variables::find(name).expect("a variable of the registry");
-            let value = Value::Text(value.to_owned());
-            if *id.of(&self.variables) != value {
-                let values = Arc::make_mut(&mut self.variables);
-                id.put(values, value);
-            }
+            id.put(&mut self.variables, Value::Text(value.to_owned()));
         }
     }
 }

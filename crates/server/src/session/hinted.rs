@@ -1,7 +1,5 @@
 //! What the hint of a statement changes: session variables, while it runs.
 
-use std::sync::Arc;
-
 use freshet_query::hint::{self, Hint};
 use freshet_query::session::Value;
 
@@ -147,11 +145,10 @@ impl Session {
         if hinted.values.is_empty() {
             return;
         }
-        let unhinted = (Arc::clone(&self.variables), self.sets_group_commit);
+        let unhinted = (self.variables.clone(), self.sets_group_commit);
         self.unhinted.get_or_insert(unhinted);
-        let values = Arc::make_mut(&mut self.variables);
         for (id, value) in &hinted.values {
-            id.put(values, value.clone());
+            id.put(&mut self.variables, value.clone());
             self.sets_group_commit |= id.variable().name == "group_commit";
         }
         self.settings_changed();

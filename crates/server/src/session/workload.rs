@@ -130,8 +130,7 @@ impl Session {
         ];
         for (name, value) in begins.into_iter().filter(|(_, value)| *value > 0) {
             let id = variables::find(name).expect("a variable of the registry");
-            let values = Arc::make_mut(&mut self.variables);
-            id.put(values, Value::Int(value.into()));
+            id.put(&mut self.variables, Value::Int(value.into()));
         }
     }
 }

@@ -29,7 +29,7 @@ impl ServerView {
     pub fn new(session: &Session) -> Self {
         Self {
             shared: Arc::clone(&session.shared),
-            variables: Arc::clone(&session.variables),
+            variables: session.variables.clone(),
             client: session.client.clone(),
             processes: server::visible(session),
         }

@@ -138,7 +138,7 @@ fn put(
     if id == variables::require("transaction_isolation")? {
         let values = match scope {
             Scope::Global => session.shared.globals.load(),
-            Scope::Session | Scope::Any => Arc::clone(&session.variables),
+            Scope::Session | Scope::Any => session.variables.clone(),
         };
         if matches!(id.of(&values), Value::Text(isolation) if isolation == SERIALIZABLE) {
             warn_of_serializable(session);
