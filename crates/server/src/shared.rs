@@ -171,6 +171,7 @@ impl Shared {
             ("collation_server", text(settings.collation)),
             ("collation_database", text(settings.collation)),
             ("port", int(settings.mysql_listen.port().into())),
+            ("bind_address", text(&settings.mysql_listen.ip().to_string())),
             ("max_connections", int(settings.connections_max)),
             ("max_user_connections", int(settings.user_connections_max.unwrap_or(share))),
             ("max_address_connections", int(settings.address_connections_max.unwrap_or(share))),

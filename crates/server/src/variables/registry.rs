@@ -11,6 +11,7 @@ mod logs;
 mod queries;
 mod replication;
 mod server;
+mod told;
 mod transactions;
 
 use std::sync::LazyLock;
@@ -19,6 +20,8 @@ use super::kind::{Kind, Reach, Variable};
 
 /// What is said of a variable that is only there to be read and set.
 const NO_EFFECT: &str = "Accepted, without effect.";
+/// A number that is not negative.
+const NUMBER: Kind = Kind::Int { min: 0, max: i64::MAX };
 
 const fn both(
     name: &'static str,
@@ -36,6 +39,15 @@ const fn begin(
     about: &'static str,
 ) -> Variable {
     Variable { name, kind, reach: Reach::Begin, read_only: false, default, about }
+}
+
+const fn session(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Variable {
+    Variable { name, kind, reach: Reach::Session, read_only: false, default, about }
 }
 
 const fn global(
@@ -56,7 +68,7 @@ const fn fixed(
     Variable { name, kind, reach: Reach::Global, read_only: true, default, about }
 }
 
-const THEMES: [&[Variable]; 12] = [
+const THEMES: [&[Variable]; 13] = [
     accounts::ALL,
     buffers::ALL,
     charsets::ALL,
@@ -68,6 +80,7 @@ const THEMES: [&[Variable]; 12] = [
     queries::ALL,
     replication::ALL,
     server::ALL,
+    told::ALL,
     transactions::ALL,
 ];
 
