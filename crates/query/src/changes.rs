@@ -37,6 +37,11 @@ pub(crate) struct Assignment {
 }
 
 impl Changes {
+    /// Whether it is a DELETE.
+    pub fn is_delete(&self) -> bool {
+        matches!(self.kind, ChangesKind::Delete(_))
+    }
+
     /// The query of the rows to be changed, for EXPLAIN.
     pub fn found(&self) -> crate::syntax::Select {
         let at = match &self.kind {

@@ -23,6 +23,7 @@ pub mod alter_jobs;
 pub mod auth;
 pub mod compiled;
 pub mod completion;
+mod counters;
 pub mod error_log;
 mod files;
 mod generated;

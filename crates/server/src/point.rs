@@ -17,6 +17,7 @@ use bytes::Bytes;
 use freshet_base::TableId;
 use freshet_meta::{Object, Privilege};
 use freshet_query::Parameter;
+use freshet_query::parser::CommandKind;
 use freshet_query::result::ResultColumn;
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
 use freshet_schema::{ColumnType, Layout, Table};
@@ -337,6 +338,7 @@ async fn answer(
     let metrics = session.shared.metrics();
     metrics.queries.inc();
     metrics.point_reads.inc();
+    session.shared.counters.command(CommandKind::Select);
     let took = session.shared.engine.clock().now().saturating_sub(began);
     metrics.query_seconds.observe(took.as_secs_f64());
     true

@@ -21,6 +21,7 @@ use crate::accounts::{Accounts, Hourly, MemoryLimits};
 use crate::alter_jobs::AlterJobs;
 use crate::auth::Passwords;
 use crate::compiled::Compiled;
+use crate::counters::Counters;
 use crate::load_book::LoadBook;
 use crate::load_limits::LoadLimits;
 use crate::locks::Locks;
@@ -134,6 +135,8 @@ pub struct Shared {
     pub tls: Option<Arc<Tls>>,
     /// Named locks (GET_LOCK).
     pub locks: Arc<Locks>,
+    /// What SHOW STATUS counts.
+    pub(crate) counters: Counters,
     /// Texts that are answered by a key alone.
     pub(crate) points: PointPlans,
     pub(crate) numbers: NumberTexts,
@@ -207,6 +210,7 @@ impl Shared {
             passwords,
             tls,
             locks: Arc::default(),
+            counters: Counters::default(),
             points: PointPlans::default(),
             numbers: NumberTexts::default(),
             statements: Handle::current(),

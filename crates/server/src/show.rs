@@ -17,6 +17,7 @@ mod policies;
 mod rights;
 mod sequences;
 mod server;
+mod status;
 pub mod system;
 mod tablets;
 mod users;
@@ -143,7 +144,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::DynamicPartitions { database } => dynamic::tables(session, database.as_deref()),
         ShowWhat::Tablets { table, partitions } => tablets::tablets(session, table, partitions),
         ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),
-        ShowWhat::Status(_) => Ok(server::status_rows(&session.shared, &session.client)),
+        ShowWhat::Status(_) => Ok(status::rows(&session.shared, &session.client)),
         ShowWhat::Warnings { errors_only, count } => {
             Ok(server::warnings(session, *errors_only, *count))
         }
@@ -206,7 +207,7 @@ pub fn field_list(
 /// The text of COM_STATISTICS.
 pub fn statistics(shared: &Shared) -> String {
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
-    let (threads, questions) = (shared.processes.count(), server::questions(shared));
+    let (threads, questions) = (shared.processes.count(), status::questions(shared));
     let average = questions as f64 / uptime.max(1) as f64;
     format!(
         "Uptime: {uptime}  Threads: {threads}  Questions: {questions}  Slow queries: 0  Opens: 0  \

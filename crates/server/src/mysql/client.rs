@@ -26,6 +26,7 @@ pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer
     let slot = match shared.slots.enter(peer, &shared.slot_limits()) {
         Ok(slot) => slot,
         Err(error) => {
+            shared.counters.turned_away.add(1);
             let mut writer = PacketWriter::new();
             put_error(&mut writer, &error);
             // The connection is closed even if the client does not read the error.
@@ -35,6 +36,8 @@ pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer
     };
     let registration = shared.processes.register(address, now);
     shared.metrics().connections.inc();
+    let wall_seconds = shared.engine.clock().wall_micros() / 1_000_000;
+    shared.counters.connect(shared.processes.count(), wall_seconds.try_into().unwrap_or(0));
     let _open = OpenConnection(&shared);
     let (evicted, process) = (slot.evicted(), Arc::clone(&registration.process));
     let logged_in = tokio::select! {
@@ -44,10 +47,17 @@ pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer
         () = process.killed() => None,
         () = shared.engine.clock().sleep(shared.connect_timeout()) => None,
     };
-    let Some(connection) = logged_in else { return };
-    let ended = connection.serve().await;
-    if let End::Io(error) = ended {
-        tracing::debug!(%peer, %error, "connection lost");
+    let Some(connection) = logged_in else {
+        shared.counters.refused.add(1);
+        return;
+    };
+    match connection.serve().await {
+        End::Quit => {}
+        End::Closed => shared.counters.aborted.add(1),
+        End::Io(error) => {
+            shared.counters.aborted.add(1);
+            tracing::debug!(%peer, %error, "connection lost");
+        }
     }
 }
 

@@ -121,7 +121,7 @@ impl Connection {
                 Next::Reset => self.take_packets_of_session(),
                 Next::Run(request) => self.run(request).await?,
                 Next::ChangeUser(user) => self.change_user(user).await?,
-                Next::Quit => return Err(End::Closed),
+                Next::Quit => return Err(End::Quit),
             }
         }
         self.flush().await?;
@@ -184,6 +184,7 @@ impl Connection {
         };
         self.acks.durable(acked).await;
         let process = &self.registration.process;
+        self.shared.counters.sent_bytes.add(self.writer.bytes().len() as u64);
         send_unless_killed(&mut self.socket, self.writer.bytes(), timeout, process).await?;
         self.writer.clear();
         Ok(())
@@ -206,8 +207,12 @@ impl Connection {
             }
             match self.event().await {
                 Event::Read(0) => return Err(End::Closed),
-                Event::Read(_) if self.unwanted.is_some() => {}
-                Event::Read(_) => return Ok(()),
+                Event::Read(count) => {
+                    self.count_received(count);
+                    if self.unwanted.is_none() {
+                        return Ok(());
+                    }
+                }
                 Event::Failed(error) => return Err(error.into()),
                 Event::Late(seconds) => {
                     let message = format!(
@@ -271,6 +276,10 @@ impl Connection {
     fn take_packets_of_session(&mut self) {
         let session = self.session.as_ref().expect("no statement runs elsewhere");
         self.reader.set_payload_bytes_max(session.settings.packet_bytes_max);
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        self.shared.counters.received_bytes.add(bytes as u64);
     }
 
     fn note_idle(&self) {
@@ -352,6 +361,7 @@ impl Connection {
                         self.acks.durable(piece.covers).await;
                         let process = &self.registration.process;
                         let (socket, bytes) = (&mut self.socket, &piece.bytes);
+                        self.shared.counters.sent_bytes.add(bytes.len() as u64);
                         send_unless_killed(socket, bytes, timeout, process).await?;
                         if let Some(file) = piece.file {
                             self.forward_file(file, read_timeout).await?;

@@ -1,6 +1,7 @@
 //! Dispatch of commands: the fast path is answered here, other commands become [`Request`].
 
 use freshet_base::{Error, Result};
+use freshet_query::parser::CommandKind;
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
 use crate::again::Again;
@@ -50,6 +51,9 @@ impl Dispatcher<'_> {
         {
             self.failed(&error);
             return Next::Answered;
+        }
+        if let Some(kind) = kind_of(&command) {
+            self.count(kind);
         }
         match command {
             Command::Execute(execute) => return self.execute(&execute).await,
@@ -128,6 +132,10 @@ impl Dispatcher<'_> {
         self.session.count_query()
     }
 
+    fn count(&self, kind: CommandKind) {
+        self.session.shared.counters.command(kind);
+    }
+
     async fn execute(&mut self, execute: &Execute<'_>) -> Next {
         let statement = match self.statements.get(execute.statement_id, "mysqld_stmt_execute") {
             Ok(statement) => statement,
@@ -181,6 +189,7 @@ impl Dispatcher<'_> {
             }
             (Ok(done), None) => {
                 self.session.shared.metrics().inserts.inc();
+                self.count(CommandKind::Insert);
                 self.audit(execute.statement_id);
                 self.loaded(done.map_or(0, |done| done.rows), StatusFlags::NONE);
                 Next::Answered
@@ -207,6 +216,11 @@ impl Dispatcher<'_> {
             self.session.diagnostics.clear();
             let statements = &self.session.shared.metrics().statements;
             statements.with_label_values(&["transaction"]).inc();
+            self.count(match control {
+                Control::Begin => CommandKind::Begin,
+                Control::Commit => CommandKind::Commit,
+                Control::Rollback => CommandKind::Rollback,
+            });
             match self.session.control(control).await {
                 Ok(()) => self.loaded(0, StatusFlags::NONE),
                 Err(error) => self.failed(&error),
@@ -238,6 +252,7 @@ impl Dispatcher<'_> {
                 }
             };
             self.session.shared.metrics().inserts.inc();
+            self.count(CommandKind::Insert);
             rest = rest[done.consumed..].trim_ascii();
             let more = multi && !rest.is_empty();
             self.loaded(done.rows, StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more));
@@ -348,6 +363,26 @@ impl Dispatcher<'_> {
         self.session.failed(error);
         put_error(self.writer, error);
     }
+}
+
+/// What a command is counted as, besides the statement that it has.
+fn kind_of(command: &Command<'_>) -> Option<CommandKind> {
+    Some(match command {
+        Command::Query(_) | Command::Quit => return None,
+        Command::Execute(_) => CommandKind::StmtExecute,
+        Command::Prepare(_) => CommandKind::StmtPrepare,
+        Command::CloseStatement(_) => CommandKind::StmtClose,
+        Command::ResetStatement(_) => CommandKind::StmtReset,
+        Command::SendLongData { .. } => CommandKind::StmtSendLongData,
+        Command::Fetch { .. } => CommandKind::StmtFetch,
+        Command::InitDb(_) => CommandKind::ChangeDb,
+        Command::FieldList { .. } => CommandKind::ShowFields,
+        Command::SetMultiStatements(_) => CommandKind::SetOption,
+        Command::ProcessKill(_) => CommandKind::Kill,
+        Command::Ping | Command::ChangeUser(_) | Command::ResetConnection | Command::Statistics => {
+            CommandKind::AdminCommands
+        }
+    })
 }
 
 /// Runs a prepared INSERT of parameters; again, where it meets the end of a change of columns.

@@ -120,6 +120,7 @@ pub async fn greet(
         };
         let received = channel.reader.take_unread();
         channel.socket.encrypt(received, &tls.acceptor()).await.map_err(End::Io)?;
+        shared.counters.tls.add(1);
         answer = channel.packet().await?;
     }
     let HandshakeResponse::Login(request) = HandshakeResponse::parse(&answer).map_err(refused)?

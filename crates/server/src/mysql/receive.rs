@@ -63,6 +63,7 @@ impl Connection {
         match read {
             Ok(Ok(0)) => Err(End::Closed),
             Ok(Ok(count)) => {
+                self.count_received(count);
                 self.reader.filled(count);
                 Ok(())
             }

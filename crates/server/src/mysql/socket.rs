@@ -10,6 +10,8 @@ use crate::tls::Stream;
 
 #[derive(Debug)]
 pub enum End {
+    /// The client said that it leaves.
+    Quit,
     /// The client disconnected, or was sent an error that ends the connection.
     Closed,
     /// The socket failed, or the client stopped reading.

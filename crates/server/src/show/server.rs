@@ -7,18 +7,13 @@ use freshet_meta::{Object, Privilege, Privileges};
 use freshet_query::session::Scope;
 use freshet_query::system::{ENGINES, PLUGINS};
 use freshet_schema::Collation;
-use freshet_wire::Capabilities;
 
 use super::empty;
 use super::listing::{Listing, Row, some};
-use crate::Shared;
-use crate::process::{Activity, Process};
-use crate::session::{Client, Session};
+use super::status;
+use crate::process::Process;
+use crate::session::Session;
 use crate::variables::{self, ALIASES, ALL, Reach, Values};
-
-/// The labels of the counters of statements.
-const STATEMENT_KINDS: [&str; 7] =
-    ["query", "insert", "change", "show", "set", "transaction", "other"];
 
 /// Characters of a statement in SHOW PROCESSLIST without FULL.
 const INFO_CHARS: usize = 100;
@@ -40,63 +35,6 @@ pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
         let id = variables::find(name).expect("a name of the registry");
         let values = if id.variable().reach == Reach::Global { globals } else { values };
         listing.add([name, &variables::shown(id, id.of(values))]);
-    }
-    listing
-}
-
-/// The statements that were begun.
-pub fn questions(shared: &Shared) -> u64 {
-    let statements = &shared.metrics().statements;
-    STATEMENT_KINDS.iter().map(|kind| statements.with_label_values(&[kind]).get()).sum()
-}
-
-/// SHOW STATUS, as this client may see it.
-pub fn status_rows(shared: &Shared, connection: &Client) -> Listing {
-    let tls = connection.tls.as_ref();
-    let compressed = connection.capabilities.contains(Capabilities::COMPRESS);
-    let metrics = shared.metrics();
-    let wal = shared.engine.log_stats();
-    let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
-    let statements = |kind: &str| metrics.statements.with_label_values(&[kind]).get();
-    let questions = questions(shared);
-    let processes = shared.processes.list();
-    let is_running = |process: &&Arc<Process>| process.activity() == Activity::Query;
-    let running = processes.iter().filter(is_running).count();
-    let connections = processes.iter().map(|process| process.id).max().unwrap_or(0);
-    let pairs = [
-        ("Com_insert", statements("insert").to_string()),
-        ("Com_select", statements("query").to_string()),
-        ("Compression", if compressed { "ON" } else { "OFF" }.to_owned()),
-        ("Connections", connections.to_string()),
-        ("Delta_bytes", metrics.delta_bytes.get().to_string()),
-        ("Groups_open", shared.engine.open_groups().to_string()),
-        ("Innodb_buffer_pool_pages_total", "0".to_owned()),
-        ("Loads", metrics.loads.get().to_string()),
-        ("Log_horizon", shared.engine.horizon().get().to_string()),
-        ("Log_bytes_free", wal.free_bytes.to_string()),
-        ("Log_bytes_live", wal.live_bytes.to_string()),
-        ("Log_syncs", metrics.wal_syncs.get().to_string()),
-        ("Open_tables", shared.engine.catalog().tables().count().to_string()),
-        ("Queries", questions.to_string()),
-        ("Queries_memory_bytes", shared.query.memory_bytes().to_string()),
-        ("Questions", questions.to_string()),
-        ("Rows_loaded", metrics.rows.get().to_string()),
-        ("Rows_rejected", metrics.rows_rejected.get().to_string()),
-        ("Slow_queries", "0".to_owned()),
-        ("Snapshots", shared.engine.views().pins().count().to_string()),
-        ("Snapshot_memory_bytes", shared.engine.views().pins().memory().used_bytes().to_string()),
-        ("Ssl_cipher", tls.map_or_else(String::new, |tls| tls.cipher.clone())),
-        ("Ssl_version", tls.map_or_else(String::new, |tls| tls.version.to_owned())),
-        ("Threads_cached", "0".to_owned()),
-        ("Threads_connected", processes.len().to_string()),
-        ("Threads_running", running.to_string()),
-        ("Uptime", uptime.to_string()),
-        ("Uptime_since_flush_status", uptime.to_string()),
-        ("Write_memory_bytes", shared.engine.memory().used_bytes().to_string()),
-    ];
-    let mut listing = Listing::new(&["Variable_name", "Value"]);
-    for (name, value) in &pairs {
-        listing.add([name, value]);
     }
     listing
 }
@@ -156,7 +94,7 @@ pub fn engine(session: &Session, name: &str) -> Result<Listing> {
         bail!(UnknownEngine, "Unknown storage engine '{name}'; there are OLAP and InnoDB");
     };
     let mut listing = Listing::new(&["Type", "Name", "Status"]);
-    let status = status_rows(&session.shared, &session.client);
+    let status = status::rows(&session.shared, &session.client);
     let line = |row: Row| row.into_iter().flatten().collect::<Vec<_>>().join(": ");
     let lines = status.rows.into_iter().map(line).collect::<Vec<_>>();
     listing.add([known, "", &lines.join("\n")]);

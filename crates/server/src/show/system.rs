@@ -137,7 +137,7 @@ impl SystemSource for ServerView {
             ServerTable::SessionVariables => {
                 cells(server::variable_rows(&self.variables, &self.shared.globals.load()))
             }
-            ServerTable::GlobalStatus => cells(server::status_rows(&self.shared, &self.client)),
+            ServerTable::GlobalStatus => cells(super::status::rows(&self.shared, &self.client)),
         })
     }
 

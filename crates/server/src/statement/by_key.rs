@@ -16,6 +16,7 @@ use freshet_ingest::{
 use freshet_meta::Privilege;
 use freshet_query::Parameter;
 use freshet_query::change::ChangeKind;
+use freshet_query::parser::CommandKind;
 use freshet_schema::key::KeyCodec;
 use freshet_schema::row::RowCells;
 use freshet_schema::value::{Encoding, put_i64, put_text};
@@ -109,6 +110,10 @@ pub async fn change(
             let metrics = session.shared.metrics();
             metrics.statements.with_label_values(&["change"]).inc();
             metrics.point_changes.inc();
+            session.shared.counters.command(match first {
+                b'd' => CommandKind::Delete,
+                _ => CommandKind::Update,
+            });
             Some(done)
         }
     }

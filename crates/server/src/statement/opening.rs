@@ -66,6 +66,7 @@ pub fn observe(session: &Session, began: Option<Duration>) {
 }
 
 pub fn count(session: &Session, statement: &Statement) {
+    session.shared.counters.command(statement.command());
     let kind = match statement {
         Statement::Query(_)
         | Statement::SelectInto { .. }

@@ -1,14 +1,79 @@
 //! What tools and monitors of MySQL ask for, in the types in which they read it.
 
 use crate::common::TestServer;
-use freshet_wire::ColumnType;
 use freshet_wire::client::{Outcome, Rows, Value};
+use freshet_wire::{ColumnType, Param};
 
 /// The columns of a result that have numbers and times; drivers give these to programs as such,
 /// and `not row['Non_unique']` is true of every text.
 fn typed(rows: &Rows, ty: ColumnType) -> Vec<&str> {
     let of_type = rows.names.iter().zip(&rows.types).filter(|(_, (found, _))| *found == ty);
     of_type.map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn status_counts_what_clients_do() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let number = |client: &mut crate::common::Client, name: &str| {
+        let rows = client.texts(&format!("show global status like '{name}'"));
+        assert_eq!(rows.len(), 1, "{name}");
+        rows[0][1].parse::<u64>().unwrap()
+    };
+    client.run("create table t (id int primary key, a int)");
+    let names = [
+        "Com_insert",
+        "Com_insert_select",
+        "Com_update",
+        "Com_delete",
+        "Com_select",
+        "Com_commit",
+        "Com_stmt_prepare",
+        "Com_stmt_execute",
+        "Com_show_keys",
+        "Com_create_table",
+    ];
+    let before = names.map(|name| number(&mut client, name));
+    client.run("insert into t values (1, 1), (2, 2)");
+    client.run("insert into t select id + 10, a from t");
+    client.run("update t set a = 5 where id = 1");
+    client.run("update t set a = a + 1");
+    client.run("delete from t where id = 2");
+    client.texts("select a from t where id = 1");
+    client.texts("select count(*) from t");
+    client.run("begin");
+    client.run("commit");
+    let prepared = client.prepare("insert into t values (?, ?)").unwrap();
+    for id in [20, 21] {
+        client.execute(prepared.statement_id, &[Param::Int(id), Param::Null]);
+    }
+    client.rows("show index from t");
+    let grown = names.map(|name| number(&mut client, name));
+    let grown = std::array::from_fn::<_, 10, _>(|at| grown[at] - before[at]);
+    assert_eq!(grown, [3, 1, 2, 1, 2, 1, 1, 2, 1, 0]);
+    let sent = number(&mut client, "Bytes_sent");
+    client.texts("select repeat('x', 10000)");
+    assert!(number(&mut client, "Bytes_sent") >= sent + 10_000);
+    let received = number(&mut client, "Bytes_received");
+    client.texts(&format!("select 1 -- {}", "y".repeat(5000)));
+    assert!(number(&mut client, "Bytes_received") >= received + 5000);
+    let [aborted, refused] = ["Aborted_clients", "Aborted_connects"];
+    let ended = [aborted, refused].map(|name| number(&mut client, name));
+    drop(server.connect());
+    assert!(crate::common::Client::connect(server.address, "root", "wrong", None).is_err());
+    for (name, before) in [aborted, refused].into_iter().zip(ended) {
+        let begun = std::time::Instant::now();
+        while number(&mut client, name) == before {
+            assert!(begun.elapsed().as_secs() < 20, "{name}");
+        }
+    }
+    assert!(number(&mut client, "Max_used_connections") >= 2);
+    assert!(number(&mut client, "Connections") >= 3);
+    // What monitors of MySQL read, and is not here.
+    assert_eq!(number(&mut client, "Innodb_buffer_pool_read_requests"), 0);
+    let all = client.texts("show global status");
+    assert!(all.windows(2).all(|pair| pair[0][0] < pair[1][0]), "in order, each once: {all:?}");
+    assert!(all.len() > 200, "{}", all.len());
 }
 
 #[test]
