@@ -1,5 +1,7 @@
 //! Accounts, authentication data and grants.
 
+use std::net::Ipv4Addr;
+
 use crate::privilege::Privileges;
 use crate::user_options::UserOptions;
 use crate::user_properties::UserProperties;
@@ -30,13 +32,21 @@ impl Account {
         format!("`{}`@`{}`", quoted(&self.name), quoted(&self.host))
     }
 
-    /// Whether a client at `host` may use it.
+    /// Whether a client at `host` may use it: one that matches the pattern, or that is in the
+    /// network of an address with a mask, as in `10.0.0.0/255.0.0.0` and `10.0.0.0/8`.
     pub fn matches_host(&self, host: &str) -> bool {
+        if let Some((address, mask)) = network(&self.host) {
+            return host.parse::<Ipv4Addr>().is_ok_and(|host| host.to_bits() & mask == address);
+        }
         like(self.host.to_ascii_lowercase().as_bytes(), host.to_ascii_lowercase().as_bytes())
     }
 
     /// Higher for more specific patterns.
     pub(crate) fn host_weight(&self) -> (bool, usize) {
+        if let Some((_, mask)) = network(&self.host) {
+            // Below addresses, and above all patterns, which are shorter.
+            return (false, 256 + mask.count_ones() as usize);
+        }
         let literal = self.host.find(['%', '_']);
         (literal.is_none(), literal.unwrap_or(self.host.len()))
     }
@@ -46,6 +56,18 @@ impl std::fmt::Display for Account {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "'{}'@'{}'", self.name, self.host)
     }
+}
+
+/// The address and the mask of a host that is a network.
+fn network(host: &str) -> Option<(u32, u32)> {
+    let (address, mask) = host.split_once('/')?;
+    let address = address.parse::<Ipv4Addr>().ok()?.to_bits();
+    let mask = match mask.parse::<u32>() {
+        Ok(bits @ 0..=32) => u32::MAX.checked_shl(32 - bits).unwrap_or(0),
+        Ok(_) => return None,
+        Err(_) => mask.parse::<Ipv4Addr>().ok()?.to_bits(),
+    };
+    Some((address, mask))
 }
 
 /// Whether `text` matches a pattern with `%` and `_`, in time at most proportional to the product
@@ -188,6 +210,8 @@ pub struct User {
     /// The roles that are active behind a login, ordered; some may not be granted any more.
     pub default_roles: Vec<Account>,
     pub options: UserOptions,
+    /// COMMENT and ATTRIBUTE: a JSON object.
+    pub attributes: Option<String>,
     pub properties: UserProperties,
     /// The workload groups that were granted to it, ordered; `%` stands for all of them.
     pub groups: Vec<String>,
@@ -205,6 +229,7 @@ impl User {
             roles: Vec::new(),
             default_roles: Vec::new(),
             options: UserOptions::default(),
+            attributes: None,
             properties: UserProperties::default(),
             groups: Vec::new(),
         }
@@ -282,6 +307,16 @@ mod tests {
         assert!(at("10.0.0._").matches_host("10.0.0.7"));
         assert!(at("%.example.com").matches_host("a.EXAMPLE.com"));
         assert!(!at("%.example.com").matches_host("a.example.org"));
+        assert!(at("10.0.0.0/255.255.255.0").matches_host("10.0.0.7"));
+        assert!(!at("10.0.0.0/255.255.255.0").matches_host("10.0.1.7"));
+        assert!(at("10.0.0.0/8").matches_host("10.255.0.7"));
+        assert!(!at("10.0.0.0/8").matches_host("11.0.0.7"));
+        assert!(at("0.0.0.0/0").matches_host("11.0.0.7"));
+        assert!(!at("10.0.0.0/8").matches_host("localhost"));
+        assert!(!at("10.0.0.0/33").matches_host("10.0.0.7"));
+        assert!(at("10.0.0.7").host_weight() > at("10.0.0.0/24").host_weight());
+        assert!(at("10.0.0.0/24").host_weight() > at("10.0.0.0/8").host_weight());
+        assert!(at("10.0.0.0/8").host_weight() > at("10.0.0.%").host_weight());
         assert!(at("10.0.0.7").host_weight() > at("10.%").host_weight());
         assert!(at("10.%").host_weight() > at("%").host_weight());
     }

@@ -180,6 +180,25 @@ impl UserAdmin {
         })
     }
 
+    /// CREATE USER and ALTER USER by `by` with COMMENT or ATTRIBUTE: `change` makes of the account
+    /// the JSON object that it has then.
+    ///
+    /// # Errors
+    /// 1227 if `by` may not change it, 1396 if it does not exist; those of `change`.
+    pub fn set_attributes<'a>(
+        &mut self,
+        by: impl Into<Actor<'a>>,
+        account: &Account,
+        change: impl FnOnce(&User) -> Result<Option<String>>,
+    ) -> Result<()> {
+        let by = by.into();
+        self.change_user(account, "ALTER USER", |catalog, mut user| {
+            authorize_over(catalog, by, account)?;
+            user.attributes = change(&user)?;
+            Ok(user)
+        })
+    }
+
     /// SET PROPERTY by `by`, names and values.
     ///
     /// # Errors

@@ -48,7 +48,6 @@ mod workload;
 mod tests;
 
 use freshet_base::{Result, err};
-use freshet_meta::{TlsRequirement, UserOption};
 use freshet_schema::Collation;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -76,7 +75,8 @@ pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Order, OrderColumn, Show, ShowWhat};
 pub use size::TextSize;
 pub use tending::Tending;
-pub use users::{Authentication, GrantStatement, GrantTarget};
+pub use user_options::AboutUser;
+pub use users::{Authentication, GrantStatement, GrantTarget, UserClauses, own_account};
 pub use view::CreateView;
 pub use workload::WorkloadStatement;
 
@@ -184,18 +184,12 @@ pub enum Statement {
         id: u64,
     },
     CreateUser {
-        /// The accounts and their authentication.
-        users: Vec<(freshet_meta::Account, Authentication)>,
-        /// REQUIRE.
-        tls: Option<TlsRequirement>,
-        options: Vec<UserOption>,
+        clauses: Box<UserClauses>,
         if_not_exists: bool,
     },
     AlterUser {
-        users: Vec<(freshet_meta::Account, Authentication)>,
-        /// REQUIRE.
-        tls: Option<TlsRequirement>,
-        options: Vec<UserOption>,
+        clauses: Box<UserClauses>,
+        if_exists: bool,
     },
     DropUser {
         users: Vec<freshet_meta::Account>,

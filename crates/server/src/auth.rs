@@ -1,6 +1,7 @@
 //! Checking passwords: accounts of the catalog and the authentication plugins of the protocol.
 
 mod attempts;
+pub mod attributes;
 pub mod current;
 mod guard;
 pub mod reuse;

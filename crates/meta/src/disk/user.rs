@@ -42,6 +42,8 @@ pub struct UserForm {
     properties: Option<UserPropertiesForm>,
     #[prost(message, repeated, tag = "14")]
     past: Vec<PastPasswordForm>,
+    #[prost(string, optional, tag = "15")]
+    attributes: Option<String>,
 }
 
 /// As [`UserForm`] it has no `Debug`.
@@ -201,6 +203,7 @@ impl OnDisk for User {
             changed_seconds: Some(self.auth.changed_seconds).filter(|seconds| *seconds > 0),
             groups: self.groups.clone(),
             past: self.past.iter().map(past_form).collect(),
+            attributes: self.attributes.clone(),
             // Absent where there are none, as in accounts from before there were properties.
             properties: Some(&self.properties)
                 .filter(|properties| **properties != UserProperties::default())
@@ -231,6 +234,7 @@ impl OnDisk for User {
                 .unwrap_or_default(),
             groups: form.groups,
             past: form.past.into_iter().map(from_past_form).collect::<Result<_, _>>()?,
+            attributes: form.attributes,
         })
     }
 }

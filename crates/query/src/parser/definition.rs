@@ -1,6 +1,7 @@
 //! CREATE, ALTER and DROP, by what they are about.
 
 use freshet_base::Result;
+use freshet_meta::DefaultRoles;
 use sqlparser::tokenizer::Token;
 
 use super::alter::AlterAction;
@@ -26,14 +27,12 @@ pub fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.words("USER") {
         let if_not_exists = cursor.words("IF NOT EXISTS");
-        let (users, tls, options) = users::identified_accounts(cursor)?;
-        if users.iter().any(|(_, how)| how.replaces.is_some()) {
+        let clauses = users::user_clauses(cursor, false)?;
+        let is_odd = matches!(clauses.roles, Some(DefaultRoles::None | DefaultRoles::All));
+        if is_odd || clauses.users.iter().any(|(_, how)| how.replaces.is_some()) {
             return Err(cursor.error());
         }
-        if cursor.words("DEFAULT ROLE") {
-            return Err(refuse("DEFAULT ROLE in CREATE USER"));
-        }
-        return Ok(Statement::CreateUser { users, tls, options, if_not_exists });
+        return Ok(Statement::CreateUser { clauses: Box::new(clauses), if_not_exists });
     }
     if cursor.words("ROLE") {
         return roles::create(cursor).map(role_statement);
@@ -131,14 +130,17 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::AlterTable(table, action));
     }
     if cursor.words("USER") {
-        cursor.words("IF EXISTS");
-        let (users, tls, options) = users::identified_accounts(cursor)?;
-        if cursor.words("DEFAULT ROLE") {
-            let accounts = users.into_iter().map(|(account, _)| account).collect();
-            let roles = roles::default_roles(cursor)?;
+        let if_exists = cursor.words("IF EXISTS");
+        let mut clauses = users::user_clauses(cursor, true)?;
+        if let Some(roles) = clauses.roles.take() {
+            let is_own = |(account, _): &(_, _)| *account == users::own_account();
+            if !clauses.are_names() || clauses.users.iter().any(is_own) {
+                return Err(cursor.error());
+            }
+            let accounts = clauses.users.into_iter().map(|(account, _)| account).collect();
             return Ok(role_statement(RoleStatement::SetDefault { roles, accounts }));
         }
-        return Ok(Statement::AlterUser { users, tls, options });
+        return Ok(Statement::AlterUser { clauses: Box::new(clauses), if_exists });
     }
     if cursor.one_of(&["DATABASE", "SCHEMA"]).is_some() {
         return database::alter(cursor);

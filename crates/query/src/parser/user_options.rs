@@ -5,8 +5,17 @@ use freshet_meta::{LockTime, UserOption};
 
 use super::cursor::Cursor;
 
-/// Parses them, in any order. What an account has only for people is read and forgotten.
-pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
+/// What an account has only for people, and for programs other than this one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AboutUser {
+    /// COMMENT.
+    Comment(String),
+    /// ATTRIBUTE, the text of a JSON object.
+    Attribute(String),
+}
+
+/// Parses them, in any order, and what stands behind them about the account.
+pub fn options(cursor: &mut Cursor<'_>) -> Result<(Vec<UserOption>, Option<AboutUser>)> {
     let mut options = Vec::new();
     if cursor.words("WITH") {
         while let Some(limit) = limit(cursor)? {
@@ -32,10 +41,12 @@ pub fn options(cursor: &mut Cursor<'_>) -> Result<Vec<UserOption>> {
             options.push(UserOption::LockTime(lock));
         } else if cursor.words("PASSWORD") {
             options.push(password(cursor)?);
-        } else if cursor.one_of(&["COMMENT", "ATTRIBUTE"]).is_some() {
-            cursor.text()?;
+        } else if cursor.words("COMMENT") {
+            return Ok((options, Some(AboutUser::Comment(cursor.text()?))));
+        } else if cursor.words("ATTRIBUTE") {
+            return Ok((options, Some(AboutUser::Attribute(cursor.text()?))));
         } else {
-            return Ok(options);
+            return Ok((options, None));
         }
     }
 }

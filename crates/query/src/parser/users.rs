@@ -2,11 +2,12 @@
 
 use freshet_base::{Result, bail, err};
 pub use freshet_meta::Account;
-use freshet_meta::{GrantObject, Privilege, Privileges, TlsRequirement, UserOption};
+use freshet_meta::{DefaultRoles, GrantObject, Privilege, Privileges, TlsRequirement, UserOption};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
-use super::user_options;
+use super::roles::default_roles;
+use super::user_options::{self, AboutUser};
 
 /// How an account authenticates.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -122,6 +123,9 @@ pub fn identified(cursor: &mut Cursor<'_>) -> Result<Authentication> {
         identified.hash = Some(hash(cursor)?);
         return Ok(identified);
     }
+    if cursor.words("BY RANDOM PASSWORD") {
+        return Err(refuse("IDENTIFIED BY RANDOM PASSWORD"));
+    }
     if cursor.words("BY") {
         identified.password = Some(cursor.text()?);
         identified.replaces = replaced(cursor)?;
@@ -149,14 +153,72 @@ fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Accounts with their authentication, what REQUIRE asks of all of them, and their options.
-type Identified = (Vec<(Account, Authentication)>, Option<TlsRequirement>, Vec<UserOption>);
+/// What CREATE USER and ALTER USER say of accounts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UserClauses {
+    /// The accounts and their authentication; [`own_account`] stands for that of the session.
+    pub users: Vec<(Account, Authentication)>,
+    /// DEFAULT ROLE.
+    pub roles: Option<DefaultRoles>,
+    /// REQUIRE.
+    pub tls: Option<TlsRequirement>,
+    pub options: Vec<UserOption>,
+    pub about: Option<AboutUser>,
+}
 
-/// Parses accounts with their authentication, REQUIRE and options.
-pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Identified> {
-    let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
-    let required = cursor.words("REQUIRE").then(|| requirement(cursor)).transpose()?;
-    Ok((all, required, user_options::options(cursor)?))
+impl UserClauses {
+    /// Whether they only name accounts.
+    pub fn are_names(&self) -> bool {
+        let of_user = |(_, how): &(Account, Authentication)| *how == Authentication::default();
+        let is_said = self.tls.is_some() || !self.options.is_empty() || self.about.is_some();
+        !is_said && self.users.iter().all(of_user)
+    }
+}
+
+/// What stands for the account of the session, where a statement says USER() or CURRENT_USER(): no
+/// account has an empty name.
+pub fn own_account() -> Account {
+    Account { name: String::new(), host: String::new() }
+}
+
+/// Parses accounts with their authentication, default roles, REQUIRE and options. With `own` one
+/// of them may be that of the session.
+pub fn user_clauses(cursor: &mut Cursor<'_>, own: bool) -> Result<UserClauses> {
+    let users = cursor.list(|cursor| {
+        let account = match own && names_own(cursor)? {
+            true => own_account(),
+            false => account(cursor)?,
+        };
+        Ok((account, identified(cursor)?))
+    })?;
+    for clause in ["RETAIN CURRENT PASSWORD", "DISCARD OLD PASSWORD"] {
+        if cursor.words(clause) {
+            return Err(refuse(clause));
+        }
+    }
+    if cursor.one_of(&["ADD", "MODIFY", "DROP"]).is_some() {
+        return Err(refuse("several factors of authentication"));
+    }
+    let roles = cursor.words("DEFAULT ROLE").then(|| default_roles(cursor)).transpose()?;
+    let tls = cursor.words("REQUIRE").then(|| requirement(cursor)).transpose()?;
+    let (options, about) = user_options::options(cursor)?;
+    Ok(UserClauses { users, roles, tls, options, about })
+}
+
+/// Consumes USER() or CURRENT_USER, if it is next.
+fn names_own(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let is_call =
+        |cursor: &Cursor<'_>| matches!(cursor.parser.peek_nth_token_ref(1).token, Token::LParen);
+    if !(cursor.peek_word(0).as_deref() == Some("USER") && is_call(cursor))
+        && cursor.peek_word(0).as_deref() != Some("CURRENT_USER")
+    {
+        return Ok(false);
+    }
+    cursor.name()?;
+    if cursor.token(&Token::LParen) {
+        cursor.expect(&Token::RParen)?;
+    }
+    Ok(true)
 }
 
 /// Parses what follows REQUIRE.

@@ -221,10 +221,15 @@ pub fn default_roles(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-/// Accounts; they have no comments or attributes.
+/// `user_attributes`: what COMMENT and ATTRIBUTE say of accounts.
 pub fn attributes(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let row = |user: &User| {
-        vec![user.account.name.as_str().into(), user.account.host.as_str().into(), Cell::Null]
+        let attributes = user.attributes.as_deref();
+        vec![
+            user.account.name.as_str().into(),
+            user.account.host.as_str().into(),
+            attributes.into(),
+        ]
     };
     users(system).map(row).collect()
 }
@@ -297,7 +302,7 @@ pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
             number(options.reuse.history),
             number(options.reuse.days),
             options.requires_current.map_or(Cell::Null, y_or_n),
-            Cell::Null,
+            user.attributes.as_ref().map(|text| format!("{{\"metadata\": {text}}}")).into(),
         ]);
         row
     };

@@ -43,16 +43,21 @@ pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listi
         _ => hash.iter().fold(" AS 0x".to_owned(), |hex, byte| format!("{hex}{byte:02X}")),
     };
     let Account { name, host } = account;
+    let roles = user.default_roles.iter().map(Account::quoted).collect::<Vec<_>>().join(",");
+    let roles = if roles.is_empty() { roles } else { format!(" DEFAULT ROLE {roles}") };
     let required = match user.auth.tls {
         TlsRequirement::None => "NONE",
         TlsRequirement::Ssl => "SSL",
         TlsRequirement::X509 => "X509",
     };
     let options = options_text(&user.options);
+    let attributes = user.attributes.as_ref().map_or_else(String::new, |text| {
+        format!(" ATTRIBUTE '{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+    });
     let quoted = |text: &str| text.replace('`', "``");
     let mut listing = Listing::new(&[&format!("CREATE USER for {name}@{host}")]);
     listing.add([&format!(
-        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash} REQUIRE {required}{options}",
+        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash}{roles} REQUIRE {required}{options}{attributes}",
         quoted(name),
         quoted(host),
         plugin.name()

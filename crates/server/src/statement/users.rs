@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    Account, AuthData, GrantObject, Object, Privilege, Privileges, Remembered, TlsRequirement,
-    User, UserAdmin, UserOption, UserOptions, column_denied,
+    Account, AuthData, DefaultRoles, GrantObject, Object, Privilege, Privileges, Remembered, User,
+    UserAdmin, UserOption, UserOptions, column_denied,
 };
-use freshet_query::parser::{Authentication, GrantStatement, GrantTarget, Statement};
+use freshet_query::parser::{
+    Authentication, GrantStatement, GrantTarget, Statement, UserClauses, own_account,
+};
 use freshet_wire::auth::{AuthPlugin, Scramble};
 
 use crate::auth;
@@ -21,30 +23,14 @@ use crate::session::{Session, seconds};
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let by = session.client.clone();
     match statement {
-        Statement::CreateUser { users, tls, options, if_not_exists } => {
-            session.authorize(Privilege::CreateUser, Object::Server)?;
-            let (users, if_not_exists) = (identified(session, users, None)?, *if_not_exists);
-            let tls = tls.unwrap_or_default();
-            let options = options.iter().fold(UserOptions::default(), |all, one| all.with(*one));
-            let existed = run(session, move |admin| {
-                let mut existed = Vec::new();
-                for (account, auth, _) in users {
-                    let auth = AuthData { tls, ..auth };
-                    let user = User { options, ..User::new(account.clone(), auth) };
-                    if admin.create_with_options(by.actor(), user, if_not_exists)? {
-                        existed.push(account);
-                    }
-                }
-                Ok(existed)
-            })
-            .await?;
-            for account in existed {
-                let note = format!("Authorization ID {account} already exists.");
-                session.diagnostics.push("Note", 3163, note);
-            }
+        Statement::CreateUser { clauses, if_not_exists } => {
+            create(session, clauses, *if_not_exists).await?;
         }
-        Statement::AlterUser { users, tls, options } => {
-            alter(session, users, *tls, options).await?;
+        Statement::AlterUser { clauses, if_exists } => {
+            let clauses = named(session, clauses, *if_exists);
+            if !clauses.users.is_empty() {
+                alter(session, &clauses).await?;
+            }
         }
         Statement::DropUser { users, if_exists } => {
             let (dropped, if_exists) = (users.clone(), *if_exists);
@@ -73,14 +59,71 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     Ok(Reply::done())
 }
 
-/// ALTER USER.
-async fn alter(
-    session: &mut Session,
-    users: &[(Account, Authentication)],
-    tls: Option<TlsRequirement>,
-    options: &[UserOption],
-) -> Result<()> {
+/// CREATE USER.
+async fn create(session: &mut Session, clauses: &UserClauses, if_not_exists: bool) -> Result<()> {
+    session.authorize(Privilege::CreateUser, Object::Server)?;
     let by = session.client.clone();
+    let users = identified(session, &clauses.users, None)?;
+    let tls = clauses.tls.unwrap_or_default();
+    let options = clauses.options.iter();
+    let options = options.fold(UserOptions::default(), |all, one| all.with(*one));
+    let (about, roles) = (clauses.about.clone(), clauses.roles.clone());
+    let existed = run(session, move |admin| {
+        let mut existed = Vec::new();
+        for (account, auth, _) in users {
+            let auth = AuthData { tls, ..auth };
+            let mut user = User { options, ..User::new(account.clone(), auth) };
+            if let Some(about) = &about {
+                user.attributes = auth::attributes::changed(&user, about)?;
+            }
+            if admin.create_with_options(by.actor(), user, if_not_exists)? {
+                existed.push(account);
+                continue;
+            }
+            // As in MySQL, the account gets the roles that are active behind its login.
+            if let Some(roles @ DefaultRoles::These(named)) = &roles {
+                for role in named {
+                    admin.grant_role(by.actor(), role, &account, false)?;
+                }
+                admin.set_default_roles(by.actor(), &account, roles)?;
+            }
+        }
+        Ok(existed)
+    })
+    .await?;
+    for account in existed {
+        let note = format!("Authorization ID {account} already exists.");
+        session.diagnostics.push("Note", 3163, note);
+    }
+    Ok(())
+}
+
+/// The clauses of ALTER USER with the accounts that they mean: that of the session where it says
+/// so, and with IF EXISTS those that exist, with a note of others.
+fn named(session: &mut Session, clauses: &UserClauses, if_exists: bool) -> UserClauses {
+    let mut clauses = clauses.clone();
+    let own = &session.client.account;
+    for (account, _) in clauses.users.iter_mut().filter(|(account, _)| *account == own_account()) {
+        account.clone_from(own);
+    }
+    if if_exists {
+        let catalog = session.shared.engine.catalog();
+        clauses.users.retain(|(account, _)| {
+            let exists = catalog.user(account).is_some();
+            if !exists {
+                let note = format!("Authorization ID {account} does not exist.");
+                session.diagnostics.push("Note", 3162, note);
+            }
+            exists
+        });
+    }
+    clauses
+}
+
+/// ALTER USER.
+async fn alter(session: &mut Session, clauses: &UserClauses) -> Result<()> {
+    let UserClauses { users, tls, options, about, .. } = clauses;
+    let (tls, by) = (*tls, session.client.clone());
     let own = &session.client.account;
     let only_own = users.iter().all(|(account, _)| account == own);
     let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
@@ -88,7 +131,7 @@ async fn alter(
     if !only_own || changed.clone().next().is_none() {
         session.require_password()?;
     }
-    if tls.is_some() || !options.is_empty() || !only_own {
+    if tls.is_some() || !options.is_empty() || about.is_some() || !only_own {
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let accounts = users.iter().map(|(account, _)| account.clone()).collect::<Vec<_>>();
@@ -102,9 +145,9 @@ async fn alter(
             auth::current::check(session, user, how.replaces.as_deref())?;
         }
     }
-    let passwords = identified(session, changed, Some(options))?;
+    let passwords = identified(session, changed, Some(options.as_slice()))?;
     let changes_password = !passwords.is_empty();
-    let (of, options) = (accounts.clone(), options.to_vec());
+    let (of, options, about) = (accounts.clone(), options.clone(), about.clone());
     let sets_options = !options.is_empty();
     run(session, move |admin| {
         for account in tls.iter().flat_map(|_| &of) {
@@ -113,8 +156,16 @@ async fn alter(
         for (account, auth, remembered) in passwords {
             admin.set_password(by.actor(), &account, auth, remembered)?;
         }
-        let mut of = of.iter().filter(|_| !options.is_empty());
-        of.try_for_each(|account| admin.set_options(by.actor(), account, &options))
+        for account in &of {
+            if !options.is_empty() {
+                admin.set_options(by.actor(), account, &options)?;
+            }
+            if let Some(about) = &about {
+                let change = |user: &User| auth::attributes::changed(user, about);
+                admin.set_attributes(by.actor(), account, change)?;
+            }
+        }
+        Ok(())
     })
     .await?;
     if sets_options {

@@ -41,7 +41,7 @@ pub(super) fn user() -> impl Strategy<Value = User> {
     let account = || (text(), text()).prop_map(|(name, host)| Account { name, host });
     let granted = (account(), any::<bool>()).prop_map(|(role, admin)| GrantedRole { role, admin });
     let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3), user_options());
-    let properties = (user_properties(), vec(text(), 0..3));
+    let properties = (user_properties(), vec(text(), 0..3), option::of(text()));
     (account(), auth, vec(grant, 0..4), roles, properties).prop_map(
         |(account, (auth, past), grants, (locked, roles, default_roles, options), properties)| {
             User {
@@ -60,6 +60,7 @@ pub(super) fn user() -> impl Strategy<Value = User> {
                 options,
                 properties: properties.0,
                 groups: properties.1,
+                attributes: properties.2,
             }
         },
     )
@@ -142,4 +143,11 @@ fn a_grant_of_all_from_before_there_were_others_is_of_all() {
     let grants = vec![Grant { object: server, privileges: Privileges::first() }];
     let user = User { grants, ..User::new(Account::anywhere("u"), AuthData::default()) };
     has_bytes(&user, &format!("010a0175120125 2a16 0a00 2210 {all} 3001"));
+}
+
+#[test]
+fn attributes_have_a_field_of_their_own() {
+    let attributes = Some("{}".to_owned());
+    let user = User { attributes, ..User::new(Account::anywhere("u"), AuthData::default()) };
+    has_bytes(&user, "010a0175120125 7a027b7d");
 }
