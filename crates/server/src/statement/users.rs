@@ -27,7 +27,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             create(session, clauses, *if_not_exists).await?;
         }
         Statement::AlterUser { clauses, if_exists } => {
-            let clauses = named(session, clauses, *if_exists);
+            let clauses = named(session, clauses, *if_exists)?;
             if !clauses.users.is_empty() {
                 alter(session, &clauses).await?;
             }
@@ -100,13 +100,18 @@ async fn create(session: &mut Session, clauses: &UserClauses, if_not_exists: boo
 
 /// The clauses of ALTER USER with the accounts that they mean: that of the session where it says
 /// so, and with IF EXISTS those that exist, with a note of others.
-fn named(session: &mut Session, clauses: &UserClauses, if_exists: bool) -> UserClauses {
+///
+/// # Errors
+/// 1227: who may not change others is not told which there are.
+fn named(session: &mut Session, clauses: &UserClauses, if_exists: bool) -> Result<UserClauses> {
     let mut clauses = clauses.clone();
     let own = &session.client.account;
     for (account, _) in clauses.users.iter_mut().filter(|(account, _)| *account == own_account()) {
         account.clone_from(own);
     }
-    if if_exists {
+    if if_exists && clauses.users.iter().any(|(account, _)| account != own) {
+        session.require_password()?;
+        session.authorize(Privilege::CreateUser, Object::Server)?;
         let catalog = session.shared.engine.catalog();
         clauses.users.retain(|(account, _)| {
             let exists = catalog.user(account).is_some();
@@ -117,7 +122,7 @@ fn named(session: &mut Session, clauses: &UserClauses, if_exists: bool) -> UserC
             exists
         });
     }
-    clauses
+    Ok(clauses)
 }
 
 /// ALTER USER.

@@ -136,6 +136,13 @@ fn an_expired_password_is_changed_before_anything_else() {
     assert_eq!(refused(&server, "u", "r"), 0, "it was changed today");
     root.run("alter user u password expire never");
     assert_eq!(refused(&server, "u", "r"), 0);
+    root.run("alter user u password expire");
+    let mut client = changing(&server, "u", "r");
+    assert_eq!(client.fails("alter user if exists other account lock").errno, 1820);
+    client.run("alter user user() identified by 's'");
+    assert_eq!(client.texts("select 1"), [["1"]]);
+    assert_eq!(client.fails("alter user current_user() comment 'x'").errno, 1227);
+    assert_eq!(refused(&server, "u", "s"), 0);
 }
 
 #[test]
