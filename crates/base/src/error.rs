@@ -241,6 +241,7 @@ codes! {
     CheckOptionFixed = 1368 "HY000" 400;
     /// A row that its view would not show.
     CheckOptionFailed = 1369 "HY000" 400;
+    NoSuchTrigger = 1360 "HY000" 404;
     /// Columns of several tables that a view joins.
     JoinViewTables = 1393 "HY000" 400;
     /// INSERT through a view of joined tables that does not name columns.
@@ -309,6 +310,7 @@ codes! {
     PartitionsElsewhere = 1520 "HY000" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
+    NoSuchEvent = 1539 "HY000" 404;
     /// NULL as a bound of a range.
     NullInRange = 1566 "HY000" 400;
     /// A function called with the wrong number of arguments.

@@ -440,7 +440,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "VALUES" => return query(cursor),
         "MERGE" | "CALL" | "HANDLER" | "XA" | "EXPORT" | "BACKUP" | "RESTORE" | "INSTALL"
         | "UNINSTALL" | "SHUTDOWN" | "RESTART" | "CLONE" | "IMPORT" | "CHANGE" | "STOP"
-        | "RESIGNAL" => return Err(refuse(&word)),
+        | "RESIGNAL" | "BINLOG" | "CACHE" => return Err(refuse(&word)),
         _ => {}
     }
     cursor.parser.advance_token();
@@ -461,6 +461,7 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "CONVERT" => sequence::convert(cursor).map(sequence_statement),
         "USE" => cursor.database().map(Statement::Use),
+        "SET" if cursor.words("RESOURCE GROUP") => Err(refuse("SET RESOURCE GROUP")),
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
         "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),
         "SET" if workload::set_property_follows(cursor) => {
@@ -539,6 +540,9 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             Ok(Statement::Begin { label, read_only: false })
         }
         "START" => {
+            if let Some(what) = cursor.one_of(&["SLAVE", "REPLICA", "GROUP_REPLICATION"]) {
+                return Err(refuse(&format!("START {what}")));
+            }
             cursor.expect_words("TRANSACTION")?;
             let mut read_only = false;
             if !cursor.at_end() {

@@ -10,7 +10,10 @@ pub(crate) mod code {
     pub(crate) const INIT_DB: u8 = 0x02;
     pub(crate) const QUERY: u8 = 0x03;
     pub(crate) const FIELD_LIST: u8 = 0x04;
+    pub(super) const REFRESH: u8 = 0x07;
+    pub(super) const SHUTDOWN: u8 = 0x08;
     pub(crate) const STATISTICS: u8 = 0x09;
+    pub(super) const PROCESS_INFO: u8 = 0x0a;
     pub(crate) const PROCESS_KILL: u8 = 0x0c;
     pub(crate) const PING: u8 = 0x0e;
     pub(crate) const CHANGE_USER: u8 = 0x11;
@@ -138,6 +141,10 @@ impl<'a> Command<'a> {
                 table: utf8(cursor.nul_bytes("table name without end")?, "table name not UTF-8")?,
                 pattern: utf8(cursor.nul_or_rest(), "column pattern not UTF-8")?,
             },
+            // What older clients send in place of these statements.
+            code::REFRESH => Self::Query(refresh(cursor)?),
+            code::SHUTDOWN => Self::Query(b"SHUTDOWN"),
+            code::PROCESS_INFO => Self::Query(b"SHOW PROCESSLIST"),
             code::STATISTICS => Self::Statistics,
             code::PROCESS_KILL => Self::ProcessKill(cursor.u32("connection id cut short")?),
             code::PING => Self::Ping,
@@ -163,6 +170,13 @@ impl<'a> Command<'a> {
 
 fn statement_id(cursor: &mut Cursor<'_>) -> Result<u32> {
     cursor.u32("statement id cut short")
+}
+
+/// The statement that COM_REFRESH stands for, by its flags: of tables, or of anything else.
+fn refresh(mut cursor: Cursor<'_>) -> Result<&'static [u8]> {
+    const TABLES: u8 = 0x04;
+    let flags = cursor.u8("flags cut short")?;
+    Ok(if flags & TABLES != 0 { b"FLUSH TABLES" } else { b"FLUSH STATUS" })
 }
 
 fn multi_statements(mut cursor: Cursor<'_>) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP, by what they are about.
 
-use freshet_base::Result;
+use freshet_base::{Error, Result};
 use freshet_meta::DefaultRoles;
 use sqlparser::tokenizer::Token;
 
@@ -63,6 +63,8 @@ pub fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "ROUTINE",
         "SERVER",
         "TABLESPACE",
+        "UNDO TABLESPACE",
+        "LOGFILE GROUP",
         "SPATIAL REFERENCE SYSTEM",
     ];
     definer(cursor)?;
@@ -119,7 +121,7 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
             Ok(Statement::Nothing("DROP of a stored program"))
         }
         Some(what) => Err(refuse(&format!("DROP {what}"))),
-        None => Err(cursor.error()),
+        None => Err(of_server(cursor, "DROP")),
     }
 }
 
@@ -162,9 +164,25 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.words("NO ROLLBACK ON ERROR");
         return Ok(Statement::ReloadTls);
     }
-    match cursor.one_of(&["EVENT", "PROCEDURE", "SYSTEM"]) {
+    match cursor.one_of(&["EVENT", "PROCEDURE", "FUNCTION", "SYSTEM", "INSTANCE"]) {
         Some(what) => Err(refuse(&format!("ALTER {what}"))),
-        None => Err(cursor.error()),
+        None => Err(of_server(cursor, "ALTER")),
+    }
+}
+
+/// The error for things of a server that are not here, and for what is no statement.
+fn of_server(cursor: &mut Cursor<'_>, verb: &str) -> Error {
+    let known = [
+        "RESOURCE",
+        "SERVER",
+        "TABLESPACE",
+        "UNDO TABLESPACE",
+        "LOGFILE GROUP",
+        "SPATIAL REFERENCE SYSTEM",
+    ];
+    match cursor.one_of(&known) {
+        Some(what) => refuse(&format!("{verb} {what}")),
+        None => cursor.error(),
     }
 }
 

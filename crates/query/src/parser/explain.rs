@@ -36,6 +36,9 @@ pub fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let text_bytes = cursor.text_since(start).len();
         return Ok(Statement::Explain { statement, analyze, text_bytes, format });
     }
+    if cursor.words("FOR CONNECTION") {
+        return Err(refuse("EXPLAIN FOR CONNECTION"));
+    }
     let table = cursor.table()?;
     let column = match cursor.at_end() {
         true => None,

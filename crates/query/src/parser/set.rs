@@ -117,7 +117,9 @@ fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> 
     let mut name = cursor.name()?.to_lowercase();
     if let Some(system) = name.strip_prefix("@@") {
         let (scope, name) = match system {
-            "global" | "persist" if cursor.token(&Token::Period) => (Scope::Global, cursor.name()?),
+            "global" | "persist" | "persist_only" if cursor.token(&Token::Period) => {
+                (Scope::Global, cursor.name()?)
+            }
             "session" | "local" if cursor.token(&Token::Period) => (Scope::Session, cursor.name()?),
             _ => (Scope::Session, system.to_owned()),
         };

@@ -232,6 +232,9 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     if cursor.words("TABLES") {
         return Ok(ShowWhat::Tables { full, database: from(cursor)? });
     }
+    if full && let Some(plain) = cursor.one_of(&["TRIGGERS", "EVENTS"]) {
+        return Ok(ShowWhat::Plain(plain));
+    }
     if cursor.words("COLUMNS") || cursor.words("FIELDS") {
         return Ok(ShowWhat::Columns { full, table: from_table(cursor)? });
     }
@@ -370,6 +373,16 @@ fn other_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
 }
 
 fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
+    if cursor.words("CREATE TRIGGER") {
+        return err!(NoSuchTrigger, "Trigger does not exist");
+    }
+    if cursor.words("CREATE EVENT") {
+        let named = cursor.table();
+        return named.map_or_else(
+            |error| error,
+            |name| err!(NoSuchEvent, "Unknown event '{}'", name.table),
+        );
+    }
     if let Some(kind) = cursor.one_of(&["CREATE PROCEDURE", "CREATE FUNCTION"]) {
         let kind = kind.trim_start_matches("CREATE ");
         return match cursor.table() {
@@ -405,6 +418,9 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
         "TABLE STATS",
         "TABLET",
         "TRASH",
+        "FUNCTION CODE",
+        "PROCEDURE CODE",
+        "PARSE_TREE",
     ];
     match cursor.one_of(&known) {
         Some(what) => refuse(&format!("SHOW {what}")),

@@ -12,6 +12,20 @@ fn parsed(write: impl FnOnce(&mut PacketWriter), check: impl FnOnce(Command<'_>)
 }
 
 #[test]
+fn older_commands_are_statements() {
+    for (payload, statement) in [
+        (&[0x07, 0x04][..], "FLUSH TABLES"),
+        (&[0x07, 0x1b], "FLUSH STATUS"),
+        (&[0x08, 0x00], "SHUTDOWN"),
+        (&[0x0a], "SHOW PROCESSLIST"),
+    ] {
+        let command = Command::parse(payload, PLAIN).unwrap();
+        assert_eq!(command, Command::Query(statement.as_bytes()), "{payload:?}");
+    }
+    assert!(Command::parse(&[0x07], PLAIN).is_err(), "without flags");
+}
+
+#[test]
 fn what_the_client_writes_is_what_the_server_reads() {
     parsed(|w| w.command_quit(), |c| assert_eq!(c, Command::Quit));
     parsed(|w| w.command_init_db("shop"), |c| assert_eq!(c, Command::InitDb("shop")));
