@@ -1,6 +1,7 @@
 //! TLS of both protocols: where keys come from, and how they are replaced while connections are
 //! served.
 
+mod ahead;
 mod compressed;
 mod generate;
 mod stream;

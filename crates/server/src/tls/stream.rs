@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::ahead::Ahead;
 use super::compressed::Compressed;
 
 /// How a client is connected, as far as accounts ask for it.
@@ -31,18 +32,11 @@ pub struct TlsInfo {
 /// A connection of a client.
 pub enum Stream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<Replayed>>),
+    Tls(Box<TlsStream<Ahead>>),
     /// One of the others, in compressed frames.
     Compressed(Box<Compressed<Self>>),
     /// Between the two: its handshake runs, or has failed.
     Closed,
-}
-
-/// A socket of which some bytes have been received already.
-pub struct Replayed {
-    received: Vec<u8>,
-    taken: usize,
-    socket: TcpStream,
 }
 
 impl Stream {
@@ -55,7 +49,7 @@ impl Stream {
         let Self::Plain(socket) = std::mem::replace(self, Self::Closed) else {
             return Err(closed());
         };
-        let socket = Replayed { received, taken: 0, socket };
+        let socket = Ahead::new(socket, received);
         *self = Self::Tls(Box::new(by.accept(socket).await?));
         Ok(())
     }
@@ -107,7 +101,7 @@ impl Stream {
                 }
                 let taken = session.writer().write(bytes)?;
                 while session.wants_write() {
-                    match session.write_tls(&mut AtOnce(&io.socket)) {
+                    match session.write_tls(&mut AtOnce(io.socket())) {
                         Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
                         Ok(_) => {}
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
@@ -224,57 +218,6 @@ impl AsyncWrite for Stream {
             Self::Compressed(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Closed => Poll::Ready(Err(closed())),
         }
-    }
-}
-
-impl AsyncRead for Replayed {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let this = self.get_mut();
-        let left = &this.received[this.taken..];
-        if left.is_empty() {
-            return Pin::new(&mut this.socket).poll_read(context, buffer);
-        }
-        let count = left.len().min(buffer.remaining());
-        buffer.put_slice(&left[..count]);
-        this.taken += count;
-        if this.taken == this.received.len() {
-            (this.received, this.taken) = (Vec::new(), 0);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Replayed {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.get_mut().socket).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.get_mut().socket).poll_write_vectored(context, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_shutdown(context)
     }
 }
 
