@@ -120,6 +120,8 @@ codes! {
     NullValue = 1138 "22004" 400;
     /// A column beside an aggregate, in a query without GROUP BY.
     MixOfGroups = 1140 "42000" 400;
+    /// Grants of an account that does not exist.
+    NoSuchGrant = 1141 "42000" 404;
     /// The user may not do this to this table.
     TableAccessDenied = 1142 "42000" 403;
     /// A column without a privilege.
@@ -255,6 +257,8 @@ codes! {
     EmptyKeyPart = 1391 "HY000" 400;
     /// A change of columns has taken the place of the table meanwhile.
     TableChanged = 1412 "HY000" 503;
+    /// GRANT to an account that does not exist.
+    GrantToNobody = 1410 "42000" 404;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
     /// An argument that the function cannot read.

@@ -1,6 +1,6 @@
 //! Statements that change users and grants.
 
-use freshet_base::{Result, bail, err};
+use freshet_base::{Error, Result, bail, err};
 
 use crate::authorize::{Actor, Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
@@ -227,7 +227,7 @@ impl UserAdmin {
     /// GRANT or REVOKE USAGE_PRIV ON WORKLOAD GROUP by `by`; `%` are all groups.
     ///
     /// # Errors
-    /// 1227 without SUPER, 1396 if the account does not exist, 1105 if the group does not.
+    /// 1227 without SUPER, 1410 or 1141 if the account does not exist, 1105 if the group does not.
     pub fn grant_group<'a>(
         &mut self,
         by: impl Into<Actor<'a>>,
@@ -342,7 +342,7 @@ impl UserAdmin {
     /// GRANT, by an account that may.
     ///
     /// # Errors
-    /// 1396 if the user does not exist.
+    /// 1410 if the user does not exist.
     pub fn grant(
         &mut self,
         account: &Account,
@@ -365,7 +365,7 @@ impl UserAdmin {
     /// REVOKE by `by`; privileges that were not granted are ignored.
     ///
     /// # Errors
-    /// 1227 if `by` lacks privileges of the account, 1396 if the user does not exist, or for
+    /// 1227 if `by` lacks privileges of the account, 1141 if the user does not exist, 1396 for
     /// privileges of `root` on the server.
     pub fn revoke<'a>(
         &mut self,
@@ -400,7 +400,7 @@ impl UserAdmin {
     /// roles.
     ///
     /// # Errors
-    /// 1227 if `by` may not change it, 1396 if it does not exist or is `root`.
+    /// 1227 if `by` may not change it, 1141 if it does not exist, 1396 if it is `root`.
     pub fn revoke_all<'a>(&mut self, by: impl Into<Actor<'a>>, account: &Account) -> Result<()> {
         let by = by.into();
         self.change_user(account, "REVOKE", |catalog, mut user| {
@@ -429,9 +429,7 @@ impl UserAdmin {
         change: impl FnOnce(&Catalog, User) -> Result<User>,
     ) -> Result<()> {
         let catalog = &self.catalog;
-        let user = catalog
-            .user(account)
-            .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
+        let user = catalog.user(account).ok_or_else(|| unknown(account, operation))?;
         let user = change(catalog, user.as_ref().clone())?;
         self.edit(Edit::Put(Box::new(user)));
         Ok(())
@@ -440,6 +438,21 @@ impl UserAdmin {
     fn edit(&mut self, edit: Edit) {
         edit.apply(&mut self.catalog);
         self.edits.push(edit);
+    }
+}
+
+/// The error of a statement about an account that does not exist.
+fn unknown(account: &Account, operation: &str) -> Error {
+    let Account { name, host } = account;
+    match operation {
+        "GRANT" => err!(
+            GrantToNobody,
+            "You are not allowed to create a user with GRANT: {account} does not exist"
+        ),
+        "REVOKE" => {
+            err!(NoSuchGrant, "There is no such grant defined for user '{name}' on host '{host}'")
+        }
+        _ => err!(CannotUser, "Operation {operation} failed for {account}"),
     }
 }
 

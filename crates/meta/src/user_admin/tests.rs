@@ -133,7 +133,7 @@ fn grants_add_up_and_are_shown() {
             .unwrap_err()
             .code()
             .errno(),
-        1396
+        1410
     );
 }
 

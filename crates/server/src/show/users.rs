@@ -14,7 +14,11 @@ pub fn grants(session: &Session, account: Option<&Account>, using: &[Account]) -
     let account = shown_account(session, account)?;
     let catalog = session.shared.engine.catalog();
     let Some(user) = catalog.user(account) else {
-        return Err(err!(CannotUser, "There is no such grant defined for user {account}"));
+        let Account { name, host } = account;
+        return Err(err!(
+            NoSuchGrant,
+            "There is no such grant defined for user '{name}' on host '{host}'"
+        ));
     };
     let Account { name, host } = account;
     let mut listing = Listing::new(&[&format!("Grants for {name}@{host}")]);

@@ -34,13 +34,21 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
         }
         Statement::DropUser { users, if_exists } => {
             let (dropped, if_exists) = (users.clone(), *if_exists);
-            run(session, move |admin| {
-                dropped.iter().try_for_each(|account| {
-                    admin.drop_user(by.actor(), account, if_exists).map(drop)
-                })
+            let missing = run(session, move |admin| {
+                let mut missing = Vec::new();
+                for account in dropped {
+                    if !admin.drop_user(by.actor(), &account, if_exists)? {
+                        missing.push(account);
+                    }
+                }
+                Ok(missing)
             })
             .await?;
             forget(session, users);
+            for account in missing {
+                let note = format!("Authorization ID {account} does not exist.");
+                session.diagnostics.push("Note", 3162, note);
+            }
         }
         Statement::RenameUsers(pairs) => {
             let renamed = pairs.clone();

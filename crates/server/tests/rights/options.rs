@@ -259,8 +259,8 @@ fn a_statement_about_several_accounts_changes_all_or_none() {
         ("drop user b, nobody", 1396),
         ("alter user b, nobody account lock", 1396),
         ("alter user b identified by 'x', nobody identified by 'y'", 1396),
-        ("grant select on d.* to b, nobody", 1396),
-        ("revoke select on d.* from b, nobody", 1396),
+        ("grant select on d.* to b, nobody", 1410),
+        ("revoke select on d.* from b, nobody", 1141),
         ("create role r, b", 1396),
     ] {
         assert_eq!(root.fails(statement).errno, errno, "{statement}");
