@@ -40,6 +40,11 @@ impl Zone {
         Tz::from_str(text).ok().or_else(any_case).map(Self::Named)
     }
 
+    /// The names of all zones, in order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TZ_VARIANTS.iter().map(|zone| zone.name())
+    }
+
     /// Converts local time to UTC, both in microseconds since 1970-01-01. `None` for a time in the
     /// gap when clocks are set forward; of an ambiguous time, the earlier instant.
     #[inline]

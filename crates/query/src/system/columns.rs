@@ -375,7 +375,7 @@ const TABLES: &[SystemTable] = &[
     ),
     table!("mysql", "password_history", Rows::Catalog(accounts::password_history), Host, User,
         @Password_timestamp, Password),
-    table!("mysql", "time_zone_name", Rows::None, Name, #Time_zone_id),
+    table!("mysql", "time_zone_name", Rows::Fixed(fixed::time_zones), Name, #Time_zone_id),
 ];
 
 /// The tables in the catalog, and the system tables themselves.

@@ -1,6 +1,6 @@
 //! Constant rows of system tables.
 
-use freshet_schema::Collation;
+use freshet_schema::{Collation, Zone};
 use sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_IDENTIFIER};
 
 use super::Cell;
@@ -109,6 +109,11 @@ pub fn collations() -> Vec<Vec<Cell>> {
 
 pub fn applicability() -> Vec<Vec<Cell>> {
     COLLATIONS.iter().map(|(set, collation, ..)| vec![(*collation).into(), (*set).into()]).collect()
+}
+
+/// Name and number of each time zone.
+pub fn time_zones() -> Vec<Vec<Cell>> {
+    (1_i64..).zip(Zone::names()).map(|(at, name)| vec![name.into(), at.into()]).collect()
 }
 
 pub fn keywords() -> Vec<Vec<Cell>> {
