@@ -103,6 +103,8 @@ pub enum ServerTable {
     /// CONNECTION_TYPE, THREAD_OS_ID, RESOURCE_GROUP, EXECUTION_ENGINE, CONTROLLED_MEMORY,
     /// MAX_CONTROLLED_MEMORY, TOTAL_MEMORY, MAX_TOTAL_MEMORY, TELEMETRY_ACTIVE.
     Threads,
+    /// `innodb_trx`: the 25 columns that it has in MySQL.
+    Transactions,
     /// `session_connect_attrs`: PROCESSLIST_ID, ATTR_NAME, ATTR_VALUE, ORDINAL_POSITION, of the
     /// connections that the user may see.
     ConnectAttributes,

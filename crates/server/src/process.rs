@@ -39,6 +39,19 @@ impl Activity {
     }
 }
 
+/// Flags of the open transaction.
+const ONE_SNAPSHOT: u8 = 1;
+const READS_ONLY: u8 = 2;
+
+/// What others may know of an open transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShownTransaction {
+    /// In microseconds since 1970 UTC.
+    pub began_micros: i64,
+    pub repeatable_read: bool,
+    pub read_only: bool,
+}
+
 /// A connection in the process list.
 pub struct Process {
     pub id: u32,
@@ -54,8 +67,10 @@ pub struct Process {
     retired: AtomicBool,
     /// The open transaction exceeded its idle timeout.
     rolls_back: AtomicBool,
-    /// Whether a transaction is open.
-    in_transaction: AtomicBool,
+    /// When the open transaction began, in microseconds since 1970 UTC; 0 if none is open.
+    transaction_micros: AtomicU64,
+    /// Whether it reads one snapshot, and whether it only reads: [`ONE_SNAPSHOT`], [`READS_ONLY`].
+    transaction_kind: AtomicU8,
     /// The idle timeouts in seconds, without and with an open transaction.
     timeout_seconds: [AtomicU32; 2],
     /// Wakes the connection when it is killed while waiting for its client.
@@ -94,7 +109,8 @@ impl Process {
             killed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             rolls_back: AtomicBool::new(false),
-            in_transaction: AtomicBool::new(false),
+            transaction_micros: AtomicU64::new(0),
+            transaction_kind: AtomicU8::new(0),
             timeout_seconds: [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)],
             waker: AtomicWaker::new(),
             interrupt: Notify::new(),
@@ -182,8 +198,29 @@ impl Process {
         self.timeout_seconds[1].store(seconds(in_transaction), Ordering::Relaxed);
     }
 
-    pub fn set_in_transaction(&self, open: bool) {
-        self.in_transaction.store(open, Ordering::Relaxed);
+    /// Records that a transaction was opened at this time, in microseconds since 1970 UTC.
+    pub fn begin_transaction(&self, wall_micros: i64, repeatable_read: bool, read_only: bool) {
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        let kind = flag(repeatable_read, ONE_SNAPSHOT) | flag(read_only, READS_ONLY);
+        self.transaction_kind.store(kind, Ordering::Relaxed);
+        let micros = u64::try_from(wall_micros).unwrap_or(0).max(1);
+        self.transaction_micros.store(micros, Ordering::Relaxed);
+    }
+
+    /// Records that no transaction is open.
+    pub fn end_transaction(&self) {
+        self.transaction_micros.store(0, Ordering::Relaxed);
+    }
+
+    /// The open transaction, if there is one.
+    pub fn transaction(&self) -> Option<ShownTransaction> {
+        let micros = self.transaction_micros.load(Ordering::Relaxed);
+        let kind = self.transaction_kind.load(Ordering::Relaxed);
+        (micros > 0).then(|| ShownTransaction {
+            began_micros: i64::try_from(micros).unwrap_or(i64::MAX),
+            repeatable_read: kind & ONE_SNAPSHOT != 0,
+            read_only: kind & READS_ONLY != 0,
+        })
     }
 
     /// Kills the connection or has its transaction rolled back if an idle timeout has passed.
@@ -200,7 +237,8 @@ impl Process {
     }
 
     fn is_transaction_silent(&self, now: Duration) -> bool {
-        self.in_transaction.load(Ordering::Relaxed) && self.seconds(now) > self.timeout_seconds(1)
+        let is_open = self.transaction_micros.load(Ordering::Relaxed) > 0;
+        is_open && self.seconds(now) > self.timeout_seconds(1)
     }
 
     fn timeout_seconds(&self, at: usize) -> u64 {

@@ -184,7 +184,10 @@ impl Transactions {
             implicit: false,
             savepoints: Vec::new(),
         });
-        self.process.set_in_transaction(true);
+        let open = self.open.as_ref().expect("just opened");
+        let (repeatable_read, read_only) = (open.repeatable_read, open.read_only);
+        let now_micros = engine.clock().wall_micros();
+        self.process.begin_transaction(now_micros, repeatable_read, read_only);
         Ok(())
     }
 
@@ -335,7 +338,7 @@ impl Transactions {
             return Err(lost.error());
         }
         let open = self.open.take();
-        self.process.set_in_transaction(false);
+        self.process.end_transaction();
         Ok(open.map(|open| open.inner))
     }
 
@@ -343,7 +346,7 @@ impl Transactions {
     pub fn roll_back(&mut self) {
         self.lost = None;
         self.open = None;
-        self.process.set_in_transaction(false);
+        self.process.end_transaction();
     }
 
     /// Rolls the open transaction back after its idle timeout `patience`, and remembers it as

@@ -1,6 +1,7 @@
-//! The tables of `information_schema` about InnoDB, which monitoring reads. None of their things is
-//! here, so that they are empty.
+//! The tables of `information_schema` about InnoDB, which monitoring reads. But for open
+//! transactions none of their things is here, so that they are empty.
 
+use super::ServerTable;
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 
 pub const TABLES: &[SystemTable] = &[
@@ -63,8 +64,8 @@ pub const TABLES: &[SystemTable] = &[
     table!("innodb_tablestats", Rows::None, #TABLE_ID, NAME, STATS_INITIALIZED, #NUM_ROWS,
         #CLUST_INDEX_SIZE, #OTHER_INDEX_SIZE, #MODIFIED_COUNTER, #AUTOINC, #REF_COUNT),
     table!("innodb_temp_table_info", Rows::None, #TABLE_ID, NAME, #N_COLS, #SPACE),
-    table!("innodb_trx", Rows::None, trx_id, trx_state, @trx_started, trx_requested_lock_id,
-        @trx_wait_started, #trx_weight, #trx_mysql_thread_id, trx_query, trx_operation_state,
+    table!("innodb_trx", Rows::Server(ServerTable::Transactions), trx_id, trx_state, @trx_started,
+        trx_requested_lock_id, @trx_wait_started, #trx_weight, #trx_mysql_thread_id, trx_query, trx_operation_state,
         #trx_tables_in_use, #trx_tables_locked, #trx_lock_structs, #trx_lock_memory_bytes,
         #trx_rows_locked, #trx_rows_modified, #trx_concurrency_tickets, trx_isolation_level,
         #trx_unique_checks, #trx_foreign_key_checks, trx_last_foreign_key_error,

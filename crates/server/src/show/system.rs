@@ -75,6 +75,28 @@ impl ServerView {
         self.processlist().into_iter().map(with_thread).collect()
     }
 
+    /// `innodb_trx`: the transactions of connections. What locks and rows they have is not told.
+    fn transactions(&self) -> Vec<Vec<Cell>> {
+        let row = |process: &Arc<Process>| {
+            let open = process.transaction()?;
+            let details = process.details();
+            let or_null = |text: String| Cell::from(Some(text).filter(|text| !text.is_empty()));
+            let isolation = if open.repeatable_read { "REPEATABLE READ" } else { "READ COMMITTED" };
+            let mut row = vec![Cell::Null; 25];
+            row[0] = process.id.to_string().into();
+            row[1] = "RUNNING".into();
+            row[2] = Cell::Time(open.began_micros);
+            row[6] = i64::from(process.id).into();
+            row[7] = or_null(details.info);
+            row[8] = or_null(details.state);
+            row[16] = isolation.into();
+            row[22] = i64::from(open.read_only).into();
+            row[23] = 0_i64.into();
+            Some(row)
+        };
+        self.processes.iter().filter_map(row).collect()
+    }
+
     /// What clients told of themselves.
     fn attributes(&self, own: bool) -> Vec<Vec<Cell>> {
         let mut rows = Vec::new();
@@ -120,6 +142,7 @@ impl SystemSource for ServerView {
         Ok(match table {
             ServerTable::Processlist => self.processlist(),
             ServerTable::Threads => self.threads(),
+            ServerTable::Transactions => self.transactions(),
             ServerTable::ConnectAttributes => self.attributes(false),
             ServerTable::OwnConnectAttributes => self.attributes(true),
             ServerTable::GroupCommits => self.group_commits(),

@@ -1,6 +1,6 @@
 //! What tools and monitors of MySQL ask for, in the types in which they read it.
 
-use crate::common::TestServer;
+use crate::common::{Client, TestServer};
 use freshet_wire::client::{Outcome, Rows, Value};
 use freshet_wire::{ColumnType, Param};
 
@@ -15,7 +15,7 @@ fn typed(rows: &Rows, ty: ColumnType) -> Vec<&str> {
 fn status_counts_what_clients_do() {
     let server = TestServer::start();
     let mut client = server.database("d");
-    let number = |client: &mut crate::common::Client, name: &str| {
+    let number = |client: &mut Client, name: &str| {
         let rows = client.texts(&format!("show global status like '{name}'"));
         assert_eq!(rows.len(), 1, "{name}");
         rows[0][1].parse::<u64>().unwrap()
@@ -60,7 +60,7 @@ fn status_counts_what_clients_do() {
     let [aborted, refused] = ["Aborted_clients", "Aborted_connects"];
     let ended = [aborted, refused].map(|name| number(&mut client, name));
     drop(server.connect());
-    assert!(crate::common::Client::connect(server.address, "root", "wrong", None).is_err());
+    assert!(Client::connect(server.address, "root", "wrong", None).is_err());
     for (name, before) in [aborted, refused].into_iter().zip(ended) {
         let begun = std::time::Instant::now();
         while number(&mut client, name) == before {
@@ -74,6 +74,31 @@ fn status_counts_what_clients_do() {
     let all = client.texts("show global status");
     assert!(all.windows(2).all(|pair| pair[0][0] < pair[1][0]), "in order, each once: {all:?}");
     assert!(all.len() > 200, "{}", all.len());
+}
+
+#[test]
+fn open_transactions_are_listed_for_who_may_see_their_connections() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let mut other = server.connect();
+    other.run("create user plain");
+    let open = "select trx_mysql_thread_id = connection_id(), trx_state, trx_isolation_level, \
+                trx_is_read_only, trx_started > '2000-01-01', trx_rows_locked from \
+                information_schema.innodb_trx order by trx_isolation_level";
+    assert_eq!(client.texts(open).len(), 0);
+    client.run("begin");
+    let row = ["1", "RUNNING", "READ COMMITTED", "0", "1", "NULL"];
+    assert_eq!(client.texts(open), [row]);
+    other.run("set session transaction isolation level repeatable read");
+    other.run("start transaction read only");
+    let all = other.texts(open);
+    assert_eq!(all[0][..2], ["0", "RUNNING"]);
+    assert_eq!(all[1][..4], ["1", "RUNNING", "REPEATABLE READ", "1"]);
+    let mut plain = Client::connect(server.address, "plain", "", None).unwrap();
+    assert_eq!(plain.texts(open).len(), 0, "others are not shown to it");
+    client.run("commit");
+    other.run("rollback");
+    assert_eq!(other.texts(open).len(), 0);
 }
 
 #[test]
