@@ -135,8 +135,7 @@ pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let if_exists = cursor.words("IF EXISTS");
         let mut clauses = users::user_clauses(cursor, true)?;
         if let Some(roles) = clauses.roles.take() {
-            let is_own = |(account, _): &(_, _)| *account == users::own_account();
-            if !clauses.are_names() || clauses.users.iter().any(is_own) {
+            if !clauses.are_names() || clauses.have_own() {
                 return Err(cursor.error());
             }
             let accounts = clauses.users.into_iter().map(|(account, _)| account).collect();

@@ -167,6 +167,11 @@ pub struct UserClauses {
 }
 
 impl UserClauses {
+    /// Whether one of the accounts is that of the session.
+    pub fn have_own(&self) -> bool {
+        self.users.iter().any(|(account, _)| *account == own_account())
+    }
+
     /// Whether they only name accounts.
     pub fn are_names(&self) -> bool {
         let of_user = |(_, how): &(Account, Authentication)| *how == Authentication::default();

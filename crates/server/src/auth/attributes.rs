@@ -73,7 +73,7 @@ fn put(out: &mut String, value: &Value) {
     match value {
         Value::Object(object) => {
             let mut members = object.iter().collect::<Vec<_>>();
-            members.sort_by_key(|(name, _)| (name.len(), name.as_bytes()));
+            members.sort_by(|(a, _), (b, _)| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
             out.push('{');
             for (at, (name, value)) in members.into_iter().enumerate() {
                 if at > 0 {
