@@ -78,6 +78,8 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 pub enum ServerTable {
     /// `processlist`: ID, USER, HOST, DB, COMMAND, TIME, STATE, INFO.
     Processlist,
+    /// `processlist` of `performance_schema`: the same, and EXECUTION_ENGINE.
+    PerformanceProcesslist,
     /// `group_commits`: LABEL, TABLE_SCHEMA, TABLE_NAME, TXN_ID, LOADS, ROWS, BYTES,
     /// OPENED, ENDED, REASON, VERSION, WAIT_MS, FLUSH_MS, PUBLISH_MS.
     GroupCommits,

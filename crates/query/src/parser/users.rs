@@ -282,11 +282,7 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
         }
     };
     cursor.expect_words(to)?;
-    let accounts = cursor.list(|cursor| {
-        let account = account(cursor)?;
-        identified(cursor)?;
-        Ok(account)
-    })?;
+    let accounts = cursor.list(account)?;
     if cursor.words("WITH GRANT OPTION") {
         if let GrantTarget::WorkloadGroup(_) = object {
             return Err(refuse("WITH GRANT OPTION of a workload group"));

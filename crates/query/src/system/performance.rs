@@ -45,8 +45,8 @@ const TABLES: &[SystemTable] = &[
         VARIABLE_NAME,
         VARIABLE_VALUE
     ),
-    table!("performance_schema", "processlist", Rows::Server(ServerTable::Processlist), #ID, USER,
-        HOST, DB, COMMAND, #TIME, STATE, INFO),
+    table!("performance_schema", "processlist", Rows::Server(ServerTable::PerformanceProcesslist),
+        #ID, USER, HOST, DB, COMMAND, #TIME, STATE, INFO, EXECUTION_ENGINE),
     table!("performance_schema", "threads", Rows::Server(ServerTable::Threads), #THREAD_ID, NAME,
         TYPE, #PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_DB,
         PROCESSLIST_COMMAND, #PROCESSLIST_TIME, PROCESSLIST_STATE, PROCESSLIST_INFO,

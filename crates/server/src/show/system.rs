@@ -141,6 +141,11 @@ impl SystemSource for ServerView {
     fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>> {
         Ok(match table {
             ServerTable::Processlist => self.processlist(),
+            ServerTable::PerformanceProcesslist => {
+                let mut rows = self.processlist();
+                rows.iter_mut().for_each(|row| row.push("PRIMARY".into()));
+                rows
+            }
             ServerTable::Threads => self.threads(),
             ServerTable::Transactions => self.transactions(),
             ServerTable::ConnectAttributes => self.attributes(false),
