@@ -290,6 +290,26 @@ impl Shared {
         format!("{scheme}://{listen}/api/_load_error_log?file={name}")
     }
 
+    /// A password that nobody can guess: of letters, digits and signs, and one of each.
+    pub fn random_password(&self) -> String {
+        const KINDS: [&[u8]; 4] = [
+            b"abcdefghijklmnopqrstuvwxyz",
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            b"0123456789",
+            b"!#$%&()*+,-./:;<=>?@[]^_{|}~",
+        ];
+        let below = |count: usize| ((self.draw)() % count as u64) as usize;
+        let length = self.globals.number("generated_random_password_length");
+        let any = KINDS.concat();
+        let mut password = (0..length).map(|_| any[below(any.len())]).collect::<Vec<_>>();
+        // Four places that are not the same get one of each kind, as policies ask for.
+        let first = below(length);
+        for (at, kind) in KINDS.iter().enumerate() {
+            password[(first + at) % length] = kind[below(kind.len())];
+        }
+        String::from_utf8(password).expect("it is ASCII")
+    }
+
     pub fn scramble(&self) -> Scramble {
         let mut random = [0; SCRAMBLE_BYTES];
         for chunk in random.chunks_mut(8) {

@@ -159,6 +159,9 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
 
 fn password(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     let account = cursor.words("FOR").then(|| account(cursor)).transpose()?;
+    if cursor.words("TO RANDOM") {
+        return Err(refuse("SET PASSWORD TO RANDOM"));
+    }
     cursor.expect(&Token::Eq)?;
     let wrapped = cursor.words("PASSWORD");
     if wrapped {

@@ -18,6 +18,8 @@ pub struct Authentication {
     pub password: Option<String>,
     /// AS, the stored password hash.
     pub hash: Option<Vec<u8>>,
+    /// BY RANDOM PASSWORD: the server makes one, and tells it.
+    pub random: bool,
     /// REPLACE, the password before, in clear text.
     pub replaces: Option<String>,
 }
@@ -124,9 +126,9 @@ pub fn identified(cursor: &mut Cursor<'_>) -> Result<Authentication> {
         return Ok(identified);
     }
     if cursor.words("BY RANDOM PASSWORD") {
-        return Err(refuse("IDENTIFIED BY RANDOM PASSWORD"));
-    }
-    if cursor.words("BY") {
+        identified.random = true;
+        identified.replaces = replaced(cursor)?;
+    } else if cursor.words("BY") {
         identified.password = Some(cursor.text()?);
         identified.replaces = replaced(cursor)?;
     }

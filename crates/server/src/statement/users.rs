@@ -15,6 +15,8 @@ use freshet_wire::auth::{AuthPlugin, Scramble};
 use crate::auth;
 use crate::reply::Reply;
 use crate::session::{Session, seconds};
+use crate::show::answer_rows;
+use crate::show::listing::Listing;
 
 /// Runs a statement about users or privileges.
 ///
@@ -24,13 +26,16 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     let by = session.client.clone();
     match statement {
         Statement::CreateUser { clauses, if_not_exists } => {
-            create(session, clauses, *if_not_exists).await?;
+            let (clauses, made) = with_random(session, clauses);
+            let existed = create(session, &clauses, *if_not_exists).await?;
+            return Ok(telling(made.into_iter().filter(|(account, _)| !existed.contains(account))));
         }
         Statement::AlterUser { clauses, if_exists } => {
-            let clauses = named(session, clauses, *if_exists)?;
+            let (clauses, made) = with_random(session, &named(session, clauses, *if_exists)?);
             if !clauses.users.is_empty() {
                 alter(session, &clauses).await?;
             }
+            return Ok(telling(made.into_iter()));
         }
         Statement::DropUser { users, if_exists } => {
             let (dropped, if_exists) = (users.clone(), *if_exists);
@@ -67,8 +72,35 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     Ok(Reply::done())
 }
 
-/// CREATE USER.
-async fn create(session: &mut Session, clauses: &UserClauses, if_not_exists: bool) -> Result<()> {
+/// The clauses with passwords for those that ask for one, and these.
+fn with_random(session: &Session, clauses: &UserClauses) -> (UserClauses, Vec<(Account, String)>) {
+    let (mut clauses, mut made) = (clauses.clone(), Vec::new());
+    for (account, how) in clauses.users.iter_mut().filter(|(_, how)| how.random) {
+        let password = session.shared.random_password();
+        made.push((account.clone(), password.clone()));
+        how.password = Some(password);
+    }
+    (clauses, made)
+}
+
+/// The answer that tells the passwords that were made; without any it is none.
+fn telling(made: impl Iterator<Item = (Account, String)>) -> Reply {
+    let mut listing = Listing::new(&["user", "host", "generated password", "#auth_factor"]);
+    for (Account { name, host }, password) in made {
+        listing.add([&name, &host, &password, "1"]);
+    }
+    match listing.rows.is_empty() {
+        true => Reply::done(),
+        false => answer_rows(listing),
+    }
+}
+
+/// CREATE USER; the accounts that existed.
+async fn create(
+    session: &mut Session,
+    clauses: &UserClauses,
+    if_not_exists: bool,
+) -> Result<Vec<Account>> {
     session.authorize(Privilege::CreateUser, Object::Server)?;
     let by = session.client.clone();
     let users = identified(session, &clauses.users, None)?;
@@ -99,11 +131,11 @@ async fn create(session: &mut Session, clauses: &UserClauses, if_not_exists: boo
         Ok(existed)
     })
     .await?;
-    for account in existed {
+    for account in &existed {
         let note = format!("Authorization ID {account} already exists.");
         session.diagnostics.push("Note", 3163, note);
     }
-    Ok(())
+    Ok(existed)
 }
 
 /// The clauses of ALTER USER with the accounts that they mean: that of the session where it says

@@ -232,3 +232,25 @@ fn the_own_password_is_changed_by_who_knows_it() {
     let twice = "alter user o identified by 'a', o identified by 'b'";
     assert_eq!(root.fails(twice).errno, 1396);
 }
+
+#[test]
+fn a_password_that_the_server_makes_is_told_once_and_opens_the_account() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("set global validate_password.policy = 'strong'");
+    let made = root.texts("create user r@'%' identified by random password");
+    assert_eq!((made.len(), &made[0][..2]), (1, &["r".to_owned(), "%".to_owned()][..]));
+    let first = made[0][2].clone();
+    assert_eq!((first.len(), &*made[0][3]), (20, "1"));
+    Client::connect(server.address, "r", &first, None).unwrap();
+    root.run("set global generated_random_password_length = 30");
+    let second = root.texts("alter user r identified by random password")[0][2].clone();
+    assert_eq!(second.len(), 30);
+    assert_ne!(first[..5], second[..5]);
+    assert!(Client::connect(server.address, "r", &first, None).is_err());
+    Client::connect(server.address, "r", &second, None).unwrap();
+    // Of an account that existed none is made, and none told.
+    root.run("create user if not exists r identified by random password");
+    Client::connect(server.address, "r", &second, None).unwrap();
+    assert_eq!(root.fails("create user r identified by random password").errno, 1396);
+}

@@ -5,6 +5,12 @@ use super::{NO_EFFECT, both, fixed, global};
 
 pub const ALL: &[Variable] = &[
     global(
+        "generated_random_password_length",
+        Kind::Int { min: 5, max: 255 },
+        "20",
+        "The characters of a password that IDENTIFIED BY RANDOM PASSWORD makes.",
+    ),
+    global(
         "activate_all_roles_on_login",
         Kind::Bool,
         "0",
