@@ -87,7 +87,7 @@ fn with_random(session: &Session, clauses: &UserClauses) -> (UserClauses, Vec<(A
 fn telling(made: impl Iterator<Item = (Account, String)>) -> Reply {
     let mut listing = Listing::new(&["user", "host", "generated password", "#auth_factor"]);
     for (Account { name, host }, password) in made {
-        listing.add([&name, &host, &password, "1"]);
+        listing.add([&*name, &*host, &*password, "1"]);
     }
     match listing.rows.is_empty() {
         true => Reply::done(),
