@@ -61,7 +61,8 @@ pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listi
     let quoted = |text: &str| text.replace('`', "``");
     let mut listing = Listing::new(&[&format!("CREATE USER for {name}@{host}")]);
     listing.add([&format!(
-        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash}{roles} REQUIRE {required}{options}{attributes}",
+        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash}{roles} REQUIRE {required}{options}\
+         {attributes}",
         quoted(name),
         quoted(host),
         plugin.name()

@@ -1,7 +1,7 @@
 //! A socket that is read ahead of what TLS asks for.
 //!
-//! rustls asks for 4 KiB at a time, which is a system call for each of them: five for a record. Of a
-//! client that sends much, more is received at once.
+//! rustls asks for 4 KiB at a time, which is a system call for each of them: five for a record. Of
+//! a client that sends much, more is received at once.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
