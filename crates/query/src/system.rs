@@ -12,7 +12,7 @@ mod shape;
 mod usage;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow::datatypes::{Field, Schema};
@@ -187,11 +187,25 @@ impl Tables for SystemTables<'_> {
             }
             shape::Rows::Server(which) => self.source.rows(which)?,
         };
-        let batch = batch(table, &rows, self.zone);
-        let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;
+        let mut batches = vec![batch(table, &rows, self.zone)];
+        if table.database == SYSTEM {
+            let own = OWN.iter().filter(|(of, _)| *of == table.name);
+            batches.extend(own.map(|(_, batch)| batch.clone()));
+        }
+        let schema = batches[0].schema();
+        let provider = MemTable::try_new(schema, vec![batches]).map_err(mapped)?;
         Ok(Table::new(Arc::new(provider)))
     }
 }
+
+/// What `tables` and `columns` have of the system tables themselves: thousands of rows, made once.
+static OWN: LazyLock<[(&str, RecordBatch); 2]> = LazyLock::new(|| {
+    ["tables", "columns"].map(|name| {
+        let table = columns::all().find(|table| table.database == SYSTEM && table.name == name);
+        let rows = columns::own_rows(name);
+        (name, batch(table.expect("a system table"), &rows, Zone::UTC))
+    })
+});
 
 fn batch(table: &shape::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> RecordBatch {
     assert!(

@@ -2,8 +2,7 @@
 
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::{
-    Cell, ServerTable, SystemTables, accounts, catalog, fixed, innodb, nothing, performance, roles,
-    usage,
+    Cell, ServerTable, accounts, catalog, fixed, innodb, nothing, performance, roles, usage,
 };
 
 /// All system tables.
@@ -22,11 +21,11 @@ const TABLES: &[SystemTable] = &[
         SQL_PATH,
         DEFAULT_ENCRYPTION
     ),
-    table!("tables", Rows::Catalog(tables), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
+    table!("tables", Rows::Catalog(catalog::tables), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
         TABLE_TYPE, ENGINE, #VERSION, ROW_FORMAT, #TABLE_ROWS, #AVG_ROW_LENGTH, #DATA_LENGTH,
         #MAX_DATA_LENGTH, #INDEX_LENGTH, #DATA_FREE, #AUTO_INCREMENT, @CREATE_TIME, @UPDATE_TIME,
         @CHECK_TIME, TABLE_COLLATION, #CHECKSUM, CREATE_OPTIONS, TABLE_COMMENT),
-    table!("columns", Rows::Catalog(columns), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
+    table!("columns", Rows::Catalog(catalog::columns), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
         COLUMN_NAME, #ORDINAL_POSITION, COLUMN_DEFAULT, IS_NULLABLE, DATA_TYPE,
         #CHARACTER_MAXIMUM_LENGTH, #CHARACTER_OCTET_LENGTH, #NUMERIC_PRECISION, #NUMERIC_SCALE,
         #DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_TYPE, COLUMN_KEY, EXTRA,
@@ -378,10 +377,17 @@ const TABLES: &[SystemTable] = &[
     table!("mysql", "time_zone_name", Rows::Fixed(fixed::time_zones), Name, #Time_zone_id),
 ];
 
-/// The tables in the catalog, and the system tables themselves.
-fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = catalog::tables(system);
-    rows.extend(all().map(|table| {
+/// What `tables` or `columns` have of the system tables themselves.
+pub fn own_rows(of: &str) -> Vec<Vec<Cell>> {
+    match of {
+        "tables" => own_tables(),
+        "columns" => own_columns(),
+        other => unreachable!("{other} has no rows about system tables"),
+    }
+}
+
+fn own_tables() -> Vec<Vec<Cell>> {
+    let row = |table: &SystemTable| {
         let mut row = vec![Cell::Null; 21];
         row[0] = catalog::CATALOG.into();
         row[1] = table.database.into();
@@ -389,13 +395,12 @@ fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         row[3] = "SYSTEM VIEW".into();
         row[20] = "".into();
         row
-    }));
-    rows
+    };
+    all().map(row).collect()
 }
 
-/// The columns of the tables in the catalog, and those of the system tables themselves.
-fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = catalog::columns(system);
+fn own_columns() -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
     for table in all() {
         for (at, (name, kind)) in table.columns.iter().enumerate() {
             let ty = match kind {
