@@ -16,6 +16,8 @@ pub enum SetTarget {
         scope: Scope,
         /// In lower case.
         name: String,
+        /// PERSIST.
+        persists: bool,
     },
     /// The name of a user variable in lower case.
     User(String),
@@ -87,15 +89,17 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     if cursor.words("PASSWORD") {
         return password(cursor);
     }
-    let scope = match cursor.one_of(&["GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY"]) {
-        Some("GLOBAL" | "PERSIST" | "PERSIST_ONLY") => Some(Scope::Global),
-        Some(_) => Some(Scope::Session),
+    let said = cursor.one_of(&["GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY"]);
+    let persists = matches!(said, Some("PERSIST" | "PERSIST_ONLY"));
+    let scope = match said {
+        Some("SESSION" | "LOCAL") => Some(Scope::Session),
+        Some(_) => Some(Scope::Global),
         None => None,
     };
     if cursor.words("TRANSACTION") {
         return transaction(cursor, scope.unwrap_or(Scope::Any));
     }
-    let target = variable(cursor, scope)?;
+    let target = variable(cursor, scope, persists)?;
     if !cursor.token(&Token::Eq) {
         cursor.expect(&Token::Assignment)?;
     }
@@ -110,12 +114,17 @@ fn or_default(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
 }
 
 /// Parses `x`, `@@x`, `@@session.x`, `@@global.x` or `@x`.
-fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> {
+fn variable(
+    cursor: &mut Cursor<'_>,
+    scope: Option<Scope>,
+    mut persists: bool,
+) -> Result<SetTarget> {
     if let Some(name) = user_variable(cursor)? {
         return Ok(SetTarget::User(name));
     }
     let mut name = cursor.name()?.to_lowercase();
     if let Some(system) = name.strip_prefix("@@") {
+        persists |= matches!(system, "persist" | "persist_only");
         let (scope, name) = match system {
             "global" | "persist" | "persist_only" if cursor.token(&Token::Period) => {
                 (Scope::Global, cursor.name()?)
@@ -124,10 +133,10 @@ fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> 
             _ => (Scope::Session, system.to_owned()),
         };
         let name = dotted(cursor, name)?.to_lowercase();
-        return Ok(SetTarget::System { scope, name });
+        return Ok(SetTarget::System { scope, name, persists });
     }
     name = dotted(cursor, name)?.to_lowercase();
-    Ok(SetTarget::System { scope: scope.unwrap_or(Scope::Session), name })
+    Ok(SetTarget::System { scope: scope.unwrap_or(Scope::Session), name, persists })
 }
 
 /// The name with what follows a period in it, as names of MySQL's components have one.

@@ -118,7 +118,7 @@ fn settings_take_all_forms() {
                group_commit = async_mode, character_set_results = NULL, e = DEFAULT";
     let Statement::Set(all) = one(sql).statement else { panic!("not SET") };
     let system = |at: usize| match &all[at].target {
-        SetTarget::System { scope, name } => (*scope, name.as_str()),
+        SetTarget::System { scope, name, .. } => (*scope, name.as_str()),
         other => panic!("{other:?}"),
     };
     use crate::session::Scope::{Global, Session};

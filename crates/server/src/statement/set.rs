@@ -41,8 +41,16 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
 
 async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
     match &assignment.target {
-        SetTarget::System { scope, name } => {
-            system(session, *scope, name, assignment.value.as_ref()).await
+        SetTarget::System { scope, name, persists } => {
+            system(session, *scope, name, assignment.value.as_ref()).await?;
+            if *persists {
+                let warning = format!(
+                    "SET PERSIST of '{name}' lasts until the server stops: the next start reads \
+                     its settings"
+                );
+                session.diagnostics.push("Warning", 1235, warning);
+            }
+            Ok(())
         }
         SetTarget::User(name) => {
             let value = match &assignment.value {
