@@ -169,8 +169,8 @@ impl Statement {
 fn of_session(statement: &Statement) -> Option<CommandKind> {
     Some(match statement {
         Statement::Begin { .. } => CommandKind::Begin,
-        Statement::Commit => CommandKind::Commit,
-        Statement::Rollback => CommandKind::Rollback,
+        Statement::Commit { .. } => CommandKind::Commit,
+        Statement::Rollback { .. } => CommandKind::Rollback,
         Statement::Savepoint(_) => CommandKind::Savepoint,
         Statement::RollbackTo(_) => CommandKind::RollbackToSavepoint,
         Statement::ReleaseSavepoint(_) => CommandKind::ReleaseSavepoint,
