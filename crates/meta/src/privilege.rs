@@ -209,9 +209,8 @@ impl Privileges {
         self.0 & others.0 == others.0
     }
 
-    /// Whether it contains a privilege that tables can have; what only the server has, such as
-    /// PROCESS and CREATE USER, tells of none.
-    pub fn has_any_of_tables(self) -> bool {
+    /// Those that tables can have.
+    pub fn of_tables() -> Self {
         use Privilege::{
             Alter, Create, CreateView, Delete, Drop, GrantOption, Index, Insert, References,
             Select, ShowView, Trigger, Update,
@@ -231,7 +230,13 @@ impl Privileges {
             Trigger,
             GrantOption,
         ];
-        of_tables.into_iter().any(|privilege| self.has(privilege))
+        of_tables.into_iter().collect()
+    }
+
+    /// Whether it contains a privilege that tables can have; what only the server has, such as
+    /// PROCESS and CREATE USER, tells of none.
+    pub fn has_any_of_tables(self) -> bool {
+        !self.within(Self::of_tables()).is_empty()
     }
 
     pub const fn is_empty(self) -> bool {

@@ -532,11 +532,20 @@ impl User {
         let option = Privileges::NONE.with(Privilege::GrantOption);
         let plain = privileges.without(option);
         let mut names = Vec::new();
-        if !plain.is_empty() && plain.contains(Privileges::all()) {
+        let is_all = plain.contains(Privileges::all());
+        if is_all {
             names.push("ALL PRIVILEGES".to_owned());
         }
+        // What is left of ALL has privileges that such a thing cannot have, nor be granted.
+        let plain = match object {
+            GrantObject::Server => plain,
+            GrantObject::Database(_) => plain.without(Privileges::of_server_alone()),
+            GrantObject::Table(..) | GrantObject::Column(..) => {
+                plain.within(Privileges::of_tables())
+            }
+        };
         for &privilege in Privilege::ALL.iter().filter(|one| **one != Privilege::GrantOption) {
-            if names.is_empty() || !plain.contains(Privileges::all()) {
+            if !is_all {
                 names.extend(plain.has(privilege).then(|| privilege.name().to_owned()));
             }
             names.extend(self.show_columns(object, privilege));

@@ -44,6 +44,12 @@ fn rows<'a>(
     privileges: Privileges,
     is_grantable: bool,
 ) -> impl Iterator<Item = Vec<Cell>> + use<'a> {
+    // Of ALL on a database or a table, what such a thing can have.
+    let privileges = match thing.len() {
+        0 => privileges,
+        1 => privileges.without(Privileges::of_server_alone()),
+        _ => privileges.within(Privileges::of_tables()),
+    };
     each(privileges).map(move |privilege| {
         let mut row = vec![account.to_string().into(), CATALOG.into()];
         row.extend(thing.iter().map(|name| Cell::from(*name)));

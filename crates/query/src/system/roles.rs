@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use freshet_meta::{Account, GrantObject, GrantedRole, Privilege, User};
+use freshet_meta::{Account, GrantObject, GrantedRole, Privilege, Privileges, User};
 
 use super::accounts::{each, yes_or_no};
 use super::catalog::CATALOG;
@@ -96,7 +96,8 @@ pub fn table_grants(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     for role in active(system).into_iter().filter_map(|role| user(system, role)) {
         for grant in &role.grants {
             let GrantObject::Table(database, table) = &grant.object else { continue };
-            let names = each(grant.privileges).map(Privilege::name).collect::<Vec<_>>();
+            let granted = grant.privileges.within(Privileges::of_tables());
+            let names = each(granted).map(Privilege::name).collect::<Vec<_>>();
             let mut row = grant_row(role);
             row.extend([
                 database.as_str().into(),
@@ -117,7 +118,8 @@ pub fn column_grants(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         for grant in &role.grants {
             let GrantObject::Column(database, table, column) = &grant.object else { continue };
             let of_table = GrantObject::Table(database.clone(), table.clone());
-            let names = each(grant.privileges).map(Privilege::name).collect::<Vec<_>>();
+            let granted = grant.privileges.within(Privileges::of_tables());
+            let names = each(granted).map(Privilege::name).collect::<Vec<_>>();
             let mut row = grant_row(role);
             row.extend([
                 database.as_str().into(),
