@@ -289,12 +289,11 @@ fn auth_data(how: &Authentication, salt: Scramble) -> Result<AuthData> {
 }
 
 async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> Result<()> {
-    let accounts = known_of(session, granting);
     let object = match &granting.object {
         GrantTarget::WorkloadGroup(group) => {
-            return grant_group(session, group, accounts, give).await;
+            return grant_group(session, group, granting.accounts.clone(), give).await;
         }
-        GrantTarget::Everything => return revoke_all(session, accounts).await,
+        GrantTarget::Everything => return revoke_all(session, granting).await,
         GrantTarget::Object(object) => object.clone(),
         GrantTarget::SelectedDatabase => {
             GrantObject::Database(session.database_of(None)?.to_owned())
@@ -311,6 +310,7 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
     if objects.is_empty() || !granting.privileges.is_empty() {
         objects.push((object, granting.privileges));
     }
+    let accounts = known_of(session, granting);
     let by = session.client.clone();
     run(session, move |admin| {
         for account in &accounts {
@@ -327,6 +327,7 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
 }
 
 /// The accounts of a statement; with IGNORE UNKNOWN USER those that exist, and a warning of others.
+/// Who may not run it must not be told which there are.
 fn known_of(session: &mut Session, granting: &GrantStatement) -> Vec<Account> {
     let mut accounts = granting.accounts.clone();
     if granting.ignores_unknown {
@@ -341,8 +342,9 @@ fn known_of(session: &mut Session, granting: &GrantStatement) -> Vec<Account> {
 }
 
 /// REVOKE ALL PRIVILEGES, GRANT OPTION.
-async fn revoke_all(session: &Session, accounts: Vec<Account>) -> Result<()> {
+async fn revoke_all(session: &mut Session, granting: &GrantStatement) -> Result<()> {
     session.authorize(Privilege::CreateUser, Object::Server)?;
+    let accounts = known_of(session, granting);
     let by = session.client.clone();
     run(session, move |admin| {
         accounts.iter().try_for_each(|account| admin.revoke_all(by.actor(), account))
