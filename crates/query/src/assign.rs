@@ -70,7 +70,7 @@ pub(crate) fn variables_assigned(query: &Query) -> BTreeSet<String> {
 ///
 /// # Errors
 /// 1235 for a variable that such a table reads before it assigns it.
-pub fn by_row(query: &Select) -> Result<Assigning> {
+pub fn for_each_row(query: &Select) -> Result<Assigning> {
     let mut query = query.0.clone();
     let mut before = Vec::new();
     if let SetExpr::Select(body) = &mut *query.body {

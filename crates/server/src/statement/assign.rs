@@ -21,7 +21,7 @@ pub async fn select(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let taken = match assign::taken(select, items) {
-        Err(error) if error.code() == ErrorCode::NotSupported => assign::by_row(select)?,
+        Err(error) if error.code() == ErrorCode::NotSupported => assign::for_each_row(select)?,
         taken => taken?,
     };
     for (variable, value) in &taken.before {
