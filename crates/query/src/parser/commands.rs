@@ -143,7 +143,7 @@ impl Statement {
             Self::DropTable { .. } => CommandKind::DropTable,
             Self::CreateView(_) => CommandKind::CreateView,
             Self::DropViews { .. } => CommandKind::DropView,
-            Self::Truncate(_) => CommandKind::Truncate,
+            Self::Truncate { .. } => CommandKind::Truncate,
             Self::AlterTable(_, AlterAction::Index(_)) => CommandKind::CreateIndex,
             Self::AlterTable(..) => CommandKind::AlterTable,
             Self::RenameTables(_) => CommandKind::RenameTable,

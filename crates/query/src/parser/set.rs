@@ -70,7 +70,7 @@ pub fn unset(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
         return Err(refuse("UNSET VARIABLE ALL"));
     }
     let name = cursor.name()?.to_lowercase();
-    Ok(vec![of(SetTarget::System { scope, name })])
+    Ok(vec![of(SetTarget::System { scope, name, persists: false })])
 }
 
 fn of(target: SetTarget) -> Assignment {
