@@ -23,7 +23,7 @@ const ROUNDED: ExactNumberInfo = ExactNumberInfo::PrecisionAndScale(38, 6);
 /// The columns of a table of this name that an expression names outside of subqueries.
 pub fn columns(expr: &Scalar, table: &str) -> Vec<String> {
     let mut found = Found { table, units: units(&expr.0), queries: 0, names: Vec::new() };
-    let _ = expr.0.visit(&mut found);
+    let _ = Visit::visit(&expr.0, &mut found);
     found.names
 }
 
@@ -35,7 +35,7 @@ pub fn with_columns(
     value: &mut dyn FnMut(&str) -> Option<Scalar>,
 ) -> Scalar {
     let units = units(&expr.0);
-    let _ = expr.0.visit(&mut Replaced { table, units, queries: 0, value });
+    let _ = VisitMut::visit(&mut expr.0, &mut Replaced { table, units, queries: 0, value });
     expr
 }
 
