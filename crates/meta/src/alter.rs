@@ -383,10 +383,16 @@ fn check_undivided(table: &Table, column: ColumnId, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to drop or rename a column that a clause names which is shown as it was written.
+/// Refuses to drop or rename a column that a clause names which is shown as it was written, or an
+/// expression in PARTITION BY.
 fn check_placement(table: &Table, column: ColumnId, name: &str) -> Result<()> {
     let of_keys = table.declared_keys.iter().filter_map(DeclaredKey::placement);
-    if table.placement.iter().chain(of_keys).any(|clause| clause.columns.contains(&column)) {
+    let is_computed = table
+        .partition_by
+        .as_ref()
+        .is_some_and(|by| by.computed.is_some() && by.columns.contains(&column));
+    let mut clauses = table.placement.iter().chain(of_keys);
+    if is_computed || clauses.any(|clause| clause.columns.contains(&column)) {
         bail!(
             PartitionColumn,
             "Column '{name}' has a partitioning function dependency and cannot be dropped or \

@@ -14,7 +14,7 @@ use crate::actions::{self, Returned};
 use crate::nesting::count_queries;
 use crate::result::Cells;
 use crate::rewrite::units;
-use crate::syntax::{Literal, Scalar};
+use crate::syntax::{Literal, Scalar, column_of_default};
 
 /// Digits of the number that a text or another number is where a column of integers stores it: it
 /// is rounded.
@@ -22,7 +22,8 @@ const ROUNDED: ExactNumberInfo = ExactNumberInfo::PrecisionAndScale(38, 6);
 
 /// The columns of a table of this name that an expression names outside of subqueries.
 pub fn columns(expr: &Scalar, table: &str) -> Vec<String> {
-    let mut found = Found { table, units: units(&expr.0), queries: 0, names: Vec::new() };
+    let mut found =
+        Found { table, units: units(&expr.0), queries: 0, defaults: 0, names: Vec::new() };
     let _ = Visit::visit(&expr.0, &mut found);
     found.names
 }
@@ -35,7 +36,10 @@ pub fn with_columns(
     value: &mut dyn FnMut(&str) -> Option<Scalar>,
 ) -> Scalar {
     let units = units(&expr.0);
-    let _ = VisitMut::visit(&mut expr.0, &mut Replaced { table, units, queries: 0, value });
+    let _ = VisitMut::visit(
+        &mut expr.0,
+        &mut Replaced { table, units, queries: 0, defaults: 0, value },
+    );
     expr
 }
 
@@ -140,6 +144,8 @@ struct Found<'a> {
     table: &'a str,
     units: HashSet<String>,
     queries: usize,
+    /// The nesting of `DEFAULT(column)`, whose column is only named.
+    defaults: usize,
     names: Vec<String>,
 }
 
@@ -149,9 +155,15 @@ impl Visitor for Found<'_> {
     count_queries!(&Query);
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 {
+        self.defaults += usize::from(column_of_default(expr).is_some());
+        if self.queries == 0 && self.defaults == 0 {
             self.names.extend(name_of(expr, self.table, &self.units).map(str::to_owned));
         }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.defaults -= usize::from(column_of_default(expr).is_some());
         ControlFlow::Continue(())
     }
 }
@@ -160,6 +172,7 @@ struct Replaced<'a> {
     table: &'a str,
     units: HashSet<String>,
     queries: usize,
+    defaults: usize,
     value: &'a mut dyn FnMut(&str) -> Option<Scalar>,
 }
 
@@ -168,8 +181,15 @@ impl VisitorMut for Replaced<'_> {
 
     count_queries!(&mut Query);
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.defaults += usize::from(column_of_default(expr).is_some());
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let name = name_of(expr, self.table, &self.units).filter(|_| self.queries == 0);
+        self.defaults -= usize::from(column_of_default(expr).is_some());
+        let is_read = self.queries == 0 && self.defaults == 0;
+        let name = name_of(expr, self.table, &self.units).filter(|_| is_read);
         if let Some(value) = name.and_then(|name| (self.value)(name)) {
             *expr = value.0;
         }
@@ -199,6 +219,7 @@ mod tests {
             ("a + (SELECT b FROM u)", &["a"]),
             ("TIMESTAMPDIFF(day, a, b)", &["a", "b"]),
             ("NOW() + INTERVAL a DAY", &["a"]),
+            ("DEFAULT(a) + b", &["b"]),
         ] {
             assert_eq!(columns(&value(text), "t"), wanted, "{text}");
         }

@@ -219,7 +219,7 @@ impl Literal {
 }
 
 /// The column in `DEFAULT(column)`.
-fn column_of_default(expr: &Expr) -> Option<String> {
+pub(crate) fn column_of_default(expr: &Expr) -> Option<String> {
     let Expr::Function(function) = expr else { return None };
     let [ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
     let FunctionArguments::List(list) = &function.args else { return None };

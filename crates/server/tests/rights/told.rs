@@ -79,3 +79,27 @@ fn what_only_the_server_has_tells_of_no_table() {
     root.run("grant show view on *.* to u");
     assert_eq!(client.texts("show tables from d"), [["t"], ["v"]]);
 }
+
+#[test]
+fn ids_of_tables_tell_of_no_table() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table d.secret (id bigint primary key auto_increment)");
+    root.run("create user u");
+    let mut client = as_user(&server, "u");
+    for form in [
+        "select d.AUTO_SEQ_{}.nextval",
+        "select currval(d.AUTO_SEQ_{})",
+        "alter sequence d.AUTO_SEQ_{} start with 9",
+    ] {
+        let mut told = |table: &str| {
+            let refused = client.fails(&form.replace("{}", table));
+            (refused.errno, refused.message.replace(table, "it"))
+        };
+        let of_secret = told("secret");
+        assert_eq!(of_secret.0, 1142, "{form}");
+        assert_eq!(of_secret, told("nothing"), "{form}");
+    }
+    root.run("grant insert on d.secret to u");
+    assert_eq!(client.one("select d.AUTO_SEQ_secret.nextval"), "1");
+}

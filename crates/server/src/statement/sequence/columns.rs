@@ -117,7 +117,7 @@ pub async fn select(
         memory.resize(2 * bytes as u64)?;
         batches.push(taken.fill(session, batch).await?);
     }
-    session.diagnostics.evaluated(rows.warnings());
+    session.evaluated(rows.warnings())?;
     let Some(first) = batches.first() else {
         let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
         let none = text_batch(&names, &[]);
