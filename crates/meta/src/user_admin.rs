@@ -397,7 +397,7 @@ impl UserAdmin {
     }
 
     /// REVOKE ALL PRIVILEGES, GRANT OPTION by `by`: nothing remains granted to the account but its
-    /// roles.
+    /// roles and workload groups, which take more to be granted again.
     ///
     /// # Errors
     /// 1227 if `by` may not change it, 1141 if it does not exist, 1396 if it is `root`.
@@ -413,7 +413,6 @@ impl UserAdmin {
                 );
             }
             user.grants.clear();
-            user.groups.clear();
             Ok(user)
         })
     }

@@ -105,6 +105,15 @@ impl ResultColumn {
         self.binary && types.contains(&self.ty)
     }
 
+    pub fn is_unsigned(&self) -> bool {
+        self.flags & flags::UNSIGNED != 0
+    }
+
+    /// A column of integers that are not negative, and not from a table.
+    pub fn unsigned(name: impl Into<String>) -> Self {
+        described(name.into(), &DataType::UInt64)
+    }
+
     /// A column of times without fractions that is not from a table.
     pub fn datetime(name: impl Into<String>) -> Self {
         typed(name.into(), ColumnType::DateTime { fsp: 0 })

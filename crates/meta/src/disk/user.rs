@@ -279,8 +279,15 @@ impl OnDisk for Grant {
                 ObjectForm::Column(ColumnNameForm { database, table, column: column.clone() })
             }
         };
-        let privileges = self.privileges.iter().map(|privilege| privilege.form()).collect();
-        let is_later = self.privileges.contains(Privileges::first());
+        // ALL is written as it was before there were others, so that an older version reads it.
+        let is_all = self.privileges.contains(Privileges::all());
+        let left_out = match is_all {
+            true => Privileges::all().without(Privileges::first()),
+            false => Privileges::NONE,
+        };
+        let privileges = self.privileges.without(left_out);
+        let is_later = !is_all && privileges.contains(Privileges::first());
+        let privileges = privileges.iter().map(|privilege| privilege.form()).collect();
         GrantForm { object: Some(object), privileges, is_later }
     }
 

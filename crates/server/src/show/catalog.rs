@@ -98,7 +98,7 @@ pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing
         "#Max_data_length",
         "#Index_length",
         "#Data_free",
-        "#Auto_increment",
+        "+Auto_increment",
         "@Create_time",
         "@Update_time",
         "@Check_time",

@@ -13,10 +13,12 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// An empty result; a `#` in front of a name marks an integer column, an `@` one of times.
+    /// An empty result; in front of a name a `#` marks an integer column, a `+` one that is not
+    /// negative, and an `@` one of times.
     pub fn new(columns: &[&str]) -> Self {
         let column = |name: &&str| match name.split_at_checked(1) {
             Some(("#", name)) => ResultColumn::integer(name),
+            Some(("+", name)) => ResultColumn::unsigned(name),
             Some(("@", name)) => ResultColumn::datetime(name),
             _ => ResultColumn::text(*name),
         };

@@ -118,6 +118,10 @@ fn show_has_numbers_and_times_where_mysql_has() {
     assert_eq!(created.len(), "2026-11-27 18:00:00".len(), "{status:?}");
     let filtered = client.rows("show table status where `Rows` = 0 and Create_time > '2000-01-01'");
     assert_eq!(filtered.rows.len(), 1);
+    client.run("create table large (id bigint unsigned auto_increment primary key)");
+    client.run("insert into large values (9223372036854775900)");
+    let large = client.texts("show table status like 'large'");
+    assert_eq!(large[0][10], "9223372036854775901", "beyond a signed number");
     let sets = client.rows("show character set like 'utf8mb4'");
     assert_eq!(typed(&sets, ColumnType::LongLong), ["Maxlen"]);
     let replica = client.rows("show replica status");

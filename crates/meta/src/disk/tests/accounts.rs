@@ -139,6 +139,7 @@ fn a_grant_of_all_from_before_there_were_others_is_of_all() {
     let bytes = bytes.map(|at| u8::from_str_radix(&of_before[at..at + 2], 16).unwrap());
     let user = decode::<User>(&bytes.collect::<Vec<_>>()).unwrap();
     assert_eq!(user.granted(&server), Privileges::all());
+    has_bytes(&user, &of_before);
     // What was granted since is what it says.
     let grants = vec![Grant { object: server, privileges: Privileges::first() }];
     let user = User { grants, ..User::new(Account::anywhere("u"), AuthData::default()) };
