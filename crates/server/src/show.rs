@@ -96,9 +96,7 @@ pub fn answer_rows(listing: Listing) -> Reply {
 pub fn with_types(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
     let array = |(column, texts): (&ResultColumn, &ArrayRef)| {
         let array = match column.ty {
-            ResultType::LongLong if column.is_unsigned() => {
-                cast(texts, &DataType::UInt64)
-            }
+            ResultType::LongLong if column.is_unsigned() => cast(texts, &DataType::UInt64),
             ResultType::LongLong => cast(texts, &DataType::Int64),
             ResultType::DateTime => cast(texts, &DataType::Timestamp(TimeUnit::Microsecond, None)),
             _ => Ok(Arc::clone(texts)),
