@@ -461,7 +461,6 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RENAME" => alter::rename_tables(cursor).map(Statement::RenameTables),
         "CONVERT" => sequence::convert(cursor).map(sequence_statement),
         "USE" => cursor.database().map(Statement::Use),
-        "SET" if cursor.words("RESOURCE GROUP") => Err(refuse("SET RESOURCE GROUP")),
         "SET" if cursor.words("ROLE") => roles::set(cursor).map(role_statement),
         "SET" if cursor.words("DEFAULT ROLE") => roles::set_default(cursor).map(role_statement),
         "SET" if workload::set_property_follows(cursor) => {
@@ -475,16 +474,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "RECOVER" => bin::recover(cursor).map(Statement::Bin),
         "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
         "GRANT" if roles::follow(cursor) => roles::grant(cursor).map(role_statement),
-        "REVOKE" if users::revokes_everything(cursor) => {
-            users::revoking_everything(cursor).map(Statement::Revoke)
-        }
-        "REVOKE" if roles::follow(cursor) => roles::revoke(cursor).map(role_statement),
         "GRANT" => users::granting(cursor, "TO").map(Statement::Grant),
-        "REVOKE" => {
-            // What is not granted is revoked without an error anyhow.
-            cursor.words("IF EXISTS");
-            users::granting(cursor, "FROM").map(Statement::Revoke)
-        }
+        "REVOKE" => definition::revoke(cursor),
         "PREPARE" => {
             let (name, from) = prepare::prepare(cursor)?;
             Ok(Statement::Prepare { name, from })

@@ -125,6 +125,19 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
 }
 
+/// Parses the part after REVOKE: of everything, of roles, or of privileges.
+pub fn revoke(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if users::revokes_everything(cursor) {
+        return users::revoking_everything(cursor).map(Statement::Revoke);
+    }
+    if roles::follow(cursor) {
+        return roles::revoke(cursor).map(role_statement);
+    }
+    // What is not granted is revoked without an error anyhow.
+    cursor.words("IF EXISTS");
+    users::granting(cursor, "FROM").map(Statement::Revoke)
+}
+
 /// Parses the part after ALTER.
 pub fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words("TABLE") {

@@ -4,7 +4,7 @@ use freshet_base::Result;
 use freshet_meta::DefaultRoles;
 
 use super::cursor::Cursor;
-use super::users::{Account, account};
+use super::users::{Account, account, default_roles};
 
 /// A statement about roles.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,15 +73,6 @@ pub fn set(cursor: &mut Cursor<'_>) -> Result<RoleStatement> {
         None => RoleChoice::These(cursor.list(account)?),
     };
     Ok(RoleStatement::Set(choice))
-}
-
-/// Parses `NONE | ALL | role, ..`.
-pub fn default_roles(cursor: &mut Cursor<'_>) -> Result<DefaultRoles> {
-    Ok(match cursor.one_of(&["NONE", "ALL"]) {
-        Some("NONE") => DefaultRoles::None,
-        Some(_) => DefaultRoles::All,
-        None => DefaultRoles::These(cursor.list(account)?),
-    })
 }
 
 /// Parses what follows SET DEFAULT ROLE.

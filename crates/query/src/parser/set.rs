@@ -56,6 +56,9 @@ pub struct Assignment {
 
 /// Parses the part after SET.
 pub fn set(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
+    if cursor.words("RESOURCE GROUP") {
+        return Err(refuse("SET RESOURCE GROUP"));
+    }
     cursor.list(assignment)
 }
 

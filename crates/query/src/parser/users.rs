@@ -6,7 +6,6 @@ use freshet_meta::{DefaultRoles, GrantObject, Privilege, Privileges, TlsRequirem
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
-use super::roles::default_roles;
 use super::user_options::{self, AboutUser};
 
 /// How an account authenticates.
@@ -210,6 +209,15 @@ pub fn user_clauses(cursor: &mut Cursor<'_>, own: bool) -> Result<UserClauses> {
     let tls = cursor.words("REQUIRE").then(|| requirement(cursor)).transpose()?;
     let (options, about) = user_options::options(cursor)?;
     Ok(UserClauses { users, roles, tls, options, about })
+}
+
+/// Parses `NONE | ALL | role, ..`.
+pub fn default_roles(cursor: &mut Cursor<'_>) -> Result<DefaultRoles> {
+    Ok(match cursor.one_of(&["NONE", "ALL"]) {
+        Some("NONE") => DefaultRoles::None,
+        Some(_) => DefaultRoles::All,
+        None => DefaultRoles::These(cursor.list(account)?),
+    })
 }
 
 /// Consumes USER() or CURRENT_USER, if it is next.
