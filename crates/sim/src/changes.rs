@@ -11,7 +11,7 @@ use freshet_ingest::{
     ChangedRow, Destination, KeyRules, LoadBuffer, LoadTarget, Loaded, OnExisting, OneRow, OwnRows,
     Written, change_row,
 };
-use freshet_schema::GroupCommitMode;
+use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::loads::{Client, Outcome, encoded, part_of};
@@ -179,9 +179,11 @@ impl Client {
             let (table, txn) = (target.id(), TxnId::default());
             parts.push(Part { table, ids: id..id + 1, kind, schema, txn, grouped: false });
         }
-        // A TRUNCATE waits for nobody, and only those fail that computed from what it removed.
+        // A TRUNCATE waits for nobody, and only those fail that computed from what it removed. Where
+        // nobody locks keys, others may bring a row that was not there.
+        let locks = target.table().key_model == KeyModel::Primary;
         seen.retain(|(key, row)| {
-            row.is_none() || parts.iter().any(|part| part.ids.start == by_key[key])
+            row.is_none() && locks || parts.iter().any(|part| part.ids.start == by_key[key])
         });
         match change.write(&old, &new).await? {
             Written::Done(Loaded { lsn, .. }) => Ok(Some(Changed { target, seen, parts, lsn })),

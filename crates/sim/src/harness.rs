@@ -262,7 +262,12 @@ impl Sim {
             assert!(is_due, "only replay up to {log_end} has table {table}");
         }
         for (table, live) in live.iter().filter(|(_, live)| live.applied <= log_end) {
-            let Some(replayed) = replayed.get(table) else { panic!("replay lacks table {table}") };
+            let Some(replayed) = replayed.get(table) else {
+                // A table that is copied loses its name to the copy, of which nobody is told.
+                let is_due = settled < log_end && !self.model.lock().knows(*table);
+                assert!(is_due, "replay lacks table {table}");
+                continue;
+            };
             assert_eq!(
                 live.in_log, replayed.in_log,
                 "table {table} at {log_end} here and in replay"
