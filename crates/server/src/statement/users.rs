@@ -31,7 +31,8 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             return Ok(telling(made.into_iter().filter(|(account, _)| !existed.contains(account))));
         }
         Statement::AlterUser { clauses, if_exists } => {
-            let (clauses, made) = with_random(session, &named(session, clauses, *if_exists)?);
+            let clauses = named(session, clauses, *if_exists)?;
+            let (clauses, made) = with_random(session, &clauses);
             if !clauses.users.is_empty() {
                 alter(session, &clauses).await?;
             }
