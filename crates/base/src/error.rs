@@ -89,7 +89,6 @@ codes! {
     CannotDropColumn = 1091 "42000" 400;
     /// KILL of a connection that does not exist.
     UnknownThread = 1094 "HY000" 404;
-    /// KILL of another user's connection.
     KillDenied = 1095 "HY000" 403;
     /// A key of the first characters of a column that has none, or fewer.
     WrongPrefixKey = 1089 "HY000" 400;
@@ -120,7 +119,6 @@ codes! {
     NullValue = 1138 "22004" 400;
     /// A column beside an aggregate, in a query without GROUP BY.
     MixOfGroups = 1140 "42000" 400;
-    /// Grants of an account that does not exist.
     NoSuchGrant = 1141 "42000" 404;
     /// The user may not do this to this table.
     TableAccessDenied = 1142 "42000" 403;
@@ -257,9 +255,7 @@ codes! {
     EmptyKeyPart = 1391 "HY000" 400;
     /// A change of columns has taken the place of the table meanwhile.
     TableChanged = 1412 "HY000" 503;
-    /// GRANT to an account that does not exist.
     GrantToNobody = 1410 "42000" 404;
-    /// Text longer than its column.
     TooLong = 1406 "22001" 400;
     /// An argument that the function cannot read.
     WrongArgument = 1411 "HY000" 400;
@@ -286,7 +282,6 @@ codes! {
     PartitionValues = 1480 "HY000" 400;
     /// MAXVALUE where another partition follows.
     MaxValueNotLast = 1481 "HY000" 400;
-    /// PARTITION BY without partitions.
     PartitionsMissing = 1492 "HY000" 400;
     /// Ranges of partitions that do not rise, or overlap.
     RangeNotIncreasing = 1493 "HY000" 400;
@@ -312,7 +307,6 @@ codes! {
     PartitionsApart = 1519 "HY000" 400;
     /// REORGANIZE PARTITION into another range.
     PartitionsElsewhere = 1520 "HY000" 400;
-    /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     NoSuchEvent = 1539 "HY000" 404;
     /// NULL as a bound of a range.
@@ -484,7 +478,6 @@ codes! {
     Corruption = 1105 "HY000" 500;
     /// The operating system refused to read or write.
     Io = 1105 "HY000" 500;
-    /// A disk is full.
     DiskFull = 1021 "HY000" 503;
     /// The query needs more memory than its budget has.
     QueryMemory = 1038 "HY001" 503;
