@@ -33,7 +33,7 @@ pub use cache::InsertCache;
 pub use grouping::{Grouping, claimed, note_alone};
 pub use left_out::warn;
 pub use noted::{note_failed, note_if_failed, note_labelled};
-pub use sign::sign_among;
+pub use sign::{names_sign, sign_among};
 use upsert::Updating;
 
 use crate::reply::bounded;
@@ -229,7 +229,7 @@ pub fn resolve<N: AsRef<str>>(
     let generation = engine.catalog_generation();
     let database = session.database_of(database)?;
     session.authorize_columns(Privilege::Insert, database, table)?;
-    if on_existing == OnExisting::Replace || sign::is_named(columns) {
+    if on_existing == OnExisting::Replace || names_sign(columns) {
         session.authorize_use(Privilege::Delete, database, table)?;
     }
     if let Some(target) = through::target(session, (database, table), columns, on_existing)? {

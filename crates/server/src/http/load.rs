@@ -330,6 +330,7 @@ impl Load<'_> {
             Asked::HttpStream => {
                 let request = Request::http_stream(headers)?;
                 authorize_load(self.http, account, &request.database, &request.table)?;
+                request.authorize_deletes(&self.http.engine.catalog(), self.http.actor(account))?;
                 Ok(request)
             }
         }

@@ -5,7 +5,7 @@
 use freshet_schema::{DELETE_SIGN, KeyModel, Table};
 
 /// Whether an INSERT of these columns has rows that may delete.
-pub(super) fn is_named<N: AsRef<str>>(columns: Option<&[N]>) -> bool {
+pub fn names_sign<N: AsRef<str>>(columns: Option<&[N]>) -> bool {
     columns.is_some_and(|columns| columns.iter().any(is_sign))
 }
 

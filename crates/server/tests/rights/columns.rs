@@ -4,6 +4,7 @@ use freshet_wire::client::Outcome;
 
 use super::as_user;
 use super::common::{Client, TestServer, failure};
+use super::options::asked;
 
 fn server() -> (TestServer, Client) {
     let server = TestServer::start();
@@ -205,6 +206,11 @@ fn who_may_not_delete_sets_no_delete_sign() {
         let denied = client.fails(&sign);
         assert_eq!(denied.errno, 1142, "{denied:?}");
         assert!(denied.message.starts_with("DELETE command denied"), "{denied:?}");
+        let sql = "select c1, c2, 1 from http_stream('format' = 'csv', 'column_separator' = ',')";
+        let names = format!("insert into d.{table} (k, v, __DORIS_DELETE_SIGN__)");
+        let request = format!("PUT /api/_http_stream HTTP/1.1\r\nsql: {names} {sql}\r\nx: y");
+        let answer = asked(&server, ("u", ""), &request, "1,1\n");
+        assert!(answer.contains("DELETE command denied"), "{answer}");
     }
     root.run("grant delete on d.s to u");
     client.run("update d.s set __DORIS_DELETE_SIGN__ = 1 where k = 1");

@@ -1,11 +1,13 @@
 //! What a load asks for: a stream load by its path and headers, an Http Stream by its statement.
 
 use freshet_base::{Result, bail, err};
+use freshet_meta::{Actor, Catalog, Object, Privilege, authorize};
 use freshet_query::parser::{HttpStream, http_stream};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
 use super::headers::LoadHeaders;
+use crate::insert::names_sign;
 
 pub(super) struct Request {
     pub database: String,
@@ -68,6 +70,18 @@ impl Request {
         };
         let table = stream.table.table.clone();
         Ok(Self { database, table, headers: checked, stream: Some(stream) })
+    }
+
+    /// Checks that the account may delete if the statement says which rows do, as of an INSERT.
+    ///
+    /// # Errors
+    /// 1142.
+    pub(super) fn authorize_deletes(&self, catalog: &Catalog, actor: Actor<'_>) -> Result<()> {
+        if !names_sign(self.stream.as_ref().and_then(|stream| stream.columns.as_deref())) {
+            return Ok(());
+        }
+        let object = Object::Table(&self.database, &self.table);
+        authorize(catalog, actor, Privilege::Delete, object)
     }
 }
 
