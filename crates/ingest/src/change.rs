@@ -263,6 +263,12 @@ impl<'a> Change<'a> {
         Ok(KeyedRows::of_keys(locked.into_iter()))
     }
 
+    /// Forgets the rows that it has read: nothing follows from them, and a COMMIT compares none.
+    #[must_use]
+    pub(crate) fn forgetting(self) -> Self {
+        Self { read: BTreeMap::new(), ..self }
+    }
+
     /// Keeps the rows that it has read in its transaction, whose COMMIT compares them if it changes
     /// the table: it has locked them for what follows.
     ///

@@ -12,7 +12,7 @@ use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::value::cell_text;
-use freshet_schema::{GroupCommitMode, Rules};
+use freshet_schema::{GroupCommitMode, KeyModel, Rules};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::admit::WaitLimit;
@@ -227,10 +227,11 @@ pub async fn merge_rows(
     }
 }
 
-/// The same in a transaction, and a table with a UNIQUE KEY.
+/// The same in a transaction, and a table with a UNIQUE KEY. What others write to the keys until its
+/// COMMIT does not matter, as for rows that replace: nothing follows from the stored ones.
 ///
 /// # Errors
-/// As [`merge_rows`].
+/// Files that cannot be read; `OutOfRoom`.
 pub(crate) async fn merge_own(
     engine: &Engine,
     target: &LoadTarget,
@@ -238,21 +239,16 @@ pub(crate) async fn merge_own(
     rows: (&[u8], &[bool]),
     patience: WaitLimit,
 ) -> Result<Loaded> {
-    for _ in 0..TRIES_MAX {
-        let mut change = engine.change(target, Some(own.clone()), KeyRules::default(), patience);
-        let (old, new) = found(&mut change, target, rows).await?;
-        match change.write(&old, &new).await {
-            Ok(Written::Done(loaded)) => return Ok(loaded),
-            Ok(Written::Overtaken) => {}
-            // A key that was new has a row now.
-            Err(error) if error.code() == ErrorCode::DuplicateKey => {}
-            Err(error) => return Err(error),
-        }
+    let mut change = engine.change(target, Some(own.clone()), KeyRules::default(), patience);
+    let (old, new) = found(&mut change, target, rows).await?;
+    match change.forgetting().write(&old, &new).await? {
+        Written::Done(loaded) => Ok(loaded),
+        Written::Overtaken => Err(others_wrote(target)),
     }
-    Err(others_wrote(target))
 }
 
-/// The keys of stored rows that are replaced or removed, and the rows that are written.
+/// The keys that are replaced or removed, and the rows that are written: those of stored rows, and
+/// of a UNIQUE KEY all, since others may write them before the COMMIT.
 async fn found(
     change: &mut Change<'_>,
     target: &LoadTarget,
@@ -261,6 +257,7 @@ async fn found(
     let (schema, count) = (target.schema(), crate::buffer::row_count(deletes.len())?);
     let keys = KeyedRows::of_encoded(bytes, (count, 0), target.table(), schema);
     let encoded = RowCells::new(schema).rows(bytes).collect::<Vec<_>>();
+    let is_unique = target.table().key_model == KeyModel::Unique;
     let (mut old, mut new) = (BTreeSet::new(), LoadBuffer::default());
     new.begin();
     let last = |group: &[u32]| *group.last().expect("a group has a row") as usize;
@@ -272,7 +269,7 @@ async fn found(
         let wanted = KeyedRows::of_encoded(&lasts, count, target.table(), schema);
         let stored = change.lock(&wanted).await?;
         for (group, stored) in groups.iter().zip(stored) {
-            if stored.is_some() {
+            if is_unique || stored.is_some() {
                 old.insert(keys.key(group[0]).to_vec());
             }
             if !deletes[last(group)] {
@@ -297,6 +294,13 @@ async fn commit_nothing(
     };
     let load = engine.load(target, destination, patience);
     load.commit(&mut LoadBuffer::default()).await
+}
+
+/// Whether one of so many rows, which say which columns they have, deletes its key: it is given
+/// none.
+pub(crate) fn has_deleting(given: &[bool], count: usize) -> bool {
+    let width = given.len().checked_div(count).unwrap_or_default();
+    width > 0 && given.chunks(width).any(|given| !given.contains(&true))
 }
 
 impl PartialRows<'_> {

@@ -414,6 +414,27 @@ fn rows_that_delete_come_by_every_form_of_insert() {
 }
 
 #[test]
+fn rows_that_delete_in_a_transaction_do_not_look() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.database("d"), server.database("d"));
+    client.run("create table u (k int, v int) unique key(k) distributed by hash(k) buckets 1");
+    client.run("insert into u values (1, 1)");
+    let insert = "insert into u (k, v, __doris_delete_sign__) values";
+    client.run("begin");
+    client.run(&format!("{insert} (1, 1, 1), (2, 2, 0), (5, 5, 1)"));
+    other.run("insert into u values (1, 7), (2, 7), (5, 7)");
+    client.run("commit");
+    assert_eq!(client.texts("select * from u"), [["2", "2"]]);
+    // Keys that nobody has are a load of their own.
+    client.run("begin with label of_nothing");
+    client.run(&format!("{insert} (8, 8, 1)"));
+    client.run("commit");
+    let used = client.fails("insert into u with label of_nothing values (8, 8)");
+    assert!(used.message.contains("of_nothing"), "{used:?}");
+    assert_eq!(client.texts("select * from u"), [["2", "2"]]);
+}
+
+#[test]
 fn a_query_that_a_transaction_cannot_hold_ends_early() {
     let server = TestServer::sized(|config| config.transaction_bytes_max = ByteSize::kib(64));
     let mut client = server.database("d");
