@@ -12,6 +12,7 @@ use freshet_schema::TableSchema;
 use crate::buffer::row_count;
 use crate::counter::{Counter, UsedIds};
 use crate::engine::Engine;
+use crate::looked::has_deleting;
 use crate::spool;
 
 /// Encoded rows in a file, in steps.
@@ -28,6 +29,7 @@ struct Step {
     rows_bytes: usize,
     given: usize,
     count: usize,
+    deletes: bool,
     checksum: u32,
 }
 
@@ -62,9 +64,9 @@ impl SpooledRows {
     ) -> Result<()> {
         let (rows_bytes, mut bytes) = (rows.len(), rows);
         bytes.extend(given.iter().map(|given| u8::from(*given)));
-        let (at, given) = (self.written, given.len());
+        let (at, deletes, given) = (self.written, has_deleting(given, count), given.len());
         let checksum = spool::checksum(&bytes);
-        self.steps.push(Step { at, rows_bytes, given, count, checksum });
+        self.steps.push(Step { at, rows_bytes, given, count, deletes, checksum });
         self.written += bytes.len() as u64;
         spool::write(engine, Arc::clone(&self.file), bytes.into(), at).await
     }
@@ -77,6 +79,11 @@ impl SpooledRows {
     /// Whether each row says which columns it has.
     pub(crate) fn is_flexible(&self) -> bool {
         self.steps.iter().any(|step| step.given > 0)
+    }
+
+    /// Whether a row deletes its key.
+    pub(crate) fn has_deleting(&self) -> bool {
+        self.steps.iter().any(|step| step.deletes)
     }
 
     /// How many rows there are.

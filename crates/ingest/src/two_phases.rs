@@ -23,7 +23,7 @@ use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
 use crate::load::{Load, Staged, StagedBody};
-use crate::looked::{OnNewKey, PartialRows};
+use crate::looked::{OnNewKey, PartialRows, has_deleting};
 use crate::names;
 use crate::note;
 use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable, WholeRows};
@@ -76,7 +76,8 @@ impl Engine {
         let count = crate::buffer::row_count(rows.count)?;
         let ids = target.counter();
         let ids = ids.and_then(|ids| ids.of_rows(target.schema(), rows.bytes, count));
-        let partial = partial::noted(rows.columns, !rows.given.is_empty(), rows.on_new_key);
+        let own = (!rows.given.is_empty(), has_deleting(rows.given, rows.count));
+        let partial = partial::noted(rows.columns, own, rows.on_new_key);
         let staged = Staged {
             rows: count,
             incarnation: target.state.incarnation(),
@@ -102,7 +103,8 @@ impl Engine {
         let _pass = load.pass();
         check_partial(&target, columns)?;
         self.store.disk.may_grow()?;
-        let partial = partial::noted(columns, rows.is_flexible(), on_new_key);
+        let own = (rows.is_flexible(), rows.has_deleting());
+        let partial = partial::noted(columns, own, on_new_key);
         let (count, of) = (rows.count()?, target.clone());
         let read =
             move || rows.noted(of.schema(), of.counter().map(Arc::as_ref)).map(|of| (rows, of));

@@ -42,6 +42,8 @@ pub struct NotedPartial {
     pub is_flexible: bool,
     /// Whether a row whose key is new is refused.
     pub refuses_new: bool,
+    /// Whether a row has no columns at all, and deletes its key.
+    pub deletes: bool,
 }
 
 /// Encoded rows behind a note.

@@ -23,7 +23,7 @@ use crate::target::{LoadTarget, Loaded};
 /// What a note says of the rows.
 pub(super) fn noted(
     columns: &PartialColumns,
-    is_flexible: bool,
+    (is_flexible, deletes): (bool, bool),
     on_new_key: OnNewKey,
 ) -> NotedPartial {
     let at = |&at: &usize| u32::try_from(at).expect("a table has few columns");
@@ -32,6 +32,7 @@ pub(super) fn noted(
         required: columns.required.iter().map(at).collect(),
         is_flexible,
         refuses_new: on_new_key == OnNewKey::Refuse,
+        deletes,
     }
 }
 

@@ -35,6 +35,10 @@ pub struct PreparedForm {
     partial: Option<PartialForm>,
 }
 
+/// Among the required columns of a partial update that has rows which delete: an older version would
+/// not delete where it is large, and refuses the column.
+const DELETES: u32 = u32::MAX;
+
 #[derive(Clone, PartialEq, Message)]
 pub struct PartialForm {
     #[prost(bool, repeated, tag = "1")]
@@ -49,15 +53,19 @@ pub struct PartialForm {
 
 impl PartialForm {
     fn of(partial: &NotedPartial) -> Self {
-        let NotedPartial { given, required, is_flexible, refuses_new } = partial.clone();
+        let NotedPartial { given, mut required, is_flexible, refuses_new, deletes } =
+            partial.clone();
+        required.extend(deletes.then_some(DELETES));
         Self { given, required, is_flexible, refuses_new }
     }
 
     fn read(self) -> Result<NotedPartial, Unreadable> {
-        let Self { given, required, is_flexible, refuses_new } = self;
+        let Self { given, mut required, is_flexible, refuses_new } = self;
+        let deletes = required.pop_if(|last| *last == DELETES).is_some();
         let are_there = required.iter().all(|at| (*at as usize) < given.len());
         ensure(are_there, "a partial update requires columns that there are not")?;
-        Ok(NotedPartial { given, required, is_flexible, refuses_new })
+        ensure(!deletes || is_flexible, "rows delete that do not say so")?;
+        Ok(NotedPartial { given, required, is_flexible, refuses_new, deletes })
     }
 }
 

@@ -33,10 +33,17 @@ fn notes_of_prepared_loads() {
     let note = PreparedNote { rowsets: Vec::new(), noted, ..note };
     has_bytes(&note, "01080710021a016c20032804300538074809500a5a0508ac021005");
     let (given, required) = (vec![true, false], vec![1]);
-    let partial = NotedPartial { given, required, is_flexible: true, refuses_new: false };
-    let note = PreparedNote { partial: Some(partial), ..note };
+    let (is_flexible, refuses_new, deletes) = (true, false, false);
+    let partial = NotedPartial { given, required, is_flexible, refuses_new, deletes };
+    let note = PreparedNote { partial: Some(partial.clone()), ..note };
     has_bytes(
         &note,
         "01080710021a016c20032804300538074809500a5a0508ac02100562090a0201001201011801",
+    );
+    let partial = NotedPartial { deletes: true, ..partial };
+    let note = PreparedNote { partial: Some(partial), ..note };
+    has_bytes(
+        &note,
+        "01080710021a016c20032804300538074809500a5a0508ac021005620e0a020100120601ffffffff0f1801",
     );
 }

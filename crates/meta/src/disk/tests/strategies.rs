@@ -539,10 +539,11 @@ pub(super) fn label() -> impl Strategy<Value = LabelRecord> {
 }
 
 fn noted_partial() -> impl Strategy<Value = NotedPartial> {
-    (vec(any::<bool>(), 1..9), any::<bool>(), any::<bool>()).prop_map(
-        |(given, flexible, refuses)| {
+    (vec(any::<bool>(), 1..9), any::<[bool; 3]>()).prop_map(
+        |(given, [is_flexible, refuses_new, deletes])| {
             let required = (0..given.len() as u32).step_by(3).collect();
-            NotedPartial { given, required, is_flexible: flexible, refuses_new: refuses }
+            let deletes = is_flexible && deletes;
+            NotedPartial { given, required, is_flexible, refuses_new, deletes }
         },
     )
 }
