@@ -323,6 +323,7 @@ impl Rounds<'_> {
             {
                 session.diagnostics.push("Warning", error.code().errno(), error.message().into());
                 self.counts.updated -= 1;
+                self.counts.same += 1;
                 let group = &mut self.groups[at];
                 (group.current, group.is_changed) = (Some(before.to_vec()), was_changed);
                 continue;
