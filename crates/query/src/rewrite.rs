@@ -164,7 +164,9 @@ impl VisitorMut for Rewriter<'_> {
             outermost: self.depth == 1,
             has_outer: self.laterals > 0 || !self.heights.is_empty(),
         };
-        flow(select::before(query, place))
+        let most = self.session.limits.terms.saturating_mul(COPIES_MAX);
+        let copied = select::before(query, place, most.saturating_sub(self.seen));
+        flow(copied.and_then(|copied| self.count(copied)))
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {

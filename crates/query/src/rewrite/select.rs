@@ -87,10 +87,11 @@ fn quoted_text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Rewrites that come before those of a query's parts.
-pub fn before(query: &mut Query, place: Place) -> Result<()> {
+/// Rewrites that come before those of a query's parts, and how many expressions they have copied,
+/// at most `most`.
+pub fn before(query: &mut Query, place: Place, most: usize) -> Result<usize> {
     super::ambiguous::check(query)?;
-    super::windows::written_out(query)?;
+    let copied = super::windows::written_out(query, most)?;
     lateral_view::joined(&mut query.body)?;
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
@@ -119,7 +120,8 @@ pub fn before(query: &mut Query, place: Place) -> Result<()> {
     let named = names_in(&query.order_by);
     name_columns(&mut query.body, place.outermost, &named);
     set_operation::before(query, place.outermost)?;
-    before_body(&mut query.body, place.has_outer)
+    before_body(&mut query.body, place.has_outer)?;
+    Ok(copied)
 }
 
 /// In ORDER BY an integer is the position of a column, and other literals are dropped.

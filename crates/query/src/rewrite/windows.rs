@@ -1,41 +1,73 @@
 //! Windows: where window functions may stand, and what the windows of OVER are. Those that have a
 //! name, and those that add to one that has, are written out: the planner knows neither.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, JoinConstraint, NamedWindowDefinition, NamedWindowExpr,
     OrderBy, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut, WindowSpec, WindowType,
+    visit_expressions,
 };
 
 use super::having::{find_own, window_in};
 use super::join;
 
-/// Writes out the windows of a query, and of its ORDER BY.
+/// Writes out the windows of a query, and of its ORDER BY; returns how many expressions it has
+/// copied for that.
 ///
 /// # Errors
 /// 3579 to 3583 and 3591 for windows that are not defined, or do not fit what they add to; 3593 for
-/// a window function that stands where none may.
-pub fn written_out(query: &mut Query) -> Result<()> {
-    of_body(&mut query.body, query.order_by.as_mut())
+/// a window function that stands where none may; 3170 for more than `most` copies.
+pub fn written_out(query: &mut Query, most: usize) -> Result<usize> {
+    let copies = Copies { most, made: Cell::new(0) };
+    of_body(&mut query.body, query.order_by.as_mut(), &copies)?;
+    Ok(copies.made.get())
 }
 
-fn of_body(body: &mut SetExpr, order: Option<&mut OrderBy>) -> Result<()> {
+/// The expressions that are copied.
+struct Copies {
+    most: usize,
+    made: Cell<usize>,
+}
+
+impl Copies {
+    /// A copy of a window.
+    fn of(&self, spec: &WindowSpec) -> Result<WindowSpec> {
+        let mut made = self.made.get();
+        let _ = visit_expressions(spec, |_| {
+            made += 1;
+            if made > self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        self.made.set(made);
+        if made > self.most {
+            bail!(
+                TooLarge,
+                "The windows of the statement become more than {} expressions where their names \
+                 are spelled out; send it in parts",
+                self.most
+            );
+        }
+        Ok(spec.clone())
+    }
+}
+
+fn of_body(body: &mut SetExpr, order: Option<&mut OrderBy>, copies: &Copies) -> Result<()> {
     match body {
-        SetExpr::Select(select) => of_select(select, order),
+        SetExpr::Select(select) => of_select(select, order, copies),
         SetExpr::SetOperation { left, right, .. } => {
-            of_body(left, None)?;
-            of_body(right, None)
+            of_body(left, None, copies)?;
+            of_body(right, None, copies)
         }
         _ => Ok(()),
     }
 }
 
-fn of_select(select: &mut Select, order: Option<&mut OrderBy>) -> Result<()> {
+fn of_select(select: &mut Select, order: Option<&mut OrderBy>, copies: &Copies) -> Result<()> {
     check_places(select)?;
     let named = std::mem::take(&mut select.named_window);
-    let mut over = Over { windows: Windows::of(&named)?, queries: 0 };
+    let mut over = Over { windows: Windows::of(&named, copies)?, queries: 0 };
     let mut done = select.projection.visit(&mut over);
     if done.is_continue()
         && let Some(order) = order
@@ -88,13 +120,13 @@ fn check_places(select: &mut Select) -> Result<()> {
 }
 
 /// The windows of a SELECT that have names, written out.
-struct Windows(Vec<(String, WindowSpec)>);
+struct Windows<'a>(Vec<(String, WindowSpec)>, &'a Copies);
 
-impl Windows {
+impl<'a> Windows<'a> {
     /// Those of WINDOW.
-    fn of(named: &[NamedWindowDefinition]) -> Result<Self> {
+    fn of(named: &[NamedWindowDefinition], copies: &'a Copies) -> Result<Self> {
         let mut left = named.iter().collect::<Vec<_>>();
-        let mut known = Self(Vec::with_capacity(left.len()));
+        let mut known = Self(Vec::with_capacity(left.len()), copies);
         for (at, NamedWindowDefinition(name, _)) in named.iter().enumerate() {
             let is_it =
                 |other: &NamedWindowDefinition| other.0.value.eq_ignore_ascii_case(&name.value);
@@ -144,14 +176,14 @@ impl Windows {
 
     fn named(&self, name: &Ident) -> Result<WindowSpec> {
         match self.find(name) {
-            Some(spec) => Ok(spec.clone()),
+            Some(spec) => self.1.of(spec),
             None => bail!(UnknownWindow, "Window name '{}' is not defined.", name.value),
         }
     }
 
     /// A window with what it takes of the one that it adds to; `name` is its own.
     fn whole(&self, spec: &WindowSpec, name: Option<&Ident>) -> Result<WindowSpec> {
-        let Some(below) = &spec.window_name else { return Ok(spec.clone()) };
+        let Some(below) = &spec.window_name else { return self.1.of(spec) };
         let own = name.map_or("<unnamed window>", |name| &name.value);
         let mut whole = self.named(below)?;
         if !spec.partition_by.is_empty() {
@@ -180,12 +212,12 @@ impl Windows {
 }
 
 /// Writes out the windows of functions, but for those of subqueries.
-struct Over {
-    windows: Windows,
+struct Over<'a> {
+    windows: Windows<'a>,
     queries: usize,
 }
 
-impl VisitorMut for Over {
+impl VisitorMut for Over<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {

@@ -360,6 +360,20 @@ fn queries() {
 }
 
 #[test]
+fn windows_of_a_name_are_not_copied_without_end() {
+    let keys = vec!["1"; 10_000].join(", ");
+    let counts = vec!["COUNT(*) OVER w"; 4000].join(", ");
+    let sql = format!("SELECT {counts} FROM t WINDOW w AS (PARTITION BY {keys})");
+    assert_eq!(Bench::new().query(&sql).unwrap_err().code().errno(), 3170);
+    let chain = (1..1000).map(|at| format!("w{at} AS (w{})", at - 1)).collect::<Vec<_>>();
+    let sql = format!(
+        "SELECT COUNT(*) OVER w999 FROM t WINDOW w0 AS (PARTITION BY {keys}), {}",
+        chain.join(", ")
+    );
+    assert_eq!(Bench::new().query(&sql).unwrap_err().code().errno(), 3170);
+}
+
+#[test]
 fn errors_have_mysqls_numbers() {
     let bench = Bench::new();
     for (sql, errno) in [
