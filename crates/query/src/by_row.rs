@@ -6,17 +6,18 @@
 //! which LIMIT leaves some out.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::exprlist_to_fields;
@@ -34,14 +35,21 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use freshet_base::err;
-use futures::StreamExt;
+use futures::{TryStreamExt, stream};
 
 use crate::assign;
 use crate::error::{external, mapped};
-use crate::functions::user_variables::{is_call, set_by};
+use crate::evaluation::BATCH_BYTES_MAX;
+use crate::functions::user_variables::{is_call, set_by, variable};
 use crate::operator::operator_over;
 use crate::session::{Session as QuerySession, Value};
 use crate::syntax::Select;
+
+/// The memory of an array of one value, but for the value.
+const VALUE_BYTES: usize = 256;
+
+/// Memory is asked for in steps of this.
+const RESERVED_AHEAD: usize = 256 << 10;
 
 /// A select list that is computed row by row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -130,7 +138,8 @@ impl UserDefinedLogicalNodeCore for ByRow {
 /// ORDER BY, unless that is by a variable, and behind LIMIT.
 ///
 /// # Errors
-/// 1235 for an assignment in a condition, a key or an aggregate.
+/// 1235 for a variable in a condition, a key or an aggregate, and where which of several select
+/// lists is computed first is not certain.
 pub fn placed(plan: LogicalPlan) -> Result<LogicalPlan> {
     let placed = plan.transform_up_with_subqueries(|node| {
         check(&node)?;
@@ -150,6 +159,20 @@ fn computed_by_row(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 return Ok(Transformed::no(LogicalPlan::Projection(projection)));
             }
             let input = Arc::unwrap_or_clone(projection.input);
+            let mut used = BTreeSet::new();
+            for item in &projection.expr {
+                item.apply(|part| {
+                    used.extend(variable(part).map(str::to_owned));
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+            if is_interleaved(&input, &used)? {
+                return Err(external(err!(
+                    NotSupported,
+                    "This version of Freshet doesn't yet support ':=' in a derived table to a \
+                     variable that the query around it uses, too; use another one there"
+                )));
+            }
             Ok(Transformed::yes(ByRow::new(projection.expr, input)?.plan()))
         }
         LogicalPlan::Sort(sort) => behind_sort(sort),
@@ -183,29 +206,74 @@ fn behind_limit(limit: Limit) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(ByRow::new(by_row.items.clone(), limited)?.plan()))
 }
 
-/// Refuses assignments where rows are not computed one by one.
+/// Refuses variables that a query assigns where rows are not computed one by one, and in what the
+/// server may compute in any order.
 fn check(node: &LogicalPlan) -> Result<()> {
-    if matches!(node, LogicalPlan::Projection(_)) || ByRow::of(node).is_some() {
-        return Ok(());
-    }
+    let in_items = matches!(node, LogicalPlan::Projection(_)) || ByRow::of(node).is_some();
     node.apply_expressions(|expr| {
-        if expr.exists(|part| Ok(set_by(part).is_some()))? {
+        if !in_items && has_variable(expr)? {
             return Err(external(err!(
                 NotSupported,
-                "This version of Freshet doesn't yet support ':=' in a condition, a key or an \
-                 aggregate: in what order rows and expressions are computed is not certain; assign \
-                 in the select list of a derived table"
+                "This version of Freshet doesn't yet support variables that the statement assigns \
+                 by ':=' in a condition, a key or an aggregate: in what order rows and expressions \
+                 are computed is not certain; assign in the select list of a derived table"
             )));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
+    let mut below = 0;
+    for input in node.inputs() {
+        below += usize::from(is_by_row(input)?);
+    }
+    let mut in_subquery = false;
+    node.apply_subqueries(|plan| {
+        in_subquery |= is_by_row(plan)?;
+        Ok(TreeNodeRecursion::Jump)
+    })?;
+    if below > 1 || in_subquery {
+        return Err(external(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support ':=' in several parts of a UNION or a \
+             join, or in a subquery of an expression: in what order they are computed is not \
+             certain"
+        )));
+    }
     Ok(())
+}
+
+/// Whether a plan gives rows before it has assigned some of these variables for the last time.
+fn is_interleaved(plan: &LogicalPlan, used: &BTreeSet<String>) -> Result<bool> {
+    if matches!(plan, LogicalPlan::Sort(_) | LogicalPlan::Aggregate(_)) {
+        return Ok(false);
+    }
+    if let Some(by_row) = ByRow::of(plan)
+        && !matches!(by_row.input, LogicalPlan::EmptyRelation(_))
+    {
+        for item in &by_row.items {
+            let sets = |part: &Expr| Ok(set_by(part).is_some_and(|(name, _)| used.contains(name)));
+            if item.exists(sets)? {
+                return Ok(true);
+            }
+        }
+    }
+    for input in plan.inputs() {
+        if is_interleaved(input, used)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a plan computes something row by row.
+fn is_by_row(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(ByRow::of(node).is_some()))
 }
 
 /// The type in which a variable is read beside its assignments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VariableType {
     Int,
+    UInt,
     /// With so many fraction digits.
     Decimal(i8),
     Double,
@@ -218,6 +286,7 @@ impl VariableType {
         Some(match ty {
             DataType::Null => return None,
             DataType::Boolean => Self::Int,
+            DataType::UInt64 => Self::UInt,
             ty if ty.is_integer() => Self::Int,
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
                 Self::Decimal(*scale)
@@ -233,10 +302,10 @@ impl VariableType {
             (Self::Text, _) | (_, Self::Text) => Self::Text,
             (Self::Double, _) | (_, Self::Double) => Self::Double,
             (Self::Decimal(one), Self::Decimal(two)) => Self::Decimal(one.max(two)),
-            (Self::Decimal(scale), Self::Int) | (Self::Int, Self::Decimal(scale)) => {
-                Self::Decimal(scale)
-            }
-            (Self::Int, Self::Int) => Self::Int,
+            (Self::Decimal(scale), _) | (_, Self::Decimal(scale)) => Self::Decimal(scale),
+            (one, two) if one == two => one,
+            // Numbers of both have no other type.
+            _ => Self::Decimal(0),
         }
     }
 }
@@ -304,7 +373,8 @@ fn types_in(plan: &LogicalPlan, session: &QuerySession<'_>) -> Result<VariableTy
 fn before(session: &QuerySession<'_>, name: &str) -> Option<VariableType> {
     match session.variables.user(name) {
         Value::Null => None,
-        Value::Int(_) | Value::UInt(_) => Some(VariableType::Int),
+        Value::Int(_) => Some(VariableType::Int),
+        Value::UInt(_) => Some(VariableType::UInt),
         Value::Double(_) => Some(VariableType::Double),
         Value::Text(_) => Some(VariableType::Text),
     }
@@ -400,34 +470,70 @@ impl ExecutionPlan for ByRowExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let (items, schema) = (self.items.clone(), Arc::clone(&self.schema));
+        let pool = Arc::clone(context.memory_pool());
         let rows = self.input.execute(partition, context)?;
-        let rows = rows.map(move |batch| computed(&items, &schema, &batch?));
+        let rows = rows.map_ok(move |batch| {
+            let memory = MemoryConsumer::new("ByRow").register(&pool);
+            let (items, schema) = (items.clone(), Arc::clone(&schema));
+            stream::iter(Left { items, schema, batch, at: 0, memory })
+        });
+        let rows = rows.try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows)))
     }
 }
 
-/// The items of each row of a batch, one row after the other.
-fn computed(
-    items: &[Arc<dyn PhysicalExpr>],
-    schema: &SchemaRef,
-    batch: &RecordBatch,
-) -> Result<RecordBatch> {
-    let count = batch.num_rows();
-    let mut columns = vec![Vec::<ArrayRef>::with_capacity(count); items.len()];
-    for at in 0..count {
-        let row = batch.slice(at, 1);
-        for (item, values) in items.iter().zip(&mut columns) {
-            values.push(item.evaluate(&row)?.into_array(1)?);
+/// What is left of a batch. It is computed in pieces, each of which ends where it has got large.
+struct Left {
+    items: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
+    batch: RecordBatch,
+    at: usize,
+    memory: MemoryReservation,
+}
+
+impl Iterator for Left {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.at < self.batch.num_rows()).then(|| self.piece())
+    }
+}
+
+impl Left {
+    /// The items of some rows, one row after the other.
+    fn piece(&mut self) -> Result<RecordBatch> {
+        let start = self.at;
+        let mut columns = vec![Vec::<ArrayRef>::new(); self.items.len()];
+        let mut bytes = 0;
+        while self.at < self.batch.num_rows() && bytes < BATCH_BYTES_MAX {
+            let row = self.batch.slice(self.at, 1);
+            self.at += 1;
+            for (item, values) in self.items.iter().zip(&mut columns) {
+                let value = item.evaluate(&row)?.into_array(1)?;
+                bytes += VALUE_BYTES + bytes_of(&value)?;
+                // Once more where they become one array.
+                if 2 * bytes > self.memory.size() {
+                    self.memory.try_resize(2 * bytes + RESERVED_AHEAD)?;
+                }
+                values.push(value);
+            }
         }
+        let arrays = columns.iter().map(|values| {
+            let values = values.iter().map(|value| &**value).collect::<Vec<_>>();
+            Ok(concat(&values)?)
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.at - start));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
     }
-    if count == 0 {
-        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
-    }
-    let arrays = columns.iter().map(|values| {
-        let values = values.iter().map(|value| &**value).collect::<Vec<_>>();
-        Ok(concat(&values)?)
-    });
-    let arrays = arrays.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(count));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
+}
+
+/// The bytes of an array of one value, without those of values that it shares.
+fn bytes_of(value: &ArrayRef) -> Result<usize> {
+    Ok(match value.data_type() {
+        _ if value.is_null(0) => 0,
+        DataType::Utf8View => value.as_string_view().value(0).len(),
+        DataType::BinaryView => value.as_binary_view().value(0).len(),
+        _ => value.to_data().get_slice_memory_size()?,
+    })
 }

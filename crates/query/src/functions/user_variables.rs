@@ -1,6 +1,8 @@
 //! User variables that a query assigns while it runs: `@v := value`, and `@v` where it stands beside
 //! that. Their values are those of the evaluation, and its session takes them at the end.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
@@ -24,6 +26,17 @@ pub fn set_by(expr: &Expr) -> Option<(&str, &Expr)> {
             let [Expr::Literal(name, _), value] = &call.args[..] else { return None };
             Some((name.try_as_str()??, value))
         }
+        _ => None,
+    }
+}
+
+/// The variable of a call of one of the two.
+pub fn variable(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::ScalarFunction(call) if is_call(expr) => match call.args.first()? {
+            Expr::Literal(name, _) => name.try_as_str()?,
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -58,7 +71,13 @@ impl FunctionImpl for Variable {
         }
         match evaluation.assigned_to(name) {
             None => Ok(value),
-            Some(assigned) => Ok(cast(&assigned.to_array_of_size(rows)?, value.data_type())?),
+            Some(assigned) => {
+                let assigned = assigned.to_array_of_size(rows)?;
+                match value.data_type() {
+                    DataType::Utf8View => Ok(Arc::new(convert::text(&assigned)?)),
+                    ty => Ok(cast(&assigned, ty)?),
+                }
+            }
         }
     }
 }

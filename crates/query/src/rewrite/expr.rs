@@ -169,6 +169,7 @@ impl Rewriter<'_> {
                 let value = match ty {
                     None => value,
                     Some(VariableType::Int) => call("mysql_signed", vec![value]),
+                    Some(VariableType::UInt) => call("mysql_unsigned", vec![value]),
                     Some(VariableType::Double) => call("mysql_double", vec![value]),
                     Some(VariableType::Text) => call("mysql_char", vec![value]),
                     Some(VariableType::Decimal(scale)) => {
