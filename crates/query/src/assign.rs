@@ -48,7 +48,16 @@ pub enum Place {
 
 /// Whether a query has an assignment anywhere.
 pub fn assigns(query: &Select) -> bool {
-    visit_expressions(&query.0, |expr| match assignment(expr) {
+    has_assignment(&query.0)
+}
+
+/// Whether a value has one.
+pub fn value_assigns(value: &Scalar) -> bool {
+    has_assignment(&value.0)
+}
+
+fn has_assignment(of: &impl Visit) -> bool {
+    visit_expressions(of, |expr| match assignment(expr) {
         Some(_) => ControlFlow::Break(()),
         None => ControlFlow::Continue(()),
     })

@@ -54,6 +54,7 @@ pub async fn discard(
 ) -> Result<Reply> {
     if let Reply::Stream(_, mut rows, _) = select(session, query, items, parameters).await? {
         while bounded(session, rows.next()).await?.is_some() {}
+        session.evaluated(rows.warnings())?;
     }
     Ok(Reply::done())
 }

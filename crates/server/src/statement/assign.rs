@@ -5,7 +5,7 @@ use freshet_base::{ErrorCode, Result};
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, assign};
 
-use super::{query, values};
+use super::{lock, query, values};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::watched::Watched;
@@ -28,7 +28,10 @@ pub async fn select(
         let value = values::variable(session, value, parameters.clone()).await?;
         session.set_user_variable(variable, value)?;
     }
-    let reply = query::select(session, &taken.query, items, parameters).await?;
+    let reply = match taken.query.locks() {
+        true => lock::select(session, &taken.query, items, parameters).await?,
+        false => query::select(session, &taken.query, items, parameters).await?,
+    };
     match reply {
         Reply::Stream(columns, rows, None) if !taken.columns.is_empty() => {
             let watched = Watched::new(session, taken.columns, &columns)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_query::Parameter;
+use freshet_query::assign::value_assigns;
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::result::Cells;
@@ -24,13 +25,16 @@ const TOGETHER: usize = 256;
 /// of recording them in the session.
 ///
 /// # Errors
-/// Those of planning and executing.
+/// Those of planning and executing; 1235 for assignments in more than one query.
 pub async fn evaluate_apart(
     session: &mut Session,
     exprs: Vec<Scalar>,
     parameters: Vec<Parameter>,
     losses: Losses,
 ) -> Result<(Vec<Cells>, Warnings)> {
+    if exprs.len() > TOGETHER {
+        check_assigns_none(&exprs)?;
+    }
     let reads_tables = exprs.iter().any(Scalar::reads_tables);
     session.enter_group(reads_tables).await?;
     let origin = Reader::of(session, reads_tables).await?;
@@ -50,6 +54,22 @@ pub async fn evaluate_apart(
         warnings.append(rows.warnings());
     }
     Ok((all, warnings))
+}
+
+/// Refuses values that assign variables, where they are not computed in one query: each begins with
+/// the variables of the session.
+///
+/// # Errors
+/// 1235.
+pub fn check_assigns_none<'a>(exprs: impl IntoIterator<Item = &'a Scalar>) -> Result<()> {
+    if exprs.into_iter().any(value_assigns) {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support ':=' in VALUES with more than {TOGETHER} \
+             values that are computed, or that name columns; use INSERT .. SELECT"
+        );
+    }
+    Ok(())
 }
 
 /// The value of one expression, for a variable.

@@ -52,6 +52,24 @@ fn of_who_deletes_and_who_marks_a_row_one_gets_it() {
 }
 
 #[test]
+fn a_select_that_assigns_holds_its_rows() {
+    let server = TestServer::start();
+    let mut holder = server.database("d");
+    holder.run("create table t (id int primary key, v int)");
+    holder.run("insert into t values (1, 0), (2, 0)");
+    holder.run("begin");
+    let first = "select @id := id from t where v = 0 order by id limit 1 for update";
+    assert_eq!(holder.one(first), "1");
+    let mut other = server.connect();
+    other.run("use d");
+    assert_eq!(other.fails("select v from t where id = 1 for update nowait").errno, 3572);
+    assert_eq!(other.one(&format!("{first} skip locked")), "2");
+    holder.run("update t set v = 1 where id = @id");
+    holder.run("commit");
+    assert_eq!(other.one(first), "2");
+}
+
+#[test]
 fn a_delete_waits_for_who_holds_one_of_its_rows() {
     let server = TestServer::start();
     let mut holder = server.database("d");

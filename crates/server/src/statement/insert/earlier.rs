@@ -11,7 +11,7 @@ use freshet_query::syntax::{Constant, Literal, Scalar};
 use freshet_schema::Column;
 
 use super::super::assigned::{default_of, note};
-use super::super::values::evaluate_apart;
+use super::super::values::{check_assigns_none, evaluate_apart};
 use crate::insert::Target;
 use crate::session::Session;
 
@@ -38,6 +38,7 @@ pub async fn resolved(
     if named.is_empty() {
         return Ok(None);
     }
+    check_assigns_none(rows.iter().flatten().flatten())?;
     let read = named.iter().filter_map(|name| place(name)).collect::<BTreeSet<_>>();
     let mut rows = rows.to_vec();
     let mut got = vec![BTreeMap::<usize, Scalar>::new(); rows.len()];
