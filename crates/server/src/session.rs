@@ -32,6 +32,7 @@ pub use collations::{collation_name, collation_of};
 pub use currents::Currents;
 pub use disabled_keys::DisabledKeys;
 pub use hinted::Hinted;
+pub use ids::Told;
 pub use left_out::LeftOut;
 pub use options::seconds;
 pub use temporary::{TemporaryName, TemporaryTables};

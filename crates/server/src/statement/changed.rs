@@ -12,7 +12,7 @@ use freshet_schema::{KeyModel, TableForm};
 use freshet_wire::Capabilities;
 
 use crate::reply::{Reply, check_running};
-use crate::session::{Diagnostics, Session};
+use crate::session::{Session, Told};
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The tries of a statement that begins again where nobody locks rows, and others write them, or
 /// alter their table, meanwhile.
 pub struct Tries {
-    noted: Diagnostics,
+    told: Told,
     patience: Duration,
     until: Deadline,
     count: u64,
@@ -31,7 +31,7 @@ impl Tries {
     pub fn begin(session: &Session) -> Self {
         let patience = session.settings.lock_wait;
         let until = Deadline::after(&**session.shared.engine.clock(), patience);
-        Self { noted: session.diagnostics.clone(), patience, until, count: 0 }
+        Self { told: session.told(), patience, until, count: 0 }
     }
 
     pub fn is_first(&self) -> bool {
@@ -55,7 +55,7 @@ impl Tries {
                 self.patience.as_secs()
             );
         }
-        session.diagnostics.clone_from(&self.noted);
+        session.forget_since(&self.told)?;
         session.shared.engine.clock().sleep(PAUSE).await;
         Ok(())
     }

@@ -110,7 +110,7 @@ async fn write(
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let rules = key_rules(&session.settings, OnExisting::Replace);
     let mut change = engine.change(&target.into, own, rules, patience);
-    let before = session.diagnostics.clone();
+    let before = session.told();
     let met_again;
     let mut meeting = bounded(session, change.meet(buffer)).await?;
     let groups = meeting.groups().into_iter().map(|met| {
@@ -129,7 +129,7 @@ async fn write(
         counts: Counts::default(),
     };
     if !rounds.run_all(session, parameters).await? {
-        session.diagnostics = before;
+        session.forget_since(&before)?;
         // Their keys are locked: it finds what it has found before.
         met_again = bounded(session, change.meet(buffer)).await?;
         rounds.meeting = &met_again;
