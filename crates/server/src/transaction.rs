@@ -233,6 +233,13 @@ impl Transactions {
         }
     }
 
+    /// Lets its next read be its first one: what that reads is younger.
+    pub fn forget_snapshot(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.snapshot = None;
+        }
+    }
+
     /// Whether a statement that only reads sees what is committed when it begins, and nothing else:
     /// no snapshot of its transaction, and no rows that it has changed.
     pub fn reads_anew(&self, settings: &Settings) -> bool {

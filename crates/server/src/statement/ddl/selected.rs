@@ -16,6 +16,7 @@ use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::statement::insert::{self, Selected};
+use crate::statement::nested;
 
 /// CREATE TABLE .. AS SELECT: the columns follow from the query, and its rows are one load outside
 /// of any transaction. The table becomes visible when its rows are durable.
@@ -59,13 +60,16 @@ pub async fn selected(
     spec: &mut TableSpec,
     select: &Select,
 ) -> Result<Selected> {
-    let was_open = session.transactions.open().is_some();
+    let open = session.transactions.open();
+    let (was_open, had_read) = (open.is_some(), open.is_some_and(|open| open.snapshot().is_some()));
     session.transactions.writable(&session.shared.engine, &session.settings)?;
     let losses = session.settings.losses(spec.form);
     let rows = Selected::run(session, select, Vec::new(), losses).await?;
-    // A transaction opened by planning has a snapshot without the new table.
-    if !was_open {
-        session.transactions.roll_back();
+    // What planning has opened has a snapshot without the new table.
+    match (was_open, had_read) {
+        (false, _) => session.transactions.roll_back(),
+        (true, false) => session.transactions.forget_snapshot(),
+        (true, true) => {}
     }
     if spec.columns.is_empty() || spec.form == TableForm::MySql {
         let own = std::mem::take(&mut spec.columns);
@@ -146,7 +150,7 @@ pub fn column_spec(column: &ResultColumn) -> ColumnSpec {
     let unsigned = column.flags & flags::UNSIGNED != 0;
     if let Some(ty) = &column.nested {
         let nullable = column.flags & flags::NOT_NULL == 0;
-        return ColumnSpec { nullable, ..super::nested::spec(&column.name, ty) };
+        return ColumnSpec { nullable, ..nested::spec(&column.name, ty) };
     }
     let characters = (column.length / 4).clamp(1, 65_533);
     let fsp = column.decimals.min(6);
