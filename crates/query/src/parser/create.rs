@@ -276,7 +276,7 @@ pub fn column(
         } else if cursor.words("DEFAULT") {
             column.default = match constant_of_doris(cursor, &column)? {
                 Some(constant) => DefaultSpec::Value(DefaultValue::Literal(constant.to_owned())),
-                None if is_empty_sketch(cursor, ty)? => DefaultSpec::Unset,
+                None if is_empty_sketch(cursor, column.ty)? => DefaultSpec::Unset,
                 None => default(cursor)?,
             };
         } else if cursor.words("ON UPDATE") {
