@@ -99,7 +99,7 @@ fn the_bytes_of_one_row_are_dumped() {
     let mut client = server.database("d");
     let file = dir.path().join("bytes");
     let out = file.display();
-    client.run(&format!("SELECT x'00FF0A5C', 'a\\b', NULL, 7 INTO DUMPFILE '{out}'"));
+    client.run(&format!("SELECT x'00FF0A5C', 'a\\\\b', NULL, 7 INTO DUMPFILE '{out}'"));
     assert_eq!(std::fs::read(&file).unwrap(), b"\x00\xff\x0a\x5ca\\b\x007");
     assert_eq!(errno(&mut client, &format!("SELECT 1 INTO DUMPFILE '{out}'")), 1086);
     let other = dir.path().join("rows");
