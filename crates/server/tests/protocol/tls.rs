@@ -125,7 +125,8 @@ const GET: &str = "GET /api/bootstrap HTTP/1.1\r\nHost: h\r\nConnection: close\r
 fn a_client_of_each_version_logs_in_and_moves_large_packets() {
     let server = TestServer::with(encrypted());
     let mut root = server.connect();
-    assert_eq!(root.texts("show status like 'ssl_%'"), [["Ssl_cipher", ""], ["Ssl_version", ""]]);
+    let of_own = "show status where variable_name in ('Ssl_cipher', 'Ssl_version')";
+    assert_eq!(root.texts(of_own), [["Ssl_cipher", ""], ["Ssl_version", ""]]);
     root.run("create user app identified with caching_sha2_password by 'secret'");
     root.run("grant all on *.* to app");
     static OLD: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
@@ -137,7 +138,7 @@ fn a_client_of_each_version_logs_in_and_moves_large_packets() {
         for _ in 0..2 {
             let mut client = trust.log_in(server.address, "app", "secret").unwrap();
             assert_eq!(client.one("select 1"), "1");
-            let status = client.texts("show status like 'ssl_%'");
+            let status = client.texts(of_own);
             assert!(status[0][1].contains("AES") || status[0][1].contains("CHACHA"), "{status:?}");
             assert!(!status[0][1].contains("WITH"), "{status:?}");
             assert_eq!(status[1][1], name);
