@@ -179,8 +179,8 @@ impl Client {
             let (table, txn) = (target.id(), TxnId::default());
             parts.push(Part { table, ids: id..id + 1, kind, schema, txn, grouped: false });
         }
-        // A TRUNCATE waits for nobody, and only those fail that computed from what it removed. Where
-        // nobody locks keys, others may bring a row that was not there.
+        // A TRUNCATE waits for nobody, and only those fail that computed from what it removed.
+        // Where nobody locks keys, others may bring a row that was not there.
         let locks = target.table().key_model == KeyModel::Primary;
         seen.retain(|(key, row)| {
             row.is_none() && locks || parts.iter().any(|part| part.ids.start == by_key[key])

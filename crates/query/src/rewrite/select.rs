@@ -14,7 +14,7 @@ use sqlparser::ast::{
 use super::Place;
 use super::having::has_aggregate;
 use super::lateral_view;
-use super::set_operation;
+use super::set_operation::{self, first_select};
 use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
 use crate::snapshot::PARTITION_MARK;
@@ -32,15 +32,6 @@ pub fn relation(name: &mut ObjectName) {
             }
             ident.quote_style = Some('`');
         }
-    }
-}
-
-pub(super) fn first_select(body: &SetExpr) -> Option<&Select> {
-    match body {
-        SetExpr::Select(select) => Some(select),
-        SetExpr::Query(query) => first_select(&query.body),
-        SetExpr::SetOperation { left, .. } => first_select(left),
-        _ => None,
     }
 }
 

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    Cte, Expr, ObjectName, OrderBy, OrderByKind, Query, SetExpr, Visit, Visitor, visit_relations,
+    Cte, Expr, ObjectName, OrderBy, OrderByKind, Query, Select, SetExpr, Visit, Visitor,
+    visit_relations,
 };
 
 use super::derived::{derived, selecting_all};
@@ -16,6 +17,16 @@ pub fn is_set_operation(body: &SetExpr) -> bool {
         SetExpr::SetOperation { .. } => true,
         SetExpr::Query(query) => is_set_operation(&query.body),
         _ => false,
+    }
+}
+
+/// The SELECT that a query body begins with.
+pub fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
     }
 }
 

@@ -12,8 +12,7 @@ use sqlparser::ast::{
 
 use super::derived::{column, derived, mark_made, selecting};
 use super::having::has_aggregate;
-use super::select::first_select;
-use super::set_operation::as_derived;
+use super::set_operation::{as_derived, first_select};
 use super::values::{binary, call, case, int, not, null, take};
 
 /// Rewrites a condition on a subquery before its parts.
