@@ -68,6 +68,14 @@ pub struct Keeps {
     pub notes: bool,
 }
 
+/// What `partial_update_new_key_behavior` says.
+fn on_new_key(behavior: &str) -> OnNewKey {
+    match behavior {
+        "ERROR" => OnNewKey::Refuse,
+        _ => OnNewKey::Append,
+    }
+}
+
 /// Session variables decoded once per SET instead of once per statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -186,10 +194,7 @@ impl Settings {
             id_rules: id_rules(number, has("NO_AUTO_VALUE_ON_ZERO")),
             filter_ratio: (!on("enable_insert_strict")).then_some(ratio),
             partial_update: on("enable_unique_key_partial_update"),
-            on_new_key: match text("partial_update_new_key_behavior") {
-                "ERROR" => OnNewKey::Refuse,
-                _ => OnNewKey::Append,
-            },
+            on_new_key: on_new_key(text("partial_update_new_key_behavior")),
             hidden_columns: on("show_hidden_columns"),
             insert_timeout: limit("insert_timeout", false),
             safe_updates: on("sql_safe_updates"),
