@@ -479,6 +479,21 @@ impl Engine {
         }
     }
 
+    /// Commits a load without rows, which has its label nevertheless.
+    pub(crate) async fn load_nothing(
+        &self,
+        target: &LoadTarget,
+        label: Option<Claim>,
+        patience: WaitLimit,
+    ) -> Result<Loaded> {
+        let destination = match label {
+            Some(claim) => Destination::Label(claim, GroupCommitMode::Off),
+            None => Destination::Group(GroupCommitMode::Off),
+        };
+        let load = self.load(target, destination, patience);
+        load.commit(&mut LoadBuffer::default()).await
+    }
+
     /// Begins a statement that changes rows of `target`, in a transaction or for itself.
     pub fn change<'a>(
         &'a self,

@@ -12,7 +12,7 @@ use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::Claim;
 use freshet_schema::row::{RowCells, RowWriter};
 use freshet_schema::value::cell_text;
-use freshet_schema::{GroupCommitMode, KeyModel, Rules};
+use freshet_schema::{KeyModel, Rules};
 use freshet_storage::resolver::KeyedRows;
 
 use crate::admit::WaitLimit;
@@ -22,7 +22,6 @@ use crate::change::{Change, Written};
 use crate::decode::{PartialColumns, Warnings};
 use crate::engine::Engine;
 use crate::key_rules::KeyRules;
-use crate::load::Destination;
 use crate::overtaken::was_cut;
 use crate::own_rows::OwnRows;
 use crate::target::{LoadTarget, Loaded};
@@ -81,7 +80,7 @@ pub async fn update_columns(
     patience: WaitLimit,
 ) -> Result<Option<Loaded>> {
     if rows.count == 0 {
-        return commit_nothing(engine, rows.target, label, patience).await.map(Some);
+        return engine.load_nothing(rows.target, label, patience).await.map(Some);
     }
     match update_columns_as(engine, rows, Signed::Label(label), patience).await? {
         Updated::Done(loaded) => Ok(Some(loaded)),
@@ -218,7 +217,7 @@ pub async fn merge_rows(
     if old.is_empty() && new.rows() == 0 {
         let seen = change.seen();
         drop(change);
-        let loaded = commit_nothing(engine, target, label, patience).await?;
+        let loaded = engine.load_nothing(target, label, patience).await?;
         return Ok(Loaded { lsn: loaded.lsn.max(seen), ..loaded });
     }
     match change.with_label(label).write(&old, &new).await? {
@@ -227,8 +226,8 @@ pub async fn merge_rows(
     }
 }
 
-/// The same in a transaction, and a table with a UNIQUE KEY. What others write to the keys until its
-/// COMMIT does not matter, as for rows that replace: nothing follows from the stored ones.
+/// The same in a transaction, and a table with a UNIQUE KEY. What others write to the keys until
+/// its COMMIT does not matter, as for rows that replace: nothing follows from the stored ones.
 ///
 /// # Errors
 /// Files that cannot be read; `OutOfRoom`.
@@ -279,21 +278,6 @@ async fn found(
         }
     }
     Ok((old, new))
-}
-
-/// A load without rows, which has its label nevertheless.
-async fn commit_nothing(
-    engine: &Engine,
-    target: &LoadTarget,
-    label: Option<Claim>,
-    patience: WaitLimit,
-) -> Result<Loaded> {
-    let destination = match label {
-        Some(claim) => Destination::Label(claim, GroupCommitMode::Off),
-        None => Destination::Group(GroupCommitMode::Off),
-    };
-    let load = engine.load(target, destination, patience);
-    load.commit(&mut LoadBuffer::default()).await
 }
 
 /// Whether one of so many rows, which say which columns they have, deletes its key: it is given

@@ -35,8 +35,8 @@ pub struct PreparedForm {
     partial: Option<PartialForm>,
 }
 
-/// Among the required columns of a partial update that has rows which delete: an older version would
-/// not delete where it is large, and refuses the column.
+/// Among the required columns of a partial update that has rows which delete: an older version
+/// would not delete where it is large, and refuses the column.
 const DELETES: u32 = u32::MAX;
 
 #[derive(Clone, PartialEq, Message)]

@@ -2,15 +2,13 @@
 //! load, and the INSERT of an Http Stream.
 
 use freshet_base::{Error, Result, bail, err};
-use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, Select, SelectItem,
-    SetExpr, TableFactor, Value,
-};
+use sqlparser::ast::{Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::cursor::{Cursor, Source, refuse};
 use super::dialect::MySql;
+use super::numbers::property;
 use super::{Insert, InsertSource, NESTING_MAX, OnDuplicate, Statement, depth};
 use crate::session::SqlMode;
 use crate::syntax::{Scalar, TableName};
@@ -171,28 +169,6 @@ fn row_by_row() -> Error {
         "http_stream(...) is read row by row: a SELECT from it has items and WHERE, and no other \
          tables, groups, order or limit; load the rows into a table first, then query that"
     )
-}
-
-/// `"key" = "value"` of a table function.
-pub fn property(function: &str, arg: FunctionArg) -> Result<(String, String)> {
-    let wrong =
-        || err!(WrongArguments, "{function}(...) takes properties, each as \"name\" = \"value\"");
-    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else { return Err(wrong()) };
-    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = expr else { return Err(wrong()) };
-    let text = |expr: Expr| match expr {
-        Expr::Value(value) => match value.value {
-            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => Some(text),
-            Value::Number(digits, _) => Some(digits),
-            Value::Boolean(on) => Some(on.to_string()),
-            _ => None,
-        },
-        Expr::Identifier(name) => Some(name.value),
-        _ => None,
-    };
-    match (text(*left), text(*right)) {
-        (Some(name), Some(value)) => Ok((name, value)),
-        _ => Err(wrong()),
-    }
 }
 
 #[cfg(test)]

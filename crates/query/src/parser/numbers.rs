@@ -1,10 +1,12 @@
 //! `numbers("number" = "10")`, a table function of Doris: it becomes a table of
 //! `information_schema` whose name says how many rows it has.
 
-use freshet_base::{Result, bail};
-use sqlparser::ast::{Ident, ObjectNamePart, TableAlias, TableFactor};
+use freshet_base::{Result, bail, err};
+use sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, TableAlias,
+    TableFactor, Value,
+};
 
-use super::load::property;
 use crate::numbers::{FUNCTION, Numbers};
 use crate::result::SYSTEM;
 
@@ -47,4 +49,26 @@ pub fn named(factor: &mut TableFactor) -> Result<()> {
     let parts = parts.map(|part| ObjectNamePart::Identifier(Ident::with_quote('`', part)));
     name.0 = parts.into();
     Ok(())
+}
+
+/// `"key" = "value"` of a table function.
+pub fn property(function: &str, arg: FunctionArg) -> Result<(String, String)> {
+    let wrong =
+        || err!(WrongArguments, "{function}(...) takes properties, each as \"name\" = \"value\"");
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else { return Err(wrong()) };
+    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = expr else { return Err(wrong()) };
+    let text = |expr: Expr| match expr {
+        Expr::Value(value) => match value.value {
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => Some(text),
+            Value::Number(digits, _) => Some(digits),
+            Value::Boolean(on) => Some(on.to_string()),
+            _ => None,
+        },
+        Expr::Identifier(name) => Some(name.value),
+        _ => None,
+    };
+    match (text(*left), text(*right)) {
+        (Some(name), Some(value)) => Ok((name, value)),
+        _ => Err(wrong()),
+    }
 }

@@ -249,15 +249,8 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
         };
         // Divided, for some, by the first column.
         let first = history.current().columns.first().map(|column| column.id);
-        let partition_by = first.filter(|_| created_micros % 5 == 0).map(|first| PartitionBy {
-            method: PartitionMethod::Range,
-            columns: vec![first],
-            function: None,
-            computed: None,
-            has_columns_word: created_micros % 2 == 0,
-            auto: (created_micros % 3 == 0)
-                .then_some(AutoPartition::Period(freshet_schema::TimeUnit::Week)),
-        });
+        let first = first.filter(|_| created_micros % 5 == 0);
+        let partition_by = first.map(|first| divided_by(first, created_micros));
         let is_temporary = unlisted && partition_by.is_some() && id % 3 == 0;
         let range = PartitionValues::Range { lower: None, upper: vec![vec![1, 2]] };
         let partition = Partition { values: partition_by.as_ref().map(|_| range), ..partition };
@@ -288,6 +281,18 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             policies: Vec::new(),
         }
     })
+}
+
+fn divided_by(column: ColumnId, seed: i64) -> PartitionBy {
+    let week = AutoPartition::Period(freshet_schema::TimeUnit::Week);
+    PartitionBy {
+        method: PartitionMethod::Range,
+        columns: vec![column],
+        function: None,
+        computed: None,
+        has_columns_word: seed % 2 == 0,
+        auto: (seed % 3 == 0).then_some(week),
+    }
 }
 
 fn policy() -> impl Strategy<Value = RowPolicy> {
