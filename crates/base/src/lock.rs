@@ -12,8 +12,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
-/// How often who was woken finds it taken before it is handed over.
-const TRIES_MAX: u32 = 3;
+/// How often who was woken finds it taken before it is handed over. Until it runs nobody has it, so
+/// this must be rare: between two threads every second one who is woken finds it free.
+const TRIES_MAX: u32 = 8;
 /// So many are on their way at once: the thread of the first one may be busy.
 const WOKEN_MAX: usize = 2;
 
