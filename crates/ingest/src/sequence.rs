@@ -10,8 +10,9 @@ use crate::ddl::Ddl;
 use crate::record::BarrierBody;
 
 impl Ddl {
-    /// Takes the next values of a sequence, or of the ids of a table, which follow each other. They are given for good once
-    /// the log is durable up to the LSN that is returned with them; no reply may tell them before.
+    /// Takes the next values of a sequence, or of the ids of a table, which follow each other. They
+    /// are given for good once the log is durable up to the LSN that is returned with them; no
+    /// reply may tell them before.
     ///
     /// # Errors
     /// 4091 if it was dropped, 4084 when it has not as many, `OutOfRoom` while the log is full.

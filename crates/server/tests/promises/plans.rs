@@ -88,11 +88,11 @@ fn rows_read(client: &mut Client, table: &str, sql: &str) -> u64 {
 fn few_rows_of_a_join_find_those_of_the_other_side_by_an_index() {
     let server = TestServer::start();
     let mut client = server.database("d");
-    client.run("set cte_max_recursion_depth = 100000");
     client.run("create table big (pk int primary key, v int, s varchar(20), key (v), key (s))");
     client.run(
-        "insert into big with recursive n (i) as (select 1 union all select i + 1 from n \
-         where i < 20000) select i, i * 7 mod 20011, concat('Name', i) from n",
+        "insert into big with recursive n (i) as (select 0 union all select i + 1 from n \
+         where i < 199), m (i) as (select 100 * a.i + b.i + 1 from n a join n b on b.i < 100) \
+         select i, i * 7 mod 20011, concat('Name', i) from m",
     );
     client.run("flush tables");
     client.run("create table few (id int primary key, x int, s varchar(20))");
