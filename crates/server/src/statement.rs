@@ -25,6 +25,7 @@ mod opening;
 mod outfile;
 mod overwrite;
 mod query;
+mod result_columns;
 mod roles;
 mod sequence;
 mod set;

@@ -11,7 +11,7 @@ use freshet_query::result::ResultColumn;
 use freshet_query::shown::stored;
 use freshet_schema::{Column, TableSchema};
 
-use super::ddl::column_spec;
+use super::result_columns::column_spec;
 use crate::accounts::SessionMemory;
 use crate::reader::GivenRows;
 

@@ -20,8 +20,6 @@ use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableN
 use freshet_schema::DefaultValue;
 use freshet_schema::value::instant_literal;
 
-pub use self::selected::column_spec;
-use self::selected::{create_as, fill, on_existing, selected};
 use self::written::{collated, made_global, spec_like};
 use super::{bin, sequence, shield};
 use crate::reply::Reply;
@@ -149,7 +147,7 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     }
     if let Some(select) = &create.query {
         session.authorize(Privilege::Insert, Object::Table(&database, &name))?;
-        return create_as(session, database, spec, create, select).await;
+        return selected::create_as(session, database, spec, create, select).await;
     }
     let existed = create_from(session, database, spec, create.if_not_exists).await?;
     if existed {
@@ -190,7 +188,7 @@ async fn create_temporary(
     }
     session.temporary.check_room()?;
     let rows = match &create.query {
-        Some(select) => Some(selected(session, &mut spec, select).await?),
+        Some(select) => Some(selected::selected(session, &mut spec, select).await?),
         None => None,
     };
     let (engine, home) = (Arc::clone(&session.shared.engine), database.clone());
@@ -198,7 +196,7 @@ async fn create_temporary(
     let (table, warnings) = shield(session, made).await?;
     warn(session, warnings);
     let reply = match rows {
-        Some(rows) => fill(session, &table, rows, on_existing(create)).await?,
+        Some(rows) => selected::fill(session, &table, rows, selected::on_existing(create)).await?,
         None => Reply::done(),
     };
     session.keep_temporary(database, table);

@@ -14,7 +14,8 @@ use freshet_query::updatable::Fixed;
 use freshet_query::{actions, parser};
 use freshet_schema::Column;
 
-use super::{ddl, shield};
+use super::result_columns::column_spec;
+use super::shield;
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -168,7 +169,7 @@ fn named(create: &CreateView, columns: Vec<ResultColumn>) -> Result<(Vec<Column>
         }
     }
     let column = |((id, column), name): ((u32, &ResultColumn), &String)| {
-        let spec = ddl::column_spec(column);
+        let spec = column_spec(column);
         let nullable = spec.nullable;
         Column { nullable, ..Column::new(ColumnId(id), name, spec.ty) }
     };
