@@ -1,5 +1,6 @@
-//! INSERT .. SELECT .. ON DUPLICATE KEY UPDATE that reads columns of its SELECT: the query gets them
-//! as columns behind its own, and they stand beside the new row while a stored one is computed.
+//! INSERT .. SELECT .. ON DUPLICATE KEY UPDATE that reads columns of its SELECT: the query gets
+//! them as columns behind its own, and they stand beside the new row while a stored one is
+//! computed.
 
 use std::ops::ControlFlow;
 
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn columns_of_the_query_stand_behind_its_own() {
         let (query, values) = carried(
-            "INSERT INTO t SELECT id, n FROM s AS x ON DUPLICATE KEY UPDATE a = x.n + x.m + x.n + t.a",
+            "INSERT INTO t SELECT id, n FROM s AS x \
+             ON DUPLICATE KEY UPDATE a = x.n + x.m + x.n + t.a",
         )
         .unwrap();
         assert_eq!(query, "SELECT id, n, x.n AS `!of.0`, x.m AS `!of.1` FROM s AS x");
@@ -228,7 +230,8 @@ mod tests {
             "INSERT INTO t SELECT id, 1 FROM t ON DUPLICATE KEY UPDATE a = t.a + 1",
             "INSERT INTO t SELECT id, COUNT(*) FROM s GROUP BY id ON DUPLICATE KEY UPDATE a = s.n",
             "INSERT INTO t SELECT 1, 2 UNION SELECT 3, n FROM s ON DUPLICATE KEY UPDATE a = s.n",
-            "INSERT INTO t SELECT id, 1 FROM s ON DUPLICATE KEY UPDATE a = (SELECT MAX(s.n) FROM s)",
+            "INSERT INTO t SELECT id, 1 FROM s \
+             ON DUPLICATE KEY UPDATE a = (SELECT MAX(s.n) FROM s)",
         ] {
             assert_eq!(carried(sql), None, "{sql}");
         }

@@ -26,7 +26,6 @@ use parking_lot::Mutex;
 
 use crate::error::{BatchTooLarge, mapped};
 use crate::functions::random::Sequence;
-use crate::functions::user_variables;
 use crate::interrupt::{self, Cancellation, CancellationGuard};
 use crate::session::{Session, Value};
 
@@ -139,6 +138,9 @@ impl Warnings {
     }
 }
 
+/// What a session keeps of an assigned value.
+pub type KeptAs = fn(&ScalarValue) -> Result<Value>;
+
 /// Rows in memory, for as long as somebody reads them.
 pub struct Kept {
     pub batches: Vec<RecordBatch>,
@@ -189,7 +191,7 @@ struct Shared {
     /// The sequences of RAND(seed), by the number of the call.
     randoms: Mutex<HashMap<i64, Sequence>>,
     /// The user variables that were assigned, in lower case.
-    variables: Mutex<BTreeMap<String, ScalarValue>>,
+    variables: Mutex<BTreeMap<String, (ScalarValue, KeptAs)>>,
 }
 
 impl fmt::Debug for Evaluation {
@@ -307,24 +309,24 @@ impl Evaluation {
     }
 
     /// Assigns a user variable.
-    pub fn assign(&self, name: &str, value: ScalarValue) {
+    pub fn assign(&self, name: &str, value: ScalarValue, kept: KeptAs) {
         let mut variables = self.0.variables.lock();
         match variables.get_mut(name) {
-            Some(known) => *known = value,
-            None => drop(variables.insert(name.to_owned(), value)),
+            Some(known) => *known = (value, kept),
+            None => drop(variables.insert(name.to_owned(), (value, kept))),
         }
     }
 
     /// What a user variable was assigned.
     pub fn assigned_to(&self, name: &str) -> Option<ScalarValue> {
-        self.0.variables.lock().get(name).cloned()
+        self.0.variables.lock().get(name).map(|(value, _)| value.clone())
     }
 
     /// All warnings up to now, and what else the session is told.
     pub fn warnings(&self) -> Warnings {
         let variables = self.0.variables.lock();
-        let assigned = variables.iter().map(|(name, value)| {
-            let value = user_variables::kept(value).unwrap_or(Value::Null);
+        let assigned = variables.iter().map(|(name, (value, kept))| {
+            let value = kept(value).unwrap_or(Value::Null);
             (name.clone(), value)
         });
         Warnings { assigned: assigned.collect(), ..self.0.warnings.lock().clone() }

@@ -1,5 +1,6 @@
-//! `RAND(seed)`: the sequence of numbers that MySQL has for a seed. A call with a constant begins it
-//! once in a statement and takes the next number for each row; another one begins anew each time.
+//! `RAND(seed)`: the sequence of numbers that MySQL has for a seed. A call with a constant begins
+//! it once in a statement and takes the next number for each row; another one begins anew each
+//! time.
 
 /// Both halves of the state are below this.
 const MODULUS: u64 = 0x3fff_ffff;

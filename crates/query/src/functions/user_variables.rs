@@ -1,5 +1,5 @@
-//! User variables that a query assigns while it runs: `@v := value`, and `@v` where it stands beside
-//! that. Their values are those of the evaluation, and its session takes them at the end.
+//! User variables that a query assigns while it runs: `@v := value`, and `@v` where it stands
+//! beside that. Their values are those of the evaluation, and its session takes them at the end.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl FunctionImpl for Variable {
         let names = convert::text(&args.args[0].to_array(rows)?)?;
         let name = names.value(0);
         if self.sets {
-            evaluation.assign(name, ScalarValue::try_from_array(&value, rows - 1)?);
+            evaluation.assign(name, ScalarValue::try_from_array(&value, rows - 1)?, kept);
             return Ok(value);
         }
         match evaluation.assigned_to(name) {
@@ -86,7 +86,7 @@ impl FunctionImpl for Variable {
 ///
 /// # Errors
 /// When it has no text.
-pub fn kept(value: &ScalarValue) -> Result<Value> {
+fn kept(value: &ScalarValue) -> Result<Value> {
     let ty = value.data_type();
     Ok(match () {
         () if value.is_null() => Value::Null,

@@ -1,4 +1,5 @@
-//! Finds `INTO @a, @b`, `INTO OUTFILE` and `INTO DUMPFILE` in a SELECT, which `sqlparser` does not know.
+//! Finds `INTO @a, @b`, `INTO OUTFILE` and `INTO DUMPFILE` in a SELECT, which `sqlparser` does not
+//! know.
 
 use freshet_base::Result;
 use freshet_schema::FieldFormat;
