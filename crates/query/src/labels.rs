@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, SortExpr, Volatility,
+    Signature, SortExpr, Volatility, cast,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_schema::ColumnType;
@@ -137,7 +137,10 @@ fn arguments(expr: Expr, schemas: &[Arc<DFSchema>]) -> Result<Transformed<Expr>>
     if name == "mysql_in" && call.args[1..].iter().any(of_texts) {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
-    call.args[0] = number(std::mem::take(&mut call.args[0]), &schema);
+    let of_first = number(std::mem::take(&mut call.args[0]), &schema);
+    // What is summed has been planned as what a text is.
+    let is_summed = name == "mysql_summand" || name == "mysql_distinct_summand";
+    call.args[0] = if is_summed { cast(of_first, DataType::Float64) } else { of_first };
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
