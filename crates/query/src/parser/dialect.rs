@@ -451,9 +451,13 @@ impl Dialect for MySql {
         expr: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        let op = match &parser.peek_token_ref().token {
-            Token::Word(word) if word.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
-            Token::Word(word) if is_mod(word) => BinaryOperator::Modulo,
+        let (op, precedence) = match &parser.peek_token_ref().token {
+            Token::Word(word) if word.keyword == Keyword::DIV => {
+                (BinaryOperator::MyIntegerDivide, precedence)
+            }
+            Token::Word(word) if is_mod(word) => (BinaryOperator::Modulo, precedence),
+            // From right to left.
+            Token::Assignment => (BinaryOperator::Assignment, ASSIGNMENT - 1),
             Token::Word(word) if sounds_like(word, parser) => {
                 return Some(sounding(parser, expr, precedence));
             }
