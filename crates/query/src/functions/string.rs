@@ -510,6 +510,11 @@ fn of_bytes() -> Vec<RowFunction> {
             text(String::from_utf8_lossy(&bytes_of_codes(row)))
         })
         .sees_null(),
+        // CHAR(.. USING charset): which text they are says the character set.
+        RowFunction::new("mysql_codes", &[Kind::Int], (1, MANY), Kind::Bytes, |row| {
+            Some(Out::Bytes(bytes_of_codes(row)))
+        })
+        .sees_null(),
         RowFunction::new("concat", T, (1, MANY), Kind::Text, concat).of_bytes(),
         RowFunction::new("concat_ws", T, (2, MANY), Kind::Text, concat_ws).sees_null().of_bytes(),
         RowFunction::new("mysql_field", T, (2, MANY), Kind::Int, field).sees_null().of_bytes(),
