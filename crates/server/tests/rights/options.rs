@@ -300,7 +300,8 @@ fn options_are_shown_as_mysql_shows_them() {
         shown.ends_with(
             " REQUIRE SSL WITH MAX_USER_CONNECTIONS 3 PASSWORD EXPIRE INTERVAL 9 DAY ACCOUNT LOCK \
              PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT \
-             DEFAULT FAILED_LOGIN_ATTEMPTS 4 PASSWORD_LOCK_TIME 2"
+             DEFAULT FAILED_LOGIN_ATTEMPTS 4 PASSWORD_LOCK_TIME 2 ATTRIBUTE \
+             '{\"comment\": \"for nightly loads\"}'"
         ),
         "{shown}"
     );
