@@ -216,10 +216,7 @@ impl Metrics {
                 "Bytes of rows in files that only open snapshots keep",
             ),
             footer_memory_bytes: gauge("footer_memory_bytes", "Bytes of footers in memory"),
-            key_memory_bytes: gauge(
-                "key_memory_bytes",
-                "Bytes of filters and blocks of keys in memory",
-            ),
+            key_memory_bytes: gauge("key_memory_bytes", "Bytes of filters and blocks of keys"),
             footer_hits: counter("footer_hits_total", "Footers found in memory"),
             footer_misses: counter("footer_misses_total", "Footers read"),
             segment_reads: counter("segment_reads_total", "Reads of segments"),

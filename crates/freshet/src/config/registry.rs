@@ -89,8 +89,8 @@ settings! {
          first needed. Above it the least recently used are dropped.",
         footer_memory: parse::memory;
     key_memory = "3%",
-        "Memory of the filters of keys in files, which say where a key may be, and for a quarter of \
-         blocks of keys that are read often. What does not fit is read when it is needed.",
+        "Memory of the filters of keys in files, which say where a key may be, and for a quarter \
+         of blocks of keys that are read often. What does not fit is read when it is needed.",
         key_memory: parse::memory;
     client_memory = "5%",
         "Memory of session state kept between commands: prepared statements, parameters sent in \
