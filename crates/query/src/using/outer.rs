@@ -150,9 +150,9 @@ impl Raising<'_> {
     fn body(&mut self, body: &mut SetExpr, order_by: &mut Option<OrderBy>) {
         match body {
             SetExpr::Select(select) => {
-                if self.select(select, order_by) {
-                    (self.changed, self.tables) = (true, self.tables + 1);
-                }
+                let is_raised = self.select(select, order_by);
+                self.changed |= is_raised;
+                self.tables += usize::from(is_raised);
             }
             // The order of an operand is that of nobody.
             SetExpr::SetOperation { left, right, .. } => {
