@@ -42,7 +42,7 @@ pub async fn resolved(
     let read = named.iter().filter_map(|name| place(name)).collect::<BTreeSet<_>>();
     let mut rows = rows.to_vec();
     let mut got = vec![BTreeMap::<usize, Scalar>::new(); rows.len()];
-    for at in 0..names.len() {
+    for (at, name_of) in names.iter().enumerate() {
         for (row, got) in rows.iter_mut().zip(&got) {
             let Some(slot) = row.get_mut(at) else { continue };
             let Some(value) = slot.take() else { continue };
@@ -63,7 +63,7 @@ pub async fn resolved(
             compute(session, target, (&mut rows, at), parameters).await?;
             for (row, got) in rows.iter().zip(&mut got) {
                 let Some(value) = row.get(at) else { continue };
-                got.extend(stored(session, target, &names[at], (value.as_ref(), at))?);
+                got.extend(stored(session, target, name_of, (value.as_ref(), at))?);
             }
         }
     }
