@@ -3,7 +3,7 @@
 //! A SELECT without FROM, and a derived table that is one, assigns from left to right before
 //! anything else. An item of a SELECT over rows assigns once for each row of the result: what is
 //! left is the value in the last one, or a number that rises from row to row. These need nothing of
-//! the planner. Others are computed row by row ([`crate::by_row`]), once the derived tables without
+//! the planner. Others are computed row by row (`by_row`), once the derived tables without
 //! FROM have assigned what they do.
 
 use std::collections::BTreeSet;
