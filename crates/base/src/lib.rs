@@ -13,6 +13,7 @@
 
 pub mod budget;
 pub mod clock;
+pub mod comment;
 pub mod error;
 pub mod fail;
 pub mod ids;

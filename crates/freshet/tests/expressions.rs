@@ -261,6 +261,7 @@ fn texts() -> Vec<(&'static str, String, Option<&'static str>)> {
         ("columns", format!("SELECT 1{}", ",1".repeat(4 * mib)), None),
         ("items", format!("SELECT 1 IN (1{})", ",1".repeat(2 * mib)), None),
         ("blanks", format!("SELECT{}1", " ".repeat(15 * mib)), Some("1")),
+        ("hints that stay open", format!("SELECT {}1", "/!TDDL:".repeat(2 * mib)), None),
         ("comments", format!("SELECT {}1", "/**/ ".repeat(3 * mib)), Some("1")),
         ("an expression among literals", format!("INSERT INTO t VALUES {rows}(1 + 1,'b')"), None),
         ("values", format!("VALUES ROW(1){}", ",ROW(1)".repeat(200_000)), None),

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use freshet_base::comment;
 use serde_json::Value;
 
 /// Longer hints are not read.
@@ -39,11 +40,11 @@ fn leading(mut text: &[u8]) -> (Option<&[u8]>, &[u8]) {
         }
         let end = match text {
             [b'/', b'*', b'!', ..] => None,
-            [b'/', b'*', comment @ ..] => memchr::memmem::find(comment, b"*/"),
+            [b'/', b'*', comment @ ..] => comment::end(comment),
             _ => None,
         };
         let Some(end) = end else { return (None, text) };
-        text = &text[end + 4..];
+        text = &text[end + 2..];
     }
 }
 
@@ -55,14 +56,18 @@ fn inside(text: &[u8]) -> Option<&[u8]> {
     let group = rest.len() >= 6 && rest[..6].eq_ignore_ascii_case(b"_GROUP");
     let is_one = name.eq_ignore_ascii_case(b"TDDL")
         && (group || matches!(rest.trim_ascii_start().first(), Some(b':' | b'(')));
-    let end = memchr::memmem::find(rest, b"*/").filter(|_| is_one)?;
-    Some(&rest[..end])
+    if !is_one {
+        return None;
+    }
+    let end = comment::end(rest)?;
+    Some(&rest[..end - 2])
 }
 
 /// The length of the hint that `text` begins with.
 pub(crate) fn length(text: &[u8]) -> Option<usize> {
-    inside(text)?;
-    memchr::memmem::find(text, b"*/").map(|end| end + 2)
+    let inside = inside(text)?;
+    let before = inside.as_ptr().addr() - text.as_ptr().addr();
+    Some(before + inside.len() + 2)
 }
 
 /// Reads what [`find`] has found.

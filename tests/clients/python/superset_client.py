@@ -40,7 +40,7 @@ assert columns["at"]["comment"] == "when" and columns["at"]["type"].fsp == 3
 assert not columns["host"]["nullable"] and columns["ms"]["nullable"]
 assert columns["id"]["type"].unsigned and columns["id"]["autoincrement"]
 for name, kind in (("id", types.BigInteger), ("price", types.Numeric), ("doc", types.JSON),
-                   ("raw", types.LargeBinary), ("kind", types.Enum), ("note", types.Text)):
+                   ("raw", types.LargeBinary), ("kind", types.Enum), ("note", types.String)):
     assert isinstance(columns[name]["type"], kind), columns[name]
 assert [column["name"] for column in inspector.get_columns("slow", schema=DATABASE)] == ["at", "ms"]
 assert inspector.get_pk_constraint("events", schema=DATABASE)["constrained_columns"] == ["id"]

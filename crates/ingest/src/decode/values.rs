@@ -6,7 +6,7 @@
 mod head;
 mod literal;
 
-use freshet_base::Error;
+use freshet_base::{Error, comment};
 use freshet_schema::Rules;
 use freshet_schema::value::Encoding;
 
@@ -276,11 +276,9 @@ fn blanks(text: &[u8], mut at: usize) -> Option<usize> {
         let rest = &text[at..];
         at += match rest {
             [b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, ..] => 1,
-            [b'/', b'*' | b'!', hint @ ..] if is_tddl(hint) => {
-                memchr::memmem::find(hint, b"*/")? + 4
-            }
+            [b'/', b'*' | b'!', hint @ ..] if is_tddl(hint) => comment::end(hint)? + 2,
             [b'/', b'*', b'!' | b'+', ..] => return None,
-            [b'/', b'*', comment @ ..] => memchr::memmem::find(comment, b"*/")? + 4,
+            [b'/', b'*', comment @ ..] => comment::end(comment)? + 2,
             [b'-', b'-', b' ' | b'\t' | b'\n' | b'\r', ..] | [b'-', b'-'] | [b'#', ..] => {
                 memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)
             }

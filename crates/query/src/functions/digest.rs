@@ -3,7 +3,7 @@
 
 use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
-use freshet_base::{ErrorCode, err};
+use freshet_base::{ErrorCode, comment, err};
 use sha2::Digest;
 
 use super::row::{Kind, Out, Row, RowFunction};
@@ -184,7 +184,7 @@ fn behind_comments(mut sql: &str) -> Option<&str> {
         if is_line {
             sql = sql.split_once('\n').map_or("", |(_, behind)| behind);
         } else if let Some(comment) = sql.strip_prefix("/*") {
-            sql = &comment[comment.find("*/")? + 2..];
+            sql = &comment[comment::end(comment.as_bytes())?..];
         } else {
             return Some(sql);
         }

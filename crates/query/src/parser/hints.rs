@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use freshet_base::comment;
+
 use super::size::{Piece, Pieces};
 use crate::session::SqlMode;
 
@@ -15,7 +17,7 @@ pub fn opened(sql: &str, mode: SqlMode) -> Cow<'_, str> {
         return Cow::Borrowed(sql);
     }
     let mut out = sql.to_owned().into_bytes();
-    let mut pieces = Pieces { sql, at: 0, mode };
+    let mut pieces = Pieces::new(sql, mode);
     let mut is_open = false;
     loop {
         let at = pieces.at;
@@ -28,7 +30,7 @@ pub fn opened(sql: &str, mode: SqlMode) -> Cow<'_, str> {
                 is_open = digits < DIGITS_OF_OTHERS;
                 match is_open {
                     true => 3 + digits,
-                    false => rest.find("*/").map_or(rest.len(), |end| end + 2),
+                    false => comment::end(rest.as_bytes()).unwrap_or(rest.len()),
                 }
             }
             "*" if is_open && rest.starts_with("*/") => {

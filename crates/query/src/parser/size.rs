@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use freshet_base::comment;
+
 use crate::hint;
 use crate::session::SqlMode;
 
@@ -27,7 +29,7 @@ impl TextSize {
     /// Counts the tokens of a text.
     pub fn of(sql: &str, mode: SqlMode) -> Self {
         let mut size = Self::default();
-        let mut pieces = Pieces { sql, at: 0, mode };
+        let mut pieces = Pieces::new(sql, mode);
         while let Some(piece) = pieces.next_piece() {
             match piece {
                 Piece::Blank => size.blanks += 1,
@@ -53,7 +55,7 @@ pub fn hints_as_comments(sql: &str, mode: SqlMode) -> Cow<'_, str> {
         return Cow::Borrowed(sql);
     }
     let mut out = String::with_capacity(sql.len());
-    let mut pieces = Pieces { sql, at: 0, mode };
+    let mut pieces = Pieces::new(sql, mode);
     let mut start = 0;
     while pieces.next_piece().is_some() {
         let piece = &sql[start..pieces.at];
@@ -73,7 +75,7 @@ pub fn compacted(sql: &str, mode: SqlMode) -> Cow<'_, str> {
     }
     let mut out = String::new();
     let mut blank = false;
-    let mut pieces = Pieces { sql, at: 0, mode };
+    let mut pieces = Pieces::new(sql, mode);
     while let Some(piece) = pieces.next_piece() {
         match piece {
             Piece::Blank => blank = true,
@@ -99,10 +101,17 @@ pub(super) enum Piece<'a> {
 pub(super) struct Pieces<'a> {
     pub sql: &'a str,
     pub at: usize,
-    pub mode: SqlMode,
+    mode: SqlMode,
+    /// From here on no comment ends, so that a text of many hints that stay open is not searched
+    /// to its end for each of them.
+    open_at: usize,
 }
 
 impl<'a> Pieces<'a> {
+    pub fn new(sql: &'a str, mode: SqlMode) -> Self {
+        Self { sql, at: 0, mode, open_at: sql.rfind("*/").unwrap_or(0) }
+    }
+
     pub fn next_piece(&mut self) -> Option<Piece<'a>> {
         let rest = &self.sql[self.at..];
         let bytes = rest.as_bytes();
@@ -110,13 +119,13 @@ impl<'a> Pieces<'a> {
         let (length, is_blank) = match bytes {
             [] => return None,
             [byte, ..] if byte.is_ascii_whitespace() || *byte == 0x0b => blank(1),
-            [b'/', b'*' | b'!', ..] if hint::length(bytes).is_some() => {
-                Some((hint::length(bytes)?, false))
+            [b'/', b'*' | b'!', ..] if self.hint(bytes).is_some() => {
+                Some((self.hint(bytes)?, false))
             }
             // Others are parsed, so their contents are tokens.
             [b'/', b'*', b'!' | b'+', ..] => Some((3, false)),
             [b'/', b'*', comment @ ..] => {
-                blank(find(comment, b"*/").map_or(bytes.len(), |end| end + 4))
+                blank(comment::end(comment).map_or(bytes.len(), |end| end + 2))
             }
             [b'-', b'-'] | [b'#', ..] => blank(line(bytes)),
             [b'-', b'-', next, ..] if next.is_ascii_whitespace() => blank(line(bytes)),
@@ -129,6 +138,11 @@ impl<'a> Pieces<'a> {
         self.at += length;
         let text = &rest[..length];
         Some(if is_blank { Piece::Blank } else { Piece::Token(text) })
+    }
+
+    /// The length of the hint that `bytes`, the text from here on, begin with.
+    fn hint(&self, bytes: &[u8]) -> Option<usize> {
+        (self.at < self.open_at).then(|| hint::length(bytes)).flatten()
     }
 
     /// The length of a quoted text or name, including the quotes.
@@ -150,12 +164,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b'@' | 0x80..)
 }
 
-fn find(bytes: &[u8], what: &[u8; 2]) -> Option<usize> {
-    bytes.windows(2).position(|window| window == what)
-}
-
 fn line(bytes: &[u8]) -> usize {
-    bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1)
+    memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, bail, comment};
 use freshet_ingest::decode::values::Dialect;
 
 /// The kinds of pieces of a statement.
@@ -55,8 +55,7 @@ fn behind_comment(sql: &[u8], at: usize) -> (Piece, usize) {
         // The content of `/*!` comments is executed.
         [b'/', b'*', b'!', ..] => (Piece::Plain, at + 3),
         [b'/', b'*', comment @ ..] => {
-            let end = comment.windows(2).position(|pair| pair == b"*/");
-            (Piece::Comment, end.map_or(sql.len(), |end| at + 2 + end + 2))
+            (Piece::Comment, comment::end(comment).map_or(sql.len(), |end| at + 2 + end))
         }
         _ => (Piece::Plain, at + 1),
     }
