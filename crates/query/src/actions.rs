@@ -9,11 +9,11 @@ use std::ops::ControlFlow;
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
     self, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, visit_expressions,
-    visit_expressions_mut,
+    SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
 };
 
 use crate::syntax::{Scalar, Select, TableName};
+use crate::visit::{visit_expressions, visit_expressions_mut};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {

@@ -12,10 +12,11 @@ use std::ops::ControlFlow;
 use freshet_base::{Error, Result, err};
 use sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Ident, Query, Select as Body, SelectItem, SetExpr,
-    TableFactor, Value, Visit, visit_expressions,
+    TableFactor, Value, Visit,
 };
 
 use crate::syntax::{Scalar, Select};
+use crate::visit::visit_expressions;
 
 /// A SELECT and its assignments.
 #[derive(Clone, PartialEq, Debug)]

@@ -6,13 +6,13 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, Select as Body, SelectItem, SetExpr, TableFactor, VisitMut,
-    VisitorMut,
+    Expr, GroupByExpr, Ident, Query, Select as Body, SelectItem, SetExpr, TableFactor, VisitorMut,
 };
 
 use crate::change::{Assignments, NEW};
 use crate::joined::{factors, table_of};
 use crate::syntax::Select;
+use crate::visit::walk_mut;
 
 /// Stands behind [`NEW`] before the number of a carried column.
 const CARRIED: &str = "\u{1}of.";
@@ -58,7 +58,7 @@ pub fn carrying(
     };
     let mut set = set.clone();
     for value in set.iter_mut().filter_map(|(_, value)| value.as_mut()) {
-        let _ = value.0.visit(&mut reads);
+        let _ = walk_mut(&mut value.0, &mut reads);
     }
     let found = reads.found;
     if found.is_empty() {

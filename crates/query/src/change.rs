@@ -15,7 +15,7 @@ use freshet_schema::ROW_ID;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
     NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
-    TableAlias, TableFactor, TableWithJoins, Value, With, visit_expressions, visit_expressions_mut,
+    TableAlias, TableFactor, TableWithJoins, Value, With,
 };
 
 pub use looks::{Columns, Reads};
@@ -27,6 +27,7 @@ use crate::self_reads;
 use crate::snapshot::temporary_names;
 use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 use crate::through::{BELOW, Below, Through};
+use crate::visit::{visit_expressions, visit_expressions_mut};
 
 pub use crate::joined::ROW;
 /// Stands before the name of a column that has the value of the row to be inserted.

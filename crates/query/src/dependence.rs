@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use freshet_base::{Error, ErrorCode, Result, err};
 use sqlparser::ast::{
     Expr, GroupByExpr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
-    Visit, VisitMut, Visitor, VisitorMut,
+    Visitor, VisitorMut,
 };
 
 use crate::convert::is_text;
@@ -30,6 +30,7 @@ use crate::error::mapped;
 use crate::joined::factors;
 use crate::nesting::count_queries;
 use crate::rewrite::{aggregate_call, values};
+use crate::visit::{walk, walk_mut};
 
 /// The second argument of the key behind which keys are added.
 const MARK: &str = "#known";
@@ -58,7 +59,7 @@ fn strictly(
     query: Box<Query>,
     plan: impl Fn(Box<Query>) -> Result<LogicalPlan>,
 ) -> Result<LogicalPlan> {
-    if Visit::visit(&*query, &mut Groups).is_continue() {
+    if walk(&*query, &mut Groups).is_continue() {
         return plan(query);
     }
     let mut extended = query.clone();
@@ -66,7 +67,7 @@ fn strictly(
         Err(error) if error.code() == ErrorCode::NotGrouped => error,
         planned => return planned,
     };
-    let _ = VisitMut::visit(&mut extended, &mut Extend);
+    let _ = walk_mut(&mut extended, &mut Extend);
     match plan(extended).and_then(bound) {
         Ok(plan) if is_known(&plan)? => Ok(plan),
         _ => Err(refused),
@@ -100,7 +101,7 @@ pub fn groups(query: &Query) -> bool {
             }
         }
     }
-    Visit::visit(query, &mut Any).is_break()
+    walk(query, &mut Any).is_break()
 }
 
 /// The error for a column that is not grouped, of a query without GROUP BY.
@@ -168,7 +169,7 @@ fn extend(select: &mut Select, order_by: Option<&OrderBy>) {
     let mut found = Found::of(select);
     for item in &select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = Visit::visit(expr, &mut found);
+            let _ = walk(expr, &mut found);
         }
     }
     // There an alias goes before a column.
@@ -177,9 +178,9 @@ fn extend(select: &mut Select, order_by: Option<&OrderBy>) {
             found.aliases.insert(alias.value.clone());
         }
     }
-    let _ = Visit::visit(&select.having, &mut found);
+    let _ = walk(&select.having, &mut found);
     if let Some(OrderBy { kind: OrderByKind::Expressions(exprs), .. }) = order_by {
-        let _ = Visit::visit(exprs, &mut found);
+        let _ = walk(exprs, &mut found);
     }
     let mut added = Vec::<Expr>::new();
     for column in found.columns {

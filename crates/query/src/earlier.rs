@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use freshet_schema::{Column, ColumnType};
 use sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Query, TimezoneInfo, UnaryOperator, Value, Visit,
-    VisitMut, Visitor, VisitorMut,
+    CastKind, DataType, ExactNumberInfo, Expr, Query, TimezoneInfo, UnaryOperator, Value, Visitor,
+    VisitorMut,
 };
 
 use crate::actions::{self, Returned};
@@ -15,6 +15,7 @@ use crate::nesting::count_queries;
 use crate::result::Cells;
 use crate::rewrite::units;
 use crate::syntax::{Literal, Scalar, column_of_default};
+use crate::visit::{walk, walk_mut};
 
 /// Digits of the number that a text or another number is where a column of integers stores it: it
 /// is rounded.
@@ -24,7 +25,7 @@ const ROUNDED: ExactNumberInfo = ExactNumberInfo::PrecisionAndScale(38, 6);
 pub fn columns(expr: &Scalar, table: &str) -> Vec<String> {
     let mut found =
         Found { table, units: units(&expr.0), queries: 0, defaults: 0, names: Vec::new() };
-    let _ = Visit::visit(&expr.0, &mut found);
+    let _ = walk(&expr.0, &mut found);
     found.names
 }
 
@@ -36,10 +37,7 @@ pub fn with_columns(
     value: &mut dyn FnMut(&str) -> Option<Scalar>,
 ) -> Scalar {
     let units = units(&expr.0);
-    let _ = VisitMut::visit(
-        &mut expr.0,
-        &mut Replaced { table, units, queries: 0, defaults: 0, value },
-    );
+    let _ = walk_mut(&mut expr.0, &mut Replaced { table, units, queries: 0, defaults: 0, value });
     expr
 }
 

@@ -4,11 +4,12 @@
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
-use sqlparser::ast::{Expr, Ident, visit_expressions_mut, visit_relations};
+use sqlparser::ast::{Expr, Ident};
 
 use crate::change::{Assignments, in_order, over_rows, over_rows_through};
 use crate::syntax::{Scalar, Select, TableName};
 use crate::through::Through;
+use crate::visit::{visit_expressions_mut, visit_relations};
 
 /// Stands before the name of a column that has the fields of a user variable.
 pub const VARIABLE: &str = "\u{1}@";

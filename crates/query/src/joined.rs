@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinOperator, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value, VisitMut, visit_expressions_mut,
+    TableWithJoins, Value, VisitMut,
 };
 
 use crate::snapshot::HIDDEN_MARK;
 use crate::syntax::{TableName, select_of};
+use crate::visit::visit_expressions_mut;
 
 /// The name of the column with the number of a row among those that are computed from.
 pub const ROW: &str = "\u{1}row";

@@ -98,6 +98,7 @@ mod unordered;
 pub mod updatable;
 mod using;
 pub mod views;
+mod visit;
 mod weighing;
 mod wide;
 mod yielding;

@@ -10,11 +10,12 @@ use std::ops::ControlFlow;
 use freshet_base::{Error, Result, err};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
-    Select, SelectItem, TableFactor, UnaryOperator, Visit, Visitor,
+    Select, SelectItem, TableFactor, UnaryOperator, Visitor,
 };
 use sqlparser::tokenizer::Span;
 
 use crate::functions::list;
+use crate::visit::walk;
 
 /// Signs with which the server marks names of its own; names in statements have none of them.
 pub const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
@@ -88,7 +89,7 @@ impl Size {
 pub fn measure(query: &Query, limits: &Limits) -> Result<Size> {
     let mut measure = Measure { limits, open: Vec::new(), known: Vec::new(), depth: 0 };
     measure.open.push(Open::default());
-    match query.visit(&mut measure) {
+    match walk(query, &mut measure) {
         ControlFlow::Break(error) => Err(*error),
         ControlFlow::Continue(()) => Ok(measure.open[0].size),
     }

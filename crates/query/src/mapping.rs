@@ -19,7 +19,7 @@ use freshet_schema::TableSchema;
 use futures::StreamExt;
 use sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr,
-    TableAlias, TableFactor, TableWithJoins, UnaryOperator, Visit, Visitor, visit_expressions,
+    TableAlias, TableFactor, TableWithJoins, UnaryOperator, Visit, Visitor,
 };
 
 use crate::body::{BodyRows, BodyTable};
@@ -33,6 +33,7 @@ use crate::rewrite::aggregate_call;
 use crate::syntax::{Scalar, Select, select_of, table_factor};
 use crate::tables::Table;
 use crate::threads::{PlanSize, Task};
+use crate::visit::{visit_expressions, walk};
 
 /// The table that stands for the rows of a body.
 pub const BODY: &str = "\u{1}body";
@@ -247,7 +248,7 @@ fn check(part: &impl Visit) -> Result<()> {
             }
         }
     }
-    match part.visit(&mut Unfit) {
+    match walk(part, &mut Unfit) {
         ControlFlow::Break(why) => bail!(NotSupported, "{why}"),
         ControlFlow::Continue(()) => Ok(()),
     }

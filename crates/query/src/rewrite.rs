@@ -33,13 +33,12 @@ pub use join::constraint as join_condition;
 pub use select::key_at;
 
 use freshet_base::{Error, Result, bail};
-use sqlparser::ast::{
-    BinaryOperator, Expr, ObjectName, Query, Select, TableFactor, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{BinaryOperator, Expr, ObjectName, Query, Select, TableFactor, VisitorMut};
 
 use crate::assign;
 use crate::by_row::{VariableType, VariableTypes};
 use crate::session::Session;
+use crate::visit::walk_mut;
 
 /// Information about a rewritten query.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -64,7 +63,7 @@ pub fn query(
     let mut rewriter = Rewriter::new(session);
     let assigned = assign::variables_assigned(query).into_iter();
     rewriter.assigned = assigned.map(|name| (types.get(&name).copied(), name)).collect();
-    match query.visit(&mut rewriter) {
+    match walk_mut(query, &mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(Rewritten { of_session: rewriter.of_session, names }),
     }
@@ -76,7 +75,7 @@ pub fn query(
 /// Those of [`query`].
 pub fn expression(expr: &mut Expr, session: &Session<'_>) -> Result<()> {
     let mut rewriter = Rewriter::new(session);
-    match expr.visit(&mut rewriter) {
+    match walk_mut(expr, &mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

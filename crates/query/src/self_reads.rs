@@ -5,10 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{ObjectName, Query, TableFactor, Visit, Visitor};
+use sqlparser::ast::{ObjectName, Query, TableFactor, Visitor};
 
 use crate::nesting::count_queries;
 use crate::syntax::TableName;
+use crate::visit::walk;
 
 /// The first of these tables that a subquery of the query reads.
 pub fn in_subquery<'a>(
@@ -17,7 +18,7 @@ pub fn in_subquery<'a>(
 ) -> Option<&'a TableName> {
     tables.find(|table| {
         let mut reads = Reads { table, queries: 0, derived: 0 };
-        query.visit(&mut reads).is_break()
+        walk(query, &mut reads).is_break()
     })
 }
 

@@ -5,14 +5,13 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, err};
-use sqlparser::ast::{
-    Expr, Ident, Select as Body, SelectItem, SetExpr, TableFactor, visit_expressions,
-};
+use sqlparser::ast::{Expr, Ident, Select as Body, SelectItem, SetExpr, TableFactor};
 
 use crate::actions::{SequenceCall, reads_nothing, sequence_call};
 use crate::assign::Place;
 use crate::joined::factors;
 use crate::syntax::{Literal, Select};
+use crate::visit::visit_expressions;
 
 /// A column of a result that has values of a sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]

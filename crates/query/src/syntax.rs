@@ -10,11 +10,11 @@ use freshet_schema::{Charset, bytes_of_hex};
 use sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause,
     ObjectName, ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,
-    UnaryOperator, Value, Visit, helpers::attached_token::AttachedToken, visit_expressions,
-    visit_expressions_mut, visit_relations,
+    UnaryOperator, Value, Visit, helpers::attached_token::AttachedToken,
 };
 
 use crate::threads::Portion;
+use crate::visit::{visit_expressions, visit_expressions_mut, visit_relations};
 
 /// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
 #[derive(Clone, PartialEq, Debug)]

@@ -14,14 +14,13 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_meta::{Account, View};
 use freshet_schema::{ROW_ID, TableSchema};
-use sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, visit_expressions,
-};
+use sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor};
 
 use crate::joined::{self, ROW, table_of};
 use crate::snapshot::PARTITION_MARK;
 use crate::syntax::{Scalar, TableName};
 use crate::views::hidden;
+use crate::visit::visit_expressions;
 
 /// Begins the names under which a view shows columns of its table to a statement that writes
 /// through it; stands for a partition before those that are wanted, with the places in FROM that

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use freshet_meta::{Catalog, CheckOption, View, ViewAlgorithm, is_reserved_database};
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, visit_expressions,
-    visit_expressions_mut, visit_relations,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
 };
 
 use crate::joined::{self, table_of};
@@ -17,6 +16,7 @@ use crate::rewrite::{self, values};
 use crate::session::SqlMode;
 use crate::through::{Check, PARTS_MAX, Shown, Through};
 use crate::views::mode_of;
+use crate::visit::{visit_expressions, visit_expressions_mut, visit_relations};
 
 /// The views inside one another through which something is written.
 const LEVELS_MAX: usize = 32;

@@ -20,13 +20,14 @@ use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use freshet_base::{Error, ErrorCode, Result, bail};
 use sqlparser::ast::{
     BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
-    SetExpr, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
+    SetExpr, Statement, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
 };
 
 use crate::dependence;
 use crate::error::mapped;
 use crate::rewrite::join_condition;
 use crate::session::SqlMode;
+use crate::visit::{walk, walk_mut};
 use scopes::Scopes;
 
 /// Tells the names of the columns of a query.
@@ -86,10 +87,10 @@ fn planned_grouped<S: ContextProvider>(
 
 /// Writes out the joins of a rewritten query that share columns.
 fn written_out(query: &mut Query, columns_of: ColumnsOf<'_>) -> Result<()> {
-    if Visit::visit(query, &mut Shares).is_continue() {
+    if walk(query, &mut Shares).is_continue() {
         return Ok(());
     }
-    match VisitMut::visit(query, &mut Using { scopes: Scopes::new(columns_of) }) {
+    match walk_mut(query, &mut Using { scopes: Scopes::new(columns_of) }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

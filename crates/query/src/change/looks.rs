@@ -2,13 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{
-    BinaryOperator, Expr, JoinConstraint, JoinOperator, Value, Visit, visit_expressions,
-    visit_relations,
-};
+use sqlparser::ast::{BinaryOperator, Expr, JoinConstraint, JoinOperator, Value, Visit};
 
 use super::{Change, ChangeKind};
 use crate::syntax::Scalar;
+use crate::visit::{visit_expressions, visit_relations};
 
 /// Columns of the table that a statement changes.
 pub trait Columns {

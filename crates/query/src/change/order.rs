@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
-use sqlparser::ast::{Expr, Query, Value, VisitMut, VisitorMut, visit_expressions};
+use sqlparser::ast::{Expr, Query, Value, VisitorMut};
 
 use super::Assignments;
 use crate::nesting::count_queries;
+use crate::visit::{visit_expressions, walk_mut};
 
 /// The parts that are put in place of columns in one statement. As each may have what those before
 /// it have, a short statement could make very many.
@@ -27,7 +28,7 @@ pub fn in_order(set: &Assignments, of: Option<&str>) -> Result<Assignments> {
         let mut value = value.clone();
         if let Some(value) = &mut value {
             let mut before = Before { done: &done, of, queries: 0, parts };
-            if value.0.visit(&mut before).is_break() {
+            if walk_mut(&mut value.0, &mut before).is_break() {
                 bail!(
                     TooLarge,
                     "The values of the statement become more than {PARTS_MAX} expressions by what \

@@ -8,13 +8,14 @@ use datafusion::logical_expr::LogicalPlan;
 use freshet_base::Result;
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
-    Visit, VisitMut, Visitor, VisitorMut, With,
+    Visitor, VisitorMut, With,
 };
 
 use super::names_same;
 use crate::nesting::count_queries;
 use crate::rewrite::{aggregate_call, is_grouping, values};
 use crate::syntax::select_of;
+use crate::visit::{walk, walk_mut};
 
 /// The function that ANY_VALUE was rewritten to.
 const ANY: &str = "first_value";
@@ -27,7 +28,7 @@ pub fn loosened(
     query: &mut Query,
     plan: &impl Fn(Box<Query>) -> Result<LogicalPlan>,
 ) -> Result<()> {
-    match VisitMut::visit(query, &mut Loosen { plan }) {
+    match walk_mut(query, &mut Loosen { plan }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -104,12 +105,12 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
                 *item = SelectItem::ExprWithAlias { expr, alias };
             }
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                let _ = VisitMut::visit(expr, &mut wrap);
+                let _ = walk_mut(expr, &mut wrap);
             }
         }
         // There an alias goes before a column.
         wrap.aliases = aliases;
-        let _ = VisitMut::visit(&mut select.having, &mut wrap);
+        let _ = walk_mut(&mut select.having, &mut wrap);
         // There the planner takes the name of an item for the item.
         let names = select.projection.iter().filter_map(|item| match item {
             SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
@@ -117,7 +118,7 @@ impl<P: Fn(Box<Query>) -> Result<LogicalPlan>> Loosen<'_, P> {
         });
         wrap.aliases = names.collect();
         if let Some(OrderBy { kind: OrderByKind::Expressions(exprs), .. }) = order_by {
-            let _ = VisitMut::visit(exprs, &mut wrap);
+            let _ = walk_mut(exprs, &mut wrap);
         }
         Ok(())
     }
@@ -175,8 +176,7 @@ fn name_of(expr: &Expr) -> Option<Ident> {
 /// subqueries.
 fn aggregates(select: &Select) -> bool {
     let mut found = Aggregates::default();
-    Visit::visit(&select.projection, &mut found).is_break()
-        || Visit::visit(&select.having, &mut found).is_break()
+    walk(&select.projection, &mut found).is_break() || walk(&select.having, &mut found).is_break()
 }
 
 #[derive(Default)]

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use freshet_base::{Result, bail, err};
 use freshet_meta::{CheckSpec, ColumnSpec, ForeignKeySpec, GeneratedSpec, INVISIBLE_UNIQUE};
 use freshet_schema::{ColumnType, DeclaredKeyKind};
-use sqlparser::ast::{Expr, visit_expressions, visit_expressions_mut};
+use sqlparser::ast::Expr;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::load::load_condition;
 use crate::syntax::Scalar;
+use crate::visit::{visit_expressions, visit_expressions_mut};
 
 /// Whether a CHECK comes next, with or without its name, or another constraint with one.
 pub fn is_next(cursor: &Cursor<'_>) -> bool {

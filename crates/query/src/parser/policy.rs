@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Result, err};
 use freshet_meta::{Account, PolicySpec};
-use sqlparser::ast::{Expr, visit_expressions_mut};
+use sqlparser::ast::Expr;
 use sqlparser::tokenizer::Token;
 
 use super::TableName;
@@ -13,6 +13,7 @@ use super::load::load_condition;
 use super::users::account;
 use crate::actions::has_side_effects;
 use crate::syntax::{Scalar, Select};
+use crate::visit::visit_expressions_mut;
 
 /// A statement about row policies.
 #[derive(Clone, PartialEq, Eq, Debug)]

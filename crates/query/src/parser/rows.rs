@@ -6,13 +6,14 @@ use std::ops::ControlFlow;
 use freshet_base::{Error, Result};
 use sqlparser::ast::{
     Ident, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::numbers;
 use crate::syntax::select_of;
+use crate::visit::walk_mut;
 
 /// Behind these words, or a parenthesis, a query begins.
 const BEFORE: [&str; 7] = ["UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "AS", "EXPLAIN"];
@@ -105,7 +106,7 @@ pub fn with_names(mut query: Box<Query>) -> Result<Box<Query>> {
         }
         query.body = outer.body;
     }
-    match query.visit(&mut Names) {
+    match walk_mut(&mut query, &mut Names) {
         ControlFlow::Continue(()) => Ok(query),
         ControlFlow::Break(error) => Err(error),
     }

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::visit_expressions_mut;
 use sqlparser::ast::{
     Distinct, Expr, ObjectNamePart, OrderBy, OrderByKind, Query, SelectItem, SetExpr,
-    visit_expressions_mut,
 };
 
 use super::values::{int, lower};

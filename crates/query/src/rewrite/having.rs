@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    Query, Select, SelectItem, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
+    Query, Select, SelectItem, Visitor, VisitorMut,
 };
 
 use crate::functions::list;
+use crate::visit::{visit_expressions, walk, walk_mut};
 
 /// Moves a HAVING without groups and aggregates to WHERE; in one of groups it writes out aliases.
 ///
@@ -36,7 +37,7 @@ pub fn before(select: &mut Select, has_outer: bool) -> Result<()> {
         without_keys(&mut aliases, &select.group_by);
         aliases.retain(|name, _| !units(&having).contains(name));
     }
-    let _ = VisitMut::visit(&mut having, &mut Unaliased { aliases, depth: 0 });
+    let _ = walk_mut(&mut having, &mut Unaliased { aliases, depth: 0 });
     if grouped || aggregated {
         select.having = Some(having);
         return Ok(());
@@ -246,7 +247,7 @@ pub fn has_aggregate(expr: &Expr) -> bool {
 /// The first match in an expression, excluding subqueries. The second argument of `find` is whether
 /// the expression is inside an aggregate.
 pub fn find_own<T>(expr: &Expr, find: impl FnMut(&Expr, bool) -> Option<T>) -> Option<T> {
-    match Visit::visit(expr, &mut Own { find, queries: 0, aggregates: 0 }) {
+    match walk(expr, &mut Own { find, queries: 0, aggregates: 0 }) {
         ControlFlow::Break(found) => Some(found),
         ControlFlow::Continue(()) => None,
     }

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::visit_expressions;
 use freshet_base::Result;
 use sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectNamePart, Select,
-    visit_expressions,
 };
 
 use super::values::{binary, lower, take, truth};

@@ -8,7 +8,7 @@ use freshet_meta::is_reserved_database;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, LimitClause, ObjectName,
     ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableFactor, UnaryOperator, Value, Visit, visit_expressions,
+    TableFactor, UnaryOperator, Value, Visit,
 };
 
 use super::Place;
@@ -18,6 +18,7 @@ use super::set_operation::{self, first_select};
 use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
 use crate::snapshot::PARTITION_MARK;
+use crate::visit::visit_expressions;
 
 /// Converts names in system databases, which are case-insensitive, to lower case.
 pub fn relation(name: &mut ObjectName) {

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::{visit_relations, walk};
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    Cte, Expr, ObjectName, OrderBy, OrderByKind, Query, Select, SetExpr, Visit, Visitor,
-    visit_relations,
+    Cte, Expr, ObjectName, OrderBy, OrderByKind, Query, Select, SetExpr, Visitor,
 };
 
 use super::derived::{derived, selecting_all};
@@ -113,7 +113,7 @@ fn ordered(order: &OrderBy) -> Result<()> {
     let OrderByKind::Expressions(exprs) = &order.kind else { return Ok(()) };
     for (at, by) in exprs.iter().enumerate() {
         let mut ordering = Ordering { place: at + 1, depth: 0 };
-        if let ControlFlow::Break(error) = by.expr.visit(&mut ordering) {
+        if let ControlFlow::Break(error) = walk(&by.expr, &mut ordering) {
             return Err(error);
         }
     }

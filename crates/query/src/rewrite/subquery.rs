@@ -4,10 +4,11 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::{visit_expressions, walk_mut};
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Distinct, Expr, GroupByExpr, LimitClause, Query, Select, SelectItem,
-    SetExpr, VisitMut, VisitorMut, visit_expressions,
+    SetExpr, VisitorMut,
 };
 
 use super::derived::{column, derived, mark_made, selecting};
@@ -253,7 +254,7 @@ fn reads_columns(expr: &Expr) -> bool {
 }
 
 fn counted(expr: &mut Expr, counts: fn(&Expr) -> bool) -> Result<()> {
-    match expr.visit(&mut Counting { depth: 0, counts }) {
+    match walk_mut(expr, &mut Counting { depth: 0, counts }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

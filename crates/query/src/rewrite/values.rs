@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, ValueWithSpan, visit_expressions,
+    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, ValueWithSpan,
 };
 use sqlparser::tokenizer::Span;
 
 use crate::session;
+use crate::visit::visit_expressions;
 
 pub fn literal(value: Value) -> Expr {
     Expr::Value(ValueWithSpan { value, span: Span::empty() })

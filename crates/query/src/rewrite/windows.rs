@@ -4,11 +4,11 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
+use crate::visit::{visit_expressions, walk_mut};
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, JoinConstraint, NamedWindowDefinition, NamedWindowExpr,
-    OrderBy, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut, WindowSpec, WindowType,
-    visit_expressions,
+    OrderBy, Query, Select, SelectItem, SetExpr, VisitorMut, WindowSpec, WindowType,
 };
 
 use super::having::{find_own, window_in};
@@ -68,11 +68,11 @@ fn of_select(select: &mut Select, order: Option<&mut OrderBy>, copies: &Copies) 
     check_places(select)?;
     let named = std::mem::take(&mut select.named_window);
     let mut over = Over { windows: Windows::of(&named, copies)?, queries: 0 };
-    let mut done = select.projection.visit(&mut over);
+    let mut done = walk_mut(&mut select.projection, &mut over);
     if done.is_continue()
         && let Some(order) = order
     {
-        done = order.visit(&mut over);
+        done = walk_mut(order, &mut over);
     }
     match done {
         ControlFlow::Break(error) => Err(error),

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use freshet_meta::View;
-use sqlparser::ast::{ObjectName, ObjectNamePart, Query, Visit, Visitor};
+use sqlparser::ast::{ObjectName, ObjectNamePart, Query, Visitor};
 
 use super::catalog::{CATALOG, visible_views};
 use super::{Cell, SystemTables};
 use crate::parser::{Statement, parse};
 use crate::views::mode_of;
+use crate::visit::walk;
 
 /// The tables that a query names, and its common table expressions, which it may name too.
 #[derive(Default)]
@@ -43,7 +44,7 @@ fn read_by(view: &View) -> BTreeSet<(String, String)> {
     let [one] = &parsed[..] else { return BTreeSet::new() };
     let Statement::Query(query) = &one.statement else { return BTreeSet::new() };
     let mut names = Names::default();
-    let _ = query.0.visit(&mut names);
+    let _ = walk(&query.0, &mut names);
     let Names { tables, expressions } = names;
     let of = |(database, table): (Option<String>, String)| match database {
         Some(database) => Some((database, table)),

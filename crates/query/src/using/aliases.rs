@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Visit,
-    VisitMut, Visitor, VisitorMut,
+    Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Visitor,
+    VisitorMut,
 };
 
 use super::scopes::Scopes;
@@ -22,16 +22,17 @@ use crate::joined::factors;
 use crate::nesting::count_queries;
 use crate::result::copy_name;
 use crate::rewrite::has_aggregate_call;
+use crate::visit::{walk, walk_mut};
 
 /// Gives the columns of a rewritten query the names of their tables where an alias is called alike.
 ///
 /// # Errors
 /// 1056 for the alias of an aggregate as a key; those of planning.
 pub fn told_apart(query: &mut Query, columns_of: ColumnsOf<'_>) -> Result<()> {
-    if Visit::visit(query, &mut Finding).is_continue() {
+    if walk(query, &mut Finding).is_continue() {
         return Ok(());
     }
-    match VisitMut::visit(query, &mut Telling { scopes: Scopes::new(columns_of) }) {
+    match walk_mut(query, &mut Telling { scopes: Scopes::new(columns_of) }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -89,9 +90,7 @@ fn keys(order_by: Option<&OrderBy>) -> impl Iterator<Item = &Expr> {
 /// Whether an alias is called within this expression.
 fn reads(key: &Expr, aliases: &HashMap<&str, &Expr>) -> bool {
     let is_alone = matches!(key, Expr::Identifier(_));
-    !is_alone
-        && !aliases.is_empty()
-        && Visit::visit(key, &mut Calls { aliases, queries: 0 }).is_break()
+    !is_alone && !aliases.is_empty() && walk(key, &mut Calls { aliases, queries: 0 }).is_break()
 }
 
 struct Calls<'a> {
@@ -172,7 +171,7 @@ impl Telling<'_> {
         if let Some(name) = keyed.iter().find(|name| !columns.contains_key(name.as_str())) {
             bail!(WrongGroupField, "Can't group on '{name}'");
         }
-        let _ = VisitMut::visit(&mut select.group_by, &mut Named { columns: &columns, queries: 0 });
+        let _ = walk_mut(&mut select.group_by, &mut Named { columns: &columns, queries: 0 });
         Ok(())
     }
 
@@ -194,7 +193,7 @@ impl Telling<'_> {
                     name.value = copy_name(&name.value, 0);
                 }
                 Expr::Identifier(_) => {}
-                expr => _ = VisitMut::visit(expr, &mut named),
+                expr => _ = walk_mut(expr, &mut named),
             }
         }
         for item in &mut select.projection {

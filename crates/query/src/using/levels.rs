@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Query, Select, SetExpr, TableWithJoins, Visit, Visitor};
+use sqlparser::ast::{Expr, Query, Select, SetExpr, TableWithJoins, Visitor};
 
 use super::Visible;
 use super::scopes::Scopes;
@@ -10,6 +10,7 @@ use crate::joined::factors;
 use crate::nesting::count_queries;
 use crate::rewrite::aggregate_call;
 use crate::rewrite::derived::is_made;
+use crate::visit::walk;
 
 /// The columns of the tables of one query; `None` where they are not known, as of LATERAL tables.
 pub struct Level(Option<Vec<Visible>>);
@@ -102,7 +103,7 @@ impl<'a> Place<'a> {
             return false;
         }
         let mut read = Read::default();
-        let _ = Visit::visit(expr, &mut read);
+        let _ = walk(expr, &mut read);
         !read.has_subquery
             && !read.columns.is_empty()
             && read.columns.iter().all(|column| self.is_own(column))

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use freshet_base::Result;
 use sqlparser::ast::{
     Expr, GroupByExpr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut, visit_expressions,
+    TableWithJoins, VisitMut, VisitorMut,
 };
 
 use super::scopes::Scopes;
 use super::{Shared, Visible, shared};
 use crate::joined;
+use crate::visit::{visit_expressions, walk_mut};
 
 /// Replaces `*` and the names of shared columns in a SELECT and its ORDER BY.
 ///
@@ -71,7 +72,7 @@ fn spread(select: &mut Select, visible: &[Visible]) {
 
 /// Replaces names of shared columns, also where a subquery reads them.
 pub fn replace<T: VisitMut>(part: &mut T, shared: &Shared, scopes: &Scopes<'_>) {
-    let _ = part.visit(&mut Replacing { shared, scopes, hidden: Vec::new() });
+    let _ = walk_mut(part, &mut Replacing { shared, scopes, hidden: Vec::new() });
 }
 
 struct Replacing<'a> {

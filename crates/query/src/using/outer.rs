@@ -14,8 +14,7 @@ use datafusion::logical_expr::{Expr as Planned, GroupingSet, LogicalPlan};
 use freshet_base::Result;
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, Select,
-    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Visit, VisitMut, Visitor,
-    VisitorMut,
+    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Visitor, VisitorMut,
 };
 
 use super::ColumnsOf;
@@ -27,13 +26,14 @@ use crate::dependent::references::subquery_of;
 use crate::error::mapped;
 use crate::rewrite::{aggregate_call, is_grouping, key_at, values};
 use crate::syntax::select_of;
+use crate::visit::{walk, walk_mut};
 
 /// The names of derived tables of groups begin so, and go on with a number; users cannot have them.
 const GROUPS: &str = "#groups";
 
 /// Whether a rewritten query has subqueries with aggregates, or beside GROUP BY.
 pub fn may_be_in(query: &Query) -> bool {
-    Visit::visit(query, &mut Finding::default()).is_break()
+    walk(query, &mut Finding::default()).is_break()
 }
 
 #[derive(Default)]
@@ -118,7 +118,7 @@ pub fn is_in(plan: &LogicalPlan) -> Result<bool> {
 pub fn raised(query: &mut Query, all_read: bool, columns_of: ColumnsOf<'_>) -> bool {
     let scopes = Scopes::new(columns_of);
     let mut raising = Raising { scopes, all_read, changed: false, tables: 0 };
-    let _ = VisitMut::visit(query, &mut raising);
+    let _ = walk_mut(query, &mut raising);
     raising.changed
 }
 
@@ -173,9 +173,9 @@ impl Raising<'_> {
         let own = Level::of(&select.from, &self.scopes);
         let finds_reads = is_rolled_up(select) || self.all_read && is_grouped(select);
         let mut search = Search { place: Place::new(&own, &self.scopes), finds_reads };
-        let is_found = Visit::visit(&select.projection, &mut search).is_break()
-            || Visit::visit(&select.having, &mut search).is_break()
-            || Visit::visit(order_by, &mut search).is_break();
+        let is_found = walk(&select.projection, &mut search).is_break()
+            || walk(&select.having, &mut search).is_break()
+            || walk(order_by, &mut search).is_break();
         if is_found {
             let groups = Groups::of(select, Place::new(&own, &self.scopes), self.tables);
             groups.set_apart(select, order_by);
@@ -274,16 +274,16 @@ impl<'a> Groups<'a> {
                 aliases.push(alias.value.clone());
             }
         }
-        let _ = VisitMut::visit(&mut select.projection, &mut self);
-        let _ = VisitMut::visit(&mut select.having, &mut self);
-        let _ = VisitMut::visit(&mut select.named_window, &mut self);
+        let _ = walk_mut(&mut select.projection, &mut self);
+        let _ = walk_mut(&mut select.having, &mut self);
+        let _ = walk_mut(&mut select.named_window, &mut self);
         match order_by {
             Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) => {
                 for key in keys {
                     let is_alias = matches!(&key.expr, Expr::Identifier(name)
                         if aliases.contains(&name.value));
                     if !is_alias {
-                        let _ = VisitMut::visit(&mut key.expr, &mut self);
+                        let _ = walk_mut(&mut key.expr, &mut self);
                     }
                 }
             }

@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit::visit_expressions_mut;
 use freshet_base::{Error, Result};
 use freshet_meta::ComputedSpec;
 use freshet_schema::value::temporal::parse;
 use freshet_schema::{DatePart, Step};
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectNamePart, UnaryOperator, Value, visit_expressions_mut,
+    Ident, ObjectNamePart, UnaryOperator, Value,
 };
 
 use super::super::cursor::{Cursor, refuse};
