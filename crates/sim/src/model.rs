@@ -90,7 +90,7 @@ pub struct Model {
     next_id: i64,
     /// Versions of tables at records, which must never decrease.
     versions: BTreeMap<(TableId, Lsn), Version>,
-    /// Cached rows of files read in this life.
+    /// Rows of files read in this life.
     file_rows: FileRows,
     /// Labelled loads to be resent.
     pub unknown: Vec<Unknown>,
@@ -248,7 +248,7 @@ impl Model {
         self.terms.split_off(&log_end.next());
         // Where its first record will be, once it is durable.
         self.terms.insert(log_end.next());
-        self.file_rows.clear();
+        self.forget_files();
         for state in engine.table_states() {
             let version = state.version();
             self.saw_version(state.id, log_end, version);
@@ -298,16 +298,22 @@ impl Model {
         self.events.iter().rfind(|(_, event)| is_it(event)).map(|(lsn, _)| *lsn)
     }
 
+    /// Lets the next comparison read all files.
+    pub fn forget_files(&mut self) {
+        self.file_rows = FileRows::default();
+    }
+
     /// Compares a snapshot of all tables with the model at its horizon; reads all its files.
     ///
     /// # Panics
     /// When they differ.
     pub fn check(&mut self, snapshot: &Snapshot) {
-        self.file_rows.clear();
+        let known = std::mem::take(&mut self.file_rows);
         self.check_again(snapshot);
+        self.file_rows.keep(known);
     }
 
-    /// Like [`Self::check`], but uses cached rows of files read since the last such check.
+    /// Like [`Self::check`], but reads no file of which this life has read the same rows.
     ///
     /// # Panics
     /// When they differ.

@@ -1,6 +1,8 @@
 //! Columns whose values consist of values: each is made of a number, so that another one, or a text
 //! that is cut or mixed up, is detected.
 
+use std::fmt::Write;
+
 use arrow::array::{ArrayRef, AsArray, Int32Array, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
@@ -8,6 +10,9 @@ use freshet_meta::ColumnSpec;
 use freshet_schema::ColumnType;
 
 const INT: ColumnType = ColumnType::Int { unsigned: false };
+
+/// What texts in values are cut from, to different lengths.
+const LETTERS: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 /// Whether a table with this name has such columns from its start.
 pub fn is_in(table: &str) -> bool {
@@ -34,14 +39,22 @@ pub fn type_of(column: &str) -> (ColumnType, Vec<ColumnSpec>) {
 
 /// The value of a number, as it is stored.
 pub fn shown(ty: ColumnType, number: i32) -> String {
-    let many = "x".repeat(number.unsigned_abs() as usize % 40);
-    match ty {
-        ColumnType::Array => format!("[{number}, null, {number}]"),
-        ColumnType::Map => format!("{{\"k\":{number}, \"l\":null}}"),
-        ColumnType::Struct => format!("{{\"a\":{number}, \"b\":\"{many}\"}}"),
-        ColumnType::Variant => format!("{{\"v\": {number}, \"w\": [\"{many}\"]}}"),
-        _ => number.to_string(),
-    }
+    let mut text = String::new();
+    show(ty, number, &mut text);
+    text
+}
+
+/// Writes what [`shown`] gives to the end of `out`.
+fn show(ty: ColumnType, number: i32, out: &mut String) {
+    let many = &LETTERS[..number.unsigned_abs() as usize % LETTERS.len()];
+    let written = match ty {
+        ColumnType::Array => write!(out, "[{number}, null, {number}]"),
+        ColumnType::Map => write!(out, "{{\"k\":{number}, \"l\":null}}"),
+        ColumnType::Struct => write!(out, "{{\"a\":{number}, \"b\":\"{many}\"}}"),
+        ColumnType::Variant => write!(out, "{{\"v\": {number}, \"w\": [\"{many}\"]}}"),
+        _ => write!(out, "{number}"),
+    };
+    written.expect("a text takes all that is written to it");
 }
 
 fn is_made(ty: ColumnType) -> bool {
@@ -67,12 +80,16 @@ pub fn numbers(ty: ColumnType, cells: &ArrayRef) -> Int32Array {
     if !is_made(ty) {
         return as_type(DataType::Int32).as_primitive::<Int32Type>().clone();
     }
-    let number = |text: &str| {
+    let mut whole = String::new();
+    let mut number = |text: &str| {
         let digits = text.trim_start_matches(|sign: char| !sign.is_ascii_digit());
         let end = digits.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(digits.len());
         let number = digits[..end].parse().expect("a value has a number");
-        assert_eq!(text, shown(ty, number), "a value is whole");
+        whole.clear();
+        show(ty, number, &mut whole);
+        assert_eq!(text, whole, "a value is whole");
         number
     };
-    as_type(DataType::Utf8View).as_string_view().iter().map(|text| text.map(number)).collect()
+    let texts = as_type(DataType::Utf8View);
+    texts.as_string_view().iter().map(|text| text.map(&mut number)).collect()
 }

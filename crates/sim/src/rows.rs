@@ -18,6 +18,8 @@ use freshet_schema::{
     PartitionMethod, TableForm, TableSchema,
 };
 use freshet_storage::hidden::HiddenKeys;
+use freshet_storage::marks::DeadRows;
+use freshet_storage::rowset::Slice;
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 
@@ -347,19 +349,56 @@ pub fn decode(row: &[u8], schema: &TableSchema) -> Row {
     rows.remove(0)
 }
 
-/// Cached rows of files by rowset and schema version: files never change, and reading all of them
-/// for each comparison would dominate the duration of a run.
-pub type FileRows = HashMap<(RowsetId, SchemaVersion), Vec<Row>>;
+/// Rows of segments as they were read last, by rowset, number in it and schema version: files never
+/// change, and reading all of them for each comparison would dominate the duration of a run.
+#[derive(Default)]
+pub struct FileRows(HashMap<(RowsetId, usize, SchemaVersion), SegmentRows>);
+
+/// The rows of a segment that are alive, where these are dead.
+struct SegmentRows {
+    dead: DeadRows,
+    rows: Vec<Row>,
+}
+
+impl FileRows {
+    /// Adds what others knew of segments of which nothing is known here.
+    pub fn keep(&mut self, others: Self) {
+        for (key, rows) in others.0 {
+            self.0.entry(key).or_insert(rows);
+        }
+    }
+
+    /// Rows of a slice that is a whole segment; reads them unless they were read with the same dead
+    /// rows before.
+    fn of(
+        &mut self,
+        number: usize,
+        slice: &Slice,
+        schema: &TableSchema,
+        request: &ScanRequest,
+    ) -> Result<&[Row], freshet_storage::Error> {
+        let key = (slice.rowset.meta().id, number, schema.version);
+        let is_known = self.0.get(&key).is_some_and(|known| known.dead == slice.dead);
+        if !is_known {
+            let mut rows = Vec::new();
+            for batch in slice.segment.scan(request, slice.share, &slice.dead)? {
+                take(&batch?, schema, &mut rows);
+            }
+            self.0.insert(key, SegmentRows { dead: slice.dead.clone(), rows });
+        }
+        Ok(&self.0[&key].rows)
+    }
+}
 
 /// All visible rows of a table, sorted.
 ///
 /// # Errors
 /// When a file cannot be read, for example because the disk fails.
 pub fn read(snapshot: &TableSnapshot) -> Result<Vec<Row>, freshet_storage::Error> {
-    read_with(snapshot, &mut FileRows::new())
+    read_with(snapshot, &mut FileRows::default())
 }
 
-/// Like [`read`], with rows of files already read taken from `known`.
+/// Like [`read`], with rows of segments already read taken from `known`.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -369,25 +408,10 @@ pub fn read_with(
 ) -> Result<Vec<Row>, freshet_storage::Error> {
     let request = ScanRequest::all(&snapshot.schema);
     let mut rows = Vec::new();
-    if snapshot.loses_rows() {
-        // What is dead differs from snapshot to snapshot.
-        for slice in snapshot.rowsets().flat_map(|rowset| rowset.slices(snapshot.horizon)) {
-            for batch in slice.segment.scan(&request, slice.share, &slice.dead)? {
-                take(&batch?, &snapshot.schema, &mut rows);
-            }
+    for rowset in snapshot.rowsets() {
+        for (number, slice) in rowset.slices(snapshot.horizon).enumerate() {
+            rows.extend_from_slice(known.of(number, &slice, &snapshot.schema, &request)?);
         }
-    }
-    for rowset in snapshot.rowsets().filter(|_| !snapshot.loses_rows()) {
-        let key = (rowset.meta().id, snapshot.schema.version);
-        if let Some(known) = known.get(&key) {
-            rows.extend_from_slice(known);
-            continue;
-        }
-        let from = rows.len();
-        for batch in rowset.scan(request.clone()) {
-            take(&batch?, &snapshot.schema, &mut rows);
-        }
-        known.insert(key, rows[from..].to_vec());
     }
     for batch in snapshot.delta_batches()? {
         take(&batch, &snapshot.schema, &mut rows);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use rand::Rng;
@@ -185,6 +186,27 @@ impl Disk {
             }
         }
     }
+}
+
+/// The directories that stand in `dir` itself. In the order of paths all that is below it follows
+/// it, so that nobody looks at the whole disk.
+pub(crate) fn dirs_in<'a>(
+    dirs: &'a BTreeSet<PathBuf>,
+    dir: &'a Path,
+) -> impl Iterator<Item = &'a PathBuf> {
+    let behind = dirs.range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
+    let below = behind.take_while(move |path| path.starts_with(dir));
+    below.filter(move |path| path.parent() == Some(dir))
+}
+
+/// The files that stand in `dir` itself, with their inodes.
+pub(crate) fn files_in<'a>(
+    names: &'a BTreeMap<PathBuf, usize>,
+    dir: &'a Path,
+) -> impl Iterator<Item = (&'a PathBuf, &'a usize)> {
+    let behind = names.range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
+    let below = behind.take_while(move |(path, _)| path.starts_with(dir));
+    below.filter(move |(path, _)| path.parent() == Some(dir))
 }
 
 pub(crate) fn dead() -> io::Error {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::disk::{Disk, Faults, missing};
+use crate::disk::{Disk, Faults, dirs_in, files_in, missing};
 use crate::file::SimFile;
 use crate::inode::{Fate, Inode};
 
@@ -173,10 +173,9 @@ impl Fs for SimFs {
         if !disk.dirs.contains(path) {
             return Err(missing(path));
         }
-        let in_dir = |child: &Path| child.parent() == Some(path);
-        let dirs = disk.dirs.iter().filter(|dir| in_dir(dir));
+        let dirs = dirs_in(&disk.dirs, path);
         let dirs = dirs.map(|dir| Entry { path: dir.clone(), is_dir: true, len_bytes: 0 });
-        let files = disk.names.iter().filter(|(file, _)| in_dir(file)).map(|(file, inode)| {
+        let files = files_in(&disk.names, path).map(|(file, inode)| {
             let len_bytes = disk.inodes[*inode].now.len() as u64;
             Entry { path: file.clone(), is_dir: false, len_bytes }
         });
@@ -213,17 +212,17 @@ impl Fs for SimFs {
         if !disk.dirs.contains(path) {
             return Err(missing(path));
         }
-        let in_dir = |file: &&PathBuf| file.parent() == Some(path);
-        disk.durable_dirs.retain(|dir| !in_dir(&dir));
-        let dirs = disk.dirs.iter().filter(in_dir).cloned().collect::<Vec<_>>();
-        disk.durable_dirs.extend(dirs);
-        let gone = disk.durable_names.keys().filter(in_dir).cloned().collect::<Vec<_>>();
-        for file in gone {
-            disk.durable_names.remove(&file);
+        let Disk { dirs, durable_dirs, names, durable_names, .. } = &mut *disk;
+        for gone in dirs_in(durable_dirs, path).cloned().collect::<Vec<_>>() {
+            durable_dirs.remove(&gone);
         }
-        let here = disk.names.iter().filter(|(file, _)| in_dir(file));
-        let here = here.map(|(file, inode)| (file.clone(), *inode)).collect::<Vec<_>>();
-        disk.durable_names.extend(here);
+        durable_dirs.extend(dirs_in(dirs, path).cloned());
+        let before = files_in(durable_names, path).map(|(file, _)| file.clone());
+        for gone in before.collect::<Vec<_>>() {
+            durable_names.remove(&gone);
+        }
+        let here = files_in(names, path).map(|(file, inode)| (file.clone(), *inode));
+        durable_names.extend(here);
         Ok(())
     }
 
