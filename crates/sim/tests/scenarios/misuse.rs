@@ -64,6 +64,9 @@ fn sizes_and_places_of_log_files_may_change_at_a_start_that_dies_in_every_call()
         sim.end_life(death);
         sim.config.wal_file_bytes = ByteSize::kib(if call % 3 == 0 { 128 } else { 512 });
         sim.config.wal_bytes_max = ByteSize::mib(3);
+        // Rows only fill the log here: few files of many rows are enough.
+        sim.config.flush_bytes = ByteSize::kib(64);
+        sim.config.segment_bytes_max = ByteSize::kib(256);
         if call % 5 != 0 {
             sim.config.wal_dirs = vec![PathBuf::from("/log")];
         }
