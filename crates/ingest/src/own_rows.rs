@@ -130,11 +130,6 @@ impl OwnRows {
         self.0.passes.lock().contains_key(&table)
     }
 
-    /// Whether it holds keys that others may wait for.
-    pub fn holds_keys(&self) -> bool {
-        self.0.owner.get().is_some()
-    }
-
     /// The number of rows in all tables.
     pub fn rows(&self) -> u64 {
         let keyed = self.0.keyed.lock().iter().map(KeyedTable::rows).sum::<u64>();

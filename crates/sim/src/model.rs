@@ -303,6 +303,14 @@ impl Model {
         self.file_rows = FileRows::default();
     }
 
+    /// All visible rows of a table, sorted; reads no file of which this life has read the same rows.
+    ///
+    /// # Errors
+    /// When a file cannot be read, for example because the disk fails.
+    pub fn read(&mut self, read: &TableSnapshot) -> Result<Vec<Row>, freshet_storage::Error> {
+        rows::read_with(read, &mut self.file_rows)
+    }
+
     /// Compares a snapshot of all tables with the model at its horizon; reads all its files.
     ///
     /// # Panics
@@ -381,7 +389,7 @@ impl Model {
             self.counts.unresolved += 1;
             return None;
         }
-        let rows = match rows::read_with(read, &mut self.file_rows) {
+        let rows = match self.read(read) {
             Ok(rows) => rows,
             // Disk accesses may fail, but a file that a snapshot may read must exist.
             Err(error) => {

@@ -66,7 +66,7 @@ impl Client {
             return Ok(Outcome::Refused);
         };
         read.resolved().await?;
-        let seen = rows::read(&read)?;
+        let seen = self.model.lock().read(&read)?;
         drop((read, snapshot));
         let Some(row) = seen.get(from as usize % seen.len().max(1)) else {
             return Ok(Outcome::Acknowledged(Lsn::ZERO));

@@ -29,7 +29,7 @@ impl Client {
             return Ok(Outcome::Refused);
         };
         read.resolved().await?;
-        let mut seen = rows::read(&read)?;
+        let mut seen = self.model.lock().read(&read)?;
         drop((read, snapshot));
         if seen.is_empty() {
             return Ok(Outcome::Acknowledged(Lsn::ZERO));
