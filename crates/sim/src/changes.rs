@@ -13,6 +13,7 @@ use freshet_ingest::{
 };
 use freshet_schema::{GroupCommitMode, KeyModel};
 use freshet_storage::resolver::KeyedRows;
+use futures::future::BoxFuture;
 
 use crate::loads::{Client, Outcome, encoded, part_of};
 use crate::model::Part;
@@ -33,9 +34,8 @@ struct Changed {
 
 impl Client {
     /// Inserts rows whose keys must be new.
-    pub async fn insert_new(&self, table: &str, count: i64) -> Outcome {
-        let outcome = self.try_insert_new(table, count).await;
-        self.outcome(outcome)
+    pub fn insert_new<'a>(&'a self, table: &'a str, count: i64) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_insert_new(table, count))
     }
 
     async fn try_insert_new(&self, table: &str, count: i64) -> Result<Outcome> {
@@ -53,9 +53,8 @@ impl Client {
     }
 
     /// Replaces the rows that some keys have, and removes those with an odd key.
-    pub async fn change(&self, table: &str, count: i64) -> Outcome {
-        let outcome = self.try_change(table, count).await;
-        self.outcome(outcome)
+    pub fn change<'a>(&'a self, table: &'a str, count: i64) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_change(table, count))
     }
 
     async fn try_change(&self, table: &str, count: i64) -> Result<Outcome> {
@@ -75,9 +74,8 @@ impl Client {
     }
 
     /// Inserts or replaces the row of a key, or removes it if the key is odd, and locks nothing.
-    pub async fn change_one(&self, table: &str) -> Outcome {
-        let outcome = self.try_change_one(table).await;
-        self.outcome(outcome)
+    pub fn change_one<'a>(&'a self, table: &'a str) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_change_one(table))
     }
 
     async fn try_change_one(&self, table: &str) -> Result<Outcome> {
@@ -114,9 +112,8 @@ impl Client {
     }
 
     /// Moves the rows of some keys from one table to the other, in one transaction.
-    pub async fn move_rows(&self, tables: [&str; 2], count: i64) -> Outcome {
-        let outcome = self.try_move(tables, count).await;
-        self.outcome(outcome)
+    pub fn move_rows<'a>(&'a self, tables: [&'a str; 2], count: i64) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_move(tables, count))
     }
 
     async fn try_move(&self, tables: [&str; 2], count: i64) -> Result<Outcome> {

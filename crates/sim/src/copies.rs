@@ -7,6 +7,7 @@ use freshet_ingest::decode::Completion;
 use freshet_ingest::{Destination, LoadTarget, Progress, Rewriting, enter, rewrite};
 use freshet_meta::{BucketsSpec, NewForm};
 use freshet_schema::{GroupCommitMode, Rules, Table};
+use futures::future::BoxFuture;
 
 use crate::loads::{Client, Outcome, encoded};
 use crate::rows;
@@ -36,9 +37,13 @@ impl Rewriting for OtherBuckets {
 
 impl Client {
     /// Loads `count` rows into a table that may be copied meanwhile.
-    pub async fn load_copied(&self, name: &str, count: i64, mode: GroupCommitMode) -> Outcome {
-        let outcome = self.try_load_copied(name, count, mode).await;
-        self.outcome(outcome)
+    pub fn load_copied<'a>(
+        &'a self,
+        name: &'a str,
+        count: i64,
+        mode: GroupCommitMode,
+    ) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_load_copied(name, count, mode))
     }
 
     async fn try_load_copied(
@@ -60,15 +65,17 @@ impl Client {
     }
 
     /// Copies a table to one with so many buckets, which gets its name.
-    pub async fn copy(&self, name: &'static str, buckets: u64) -> Outcome {
-        let now_micros = self.executor.wall_micros();
-        let copied = async {
-            let id = self.engine.target("d", name)?.id();
-            let how = OtherBuckets { name, buckets, now_micros };
-            rewrite(&self.engine, id, &how, &Progress::default()).await
-        };
-        let copied = copied.await;
-        self.model.lock().counts.copies += u64::from(copied.is_ok());
-        self.outcome(copied.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
+    pub fn copy(&self, name: &'static str, buckets: u64) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let now_micros = self.executor.wall_micros();
+            let copied = async {
+                let id = self.engine.target("d", name)?.id();
+                let how = OtherBuckets { name, buckets, now_micros };
+                rewrite(&self.engine, id, &how, &Progress::default()).await
+            };
+            let copied = copied.await;
+            self.model.lock().counts.copies += u64::from(copied.is_ok());
+            self.outcome(copied.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
+        })
     }
 }

@@ -1,6 +1,5 @@
 //! Client operations, each of which informs the model in the same step in which it takes effect.
 
-use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
@@ -49,13 +48,15 @@ pub enum Outcome {
 
 impl Client {
     /// Waits until it is known what is dead in a snapshot, if the disk lets it.
-    pub async fn resolved(&self, snapshot: &Snapshot) {
-        for state in self.engine.table_states() {
-            if let Ok(Some(table)) = snapshot.table(state.id) {
-                // Who compares the table finds that it is not resolved.
-                let _ = table.resolved().await;
+    pub fn resolved<'a>(&'a self, snapshot: &'a Snapshot) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for state in self.engine.table_states() {
+                if let Ok(Some(table)) = snapshot.table(state.id) {
+                    // Who compares the table finds that it is not resolved.
+                    let _ = table.resolved().await;
+                }
             }
-        }
+        })
     }
 
     /// Lets time pass.
@@ -64,23 +65,25 @@ impl Client {
     }
 
     /// Loads `count` rows through the log.
-    pub async fn load(
-        &self,
-        table: &str,
+    pub fn load<'a>(
+        &'a self,
+        table: &'a str,
         count: i64,
         mode: GroupCommitMode,
         label: Option<String>,
-    ) -> Outcome {
-        let known = label.clone();
-        if let Some(label) = known.clone() {
-            let unknown = Unknown { label, table: table.to_owned(), rows: count };
-            self.model.lock().unknown.push(unknown);
-        }
-        let outcome = self.try_load(table, count, mode, label).await;
-        if let Some(label) = known {
-            self.model.lock().unknown.retain(|unknown| unknown.label != label);
-        }
-        self.outcome(outcome)
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let known = label.clone();
+            if let Some(label) = known.clone() {
+                let unknown = Unknown { label, table: table.to_owned(), rows: count };
+                self.model.lock().unknown.push(unknown);
+            }
+            let outcome = self.try_load(table, count, mode, label).await;
+            if let Some(label) = known {
+                self.model.lock().unknown.retain(|unknown| unknown.label != label);
+            }
+            self.outcome(outcome)
+        })
     }
 
     async fn try_load(
@@ -107,8 +110,13 @@ impl Client {
     }
 
     /// Loads `pieces` pieces of `count` rows each through files.
-    pub async fn load_large(&self, table: &str, count: i64, pieces: i64) -> Outcome {
-        self.load_large_beside(table, count, pieces, |_| Box::pin(async {})).await
+    pub fn load_large<'a>(
+        &'a self,
+        table: &'a str,
+        count: i64,
+        pieces: i64,
+    ) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_load_large(table, count, pieces, |_| Box::pin(async {})))
     }
 
     /// Like [`Self::load_large`]; `beside` runs before each piece and before the record.
@@ -149,9 +157,8 @@ impl Client {
     }
 
     /// Prepares a load of `count` rows, to be committed later.
-    pub async fn prepare(&self, table: &str, count: i64) -> Outcome {
-        let outcome = self.try_prepare(table, count).await;
-        self.outcome(outcome)
+    pub fn prepare<'a>(&'a self, table: &'a str, count: i64) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_prepare(table, count))
     }
 
     async fn try_prepare(&self, table: &str, count: i64) -> Result<Outcome> {
@@ -179,7 +186,11 @@ impl Client {
     }
 
     /// Commits or aborts a prepared load.
-    pub async fn end(&self, staged: Staged, end: PreparedEnd) -> Outcome {
+    pub fn end(&self, staged: Staged, end: PreparedEnd) -> BoxFuture<'_, Outcome> {
+        self.ended(self.try_end(staged, end))
+    }
+
+    async fn try_end(&self, staged: Staged, end: PreparedEnd) -> Result<Outcome> {
         let (label, txn) = (staged.label, staged.part.txn);
         let event = || Event::Load(vec![staged.part.clone()], Some(label.clone()));
         let of_label = |load: &Staged| load.label == label;
@@ -196,9 +207,9 @@ impl Client {
             assert_eq!(end, PreparedEnd::Commit, "an abort is no record");
             assert!(ended.is_ok(), "what is in the log is committed: {ended:?}");
             self.model.lock().staged.retain(|load| !of_label(load));
-            return self.acknowledged(lsn);
+            return Ok(self.acknowledged(lsn));
         }
-        let outcome = match ended {
+        match ended {
             Ok(()) => {
                 assert_eq!(end, PreparedEnd::Abort, "a commit is a record");
                 self.model.lock().staged.retain(|load| !of_label(load));
@@ -211,14 +222,12 @@ impl Client {
                 Ok(Outcome::Refused)
             }
             Err(error) => Err(error),
-        };
-        self.outcome(outcome)
+        }
     }
 
     /// Moves `count` amounts from one account to the other, in one transaction.
-    pub async fn transfer(&self, count: i64) -> Outcome {
-        let outcome = self.try_transfer(count).await;
-        self.outcome(outcome)
+    pub fn transfer(&self, count: i64) -> BoxFuture<'_, Outcome> {
+        self.ended(self.try_transfer(count))
     }
 
     async fn try_transfer(&self, count: i64) -> Result<Outcome> {
@@ -241,9 +250,8 @@ impl Client {
     }
 
     /// Truncates tables by name with a single record.
-    pub async fn truncate(&self, names: &[&str]) -> Outcome {
-        let outcome = self.try_truncate(names).await;
-        self.outcome(outcome)
+    pub fn truncate<'a>(&'a self, names: &'a [&'a str]) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_truncate(names))
     }
 
     async fn try_truncate(&self, names: &[&str]) -> Result<Outcome> {
@@ -256,9 +264,8 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a TRUNCATE is a record")))
     }
 
-    pub async fn alter(&self, table: &str, change: SchemaChange) -> Outcome {
-        let outcome = self.try_alter(table, change).await;
-        self.outcome(outcome)
+    pub fn alter<'a>(&'a self, table: &'a str, change: SchemaChange) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_alter(table, change))
     }
 
     async fn try_alter(&self, table: &str, change: SchemaChange) -> Result<Outcome> {
@@ -276,9 +283,8 @@ impl Client {
     }
 
     /// Drops and adds, or truncates, a partition of [`rows::PARTITIONS`].
-    pub async fn cut(&self, table: &str, at: usize, empties: bool) -> Outcome {
-        let outcome = self.try_cut(table, at, empties).await;
-        self.outcome(outcome)
+    pub fn cut<'a>(&'a self, table: &'a str, at: usize, empties: bool) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_cut(table, at, empties))
     }
 
     async fn try_cut(&self, table: &str, at: usize, empties: bool) -> Result<Outcome> {
@@ -296,9 +302,12 @@ impl Client {
     }
 
     /// Moves the rows of some partitions of [`rows::PARTITIONS`] to new ones of the same values.
-    pub async fn reorganize(&self, table: &str, some: std::ops::Range<usize>) -> Outcome {
-        let outcome = self.try_reorganize(table, some).await;
-        self.outcome(outcome)
+    pub fn reorganize<'a>(
+        &'a self,
+        table: &'a str,
+        some: std::ops::Range<usize>,
+    ) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_reorganize(table, some))
     }
 
     async fn try_reorganize(&self, table: &str, some: std::ops::Range<usize>) -> Result<Outcome> {
@@ -314,9 +323,8 @@ impl Client {
     }
 
     /// Puts an empty temporary partition in the place of one of [`rows::PARTITIONS`].
-    pub async fn replace(&self, table: &str, at: usize) -> Outcome {
-        let outcome = self.try_replace(table, at).await;
-        self.outcome(outcome)
+    pub fn replace<'a>(&'a self, table: &'a str, at: usize) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_replace(table, at))
     }
 
     async fn try_replace(&self, table: &str, at: usize) -> Result<Outcome> {
@@ -337,9 +345,8 @@ impl Client {
     }
 
     /// Adds a partition of [`rows::PARTITIONS`].
-    pub async fn add_partition(&self, table: &str, at: usize) -> Outcome {
-        let outcome = self.try_add_partition(table, at).await;
-        self.outcome(outcome)
+    pub fn add_partition<'a>(&'a self, table: &'a str, at: usize) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_add_partition(table, at))
     }
 
     async fn try_add_partition(&self, table: &str, at: usize) -> Result<Outcome> {
@@ -356,9 +363,8 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a change of partitions is a record")))
     }
 
-    pub async fn drop_table(&self, table: &str) -> Outcome {
-        let outcome = self.try_drop(table).await;
-        self.outcome(outcome)
+    pub fn drop_table<'a>(&'a self, table: &'a str) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_drop(table))
     }
 
     async fn try_drop(&self, table: &str) -> Result<Outcome> {
@@ -371,9 +377,8 @@ impl Client {
     }
 
     /// Drops the database with all its tables.
-    pub async fn drop_database(&self) -> Outcome {
-        let outcome = self.try_drop_database().await;
-        self.outcome(outcome)
+    pub fn drop_database(&self) -> BoxFuture<'_, Outcome> {
+        self.ended(self.try_drop_database())
     }
 
     async fn try_drop_database(&self) -> Result<Outcome> {
@@ -386,41 +391,48 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
     }
 
-    pub async fn set(&self, table: &str, property: &str, value: u64) -> Outcome {
-        let outcome = async {
+    pub fn set<'a>(
+        &'a self,
+        table: &'a str,
+        property: &'a str,
+        value: u64,
+    ) -> BoxFuture<'a, Outcome> {
+        self.ended(async move {
             let id = self.engine.target("d", table)?.id();
             let pairs = vec![(property.to_owned(), value.to_string())];
-            self.engine.ddl().set_properties(id, pairs).await
-        };
-        self.outcome(outcome.await.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
+            self.engine.ddl().set_properties(id, pairs).await?;
+            Ok(Outcome::Acknowledged(Lsn::ZERO))
+        })
     }
 
-    pub async fn rename(&self, table: &str, name: &str) -> Outcome {
-        let outcome =
-            async { self.engine.rename_tables(&[Renaming::within("d", table, name)]).await };
-        self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
+    pub fn rename<'a>(&'a self, table: &'a str, name: &'a str) -> BoxFuture<'a, Outcome> {
+        self.ended(async move {
+            self.engine.rename_tables(&[Renaming::within("d", table, name)]).await?;
+            Ok(Outcome::Acknowledged(Lsn::ZERO))
+        })
     }
 
     /// Creates a table with these properties, which limit its commit groups.
-    pub async fn create(&self, table: &str, properties: &[(&str, u64)]) -> Outcome {
+    pub fn create(&self, table: &str, properties: &[(&str, u64)]) -> BoxFuture<'_, Outcome> {
         let spec = rows::table_spec(table, properties);
-        let created = self.engine.ddl().create_table("d", spec, true).await;
-        self.outcome(created.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
+        self.ended(async move {
+            self.engine.ddl().create_table("d", spec, true).await?;
+            Ok(Outcome::Acknowledged(Lsn::ZERO))
+        })
     }
 
     /// Flushes a table to files.
-    pub async fn flush(&self, table: &str) -> Outcome {
-        let flushed = match self.engine.target("d", table) {
-            Ok(target) => self.engine.flush_table(target.id()).await,
-            Err(error) => Err(error),
-        };
-        self.outcome(flushed.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
+    pub fn flush<'a>(&'a self, table: &'a str) -> BoxFuture<'a, Outcome> {
+        self.ended(async move {
+            let target = self.engine.target("d", table)?;
+            self.engine.flush_table(target.id()).await?;
+            Ok(Outcome::Acknowledged(Lsn::ZERO))
+        })
     }
 
     /// Lets rows that delete be forgotten, as far as merges have named them.
-    pub async fn forget(&self) -> Outcome {
-        let outcome = self.try_forget().await;
-        self.outcome(outcome)
+    pub fn forget(&self) -> BoxFuture<'_, Outcome> {
+        self.ended(self.try_forget())
     }
 
     async fn try_forget(&self) -> Result<Outcome> {
@@ -503,6 +515,15 @@ impl Client {
         })
         .await;
         (result, barrier)
+    }
+
+    /// The outcome of an operation, once it has ended. A future behind a pointer is compiled here;
+    /// any other one, with all of the engine that it awaits, in every program of tests.
+    pub(crate) fn ended<'a>(
+        &'a self,
+        operation: impl Future<Output = Result<Outcome>> + Send + 'a,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.outcome(operation.await) })
     }
 
     pub(crate) fn outcome(&self, result: Result<Outcome>) -> Outcome {

@@ -303,7 +303,7 @@ impl Model {
         self.file_rows = FileRows::default();
     }
 
-    /// All visible rows of a table, sorted; reads no file of which this life has read the same rows.
+    /// All visible rows of a table, sorted; reads no file of which this life has read these rows.
     ///
     /// # Errors
     /// When a file cannot be read, for example because the disk fails.

@@ -4,6 +4,7 @@ use std::task::Poll;
 
 use freshet_base::{Lsn, Result, err};
 use freshet_ingest::{bin_partitions, recover_partition};
+use futures::future::BoxFuture;
 
 use crate::loads::{Client, Outcome};
 use crate::model::Event;
@@ -11,9 +12,8 @@ use crate::rows;
 
 impl Client {
     /// Drops a partition of [`rows::PARTITIONS`] into the recycle bin.
-    pub async fn rest(&self, table: &str, at: usize) -> Outcome {
-        let outcome = self.try_rest(table, at).await;
-        self.outcome(outcome)
+    pub fn rest<'a>(&'a self, table: &'a str, at: usize) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_rest(table, at))
     }
 
     async fn try_rest(&self, table: &str, at: usize) -> Result<Outcome> {
@@ -45,9 +45,8 @@ impl Client {
     }
 
     /// Brings back the partition of [`rows::PARTITIONS`] that was dropped last.
-    pub async fn recover(&self, table: &str, at: usize) -> Outcome {
-        let outcome = self.try_recover(table, at).await;
-        self.outcome(outcome)
+    pub fn recover<'a>(&'a self, table: &'a str, at: usize) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_recover(table, at))
     }
 
     async fn try_recover(&self, table: &str, at: usize) -> Result<Outcome> {

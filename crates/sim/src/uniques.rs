@@ -8,6 +8,7 @@ use freshet_meta::{DeclaredKeySpec, KeyChange};
 use freshet_schema::DeclaredKeyKind;
 use freshet_storage::delta::Freshness;
 use freshet_storage::resolver::KeyedRows;
+use futures::future::BoxFuture;
 
 use crate::changes::rules;
 use crate::loads::{Client, Outcome};
@@ -21,12 +22,14 @@ const FRESH: i64 = 1 << 40;
 
 impl Client {
     /// Drops the unique key of a table, or adds it: no two rows have a value, so it must be taken.
-    pub async fn toggle_unique(&self, table: &str) -> Outcome {
-        let outcome = self.try_toggle(table).await;
-        if let Err(error) = &outcome {
-            assert_ne!(error.code(), ErrorCode::DuplicateKey, "amounts are unique: {error}");
-        }
-        self.outcome(outcome)
+    pub fn toggle_unique<'a>(&'a self, table: &'a str) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let outcome = self.try_toggle(table).await;
+            if let Err(error) = &outcome {
+                assert_ne!(error.code(), ErrorCode::DuplicateKey, "amounts are unique: {error}");
+            }
+            self.outcome(outcome)
+        })
     }
 
     async fn try_toggle(&self, table: &str) -> Result<Outcome> {
@@ -48,9 +51,8 @@ impl Client {
 
     /// Locks a row of a table and inserts another one with its value in a transaction, which is
     /// refused if the key is enforced; the transaction is rolled back.
-    pub async fn take_value(&self, table: &str, from: u64) -> Outcome {
-        let outcome = self.try_take(table, from).await;
-        self.outcome(outcome)
+    pub fn take_value<'a>(&'a self, table: &'a str, from: u64) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_take(table, from))
     }
 
     async fn try_take(&self, table: &str, from: u64) -> Result<Outcome> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TxnId};
 use freshet_ingest::{Affected, Copies, Destination, LoadTarget, RowChange};
 use freshet_storage::delta::Freshness;
+use futures::future::BoxFuture;
 
 use crate::loads::{Client, Outcome, encoded};
 use crate::model::{Event, Part};
@@ -13,9 +14,13 @@ use crate::rows::{self, Row, RowKind};
 impl Client {
     /// Finds `count` rows of a table from some place on; removes each third one, and makes others
     /// of the rest, two of which are alike.
-    pub async fn remove_rows(&self, table: &str, from: u64, count: usize) -> Outcome {
-        let outcome = self.try_remove_rows(table, from, count).await;
-        self.outcome(outcome)
+    pub fn remove_rows<'a>(
+        &'a self,
+        table: &'a str,
+        from: u64,
+        count: usize,
+    ) -> BoxFuture<'a, Outcome> {
+        self.ended(self.try_remove_rows(table, from, count))
     }
 
     async fn try_remove_rows(&self, table: &str, from: u64, count: usize) -> Result<Outcome> {
