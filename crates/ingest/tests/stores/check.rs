@@ -1,15 +1,13 @@
 //! Damaged stores: the damage is reported, and repaired only once an operator accepts the loss.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Store, create_table, insert, rows_of};
 use freshet_ingest::check::{Loss, accept, check, next_loss};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
 use futures::executor::block_on;
+
+use crate::common::{Store, create_table, insert, rows_of};
 
 fn flip(path: &Path, offset: usize) {
     let mut bytes = std::fs::read(path).unwrap();

@@ -1,7 +1,4 @@
 //! The engine on real files: acknowledged rows exist before and after a crash.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -9,7 +6,6 @@ use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int32Type;
-use common::{Store, create_table, insert, rows_of};
 use freshet_base::io::{Mode, RealFs};
 use freshet_ingest::Engine;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
@@ -18,6 +14,8 @@ use freshet_storage::delta::Freshness;
 use freshet_testkit::ThroughFs;
 use futures::executor::block_on;
 use parking_lot::Mutex;
+
+use crate::common::{Store, create_table, insert, rows_of};
 
 #[test]
 fn a_row_is_readable_at_its_acknowledgement_and_after_a_crash() {

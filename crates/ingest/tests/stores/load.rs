@@ -1,13 +1,8 @@
 //! The behavior of loads: what they decide, wait for and release.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{PATIENCE, Store, create_table, encoded, insert, rows_of, wait_until};
 use freshet_base::ErrorCode;
 use freshet_base::clock::Deadline;
 use freshet_ingest::{Destination, Engine, LoadBuffer, WaitLimit};
@@ -16,6 +11,8 @@ use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_storage::delta::Freshness;
 use futures::FutureExt;
 use futures::executor::block_on;
+
+use crate::common::{PATIENCE, Store, create_table, encoded, insert, rows_of, wait_until};
 
 /// More rows than fit into a record, whose limit is a quarter of a log file of 1 MiB.
 fn many() -> Vec<(i32, i32)> {

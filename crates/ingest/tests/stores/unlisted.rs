@@ -1,18 +1,15 @@
 //! Tables created with their rows: complete or absent, wherever the creation is interrupted.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::sync::Arc;
 
-use common::{Store, create_table, insert, int_column, load, rows_of, wait_until};
 use freshet_base::{ErrorCode, Lsn};
 use freshet_ingest::{CreateOutcome, Destination, Engine, UnpublishedTable};
 use freshet_meta::{BucketsSpec, DistributionSpec, TableSpec};
 use freshet_schema::{GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
 use futures::executor::block_on;
+
+use crate::common::{Store, create_table, insert, int_column, load, rows_of, wait_until};
 
 fn begun(engine: &Arc<Engine>, name: &str) -> UnpublishedTable {
     let spec = TableSpec {

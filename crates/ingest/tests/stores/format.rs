@@ -3,21 +3,19 @@
 //! `tests/formats/N.tar.gz` contains a data directory in format N. To add one when a format is
 //! released: `cargo run -p freshet-ingest --example write_store` prints the path of a new store;
 //! pack it with `tar -czf N.tar.gz -C PATH .`.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
 use arrow::array::Array;
-use common::{ALTERED_AT, SLOW_HASH, Store, account, batches, fill, insert, rows_of};
 use freshet_ingest::Engine;
 use freshet_ingest::check::check;
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
 use futures::executor::block_on;
+
+use crate::common::{ALTERED_AT, SLOW_HASH, Store, account, batches, fill, insert, rows_of};
 
 fn holds_what_was_filled(store: &Store) {
     let report = check(&store.config(), &store.world()).unwrap();

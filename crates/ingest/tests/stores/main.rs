@@ -1,0 +1,10 @@
+//! The engine on real files. One program, since each of them compiles what it awaits of the engine.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod check;
+#[path = "../common/mod.rs"]
+mod common;
+mod engine;
+mod format;
+mod load;
+mod unlisted;
