@@ -26,6 +26,8 @@ SECONDS_MAX = 900
 # Those of simulations, whose programs wait for the others.
 SIMULATED_SECONDS_MAX = 1800
 SIDE_BY_SIDE = os.cpu_count() or 1
+# How many of those that took longest are named at the end.
+SHOWN = 15
 # The crate of simulations, and how far its programs give way.
 SIMULATED = "sim"
 NICE = 15
@@ -41,7 +43,7 @@ class Program:
         self.name = f"{self.folder.name} {source}"
         self.gives_way = self.folder.name == SIMULATED
         self.seconds_max = SIMULATED_SECONDS_MAX if self.gives_way else SECONDS_MAX
-        self.output = self.process = self.began = None
+        self.output = self.process = self.began = self.code = self.usage = None
 
     def start(self):
         self.output = tempfile.TemporaryFile("w+", errors="replace")
@@ -56,11 +58,17 @@ class Program:
         return time.monotonic() - self.began
 
     def has_ended(self):
-        if self.process.poll() is None and self.seconds() > self.seconds_max:
+        """Also tells what it took of processors, with the servers that it has started."""
+        is_late = self.seconds() > self.seconds_max
+        if is_late:
             self.process.kill()
-            self.process.wait()
+        pid, status, self.usage = os.wait4(self.process.pid, 0 if is_late else os.WNOHANG)
+        if pid == 0:
+            return False
+        self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
+        if is_late:
             self.output.write(f"\nerror: killed after {self.seconds_max} s\n")
-        return self.process.poll() is not None
+        return True
 
     def tell(self):
         print(f"     Running {self.name} ({self.path})", flush=True)
@@ -93,7 +101,7 @@ def times():
 def main():
     known = times()
     waiting = sorted(build(), key=lambda one: known.get(one.name, SECONDS_MAX))
-    running, failed = [], []
+    running, failed, ended = [], [], []
     # Who stops this stops the programs too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     atexit.register(lambda: [one.process.kill() for one in running])
@@ -109,11 +117,15 @@ def main():
         for one in [one for one in running if one.has_ended()]:
             running.remove(one)
             known[one.name] = round(one.seconds(), 2)
-            if one.process.returncode != 0:
+            if one.code != 0:
                 failed.append(one.name)
             one.tell()
+            ended.append((known[one.name], one.usage.ru_utime + one.usage.ru_stime, one.name))
         time.sleep(0.05)
     TIMES.write_text(json.dumps(known, indent=1, sort_keys=True))
+    print(f"\n{'seconds':>8} {'of a processor':>15}")
+    for seconds, processor_seconds, name in sorted(ended, reverse=True)[:SHOWN]:
+        print(f"{seconds:8.0f} {processor_seconds:15.0f}  {name}")
     for name in failed:
         print(f"error: {name} failed")
     return 1 if failed else 0
