@@ -159,17 +159,15 @@ impl Compactor {
 
     /// Starts a merge of each size class if one is worthwhile and none is running; called by the
     /// keeper.
-    pub fn plan(self: &Arc<Self>) {
+    pub fn plan(self: &Arc<Self>, tables: &[Arc<TableState>]) {
         if !self.may_merge() {
             return;
         }
-        // Thousands of tables are listed once.
-        let tables = self.store.tables.states();
         for size in [Size::Small, Size::Large] {
             if !self.merges.is_running(size) {
                 let _one = self.choosing.lock();
-                let next = self.next_merge(size, &tables);
-                let next = next.or_else(|| self.next_unindexed(size, &tables));
+                let next = self.next_merge(size, tables);
+                let next = next.or_else(|| self.next_unindexed(size, tables));
                 next.into_iter().for_each(|work| self.start_merge(size, work));
             }
         }

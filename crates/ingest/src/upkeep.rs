@@ -67,17 +67,20 @@ impl Upkeep {
         while !self.store.keeper.is_stopping() {
             self.store.disk.keep_ballast();
             self.recycler.keep_log();
+            // There may be tens of thousands: they are listed once a round.
+            let tables = self.store.tables.states();
             // Before that, nothing could say in the log what it did.
             if self.term.has_begun() {
                 self.end_due_groups();
-                self.plan_flushes();
-                self.compactor.plan();
+                self.plan_flushes(&tables);
+                self.compactor.plan(&tables);
                 self.forgetter.plan();
                 self.prepared.abort_expired();
                 self.follower.plan();
                 self.emptier.plan();
             }
-            self.resolve();
+            self.resolve(&tables);
+            drop(tables);
             self.sweeper.plan();
             let tick = self.store.clock().now().saturating_add(TICK);
             let next = self.store.keeper.next_due().map_or(tick, |due| due.min(tick));
@@ -122,14 +125,14 @@ impl Upkeep {
 
     /// Starts a flush of every table that the policy selects and that is not being flushed yet, and
     /// sets the priority of background work by the number of bytes to flush.
-    fn plan_flushes(self: &Arc<Self>) {
+    fn plan_flushes(self: &Arc<Self>, tables: &[Arc<TableState>]) {
         if self.flush_limits().memory_short {
             self.prepared.free_memory();
         }
         let limits = self.flush_limits();
         let mut waiting_bytes = 0;
-        let largest = limits.memory_short.then(|| self.largest()).flatten();
-        for state in self.store.tables.states() {
+        let largest = limits.memory_short.then(|| largest(tables)).flatten();
+        for state in tables {
             let delta = state.delta.stats();
             if delta.entries == 0 || state.is_dropped() {
                 continue;
@@ -142,7 +145,7 @@ impl Upkeep {
             };
             if let Some(why) = flush_policy::why(&stats, &limits) {
                 waiting_bytes += delta.bytes;
-                self.start_flush(state, why);
+                self.start_flush(Arc::clone(state), why);
             }
         }
         let flushes = waiting_bytes / limits.flush_bytes.max(1);
@@ -161,9 +164,9 @@ impl Upkeep {
     }
 
     /// Finds what new versions of keys have replaced, before a reader has to wait for it.
-    fn resolve(&self) {
+    fn resolve(&self, tables: &[Arc<TableState>]) {
         let horizon = self.store.horizon().get();
-        for state in self.store.tables.states() {
+        for state in tables {
             let is_behind = |resolver: &&Arc<Resolver>| !resolver.is_resolved(horizon);
             let Some(resolver) = state.resolver.as_ref().filter(is_behind) else { continue };
             let Some(running) = state.resolving.begin() else { continue };
@@ -187,15 +190,6 @@ impl Upkeep {
             log_wanted: self.store.keeper.log_wanted(),
             memory_short: memory.used_bytes() >= high || memory.waiting() > 0,
         }
-    }
-
-    /// The table with the largest delta. The memory of dropped tables is freed once that is
-    /// durable.
-    fn largest(&self) -> Option<TableId> {
-        let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
-        let can_flush = |state: &Arc<TableState>| bytes(state) > 0 && !state.is_dropped();
-        let largest = self.store.tables.states().into_iter().filter(can_flush).max_by_key(bytes);
-        largest.map(|state| state.id)
     }
 
     /// Flushes a table in the background, unless a flush of it is already running.
@@ -226,4 +220,11 @@ impl Upkeep {
         };
         self.store.pool().spawn("flush", Box::pin(task));
     }
+}
+
+/// The table with the largest delta. The memory of dropped tables is freed once that is durable.
+fn largest(tables: &[Arc<TableState>]) -> Option<TableId> {
+    let bytes = |state: &&Arc<TableState>| state.delta.stats().bytes;
+    let can_flush = |state: &&Arc<TableState>| bytes(state) > 0 && !state.is_dropped();
+    tables.iter().filter(can_flush).max_by_key(bytes).map(|state| state.id)
 }
