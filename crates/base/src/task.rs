@@ -66,13 +66,48 @@ pub async fn run_in<T: Send + 'static>(
     lane: Lane,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> T {
+    begin(pool, lane, job).await.expect(RETURNS)
+}
+
+/// Runs jobs in `lane`, up to `beside` of them at once, and gives what they return to `take`, in
+/// their order. Once that fails no further one is begun.
+///
+/// # Errors
+/// The first one of `take`.
+///
+/// # Panics
+/// As [`run`].
+pub async fn run_each<T: Send + 'static, E>(
+    pool: &dyn Pool,
+    (lane, beside): (Lane, usize),
+    mut jobs: impl Iterator<Item = impl FnOnce() -> T + Send + 'static>,
+    mut take: impl FnMut(T) -> Result<(), E>,
+) -> Result<(), E> {
+    assert!(beside > 0, "at least one job runs at a time");
+    let mut running = VecDeque::with_capacity(beside);
+    loop {
+        let free = beside - running.len();
+        running.extend(jobs.by_ref().take(free).map(|job| begin(pool, lane, job)));
+        let Some(first) = running.pop_front() else { return Ok(()) };
+        take(first.await.expect(RETURNS))?;
+    }
+}
+
+/// Why whoever waits for a job gets its result.
+const RETURNS: &str = "a job of the pool ends by returning";
+
+fn begin<T: Send + 'static>(
+    pool: &dyn Pool,
+    lane: Lane,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
     let job = move || {
         // Fails when the caller was dropped and no longer needs the result.
         let _ = sender.send(job());
     };
     pool.execute(lane, Box::new(job));
-    receiver.await.expect("a job of the pool ends by returning")
+    receiver
 }
 
 /// Lets other tasks run, and whoever waits for this one give it up.
@@ -245,6 +280,23 @@ mod tests {
     fn run_returns_what_the_job_returned() {
         let answer = futures::executor::block_on(run(&InlinePool, || 6 * 7));
         assert_eq!(answer, 42);
+    }
+
+    #[test]
+    fn each_job_gives_its_result_in_order_until_one_is_refused() {
+        let threads = Threads::start(3).unwrap();
+        let jobs = || (0..20u64).map(|number| move || number * number);
+        let mut taken = Vec::new();
+        let take = |square: u64| -> Result<(), u64> {
+            taken.push(square);
+            Ok(())
+        };
+        let all = run_each(&threads, (Lane::Foreground, 3), jobs(), take);
+        assert_eq!(futures::executor::block_on(all), Ok(()));
+        assert_eq!(taken, (0..20u64).map(|number| number * number).collect::<Vec<_>>());
+        let refuse = |square: u64| if square < 16 { Ok(()) } else { Err(square) };
+        let some = run_each(&InlinePool, (Lane::Read, 1), jobs(), refuse);
+        assert_eq!(futures::executor::block_on(some), Err(16));
     }
 
     #[test]

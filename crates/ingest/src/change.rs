@@ -26,7 +26,7 @@ use crate::meeting::{Course, Meeting};
 use crate::overtaken::{check_current, last_of};
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
-use crate::removals::put_removals;
+use crate::removals::put_all_removals;
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
@@ -239,7 +239,8 @@ impl<'a> Change<'a> {
         }
         self.same = Some(Same::Unlocked);
         let mut buffer = LoadBuffer::default();
-        put_removals(self.target.schema(), (0..rows.len()).map(|at| rows.key(at)), &mut buffer)?;
+        let (pool, schema) = (self.engine.store.pool(), self.target.schema());
+        put_all_removals(pool, schema, &rows, &mut buffer).await?;
         self.append_keyed(buffer, rows).await
     }
 

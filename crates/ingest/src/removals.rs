@@ -1,6 +1,9 @@
 //! Loads of which some rows delete: in a table with a UNIQUE KEY such a row removes its key, or, by
 //! a sequence column, is kept as one that does.
 
+use std::sync::Arc;
+
+use freshet_base::task::{Lane, Pool, run_each};
 use freshet_base::{Result, err};
 use freshet_schema::key::{KeyCodec, KeyRows};
 use freshet_schema::row::RowCells;
@@ -9,6 +12,11 @@ use freshet_storage::resolver::KeyedRows;
 
 use crate::buffer::{LoadBuffer, row_count};
 use crate::target::LoadTarget;
+
+/// Rows that one thread encodes at once.
+const PIECE_ROWS: u32 = 1 << 14;
+/// Pieces that are encoded beside each other.
+const PIECES_BESIDE: usize = 4;
 
 /// The rows of a record: the keys that are removed, then rows (keys.md K24). Of several rows of
 /// one key the last one counts, whether it deletes or not.
@@ -48,14 +56,54 @@ pub(crate) fn put_removals<'k>(
     keys: impl ExactSizeIterator<Item = &'k [u8]>,
     to: &mut LoadBuffer,
 ) -> Result<()> {
-    let (codec, count) = (KeyCodec::of_sort_key(schema), keys.len());
-    let (mut rows, out) = (KeyRows::new(&codec, schema), to.begin());
+    let count = keys.len();
+    encode(schema, keys, to.begin())?;
+    to.count(count)?;
+    to.removes_so_far();
+    Ok(())
+}
+
+/// As [`put_removals`], of the keys of all of these rows; many are encoded by several threads.
+pub(crate) async fn put_all_removals(
+    pool: &dyn Pool,
+    schema: &Arc<TableSchema>,
+    rows: &KeyedRows,
+    to: &mut LoadBuffer,
+) -> Result<()> {
+    let (count, out) = (rows.len(), to.begin());
+    if count <= PIECE_ROWS {
+        encode(schema, (0..count).map(|at| rows.key(at)), out)?;
+    } else {
+        let jobs = (0..count).step_by(PIECE_ROWS as usize).map(|from| {
+            let (schema, rows) = (Arc::clone(schema), rows.clone());
+            move || {
+                let (to, mut piece) = (count.min(from.saturating_add(PIECE_ROWS)), Vec::new());
+                encode(&schema, (from..to).map(|at| rows.key(at)), &mut piece).map(|()| piece)
+            }
+        });
+        let take = |piece: Result<Vec<u8>>| -> Result<()> {
+            out.extend_from_slice(&piece?);
+            Ok(())
+        };
+        run_each(pool, (Lane::Foreground, PIECES_BESIDE), jobs, take).await?;
+    }
+    to.count(count as usize)?;
+    to.removes_so_far();
+    Ok(())
+}
+
+/// Appends rows that only remove these keys.
+fn encode<'k>(
+    schema: &TableSchema,
+    keys: impl Iterator<Item = &'k [u8]>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let codec = KeyCodec::of_sort_key(schema);
+    let mut rows = KeyRows::new(&codec, schema);
     for key in keys {
         let put = rows.put(key, out);
         put.map_err(|what| err!(Internal, "the key of a stored row is {what}"))?;
     }
-    to.count(count)?;
-    to.removes_so_far();
     Ok(())
 }
 

@@ -9,6 +9,8 @@ mod section;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::BooleanBuffer;
 use freshet_base::Lsn;
@@ -174,6 +176,13 @@ impl SegmentMarks {
     /// Whether a row has any mark.
     pub fn is_dead(&self, row: u32) -> bool {
         self.flushed_dead.contains(row) || self.recent.lock().contains(row)
+    }
+
+    /// Of each of these ranges of rows the last row that has no mark.
+    pub fn living(&self, ranges: impl Iterator<Item = Range<u32>>) -> Vec<Option<u32>> {
+        let recent = self.recent.lock();
+        let lives = |row: &u32| !self.flushed_dead.contains(*row) && !recent.contains(*row);
+        ranges.map(|rows| rows.rev().find(lives)).collect()
     }
 
     /// Whether a row is dead at `horizon`, which is not below the flushed LSN.

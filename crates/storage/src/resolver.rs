@@ -22,6 +22,7 @@ mod key_table;
 mod keyed_rows;
 mod latch;
 mod load;
+mod many;
 mod ranked;
 mod runs;
 mod swap;

@@ -37,6 +37,14 @@ fn marks(rows: u32) -> impl Strategy<Value = Vec<Mark>> {
     })
 }
 
+#[test]
+fn the_living_row_of_a_range_is_its_last_one_without_a_mark() {
+    let marks = SegmentMarks::new(10, Lsn(5), DeadRows::new(10, [3]));
+    marks.push(&[Mark { row: 5, lsn: Lsn(7) }, Mark { row: 8, lsn: Lsn(9) }]);
+    let living = marks.living([0..4, 3..6, 5..6, 8..9, 9..10].into_iter());
+    assert_eq!(living, [Some(2), Some(4), None, None, Some(9)]);
+}
+
 proptest! {
     /// Whatever is flushed between two marks, readers of every view see the rows that are dead at
     /// their horizon, also those of views that have been replaced.

@@ -1,5 +1,7 @@
 //! The rows of a load with their keys in order.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, Lsn};
 use freshet_schema::columns::ColumnsBuilder;
@@ -9,8 +11,11 @@ use freshet_schema::{Distribution, RowCells, Table, TableSchema, encode};
 
 use super::runs::{RowPlace, Wanted};
 
-/// Rows with their keys, and what says in which bucket they are.
-pub struct KeyedRows {
+/// Rows with their keys, and what says in which bucket they are; shared by all who have them.
+#[derive(Clone)]
+pub struct KeyedRows(Arc<Ordered>);
+
+struct Ordered {
     keys: Keys,
     /// By which each row is in a bucket; empty if they are not known.
     places: Vec<Option<Place>>,
@@ -92,9 +97,9 @@ impl KeyedRows {
     }
 
     fn of_values(values: Keys, nulls: &[bool]) -> Self {
-        let mut rows = Self::new(values, Vec::new());
+        let mut rows = Ordered::of(values, Vec::new());
         rows.order.retain(|&row| !nulls[row as usize]);
-        rows
+        Self(Arc::new(rows))
     }
 
     /// Keys of which nobody knows in which bucket they are.
@@ -103,15 +108,13 @@ impl KeyedRows {
     }
 
     fn new(keys: Keys, places: Vec<Option<Place>>) -> Self {
-        let order = KeyOrder::of(keys.len() as u32, |at| keys.key(at as usize));
-        let KeyOrder { numbers: order, are_distinct } = order;
-        Self { keys, places, order, are_distinct }
+        Self(Arc::new(Ordered::of(keys, places)))
     }
 
     /// The first row of each key alone.
     #[must_use]
     pub fn distinct(self) -> Self {
-        match self.are_distinct {
+        match self.0.are_distinct {
             true => self,
             false => Self::of_keys(self.groups().map(|group| self.key(group[0]))),
         }
@@ -119,27 +122,35 @@ impl KeyedRows {
 
     /// The number of rows.
     pub fn len(&self) -> u32 {
-        self.keys.len() as u32
+        self.0.keys.len() as u32
     }
 
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.0.keys.is_empty()
     }
 
     /// The key of the row with this index.
     pub fn key(&self, at: u32) -> &[u8] {
-        self.keys.key(at as usize)
+        self.0.keys.key(at as usize)
     }
 
     /// The rows of each key, in the order of keys; without values that have NULL.
     pub fn groups(&self) -> impl Iterator<Item = &[u32]> {
-        self.order.chunk_by(|&a, &b| !self.are_distinct && self.key(a) == self.key(b))
+        self.0.order.chunk_by(|&a, &b| !self.0.are_distinct && self.key(a) == self.key(b))
     }
 
     /// The look-up of a row's key, for what dies at `lsn`.
     pub(super) fn wanted(&self, at: u32, lsn: Lsn) -> Wanted<'_> {
-        let place = self.places.get(at as usize).copied().flatten();
+        let place = self.0.places.get(at as usize).copied().flatten();
         Wanted { at, key: self.key(at), place: place.map(RowPlace::Row), lsn }
+    }
+}
+
+impl Ordered {
+    fn of(keys: Keys, places: Vec<Option<Place>>) -> Self {
+        let order = KeyOrder::of(keys.len() as u32, |at| keys.key(at as usize));
+        let KeyOrder { numbers: order, are_distinct } = order;
+        Self { keys, places, order, are_distinct }
     }
 }
 

@@ -9,6 +9,7 @@ use freshet_base::lock::Held;
 use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode};
 
+use super::many::PIECE_KEYS;
 use super::{KEYS_AT_ONCE, KeyedRows, REMOVALS_KEPT, Resolver, State, Values, Version};
 use crate::delta::{DeltaMark, adapted};
 use crate::error::Result;
@@ -22,8 +23,6 @@ const LOOKS: usize = 50;
 /// What it waits between two looks: some tenths of a microsecond.
 const SPINS: usize = 8;
 
-/// Keys that are looked up at once in all files.
-const LOOK_UPS_AT_ONCE: usize = 1 << 14;
 /// Rows stored in a file that are read at once.
 const ROWS_AT_ONCE: usize = 1024;
 
@@ -130,31 +129,10 @@ impl Latch {
     pub async fn find(&mut self, rows: &KeyedRows) -> Result<Vec<Option<Place>>> {
         let state = &mut *self.state;
         let mut places = vec![None; rows.len() as usize];
-        let (mut groups, mut firsts) = (rows.groups().map(|group| group[0]), Vec::new());
-        loop {
-            // Of many keys, what is known of some stays in the cache while these are looked up.
-            firsts.clear();
-            firsts.extend(groups.by_ref().take(LOOK_UPS_AT_ONCE));
-            if firsts.is_empty() {
-                break;
-            }
-            let versions = state.keys.read().find_all(firsts.iter().map(|&at| rows.key(at)));
-            let mut wanted = Vec::new();
-            for (&at, version) in firsts.iter().zip(versions) {
-                match version {
-                    Some(Version { is_removal: true, .. }) => {}
-                    Some(Version { row, .. }) => places[at as usize] = Some(Place::Delta(row)),
-                    None => wanted.push(rows.wanted(at, state.resolved)),
-                }
-            }
-            let all = 0..state.runs.len();
-            let (found, _) = state.runs.look_up(wanted, all, WaitMode::Awaiting).await?;
-            for found in found {
-                let run = state.runs.run(found.run);
-                let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
-                let (row, stored) = (found.row, found.stored);
-                places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
-            }
+        let firsts = rows.groups().map(|group| group[0]).collect::<Vec<_>>();
+        match firsts.len() > PIECE_KEYS {
+            true => state.locate_many(rows, &firsts, &mut places).await?,
+            false => state.locate(rows, &firsts, &mut places).await?,
         }
         for group in rows.groups() {
             let (first, others) = group.split_first().expect("a key has a row");

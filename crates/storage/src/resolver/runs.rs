@@ -5,15 +5,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use freshet_base::budget::Budget;
+use freshet_base::task::PoolRef;
 use freshet_base::{ColumnId, Lsn, TabletId};
 use freshet_schema::TableSchema;
 use freshet_schema::hash::Place;
 
+use super::KEYS_AT_ONCE;
 use crate::error::{Error, Result};
 use crate::marks::{Mark, SegmentMarks};
 use crate::rowset::Rowset;
 use crate::segment::key_part::{KeyPart, StoredRow};
-use crate::segment::{Segment, WaitMode};
+use crate::segment::{Segment, WaitMode, at_once};
 use crate::tablet::TabletFiles;
 
 /// A segment that is searched by key.
@@ -348,42 +350,129 @@ impl Runs {
             if open.is_empty() {
                 break;
             }
-            let bucket = self.runs[at].bucket;
-            let is_inside = |wanted: &Wanted<'_>| match (bucket, wanted.place) {
-                (Some(bucket), Some(place)) => bucket.may_have(place),
-                _ => true,
-            };
-            let places = (0..open.len()).filter(|&place| is_inside(&open[place]));
-            let places = places.collect::<Vec<_>>();
+            let places = inside(self.runs[at].bucket, &open);
             if places.is_empty() {
                 continue;
             }
-            let keys = places.iter().map(|&place| open[place].key).collect::<Vec<_>>();
-            let found = self.keys_of(at, wait_mode).await?.look_up(&keys, wait_mode).await?;
-            if found.is_empty() {
-                continue;
-            }
-            let marks = &self.runs[at].marks;
-            let mut is_found = vec![false; open.len()];
-            for found in found {
-                let place = places[found.at];
-                let last = found.rows.end - 1;
-                let alive = found.rows.rev().find(|&row| !marks.is_dead(row));
-                is_found[place] = alive.is_some() || !self.are_ranked;
-                let Wanted { at: number, lsn, .. } = open[place];
-                all.extend(alive.map(|row| {
-                    let stored = found.stored.filter(|_| row == last);
-                    RunRow { at: number, run: at, row, lsn, stored }
-                }));
-            }
-            let mut is_found = is_found.into_iter();
-            open.retain(|_| !is_found.next().expect("each key is found or not"));
+            self.keys_of(at, wait_mode).await?;
+            let (run, are_ranked) = (self.runs[at].searched(at), self.are_ranked);
+            run.look_up(&places, are_ranked, (&mut open, &mut all), wait_mode).await?;
         }
         Ok((all, open))
     }
+
+    /// All runs with their keys, to be searched while this stays as it is.
+    ///
+    /// # Errors
+    /// Those of [`Self::keys_of`].
+    pub async fn opened(&mut self, wait_mode: WaitMode) -> Result<OpenRuns> {
+        for at in 0..self.runs.len() {
+            self.keys_of(at, wait_mode).await?;
+        }
+        let runs = self.runs.iter().map(|run| OpenRun {
+            bucket: run.bucket,
+            keys: Arc::clone(run.opened.keys.as_ref().expect("it was just opened")),
+            marks: Arc::clone(&run.marks),
+        });
+        Ok(OpenRuns { runs: runs.collect(), are_ranked: self.are_ranked })
+    }
+}
+
+/// Runs whose keys are open, for several threads.
+pub struct OpenRuns {
+    runs: Vec<OpenRun>,
+    are_ranked: bool,
+}
+
+struct OpenRun {
+    bucket: Option<Bucket>,
+    keys: Arc<KeyPart>,
+    marks: Arc<SegmentMarks>,
+}
+
+impl OpenRuns {
+    /// As [`Runs::look_up`] in all of them, blocking.
+    ///
+    /// # Errors
+    /// Those of [`Runs::look_up`].
+    pub fn look_up(&self, wanted: Vec<Wanted<'_>>) -> Result<Vec<RunRow>> {
+        let (mut open, mut all) = (wanted, Vec::new());
+        for (at, run) in self.runs.iter().enumerate().rev() {
+            let places = inside(run.bucket, &open);
+            if places.is_empty() {
+                continue;
+            }
+            let searched = SearchedRun { at, keys: &run.keys, marks: &run.marks };
+            let found = (&mut open, &mut all);
+            at_once(searched.look_up(&places, self.are_ranked, found, WaitMode::Blocking))?;
+        }
+        Ok(all)
+    }
+
+    /// The pool with the threads for reads; `None` without any.
+    pub fn pool(&self) -> Option<PoolRef> {
+        self.runs.first().and_then(|run| run.keys.pool())
+    }
+}
+
+/// The keys of a run, and which of its rows are dead.
+struct SearchedRun<'r> {
+    /// The index of the run.
+    at: usize,
+    keys: &'r KeyPart,
+    marks: &'r SegmentMarks,
+}
+
+impl SearchedRun<'_> {
+    /// Looks for those of the `open` keys that are at these places, and adds the rows that it finds
+    /// to `all`; their keys do not stay open.
+    async fn look_up(
+        self,
+        places: &[usize],
+        are_ranked: bool,
+        (open, all): (&mut Vec<Wanted<'_>>, &mut Vec<RunRow>),
+        wait_mode: WaitMode,
+    ) -> Result<()> {
+        let keys = places.iter().map(|&place| open[place].key).collect::<Vec<_>>();
+        let found = self.keys.look_up(&keys, wait_mode).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut is_found = vec![false; open.len()];
+        for some in found.chunks(KEYS_AT_ONCE) {
+            let living = self.marks.living(some.iter().map(|found| found.rows.clone()));
+            for (found, alive) in some.iter().zip(living) {
+                let (place, last) = (places[found.at], found.rows.end - 1);
+                is_found[place] = alive.is_some() || !are_ranked;
+                let Wanted { at: number, lsn, .. } = open[place];
+                all.extend(alive.map(|row| {
+                    let stored = found.stored.filter(|_| row == last);
+                    RunRow { at: number, run: self.at, row, lsn, stored }
+                }));
+            }
+        }
+        let mut is_found = is_found.into_iter();
+        open.retain(|_| !is_found.next().expect("each key is found or not"));
+        Ok(())
+    }
+}
+
+/// Which of some keys may be in a run of this bucket, by their places among them.
+fn inside(bucket: Option<Bucket>, open: &[Wanted<'_>]) -> Vec<usize> {
+    let is_inside = |wanted: &Wanted<'_>| match (bucket, wanted.place) {
+        (Some(bucket), Some(place)) => bucket.may_have(place),
+        _ => true,
+    };
+    (0..open.len()).filter(|&place| is_inside(&open[place])).collect()
 }
 
 impl Run {
+    /// What a look-up needs, once its keys are open.
+    fn searched(&self, at: usize) -> SearchedRun<'_> {
+        let keys = self.opened.keys.as_ref().expect("the keys of a run are opened first");
+        SearchedRun { at, keys, marks: &self.marks }
+    }
+
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }

@@ -19,6 +19,7 @@
 //! the footer is not needed.
 
 mod block;
+mod candidates;
 mod directory;
 mod filter;
 mod index;

@@ -39,6 +39,11 @@ pub trait SegmentStore: Send + Sync + 'static {
     fn open(&self, _path: &Path) -> Option<FileRef> {
         None
     }
+
+    /// The pool with the threads for reads; `None` without any.
+    fn pool(&self) -> Option<PoolRef> {
+        None
+    }
 }
 
 /// The most files that are kept open.
@@ -95,6 +100,10 @@ impl SegmentStore for FileStore {
 
     fn open(&self, path: &Path) -> Option<FileRef> {
         self.fs.open(path, Mode::Read).ok()
+    }
+
+    fn pool(&self) -> Option<PoolRef> {
+        Some(Arc::clone(&self.pool))
     }
 }
 
@@ -155,6 +164,11 @@ impl SegmentAccess {
         let store = FileStore::new(Arc::clone(fs), Arc::new(InlinePool));
         let memory = Budget::new("memory of footers", u64::MAX);
         Self::new(Arc::new(store), memory, ByteSize(0), Arc::default())
+    }
+
+    /// The pool with the threads for reads; `None` without any.
+    pub(super) fn pool(&self) -> Option<PoolRef> {
+        self.store.pool()
     }
 
     /// The memory of blocks of keys.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::ColumnId;
 use freshet_base::budget::{Budget, Permit};
+use freshet_base::task::PoolRef;
 use freshet_meta::KeyPartMeta;
 
 use super::block::Block;
 use super::directory::Directory;
-use super::{filter, hash, index};
+use super::{filter, index};
 use crate::error::{Error, Result};
 use crate::segment::checksum::crc32c;
 use crate::segment::footers::WaitMode;
@@ -60,18 +61,12 @@ pub struct KeyPart {
     meta: KeyPartMeta,
     pub(super) directory: Directory,
     /// The pages of the filter; `None` to read each when it is needed.
-    filter: Option<Bytes>,
+    pub(super) filter: Option<Bytes>,
     /// The memory of the filter.
     permit: Option<Permit>,
     file: Option<KeptFile>,
     /// Its number in the cache of blocks, which has it from the time on that it is kept.
     number: Option<u64>,
-}
-
-/// A key that the filter does not exclude.
-struct Candidate {
-    at: usize,
-    hash: u64,
 }
 
 impl KeyPart {
@@ -164,12 +159,12 @@ impl KeyPart {
                 let rows = self.directory.rows_of(number);
                 let block = Block::checked(bytes, self.directory.stores_rows());
                 let mut search = block.search();
-                found.extend(candidates.iter().filter_map(|candidate| {
-                    let in_block = search.find(keys[candidate.at])?;
+                found.extend(candidates.iter().filter_map(|&at| {
+                    let in_block = search.find(keys[at])?;
                     let stored = block.stored(in_block.end - 1);
                     let stored = stored.and_then(|stored| self.stored(number, stored));
                     let rows = rows.start + in_block.start..rows.start + in_block.end;
-                    Some(Found { at: candidate.at, rows, stored })
+                    Some(Found { at, rows, stored })
                 }));
             }
         }
@@ -220,17 +215,17 @@ impl KeyPart {
             let places = blocks.iter().map(|(number, _)| self.directory.block(*number)).collect();
             let read = self.read(places, wait_mode).await?;
             for (&(number, candidates), bytes) in blocks.iter().zip(&read) {
-                for candidate in candidates {
+                for &at in candidates {
                     let mut rows = Vec::new();
                     let (mut number, mut bytes) = (number, bytes.clone());
-                    while self.rows_of_value(number, &bytes, values[candidate.at], &mut rows)?
+                    while self.rows_of_value(number, &bytes, values[at], &mut rows)?
                         && number + 1 < self.directory.blocks()
                     {
                         number += 1;
                         bytes = self.read_range(self.directory.block(number), wait_mode).await?;
                     }
                     if !rows.is_empty() {
-                        found.push(FoundValue { at: candidate.at, rows });
+                        found.push(FoundValue { at, rows });
                     }
                 }
             }
@@ -283,72 +278,20 @@ impl KeyPart {
         self.directory.indexes.iter().map(|(columns, _)| columns.as_slice())
     }
 
-    /// Candidates by the block that has them if the segment does, with its number.
-    fn by_block<'c>(
-        &self,
-        candidates: &'c [Candidate],
-        keys: &[&[u8]],
-    ) -> Vec<(usize, &'c [Candidate])> {
+    /// Numbers of keys by the block that has these if the segment does, with its number.
+    fn by_block<'c>(&self, candidates: &'c [usize], keys: &[&[u8]]) -> Vec<(usize, &'c [usize])> {
         let (mut of_blocks, mut rest) = (Vec::new(), candidates);
         while let Some(first) = rest.first() {
-            let block = self.directory.block_of(keys[first.at]);
+            let block = self.directory.block_of(keys[*first]);
             // They are in the order of keys, so those of the block follow.
             let end = self.directory.end_of(block);
-            let is_here = |candidate: &&Candidate| end.is_none_or(|end| keys[candidate.at] < end);
+            let is_here = |candidate: &&usize| end.is_none_or(|end| keys[**candidate] < end);
             let others = rest[1..].iter().take_while(is_here).count();
             let (here, behind) = rest.split_at(1 + others);
             of_blocks.push((block, here));
             rest = behind;
         }
         of_blocks
-    }
-
-    /// The keys that may be in the segment.
-    async fn candidates(&self, keys: &[&[u8]], wait_mode: WaitMode) -> Result<Vec<Candidate>> {
-        let (min, max) = (self.directory.min.as_slice(), self.directory.max.as_slice());
-        let from = keys.partition_point(|key| *key < min);
-        let to = keys.partition_point(|key| *key <= max);
-        self.may_have(from..to.max(from), keys, wait_mode).await
-    }
-
-    /// Those of some keys that the filter does not exclude.
-    async fn may_have(
-        &self,
-        range: Range<usize>,
-        keys: &[&[u8]],
-        wait_mode: WaitMode,
-    ) -> Result<Vec<Candidate>> {
-        let pages = self.directory.filter_pages as usize;
-        let mut candidates =
-            range.map(|at| Candidate { at, hash: hash(keys[at]) }).collect::<Vec<_>>();
-        if let Some(filter) = &self.filter {
-            candidates.retain(|candidate| {
-                let place = filter::place(candidate.hash, pages);
-                let page = &filter[place.page * filter::PAGE_BYTES..];
-                filter::may_contain(page, &place, candidate.hash)
-            });
-            return Ok(candidates);
-        }
-        let page_of = |candidate: &Candidate| filter::place(candidate.hash, pages).page;
-        candidates.sort_unstable_by_key(page_of);
-        let by_page = candidates.chunk_by(|a, b| page_of(a) == page_of(b)).collect::<Vec<_>>();
-        let mut left = Vec::new();
-        for groups in by_page.chunks(READS_MAX) {
-            let numbers = groups.iter().map(|group| page_of(&group[0])).collect::<Vec<_>>();
-            let ranges = numbers.iter().map(|&at| self.page(at)).collect();
-            let read = self.read(ranges, wait_mode).await?;
-            for ((group, number), page) in groups.iter().zip(numbers).zip(&read) {
-                self.check_page(number, page)?;
-                let may_be = |candidate: &&Candidate| {
-                    let place = filter::place(candidate.hash, pages);
-                    filter::may_contain(page, &place, candidate.hash)
-                };
-                let group = group.iter().filter(may_be);
-                left.extend(group.map(|candidate| Candidate { ..*candidate }));
-            }
-        }
-        left.sort_unstable_by_key(|candidate| candidate.at);
-        Ok(left)
     }
 
     /// Reads all of the part, blocking, and verifies every byte.
@@ -373,6 +316,11 @@ impl KeyPart {
             Box::pin(index.verify()).await?;
         }
         Ok(())
+    }
+
+    /// The pool with the threads for reads; `None` without any.
+    pub fn pool(&self) -> Option<PoolRef> {
+        self.access.pool()
     }
 
     /// Whether there are keys, and not indexes alone.
@@ -509,13 +457,13 @@ impl KeyPart {
     }
 
     /// Where a page of the filter is in the part.
-    fn page(&self, at: usize) -> Range<u64> {
+    pub(super) fn page(&self, at: usize) -> Range<u64> {
         let bytes = filter::PAGE_BYTES as u64;
         let start = self.directory.filter_start + at as u64 * bytes;
         start..start + bytes
     }
 
-    fn check_page(&self, at: usize, page: &[u8]) -> Result<()> {
+    pub(super) fn check_page(&self, at: usize, page: &[u8]) -> Result<()> {
         match filter::is_whole(page) {
             true => Ok(()),
             false => {

@@ -294,6 +294,33 @@ fn rising_numbers_take_four_bytes_in_blocks_and_two_in_the_filter() {
 }
 
 #[test]
+fn of_many_keys_a_block_that_are_mostly_there_the_filter_is_not_asked() {
+    let key = |number: u64| number.to_be_bytes().to_vec();
+    let keys = (0..5000).map(|number| key(2 * number)).collect::<Vec<_>>();
+    let written = Written::new(keys.iter().map(Vec::as_slice));
+    let part = written.open(true).unwrap();
+    let look_up = |is_asked: fn(&u64) -> bool| {
+        let numbers = (0..10_000u64).filter(is_asked).collect::<Vec<_>>();
+        let asked = numbers.iter().map(|&number| key(number)).collect::<Vec<_>>();
+        let asked = asked.iter().map(Vec::as_slice).collect::<Vec<_>>();
+        let found = block_on(part.look_up(&asked, WaitMode::Blocking)).unwrap();
+        for found in &found {
+            let row = (numbers[found.at] / 2) as u32;
+            assert_eq!(found.rows, row..row + 1);
+        }
+        let even = numbers.iter().filter(|number| *number % 2 == 0).count();
+        assert_eq!(found.len(), even, "all that are there are found, and no others");
+        (numbers.len(), block_on(part.candidates_of(&asked)))
+    };
+    let (asked, candidates) = look_up(|number| number % 2 == 0 || number % 10 == 1);
+    assert_eq!(asked, candidates, "five of six are there");
+    let (asked, candidates) = look_up(|number| number % 2 == 1 || number % 10 == 0);
+    assert!(candidates < asked / 4, "one of six is there, and {candidates} of {asked} pass");
+    let (asked, candidates) = look_up(|number| number % 1000 < 2);
+    assert!(candidates < asked, "of few keys a block each is looked for in the filter");
+}
+
+#[test]
 #[should_panic(expected = "in the order of their keys")]
 fn keys_come_in_their_order() {
     let mut writer = KeyPartWriter::default();
