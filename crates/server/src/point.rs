@@ -6,6 +6,7 @@
 
 mod answer;
 mod change_text;
+mod kept;
 mod plain;
 mod scanner;
 mod text;
@@ -30,6 +31,7 @@ use crate::mysql::results::{self, Encoding};
 use crate::session::Session;
 use answer::Answer;
 pub use change_text::{ChangeText, NewValue};
+pub use kept::KeptPoint;
 pub use scanner::{Operand, Values};
 use text::PointText;
 
@@ -98,8 +100,24 @@ impl PointPlan {
         self.table.id == table.id && own.version == now.version
     }
 
+    /// Whether it is for the table as it is now, and the session may read all of its rows.
+    fn may_be_read(&self, session: &Session) -> bool {
+        let catalog = session.shared.engine.catalog();
+        let Some(table) = catalog.table(&self.database, &self.table.name) else { return false };
+        let object = Object::Table(&self.database, &self.table.name);
+        self.is_of(table)
+            && session.authorize(Privilege::Select, object).is_ok()
+            && !session.hides_rows_of(table)
+    }
+
     /// The keys to read, in their order; `None` if a value is not surely one of its column's type.
     fn keys(&self, operands: &[Operand<'_>], parameters: &[Parameter]) -> Option<Vec<Vec<u8>>> {
+        if let [(ty, Values::Of(from, to))] = self.keys.as_slice()
+            && *to == from + 1
+        {
+            let cell = cell(*ty, operands[*from], parameters)?;
+            return Some(vec![key_of(&self.codec, std::iter::once(cell.as_slice()))?]);
+        }
         let values = self.keys.iter().map(|&(ty, at)| cells(ty, at, operands, parameters));
         let values = values.collect::<Option<Vec<_>>>()?;
         if values.iter().all(|cells| cells.len() == 1) {
@@ -276,22 +294,41 @@ pub async fn answer_text(session: &mut Session, sql: &[u8], writer: &mut PacketW
     if !is_select {
         return false;
     }
-    let Some(known) = known(session, session.database.as_deref(), sql) else { return false };
-    answer(session, known, &[], Encoding::Text, writer).await
+    let Some((text, plan)) = known(session, session.database.as_deref(), sql) else {
+        return false;
+    };
+    answer(session, (&text.operands, &plan), &[], Encoding::Text, writer).await
 }
 
-/// Answers the execution of a statement that was prepared in `database`, as [`answer_text`].
+/// Answers the execution of a statement that was prepared in `database`, as [`answer_text`]; how is
+/// kept with the statement.
 pub async fn answer_prepared(
     session: &mut Session,
-    database: Option<&str>,
-    (sql, parameters): (&str, &[Parameter]),
+    (database, sql): (Option<&str>, &str),
+    kept: &mut Option<Box<KeptPoint>>,
+    parameters: &[Parameter],
     writer: &mut PacketWriter,
 ) -> bool {
-    let Some(known) = known(session, database, sql.as_bytes()) else { return false };
-    answer(session, known, parameters, Encoding::Binary, writer).await
+    let point = match kept {
+        Some(point) if point.is_current(session) => point,
+        _ => {
+            *kept = None;
+            // Read first: a later change makes what is kept stale, not wrong.
+            let as_of = KeptPoint::now(session);
+            let Some((text, plan)) = known(session, database, sql.as_bytes()) else { return false };
+            match KeptPoint::of(&text.operands, &plan, as_of) {
+                Some(point) => kept.insert(Box::new(point)),
+                None => {
+                    let asked = (text.operands.as_slice(), &*plan);
+                    return answer(session, asked, parameters, Encoding::Binary, writer).await;
+                }
+            }
+        }
+    };
+    answer(session, point.parts(), parameters, Encoding::Binary, writer).await
 }
 
-/// The plan of a text in `database`, if there is one.
+/// The plan of a text in `database` which the session may read, if there is one.
 fn known<'a>(
     session: &Session,
     database: Option<&str>,
@@ -303,19 +340,19 @@ fn known<'a>(
     let text = PointText::parse(sql)?;
     let key = shape_key(database, &text)?;
     let plan = session.shared.points.by_shape.read().get(&key).cloned()?;
-    Some((text, plan))
+    plan.may_be_read(session).then_some((text, plan))
 }
 
 async fn answer(
     session: &mut Session,
-    (text, plan): (PointText<'_>, Arc<PointPlan>),
+    (operands, plan): (&[Operand<'_>], &PointPlan),
     parameters: &[Parameter],
     encoding: Encoding,
     writer: &mut PacketWriter,
 ) -> bool {
-    let Some(keys) = plan.keys(&text.operands, parameters) else { return false };
+    let Some(keys) = plan.keys(operands, parameters) else { return false };
     let began = session.shared.engine.clock().now();
-    let Some(rows) = read(session, &plan, &keys).await else { return false };
+    let Some(rows) = read(session, plan, &keys).await else { return false };
     let count = match plan.answer.plain() {
         Some(plain) => {
             results::begin(writer, &plan.columns, session);
@@ -355,16 +392,7 @@ async fn read(session: &mut Session, plan: &PointPlan, keys: &[Vec<u8>]) -> Opti
         return None;
     }
     let engine = Arc::clone(&session.shared.engine);
-    let catalog = engine.catalog();
-    let table = catalog.table(&plan.database, &plan.table.name)?;
-    let object = Object::Table(&plan.database, &plan.table.name);
-    if !plan.is_of(table) || session.authorize(Privilege::Select, object).is_err() {
-        return None;
-    }
-    if session.hides_rows_of(table) {
-        return None;
-    }
-    let id: TableId = table.id;
+    let id: TableId = plan.table.id;
     let keys = keys.iter().map(Vec::as_slice).collect::<Vec<_>>();
     // What this session has written is seen before it is durable; the reply waits for both.
     let from = engine.horizon().get().max(session.acked);

@@ -161,17 +161,20 @@ impl Dispatcher<'_> {
         match (done, parameters) {
             (_, Some(Ok(parameters))) => {
                 let id = execute.statement_id;
-                let asked = (statement.sql.as_str(), parameters.as_slice());
-                let database = statement.database.as_deref();
-                let (session, writer) = (&mut *self.session, &mut *self.writer);
-                let is_plain =
-                    is_free && matches!(statement.kind, Kind::Other(_)) && !execute.cursor;
-                if is_plain && point::answer_prepared(session, database, asked, writer).await {
-                    statement.close_cursor();
-                    return Next::Answered;
-                }
-                if is_plain {
-                    let asked = (statement.sql.as_bytes(), parameters.as_slice());
+                let Prepared { sql, database, kind, .. } = &mut **statement;
+                let database = database.as_deref();
+                let session = &mut *self.session;
+                if let Kind::Other(query) = kind
+                    && is_free
+                    && !execute.cursor
+                {
+                    let (point, named) = (&mut query.point, (database, sql.as_str()));
+                    let writer = &mut *self.writer;
+                    if point::answer_prepared(session, named, point, &parameters, writer).await {
+                        statement.close_cursor();
+                        return Next::Answered;
+                    }
+                    let asked = (sql.as_bytes(), parameters.as_slice());
                     let done = by_key::change(session, self.changes, database, asked).await;
                     if let Some(done) = done {
                         statement.close_cursor();

@@ -19,6 +19,7 @@ use crate::accounts::SessionMemory;
 use crate::insert::{self, Done, Grouping, Target};
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::text;
+use crate::point::KeptPoint;
 use crate::session::Session;
 
 /// The maximum number of parameters: the reply counts them in 16 bits.
@@ -79,6 +80,8 @@ pub struct PreparedQuery {
     pub parsed: Parsed,
     /// The plan of the last execution.
     pub plan: Option<CachedPlan>,
+    /// How its last execution was answered, if it is a point read.
+    pub point: Option<Box<KeptPoint>>,
     /// The columns of its result, as far as they are known without parameter values.
     pub columns: Vec<ResultColumn>,
     /// The open cursor.

@@ -360,7 +360,8 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
         session.require_password()?;
     }
     let columns = Vec::new();
-    let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, memory };
+    let mut prepared =
+        PreparedQuery { parsed, plan: None, point: None, columns, cursor: None, memory };
     session.statement_deadline =
         StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;

@@ -331,6 +331,15 @@ fn what_changes_beside_a_read_is_heeded() {
     client.run("insert into t values (1, 10), (2, 20)");
     let sql = "select v from t where id = 1";
     alike(&server, &mut client, sql, true);
+    let asked = "select v from t where id = ?";
+    let fast = client.prepare(asked).unwrap().statement_id;
+    let slow = client.prepare(&ordinary(asked)).unwrap().statement_id;
+    let before = count(&server);
+    let expected = executed(&mut client, slow, &[Param::Int(1)]);
+    for _ in 0..3 {
+        assert_eq!(executed(&mut client, fast, &[Param::Int(1)]), expected);
+    }
+    assert!(count(&server) >= before + 2, "how it is read is kept with the statement");
     for step in [
         "update t set v = 11 where id = 1",
         "flush tables",
@@ -353,7 +362,49 @@ fn what_changes_beside_a_read_is_heeded() {
         let expected = text(&mut client, &ordinary(sql));
         assert_eq!(text(&mut client, sql), expected, "behind {step}");
         assert_eq!(text(&mut client, sql), expected, "behind {step}");
+        let expected = executed(&mut client, slow, &[Param::Int(1)]);
+        for _ in 0..2 {
+            let found = executed(&mut client, fast, &[Param::Int(1)]);
+            assert_eq!(found, expected, "prepared, behind {step}");
+        }
     }
+}
+
+#[test]
+fn a_prepared_read_heeds_what_its_own_session_changes() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (id int primary key, v int, ts timestamp null)");
+    client.run("insert into t values (1, 10, '2024-01-01 00:00:00')");
+    let asked = "select v, ts from t where id = ?";
+    let fast = client.prepare(asked).unwrap().statement_id;
+    let slow = client.prepare(&ordinary(asked)).unwrap().statement_id;
+    let sum = client.prepare("select sum(v) from t where id in (?, 1)").unwrap().statement_id;
+    for (step, by_key) in [
+        ("set time_zone = '+02:00'", true),
+        ("create temporary table t (id int primary key, v int, ts timestamp null)", false),
+        ("insert into t values (1, 20, null)", false),
+        ("drop temporary table t", true),
+        ("begin", true),
+        ("update t set v = 11 where id = 1", false),
+        ("rollback", true),
+        ("create database e", true),
+        ("use e", true),
+        ("set sql_select_limit = 0", false),
+        ("set sql_select_limit = default", true),
+    ] {
+        client.run(step);
+        let expected = executed(&mut client, slow, &[Param::Int(1)]);
+        // The first one may be the one that is learned from.
+        executed(&mut client, fast, &[Param::Int(1)]);
+        let before = count(&server);
+        assert_eq!(executed(&mut client, fast, &[Param::Int(1)]), expected, "behind {step}");
+        assert_eq!(count(&server) - before, u64::from(by_key), "behind {step}");
+    }
+    // Values in the text stay among those that are sent.
+    let both = executed(&mut client, sum, &[Param::Int(1)]);
+    assert_eq!(executed(&mut client, sum, &[Param::Int(2)]), both);
+    assert_eq!(executed(&mut client, sum, &[Param::Int(2)]), both);
 }
 
 #[test]
@@ -367,10 +418,22 @@ fn rights_are_checked_each_time() {
     let mut client = Client::connect(server.address, "u", "p", Some("d")).unwrap();
     let sql = "select v from t where id = 1";
     alike(&server, &mut client, sql, true);
+    let id = client.prepare("select v from t where id = ?").unwrap().statement_id;
+    let row = executed(&mut client, id, &[Param::Int(1)]);
+    let before = count(&server);
+    assert_eq!(executed(&mut client, id, &[Param::Int(1)]), row);
+    assert_eq!(count(&server), before + 1);
     root.run("revoke select on d.t from u@'%'");
     assert_eq!(client.fails(sql).errno, 1142);
+    let refused = executed(&mut client, id, &[Param::Int(1)]);
+    let errno = [&[0xff], &1142u16.to_le_bytes()[..]].concat();
+    assert!(refused[0].starts_with(&errno), "{refused:?}");
     root.run("grant select on d.t to u@'%'");
     alike(&server, &mut client, sql, true);
+    assert_eq!(executed(&mut client, id, &[Param::Int(1)]), row);
+    root.run("create row policy p on d.t as restrictive to u using (v > 10)");
+    let rest = executed(&mut client, id, &[Param::Int(1)]);
+    assert_eq!(rest.len() + 1, row.len(), "its row is hidden: {rest:?}");
 }
 
 #[test]

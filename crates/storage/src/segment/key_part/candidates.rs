@@ -25,7 +25,7 @@ fn passes(filter: &[u8], pages: usize, hash: u64) -> bool {
 }
 
 impl KeyPart {
-    /// Whether these are many keys a block, and most of them likely in the segment: the filter tells
+    /// Whether these are many keys a block, and most of them likely are there: the filter tells
     /// less of such than it costs, as their blocks are read anyway.
     fn are_dense(&self, range: &Range<usize>, keys: &[&[u8]], filter: &[u8]) -> bool {
         if range.len() < ASKED_FIRST {
