@@ -54,6 +54,12 @@ pub(crate) fn decide(
     if !values.is_empty() && on_existing != OnExisting::Overwrite {
         return decide_by_all(rows, values, holders, exists, on_existing);
     }
+    let replaces = matches!(on_existing, OnExisting::Replace | OnExisting::Overwrite);
+    if replaces && rows.are_distinct() {
+        let replaced = (0..rows.len()).filter(|&at| exists(at)).count() as u64;
+        let (kept, skipped, removed) = ((0..rows.len()).collect(), Vec::new(), Vec::new());
+        return Decided { kept, refused: None, skipped, replaced, removed };
+    }
     let (mut kept, mut skipped, mut refused) = (Vec::new(), Vec::new(), None::<u32>);
     let (mut replaced, removed) = (0, Vec::new());
     for group in rows.groups() {

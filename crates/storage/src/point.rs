@@ -158,6 +158,12 @@ impl Search<'_> {
         left: &mut Vec<usize>,
         rows: &mut [Option<Bytes>],
     ) -> Result<bool> {
+        // Most segments lack the key, which takes no lock and no memory to see.
+        if let Some(keys) = segment.opened_keys()
+            && !left.iter().any(|number| keys.may_have_key(self.keys[*number]))
+        {
+            return Ok(true);
+        }
         let resolver = self.view.resolver.as_ref().expect("a keyed table has a resolver");
         let part = segment.look_ups(resolver.filters(), WaitMode::Awaiting).await?;
         let wanted = left.iter().map(|number| self.keys[*number]).collect::<Vec<_>>();

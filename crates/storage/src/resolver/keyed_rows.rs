@@ -120,6 +120,11 @@ impl KeyedRows {
         }
     }
 
+    /// Whether it is known that no two rows of these have one key.
+    pub fn are_distinct(&self) -> bool {
+        self.0.are_distinct
+    }
+
     /// The number of rows.
     pub fn len(&self) -> u32 {
         self.0.keys.len() as u32

@@ -134,6 +134,9 @@ impl Latch {
             true => state.locate_many(rows, &firsts, &mut places).await?,
             false => state.locate(rows, &firsts, &mut places).await?,
         }
+        if rows.are_distinct() {
+            return Ok(places);
+        }
         for group in rows.groups() {
             let (first, others) = group.split_first().expect("a key has a row");
             others.iter().for_each(|&at| places[at as usize] = places[*first as usize].clone());

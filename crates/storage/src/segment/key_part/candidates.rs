@@ -42,6 +42,14 @@ impl KeyPart {
         passing >= ASKED_FIRST / 4 * 3
     }
 
+    /// Whether a key may be in the segment, as far as that is known without a read.
+    pub fn may_have_key(&self, key: &[u8]) -> bool {
+        let (min, max) = (self.directory.min.as_slice(), self.directory.max.as_slice());
+        let pages = self.directory.filter_pages as usize;
+        let filter = self.filter.as_ref();
+        min <= key && key <= max && filter.is_none_or(|filter| passes(filter, pages, hash(key)))
+    }
+
     /// The numbers of the keys that may be in the segment.
     pub(super) async fn candidates(
         &self,

@@ -149,6 +149,9 @@ impl KeyPart {
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
     pub async fn look_up(&self, keys: &[&[u8]], wait_mode: WaitMode) -> Result<Vec<Found>> {
+        if let ([key], Some(_)) = (keys, &self.filter) {
+            return Ok(self.look_up_one(key, wait_mode).await?.into_iter().collect());
+        }
         assert!(keys.is_sorted(), "keys are looked up in their order");
         let candidates = self.candidates(keys, wait_mode).await?;
         let blocks = self.by_block(&candidates, keys);
@@ -156,19 +159,48 @@ impl KeyPart {
         for blocks in blocks.chunks(READS_MAX) {
             let read = self.checked_blocks(blocks.iter().map(|(at, _)| *at), wait_mode).await?;
             for (&(number, candidates), bytes) in blocks.iter().zip(&read) {
-                let rows = self.directory.rows_of(number);
                 let block = Block::checked(bytes, self.directory.stores_rows());
                 let mut search = block.search();
                 found.extend(candidates.iter().filter_map(|&at| {
                     let in_block = search.find(keys[at])?;
-                    let stored = block.stored(in_block.end - 1);
-                    let stored = stored.and_then(|stored| self.stored(number, stored));
-                    let rows = rows.start + in_block.start..rows.start + in_block.end;
-                    Some(Found { at, rows, stored })
+                    Some(self.found(at, (number, &block), in_block))
                 }));
             }
         }
         Ok(found)
+    }
+
+    /// As [`Self::look_up`], of one key, for which most look-ups are.
+    async fn look_up_one(&self, key: &[u8], wait_mode: WaitMode) -> Result<Option<Found>> {
+        if !self.may_have_key(key) {
+            return Ok(None);
+        }
+        let number = self.directory.block_of(key);
+        let bytes = match self.kept_block(number) {
+            Some(bytes) => bytes,
+            None => self.checked_blocks(std::iter::once(number), wait_mode).await?.swap_remove(0),
+        };
+        let block = Block::checked(&bytes, self.directory.stores_rows());
+        let in_block = block.search().find(key);
+        Ok(in_block.map(|in_block| self.found(0, (number, &block), in_block)))
+    }
+
+    /// The key with this number, which these rows of a block have.
+    fn found(
+        &self,
+        at: usize,
+        (number, block): (usize, &Block<'_>),
+        in_block: Range<u32>,
+    ) -> Found {
+        let stored = block.stored(in_block.end - 1);
+        let stored = stored.and_then(|stored| self.stored(number, stored));
+        let first = self.directory.rows_of(number).start;
+        Found { at, rows: first + in_block.start..first + in_block.end, stored }
+    }
+
+    /// The bytes of a block if they are kept in memory.
+    fn kept_block(&self, block: usize) -> Option<Bytes> {
+        self.access.blocks.get(self.number?, block)
     }
 
     /// Opens the part of the index of these columns; `None` if the segment has none.
@@ -418,8 +450,7 @@ impl KeyPart {
         numbers: impl Iterator<Item = usize>,
         wait_mode: WaitMode,
     ) -> Result<Vec<Bytes>> {
-        let kept = |block: usize| self.access.blocks.get(self.number?, block);
-        let mut blocks = numbers.map(|block| (block, kept(block))).collect::<Vec<_>>();
+        let mut blocks = numbers.map(|block| (block, self.kept_block(block))).collect::<Vec<_>>();
         let missing = || blocks.iter().filter(|(_, bytes)| bytes.is_none());
         let places = missing().map(|(block, _)| self.directory.block(*block)).collect::<Vec<_>>();
         if !places.is_empty() {

@@ -173,6 +173,13 @@ proptest! {
         let expected = expected.collect::<Vec<_>>();
         let found = block_on(part.look_up(&wanted, WaitMode::Blocking)).unwrap();
         prop_assert_eq!(&found, &expected);
+        for (at, key) in wanted.iter().enumerate().take(100) {
+            let found = block_on(part.look_up(&[*key], WaitMode::Blocking)).unwrap();
+            let found = found.into_iter().map(|found| found.rows).collect::<Vec<_>>();
+            let rows = expected.iter().filter(|found| found.at == at);
+            prop_assert_eq!(found, rows.map(|found| found.rows.clone()).collect::<Vec<_>>());
+            prop_assert!(!model.contains_key(*key) || part.may_have_key(key));
+        }
         let kept = written.kept();
         for _ in 0..2 {
             let found = block_on(kept.look_up(&wanted, WaitMode::Blocking)).unwrap();

@@ -50,6 +50,11 @@ impl Segment {
         Ok(Arc::clone(self.keys.get_or_init(|| Arc::new(keys))))
     }
 
+    /// The keys that [`Self::look_ups`] has opened, if it has.
+    pub fn opened_keys(&self) -> Option<&Arc<KeyPart>> {
+        self.keys.get()
+    }
+
     /// Its keys, if it has some, without their filter.
     ///
     /// # Errors
