@@ -236,21 +236,55 @@ fn put_row(
     }
 }
 
-fn put_text(out: &mut TextRow<'_>, cells: &Cells, row: usize, scratch: &mut Vec<u8>) {
-    if cells.is_null(row) {
-        return out.null();
+/// A value that both encodings write as it is.
+#[derive(Clone, Copy)]
+pub enum Value<'v> {
+    Null,
+    Int(i64),
+    UInt(u64),
+    Bytes(&'v [u8]),
+}
+
+impl<'v> Value<'v> {
+    /// `None` for a value that has another form in each encoding.
+    fn of(cells: &'v Cells, row: usize) -> Option<Self> {
+        Some(match cells {
+            _ if cells.is_null(row) => Self::Null,
+            Cells::Int(values) => Self::Int(values.value(row)),
+            Cells::UInt(values) => Self::UInt(values.value(row)),
+            Cells::Text(values) => Self::Bytes(values.value(row).as_bytes()),
+            Cells::Bytes(values) => Self::Bytes(values.value(row)),
+            _ => return None,
+        })
     }
-    match cells {
-        Cells::Int(values) => out.int(values.value(row)),
-        Cells::UInt(values) => out.uint(values.value(row)),
-        Cells::Text(values) => out.bytes(values.value(row).as_bytes()),
-        Cells::Bytes(values) => out.bytes(values.value(row)),
-        _ => {
-            scratch.clear();
-            cells.text(row, scratch);
-            out.bytes(scratch);
+
+    pub fn put_text(self, out: &mut TextRow<'_>) {
+        match self {
+            Self::Null => out.null(),
+            Self::Int(value) => out.int(value),
+            Self::UInt(value) => out.uint(value),
+            Self::Bytes(bytes) => out.bytes(bytes),
         }
     }
+
+    /// `ty` is that of the column.
+    pub fn put_binary(self, out: &mut BinaryRow<'_>, ty: ResultType) {
+        match self {
+            Self::Null => out.null(),
+            Self::Int(value) => put_int(out, ty, value),
+            Self::UInt(value) => put_int(out, ty, value.cast_signed()),
+            Self::Bytes(bytes) => out.bytes(bytes),
+        }
+    }
+}
+
+fn put_text(out: &mut TextRow<'_>, cells: &Cells, row: usize, scratch: &mut Vec<u8>) {
+    if let Some(value) = Value::of(cells, row) {
+        return value.put_text(out);
+    }
+    scratch.clear();
+    cells.text(row, scratch);
+    out.bytes(scratch);
 }
 
 fn put_binary(
@@ -260,27 +294,18 @@ fn put_binary(
     row: usize,
     scratch: &mut Vec<u8>,
 ) {
-    if cells.is_null(row) {
-        return out.null();
+    if let Some(value) = Value::of(cells, row) {
+        return value.put_binary(out, ty);
     }
     match cells {
         Cells::Bool(values) => put_int(out, ty, i64::from(values.value(row))),
-        Cells::Int(values) => put_int(out, ty, values.value(row)),
-        Cells::UInt(values) | Cells::Year(values) => {
-            put_int(out, ty, values.value(row).cast_signed());
-        }
+        Cells::Year(values) => put_int(out, ty, values.value(row).cast_signed()),
         Cells::Float(values) => out.float(values.value(row)),
         Cells::Double(values, _) => out.double(values.value(row)),
         Cells::Date(values) => out.date(date(values.value(row))),
         Cells::DateTime(values, _) => out.datetime(datetime(values.value(row))),
         Cells::Time(values, _) => out.time(time(values.value(row))),
-        Cells::Text(values) => out.bytes(values.value(row).as_bytes()),
-        Cells::Bytes(values) => out.bytes(values.value(row)),
-        Cells::Null
-        | Cells::Sketch(_)
-        | Cells::Decimal(..)
-        | Cells::Large(..)
-        | Cells::Bits(..) => {
+        _ => {
             scratch.clear();
             cells.text(row, scratch);
             out.bytes(scratch);
@@ -289,7 +314,7 @@ fn put_binary(
 }
 
 /// Writes an integer with the width of its column; an unsigned one has the same bits.
-pub fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
+fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
     match ty {
         ResultType::Tiny => out.i8(value as i8),
         ResultType::Short | ResultType::Year => out.i16(value as i16),

@@ -4,9 +4,10 @@
 
 use freshet_query::result::{ResultColumn, ResultType};
 use freshet_schema::{ColumnType, RowCells, TableSchema};
-use freshet_wire::{BinaryRow, PacketWriter, TextRow};
+use freshet_wire::PacketWriter;
 
-use crate::mysql::results::{Encoding, put_int};
+use super::int_of;
+use crate::mysql::results::{Encoding, Value};
 
 /// How the columns of a result are written from stored rows.
 pub struct PlainColumns {
@@ -24,9 +25,26 @@ struct PlainColumn {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Signed,
-    Unsigned,
+    /// Of this type.
+    Int(ColumnType),
     Text,
+}
+
+impl PlainColumn {
+    /// What is in a cell of the column.
+    fn value<'c>(&self, cell: Option<&'c [u8]>) -> Value<'c> {
+        let Some(cell) = cell else { return Value::Null };
+        match self.kind {
+            Kind::Text => Value::Bytes(cell),
+            Kind::Int(ty) => {
+                let value = int_of(ty, cell).expect("a stored integer has the bytes of its type");
+                match ty.is_unsigned() {
+                    true => Value::UInt(value as u64),
+                    false => Value::Int(value as i64),
+                }
+            }
+        }
+    }
 }
 
 impl PlainColumns {
@@ -45,12 +63,14 @@ impl PlainColumns {
         match encoding {
             Encoding::Text => {
                 let mut out = writer.text_row(self.columns.len());
-                cells.for_each(|(column, cell)| put_text(&mut out, column, cell));
+                cells.for_each(|(column, cell)| column.value(cell).put_text(&mut out));
                 out.finish();
             }
             Encoding::Binary => {
                 let mut out = writer.binary_row(self.columns.len());
-                cells.for_each(|(column, cell)| put_binary(&mut out, column, cell));
+                cells.for_each(|(column, cell)| {
+                    column.value(cell).put_binary(&mut out, column.ty);
+                });
                 out.finish();
             }
         }
@@ -60,39 +80,12 @@ impl PlainColumns {
 /// `None` for types that are shown otherwise than they are stored.
 fn kind(ty: ColumnType) -> Option<Kind> {
     match ty {
-        ColumnType::TinyInt { unsigned }
-        | ColumnType::SmallInt { unsigned }
-        | ColumnType::MediumInt { unsigned }
-        | ColumnType::Int { unsigned }
-        | ColumnType::BigInt { unsigned } => {
-            Some(if unsigned { Kind::Unsigned } else { Kind::Signed })
-        }
+        ColumnType::TinyInt { .. }
+        | ColumnType::SmallInt { .. }
+        | ColumnType::MediumInt { .. }
+        | ColumnType::Int { .. }
+        | ColumnType::BigInt { .. } => Some(Kind::Int(ty)),
         ColumnType::Char { .. } | ColumnType::VarChar { .. } | ColumnType::Text => Some(Kind::Text),
         _ => None,
-    }
-}
-
-/// The integer in a cell, whose bits above those of its width are those of its sign.
-fn int_of(cell: &[u8], kind: Kind) -> i64 {
-    let is_negative = matches!(kind, Kind::Signed) && cell.last().is_some_and(|last| *last >= 0x80);
-    let mut wide = [if is_negative { 0xff } else { 0 }; 8];
-    wide[..cell.len()].copy_from_slice(cell);
-    i64::from_le_bytes(wide)
-}
-
-fn put_text(out: &mut TextRow<'_>, column: &PlainColumn, cell: Option<&[u8]>) {
-    match (cell, column.kind) {
-        (None, _) => out.null(),
-        (Some(cell), Kind::Text) => out.bytes(cell),
-        (Some(cell), Kind::Signed) => out.int(int_of(cell, Kind::Signed)),
-        (Some(cell), Kind::Unsigned) => out.uint(int_of(cell, Kind::Unsigned).cast_unsigned()),
-    }
-}
-
-fn put_binary(out: &mut BinaryRow<'_>, column: &PlainColumn, cell: Option<&[u8]>) {
-    match (cell, column.kind) {
-        (None, _) => out.null(),
-        (Some(cell), Kind::Text) => out.bytes(cell),
-        (Some(cell), kind) => put_int(out, column.ty, int_of(cell, kind)),
     }
 }
