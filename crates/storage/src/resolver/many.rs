@@ -103,10 +103,15 @@ impl State {
             move || searched.locate(&rows, &piece)
         });
         let state = &*self;
-        run_each(&*pool, (Lane::Read, PIECES_BESIDE), jobs, |located: Result<Located>| {
-            state.put(located?, places);
-            Ok(())
-        })
+        run_each(
+            &*pool,
+            (Lane::Read, PIECES_BESIDE),
+            jobs,
+            |located: Result<Located>| -> Result<()> {
+                state.put(located?, places);
+                Ok(())
+            },
+        )
         .await
     }
 
