@@ -1,6 +1,6 @@
 //! The prepared statements of a connection.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
@@ -281,7 +281,8 @@ impl Prepared {
 /// Prepared statements by id.
 #[derive(Default)]
 pub struct Statements {
-    all: HashMap<u32, Box<Prepared>>,
+    /// Mostly a few, which are found sooner than a hash is computed.
+    all: BTreeMap<u32, Box<Prepared>>,
     last: u32,
 }
 
