@@ -31,7 +31,8 @@ use crate::mysql::results::{self, Encoding};
 use crate::session::Session;
 use answer::Answer;
 pub use change_text::{ChangeText, NewValue};
-pub use kept::KeptPoint;
+use kept::AsOf;
+pub use kept::{AllowedPoints, KeptPoint};
 pub use scanner::{Operand, Values};
 use text::PointText;
 
@@ -294,9 +295,8 @@ pub async fn answer_text(session: &mut Session, sql: &[u8], writer: &mut PacketW
     if !is_select {
         return false;
     }
-    let Some((text, plan)) = known(session, session.database.as_deref(), sql) else {
-        return false;
-    };
+    let database = session.database.clone();
+    let Some((text, plan)) = known(session, database.as_deref(), sql) else { return false };
     answer(session, (&text.operands, &plan), &[], Encoding::Text, writer).await
 }
 
@@ -314,7 +314,7 @@ pub async fn answer_prepared(
         _ => {
             *kept = None;
             // Read first: a later change makes what is kept stale, not wrong.
-            let as_of = KeptPoint::now(session);
+            let as_of = AsOf::now(session);
             let Some((text, plan)) = known(session, database, sql.as_bytes()) else { return false };
             match KeptPoint::of(&text.operands, &plan, as_of) {
                 Some(point) => kept.insert(Box::new(point)),
@@ -330,7 +330,7 @@ pub async fn answer_prepared(
 
 /// The plan of a text in `database` which the session may read, if there is one.
 fn known<'a>(
-    session: &Session,
+    session: &mut Session,
     database: Option<&str>,
     sql: &'a [u8],
 ) -> Option<(PointText<'a>, Arc<PointPlan>)> {
@@ -340,7 +340,7 @@ fn known<'a>(
     let text = PointText::parse(sql)?;
     let key = shape_key(database, &text)?;
     let plan = session.shared.points.by_shape.read().get(&key).cloned()?;
-    plan.may_be_read(session).then_some((text, plan))
+    AllowedPoints::has(session, &plan).then_some((text, plan))
 }
 
 async fn answer(

@@ -1,4 +1,5 @@
-//! How a prepared point read is answered, kept with its statement: its text is not read again.
+//! What is known of point reads until catalog or settings change: how a prepared one is answered,
+//! whose text is not read again, and which ones a session may do.
 
 use std::sync::Arc;
 
@@ -20,6 +21,46 @@ pub struct AsOf {
     settings: u64,
 }
 
+impl AsOf {
+    pub(super) fn now(session: &Session) -> Self {
+        let (generation, settings) =
+            (session.shared.engine.catalog_generation(), session.settings.version);
+        Self { generation, settings }
+    }
+}
+
+/// Plans that a session keeps in mind as allowed; when there are more, all are forgotten.
+const ALLOWED_MAX: usize = 32;
+
+/// The plans that a session may use, as of one state: most texts are of a few shapes.
+#[derive(Default)]
+pub struct AllowedPoints {
+    as_of: Option<AsOf>,
+    plans: Vec<Arc<PointPlan>>,
+}
+
+impl AllowedPoints {
+    /// Whether a session may use a plan, which is for the table as it is now.
+    pub(super) fn has(session: &mut Session, plan: &Arc<PointPlan>) -> bool {
+        // Read first: a later change makes what is kept in mind stale, not wrong.
+        let now = Some(AsOf::now(session));
+        let Self { as_of, plans } = &session.allowed_points;
+        if *as_of == now && plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
+            return true;
+        }
+        if !plan.may_be_read(session) {
+            return false;
+        }
+        let Self { as_of, plans } = &mut session.allowed_points;
+        if *as_of != now || plans.len() >= ALLOWED_MAX {
+            plans.clear();
+            *as_of = now;
+        }
+        plans.push(Arc::clone(plan));
+        true
+    }
+}
+
 impl KeptPoint {
     /// What is kept of a plan that the session may use; `None` where the text has texts itself.
     pub(super) fn of(operands: &[Operand<'_>], plan: &Arc<PointPlan>, as_of: AsOf) -> Option<Self> {
@@ -31,14 +72,8 @@ impl KeptPoint {
         Some(Self { plan: Arc::clone(plan), operands: operands.collect::<Option<_>>()?, as_of })
     }
 
-    pub(super) fn now(session: &Session) -> AsOf {
-        let (generation, settings) =
-            (session.shared.engine.catalog_generation(), session.settings.version);
-        AsOf { generation, settings }
-    }
-
     pub(super) fn is_current(&self, session: &Session) -> bool {
-        self.as_of == Self::now(session)
+        self.as_of == AsOf::now(session)
     }
 
     /// The values in the text, and the plan.
