@@ -81,8 +81,14 @@ pub(crate) async fn put_all_removals(
                 encode(&schema, (from..to).map(|at| rows.key(at)), &mut piece).map(|()| piece)
             }
         });
+        let (head, pieces) = (out.len(), count.div_ceil(PIECE_ROWS) as usize);
         let take = |piece: Result<Vec<u8>>| -> Result<()> {
-            out.extend_from_slice(&piece?);
+            let piece = piece?;
+            if out.len() == head {
+                // The others are about as long; a buffer that grows is copied as often.
+                out.reserve_exact(piece.len() * pieces);
+            }
+            out.extend_from_slice(&piece);
             Ok(())
         };
         run_each(pool, (Lane::Foreground, PIECES_BESIDE), jobs, take).await?;
