@@ -133,7 +133,7 @@ impl Planned {
         };
         Ok(Self {
             distribution: match (&spec.placement, &by_clause) {
-                (Some(written), Some(_)) => by_parts(distribution, &written.parts, &columns),
+                (Some(written), Some(_)) => by_parts(distribution, written, &columns),
                 _ => distribution,
             },
             placement,

@@ -175,6 +175,8 @@ pub struct PlacementSpec {
     pub columns: Vec<String>,
     /// Those of which it names but a part, in a function of time.
     pub parts: Vec<(String, TimePart)>,
+    /// The expression over the only column.
+    pub computed: Option<ComputedSpec>,
 }
 
 /// A value of a partition, as written.
@@ -219,7 +221,7 @@ pub struct PartitionSpec {
     pub values: ValuesSpec,
 }
 
-/// An expression in PARTITION BY.
+/// An expression in PARTITION BY, or in a clause of PolarDB-X.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ComputedSpec {
     /// As it is shown.

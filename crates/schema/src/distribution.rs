@@ -2,7 +2,7 @@
 
 use freshet_base::ColumnId;
 
-use crate::TimePart;
+use crate::{PartitionExpr, TimePart};
 
 /// How rows are distributed over the tablets of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +12,8 @@ pub enum Distribution {
     /// By parts of moments, at least one, and whole columns: by the number of a part that stands
     /// alone, and by the hash of several.
     Parts(Vec<(ColumnId, Option<TimePart>)>),
+    /// By the number of an expression over one column.
+    Computed(Box<PartitionExpr>),
     /// Evenly, regardless of their values.
     Random,
 }
@@ -22,6 +24,7 @@ impl Distribution {
         match self {
             Self::Hash(columns) => columns.clone(),
             Self::Parts(parts) => parts.iter().map(|(id, _)| *id).collect(),
+            Self::Computed(expr) => vec![expr.numbers.id],
             Self::Random => Vec::new(),
         }
     }
@@ -31,6 +34,7 @@ impl Distribution {
         match self {
             Self::Hash(columns) => columns.contains(&column),
             Self::Parts(parts) => parts.iter().any(|(id, _)| *id == column),
+            Self::Computed(expr) => expr.numbers.id == column,
             Self::Random => false,
         }
     }

@@ -9,7 +9,8 @@
 //! `NULL_WORD`. `fold` is the upper half of the 128-bit product
 //! xor the lower. The bucket is the hash scaled to the number of buckets: `hash * buckets >> 64`.
 //! A part of a moment is one word, its number; where it is all that divides the rows, the bucket is
-//! the number modulo the number of buckets, so that periods that follow each other lie apart.
+//! the number modulo the number of buckets, so that periods that follow each other lie apart. The
+//! same is so of the number of an expression, without its sign.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -71,6 +72,9 @@ impl Places {
         match (distribution, distribution.part_alone()) {
             (Distribution::Random, _) => return Self::Turn(turn),
             (_, Some((id, part))) => return Self::Numbers(part.numbers(&values(id))),
+            (Distribution::Computed(expr), None) => {
+                return Self::Numbers(expr.numbers_of(&values(expr.numbers.id)));
+            }
             (Distribution::Hash(columns), None) => {
                 columns.iter().for_each(|id| add_column(&mut hashes, &values(*id)));
             }

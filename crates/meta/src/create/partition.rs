@@ -179,14 +179,7 @@ fn computed(
         [name] => position(columns, name).map(|at| &columns[at]),
         _ => None,
     };
-    let of_column = column.map(|column| PartitionExpr {
-        text: spec.text.clone(),
-        steps: spec.steps.clone(),
-        of: column.ty,
-        nullable: column.nullable,
-        numbers: Column::new(column.id, &column.name, ColumnType::BigInt { unsigned: false }),
-    });
-    match of_column.filter(PartitionExpr::is_valid) {
+    match column.and_then(|column| expr_of(column, spec)) {
         Some(expr) => Ok(expr),
         None => bail!(
             PartitionFieldType,
@@ -195,6 +188,18 @@ fn computed(
             spec.text
         ),
     }
+}
+
+/// An expression over a column; `None` where the column has no such numbers.
+pub(super) fn expr_of(column: &Column, spec: &ComputedSpec) -> Option<PartitionExpr> {
+    let expr = PartitionExpr {
+        text: spec.text.clone(),
+        steps: spec.steps.clone(),
+        of: column.ty,
+        nullable: column.nullable,
+        numbers: Column::new(column.id, &column.name, ColumnType::BigInt { unsigned: false }),
+    };
+    expr.is_valid().then_some(expr)
 }
 
 fn check_function(

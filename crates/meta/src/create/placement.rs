@@ -1,8 +1,9 @@
 //! The clauses of PolarDB-X that say where rows are.
 
 use freshet_base::{ColumnId, Result, bail, err};
-use freshet_schema::{Column, Distribution, KeyModel, Placement, TimePart};
+use freshet_schema::{Column, Distribution, KeyModel, PartitionExpr, Placement, TimePart};
 
+use super::partition::expr_of;
 use super::position;
 use crate::spec::{DistributionSpec, PlacementSpec};
 
@@ -46,15 +47,19 @@ pub(super) fn placed_by(
     (!named.is_empty()).then_some(DistributionSpec::Hash(named))
 }
 
-/// Rows that are divided by some columns, where a clause names but parts of those.
+/// Rows that are divided by some columns, where a clause names but parts of those, or an expression
+/// over the only one.
 pub(super) fn by_parts(
     distribution: Distribution,
-    parts: &[(String, TimePart)],
+    written: &PlacementSpec,
     columns: &[Column],
 ) -> Distribution {
+    if let Some(expr) = computed(&distribution, written, columns) {
+        return Distribution::Computed(Box::new(expr));
+    }
     let part = |id: ColumnId| {
         let column = columns.iter().find(|column| column.id == id)?;
-        let named = parts.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name));
+        let named = written.parts.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name));
         named.map(|(_, part)| *part).filter(|_| TimePart::is_of(column.ty))
     };
     let divides = distribution.columns().into_iter().map(|id| (id, part(id)));
@@ -63,4 +68,15 @@ pub(super) fn by_parts(
         true => Distribution::Parts(divides),
         false => distribution,
     }
+}
+
+/// The expression of a clause; `None` without one, and where its column has no such numbers.
+fn computed(
+    distribution: &Distribution,
+    written: &PlacementSpec,
+    columns: &[Column],
+) -> Option<PartitionExpr> {
+    let [id] = distribution.columns()[..] else { return None };
+    let column = columns.iter().find(|column| column.id == id)?;
+    expr_of(column, written.computed.as_ref()?)
 }

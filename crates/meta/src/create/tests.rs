@@ -1,8 +1,8 @@
 use freshet_base::ColumnId;
-use freshet_schema::{Aggregate, DefaultValue, LengthUnit};
+use freshet_schema::{Aggregate, DefaultValue, LengthUnit, Step};
 
 use super::*;
-use crate::spec::{ColumnSpec, DefaultSpec, PlacementSpec};
+use crate::spec::{ColumnSpec, ComputedSpec, DefaultSpec, PlacementSpec};
 use crate::test::{INT, spec};
 
 fn refused(spec: &TableSpec) -> (u16, String) {
@@ -260,7 +260,8 @@ fn a_clause_of_polardbx_divides_rows_by_its_columns_or_by_the_key() {
     let (id, score) = (ColumnId(1), ColumnId(3));
     let placed = |columns: &[&str]| {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
-        Some(PlacementSpec { text: "as written".to_owned(), columns, parts: Vec::new() })
+        let text = "as written".to_owned();
+        Some(PlacementSpec { text, columns, parts: Vec::new(), computed: None })
     };
     spec.placement = placed(&["score"]);
     let planned = Planned::check(&spec).unwrap();
@@ -278,6 +279,37 @@ fn a_clause_of_polardbx_divides_rows_by_its_columns_or_by_the_key() {
     spec.placement = placed(&["nope"]);
     assert_eq!(refused(&spec).0, 1072);
     let (columns, parts) = (Vec::new(), Vec::new());
-    spec.placement = Some(PlacementSpec { text: "x".repeat(5000), columns, parts });
+    let text = "x".repeat(5000);
+    spec.placement = Some(PlacementSpec { text, columns, parts, computed: None });
     assert_eq!(refused(&spec).0, 1406);
+}
+
+#[test]
+fn a_clause_of_polardbx_divides_rows_by_the_number_of_an_expression() {
+    let steps = vec![Step::Value, Step::Number(100), Step::Modulo];
+    let computed = ComputedSpec { text: "`score` % 100".to_owned(), steps };
+    let placed = |columns: &[&str]| {
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        let (text, computed) = ("as written".to_owned(), Some(computed.clone()));
+        Some(PlacementSpec { text, columns, parts: Vec::new(), computed })
+    };
+    let mut spec = TableSpec { distribution: None, ..spec("t") };
+    spec.columns[2].ty = INT;
+    spec.placement = placed(&["score"]);
+    let Distribution::Computed(expr) = Planned::check(&spec).unwrap().distribution else {
+        panic!("it is divided by its expression");
+    };
+    assert_eq!((expr.numbers.id, expr.of, expr.text.as_str()), (ColumnId(3), INT, "`score` % 100"));
+    // Beside another column, and of another type, it makes no difference.
+    spec.placement = placed(&["score", "id"]);
+    assert!(matches!(Planned::check(&spec).unwrap().distribution, Distribution::Hash(_)));
+    spec.columns[2].ty = ColumnType::VarChar { len: 9 };
+    spec.placement = placed(&["score"]);
+    let hashed = Distribution::Hash(vec![ColumnId(3)]);
+    assert_eq!(Planned::check(&spec).unwrap().distribution, hashed);
+    // The key divides the rows where it lacks the column.
+    spec.columns[2].ty = INT;
+    spec.declared_keys = vec![declared(DeclaredKeyKind::Primary, None, &["id"])];
+    let by_key = Distribution::Hash(vec![ColumnId(1)]);
+    assert_eq!(Planned::check(&spec).unwrap().distribution, by_key);
 }

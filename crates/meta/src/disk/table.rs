@@ -5,13 +5,13 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
     Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution, GlobalIndex,
-    GroupCommitMode, KeyModel, Partition, PartitionBy, Placement, Properties, ROW_ID,
-    SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema, TimePart,
+    GroupCommitMode, KeyModel, Partition, PartitionBy, PartitionExpr, Placement, Properties,
+    ROW_ID, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema, TimePart,
 };
 use prost::{Message, Oneof};
 
 use super::column::ColumnForm;
-use super::partition::{PartitionByForm, PartitionForm, check_partitions};
+use super::partition::{ExprForm, PartitionByForm, PartitionForm, check_partitions};
 use super::policy::PolicyForm;
 use super::sequence::SequenceForm;
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
@@ -39,7 +39,7 @@ pub struct TableForm {
     next_column: u32,
     #[prost(message, repeated, tag = "10")]
     partitions: Vec<PartitionForm>,
-    #[prost(oneof = "DistributionForm", tags = "11, 12, 27")]
+    #[prost(oneof = "DistributionForm", tags = "11, 12, 27, 28")]
     distribution: Option<DistributionForm>,
     #[prost(bool, tag = "13")]
     buckets_auto: bool,
@@ -135,6 +135,8 @@ pub enum DistributionForm {
     Random(()),
     #[prost(message, tag = "27")]
     Parts(PartsForm),
+    #[prost(message, tag = "28")]
+    Computed(Box<ExprForm>),
 }
 
 /// Of each column its part, or 0 for the column itself.
@@ -432,6 +434,7 @@ impl OnDisk for Distribution {
                     .unzip();
                 DistributionForm::Parts(PartsForm { columns, parts })
             }
+            Self::Computed(expr) => DistributionForm::Computed(Box::new(expr.form())),
             Self::Random => DistributionForm::Random(()),
         }
     }
@@ -450,6 +453,9 @@ impl OnDisk for Distribution {
                 let all = columns.into_iter().zip(parts);
                 let all = all.map(|(id, number)| Ok((ColumnId(id), part(number)?)));
                 Self::Parts(all.collect::<Result<_, Unreadable>>()?)
+            }
+            DistributionForm::Computed(form) => {
+                Self::Computed(Box::new(PartitionExpr::from_form(*form)?))
             }
             DistributionForm::Random(()) => Self::Random,
         })

@@ -1,6 +1,6 @@
 //! PARTITION BY RANGE and LIST, in the words of Doris and MySQL, and ALTER TABLE of partitions.
 
-mod computed;
+pub mod computed;
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{

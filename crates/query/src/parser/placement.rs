@@ -1,12 +1,12 @@
 //! The clauses of PolarDB-X that say where the rows of a table are.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{BucketsSpec, PlacementSpec, TableSpec};
+use freshet_meta::{BucketsSpec, ComputedSpec, PlacementSpec, TableSpec};
 use freshet_schema::TimePart;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
-use super::partition;
+use super::partition::{self, computed};
 use crate::earlier;
 
 /// Parses a clause, if one comes next; whether one did.
@@ -62,7 +62,7 @@ pub fn of_index(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
     if let Some(by) = &spec.partition_by {
         let hashed = spec.placement.take().map_or_else(Vec::new, |placement| placement.columns);
         let divides = by.columns.iter().chain(&hashed);
-        let divides = divides.map(|name| Divides { column: name.clone(), part: None }).collect();
+        let divides = divides.map(|name| Divides::whole(name.clone())).collect();
         let text = match cursor.text_since(start) {
             text if text.starts_with(&word) => text,
             _ => tokens_since(cursor, first),
@@ -112,17 +112,35 @@ fn subpartitioned(
     Ok((divides, buckets))
 }
 
-/// A column that divides rows, or a part of it.
+/// A column that divides rows, or a part of it, or an expression over it.
 struct Divides {
     column: String,
     part: Option<TimePart>,
+    computed: Option<ComputedSpec>,
+}
+
+impl Divides {
+    fn whole(column: String) -> Self {
+        Self { column, part: None, computed: None }
+    }
+
+    /// An expression, if one comes next.
+    fn computed(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let (column, computed) = cursor.attempt(computed::expression)?;
+        Some(Self { column, part: None, computed: Some(computed) })
+    }
 }
 
 fn placed(text: String, divides: Vec<Divides>) -> PlacementSpec {
     let parts = divides.iter().filter_map(|one| Some((one.column.clone(), one.part?)));
     let parts = parts.collect();
+    // Beside other columns each counts as a whole.
+    let computed = match &divides[..] {
+        [one] => one.computed.clone(),
+        _ => None,
+    };
     let columns = divides.into_iter().map(|one| one.column).collect();
-    PlacementSpec { text, columns, parts }
+    PlacementSpec { text, columns, parts, computed }
 }
 
 /// The text of the tokens from this one on to the last that was parsed.
@@ -161,31 +179,41 @@ fn count(cursor: &mut Cursor<'_>, word: &str) -> Result<BucketsSpec> {
     }
 }
 
-/// Of a column that is named twice, and not by the same part, the whole value divides.
+/// Of a column that is named twice, and not by the same part or expression, the whole value
+/// divides.
 fn join(mut all: Vec<Divides>, more: Vec<Divides>) -> Vec<Divides> {
     for one in more {
         match all.iter_mut().find(|known| known.column.eq_ignore_ascii_case(&one.column)) {
-            Some(known) if known.part != one.part => known.part = None,
-            Some(_) => {}
+            Some(known) => {
+                known.part = known.part.filter(|part| one.part == Some(*part));
+                known.computed =
+                    known.computed.take().filter(|of| one.computed.as_ref() == Some(of));
+            }
             None => all.push(one),
         }
     }
     all
 }
 
-/// Parses `function(arguments)`. A function of time divides by its number; of others it makes no
-/// difference which it is: rows are divided by the hash of the columns.
+/// Parses `function(arguments)`. A function of time and RIGHT_SHIFT divide by their numbers. Of
+/// others it makes no difference which it is: the hash of the columns divides, or the number of an
+/// expression.
 fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
+    if cursor.peek_word(0).as_deref() == Some("RIGHT_SHIFT")
+        && let Some(shifted) = Divides::computed(cursor)
+    {
+        return Ok(vec![shifted]);
+    }
     let part = TimePart::parse(&cursor.name()?);
     let mut divides = arguments(cursor)?;
     if let ([one], Some(_)) = (&mut divides[..], part) {
-        one.part = part;
+        (one.part, one.computed) = (part, None);
     }
     Ok(divides)
 }
 
-/// Parses columns, functions of columns, numbers and expressions, in parentheses; returns the
-/// columns.
+/// Parses columns, functions of columns, numbers and expressions, in parentheses; returns what
+/// divides.
 fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     cursor.expect(&Token::LParen)?;
     if cursor.token(&Token::RParen) {
@@ -193,16 +221,19 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     }
     let found = cursor.list(|cursor| match cursor.attempt(argument) {
         Some(divides) => Ok(divides),
-        None => {
-            let named = earlier::columns(&cursor.expr()?, "").into_iter();
-            Ok(named.map(|column| Divides { column, part: None }).collect())
-        }
+        None => match Divides::computed(cursor) {
+            Some(one) => Ok(vec![one]),
+            None => {
+                let named = earlier::columns(&cursor.expr()?, "").into_iter();
+                Ok(named.map(Divides::whole).collect())
+            }
+        },
     })?;
     cursor.expect(&Token::RParen)?;
     Ok(found.into_iter().fold(Vec::new(), join))
 }
 
-/// Parses a number, a text, a column, or columns in a function, where nothing else follows.
+/// Parses a number, a text, a column, or one in a function of time, where nothing else follows.
 fn argument(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     cursor.token(&Token::Minus);
     let divides = if cursor.number_opt().is_some() || cursor.text_opt().is_some() {
@@ -210,13 +241,13 @@ fn argument(cursor: &mut Cursor<'_>) -> Result<Vec<Divides>> {
     } else {
         let column = cursor.name()?;
         if matches!(cursor.peek().token, Token::LParen) {
-            let part = TimePart::parse(&column);
-            let columns = cursor.in_parens(Cursor::name)?;
-            // Of several no function takes a part.
-            let part = part.filter(|_| columns.len() == 1);
-            columns.into_iter().map(|column| Divides { column, part }).collect()
+            let part = TimePart::parse(&column).ok_or_else(|| cursor.error())?;
+            cursor.expect(&Token::LParen)?;
+            let column = cursor.name()?;
+            cursor.expect(&Token::RParen)?;
+            vec![Divides { part: Some(part), ..Divides::whole(column) }]
         } else {
-            vec![Divides { column, part: None }]
+            vec![Divides::whole(column)]
         }
     };
     match cursor.peek().token {

@@ -1,6 +1,12 @@
 //! Whole numbers that PARTITION BY computes of a column, as `MONTH(d)` or `a MOD 4` (RFC 0066).
 //! Rows on disk are divided by these numbers, so they must never change.
 
+use arrow::array::{Array, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Decimal256Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
+};
+
 use crate::key::KeyCodec;
 use crate::row::MICROS_PER_DAY;
 use crate::value::temporal::{date_of, days_of};
@@ -140,15 +146,74 @@ impl PartitionExpr {
     /// there is no number, as behind a division by zero.
     fn number(&self, cell: Option<&[u8]>) -> Option<i64> {
         let cell = cell?;
+        self.run(|part| match part {
+            None => whole(self.of, cell),
+            Some(part) => {
+                let (days, micros) = moment(self.of, cell);
+                part.number(days, micros).into()
+            }
+        })
+    }
+
+    /// The number of each value of an array of its column, without its sign, by whose remainder
+    /// rows are divided; 0 where there is none. So does MySQL.
+    pub(crate) fn numbers_of(&self, array: &dyn Array) -> Vec<u64> {
+        match array.data_type() {
+            DataType::Int8 => self.of_integers::<Int8Type>(array),
+            DataType::Int16 => self.of_integers::<Int16Type>(array),
+            DataType::Int32 => self.of_integers::<Int32Type>(array),
+            DataType::Int64 => self.of_integers::<Int64Type>(array),
+            DataType::UInt8 => self.of_integers::<UInt8Type>(array),
+            DataType::UInt16 => self.of_integers::<UInt16Type>(array),
+            DataType::UInt32 => self.of_integers::<UInt32Type>(array),
+            DataType::UInt64 => self.of_integers::<UInt64Type>(array),
+            DataType::Decimal256(..) => {
+                let values = array.as_primitive::<Decimal256Type>();
+                self.of_values(values, |value: i256, _| value.as_i128())
+            }
+            DataType::Date32 => {
+                let days = array.as_primitive::<Date32Type>();
+                self.of_values(days, |days, part| number_of(part, days, 0))
+            }
+            DataType::Timestamp(..) => {
+                let moments = array.as_primitive::<TimestampMicrosecondType>();
+                self.of_values(moments, |micros, part| {
+                    let (days, micros) = days_and_micros(micros);
+                    number_of(part, days, micros)
+                })
+            }
+            other => unreachable!("an expression of {other} is not valid"),
+        }
+    }
+
+    fn of_integers<T>(&self, array: &dyn Array) -> Vec<u64>
+    where
+        T: ArrowPrimitiveType,
+        T::Native: Into<i128>,
+    {
+        self.of_values(array.as_primitive::<T>(), |value, _| value.into())
+    }
+
+    fn of_values<T: ArrowPrimitiveType>(
+        &self,
+        values: &PrimitiveArray<T>,
+        operand: impl Fn(T::Native, Option<DatePart>) -> i128,
+    ) -> Vec<u64> {
+        let number = |value: Option<T::Native>| {
+            let number = value.and_then(|value| self.run(|part| operand(value, part)));
+            number.map_or(0, i64::unsigned_abs)
+        };
+        values.iter().map(number).collect()
+    }
+
+    /// Its number, of what `operand` has for the column or a part of it.
+    fn run(&self, operand: impl Fn(Option<DatePart>) -> i128) -> Option<i64> {
         let mut stack = Vec::<i128>::with_capacity(4);
         for step in &self.steps {
             let number = match step {
-                Step::Value => whole(self.of, cell),
+                Step::Value => operand(None),
                 Step::Number(number) => i128::from(*number),
-                Step::Part(part) => {
-                    let (days, micros) = moment(self.of, cell);
-                    i128::from(part.number(days, micros))
-                }
+                Step::Part(part) => operand(Some(*part)),
                 Step::Negate => stack.pop().and_then(i128::checked_neg)?,
                 Step::Absolute => stack.pop().and_then(i128::checked_abs)?,
                 Step::Add | Step::Subtract | Step::Multiply | Step::Divide | Step::Modulo => {
@@ -169,6 +234,16 @@ impl PartitionExpr {
     }
 }
 
+/// The number of a part of a day, or of the day itself.
+fn number_of(part: Option<DatePart>, days: i32, micros: i64) -> i128 {
+    part.map_or(days.into(), |part| part.number(days, micros).into())
+}
+
+/// The days since 1970-01-01, and the microseconds after midnight.
+fn days_and_micros(micros: i64) -> (i32, i64) {
+    (micros.div_euclid(MICROS_PER_DAY) as i32, micros.rem_euclid(MICROS_PER_DAY))
+}
+
 /// Whether a type has parts of time here.
 const fn is_moment(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Date | ColumnType::DateTime { .. })
@@ -187,7 +262,7 @@ fn moment(ty: ColumnType, cell: &[u8]) -> (i32, i64) {
     let number = whole(ColumnType::BigInt { unsigned: false }, cell) as i64;
     match ty {
         ColumnType::Date => (number as i32, 0),
-        _ => (number.div_euclid(MICROS_PER_DAY) as i32, number.rem_euclid(MICROS_PER_DAY)),
+        _ => days_and_micros(number),
     }
 }
 
@@ -222,6 +297,10 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::{
+        Date32Array, Decimal256Array, Int32Array, Int64Array, TimestampMicrosecondArray,
+        UInt8Array, UInt64Array,
+    };
     use freshet_base::ColumnId;
 
     use super::super::value_key;
@@ -300,6 +379,29 @@ mod tests {
         let of_date = number(ColumnType::Date, &[Step::Part(month)], Some("1969-12-31"));
         assert_eq!(of_date, is(Some(12)));
         assert_eq!(DatePart::parse("yearweek"), None);
+    }
+
+    #[test]
+    fn numbers_of_arrays_are_those_of_values_without_sign() {
+        use Step::{Modulo, Number, Part, Value};
+        let hundred = expr(ColumnType::BigInt { unsigned: false }, &[Value, Number(100), Modulo]);
+        let array = Int64Array::from(vec![Some(205), Some(-205), None, Some(i64::MIN)]);
+        assert_eq!(hundred.numbers_of(&array), [5, 5, 0, 8]);
+        // Wider types have the same numbers.
+        let narrow = UInt8Array::from(vec![205]);
+        assert_eq!(hundred.numbers_of(&narrow), [5]);
+        let by_value = expr(ColumnType::Int { unsigned: false }, &[Number(7), Value, Modulo]);
+        assert_eq!(by_value.numbers_of(&Int32Array::from(vec![4, 0])), [3, 0]);
+        let largest = expr(ColumnType::BigInt { unsigned: true }, &[Value, Number(10), Modulo]);
+        assert_eq!(largest.numbers_of(&UInt64Array::from(vec![u64::MAX])), [5]);
+        let wide = expr(ColumnType::LargeInt, &[Value, Number(10), Modulo]);
+        let values = Decimal256Array::from_iter_values([i256::from_i128(-(1 << 100))]);
+        assert_eq!(wide.numbers_of(&values), [6]);
+        let date = expr(ColumnType::Date, &[Part(DatePart::Month)]);
+        assert_eq!(date.numbers_of(&Date32Array::from(vec![Some(-1), Some(0), None])), [12, 1, 0]);
+        let at = expr(ColumnType::DateTime { fsp: 0 }, &[Part(DatePart::Hour)]);
+        let moments = TimestampMicrosecondArray::from(vec![-1, 3_600_000_000]);
+        assert_eq!(at.numbers_of(&moments), [23, 1]);
     }
 
     #[test]

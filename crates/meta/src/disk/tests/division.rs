@@ -1,7 +1,9 @@
 //! What says where the rows of a table are.
 
 use freshet_base::ColumnId;
-use freshet_schema::{Distribution, PartitionValues, Table, TimePart};
+use freshet_schema::{
+    Column, ColumnType, Distribution, PartitionExpr, PartitionValues, Step, Table, TimePart,
+};
 
 use super::golden::{has_bytes, sample_table};
 use crate::disk::OnDisk;
@@ -18,6 +20,25 @@ fn a_table_divided_by_parts_of_moments() {
     );
     let all = TimePart::ALL.iter().map(TimePart::form).collect::<Vec<_>>();
     assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+}
+
+#[test]
+fn a_table_divided_by_computed_numbers() {
+    let expr = PartitionExpr {
+        text: "t".to_owned(),
+        steps: vec![Step::Value, Step::Number(4), Step::Modulo],
+        of: ColumnType::Int { unsigned: false },
+        nullable: true,
+        numbers: Column::new(ColumnId(1), "a", ColumnType::BigInt { unsigned: false }),
+    };
+    has_bytes(
+        &Table { distribution: Distribution::Computed(Box::new(expr)), ..sample_table() },
+        "01080710031a01742002280130013a09080212016b1a02010242150801120e0801120161200130013801\
+         a001001a010042250802120e0801120161200130013801a00100120e0802120162200130013801a00100\
+         1a01004803520b0808120170180122020a0be201210a017412020801120408021008120208081a0e0801\
+         120161200130013801a001006801721408904e1080808020180120012a060a01781201797a046e6f7465\
+         80018080f9c0c1c48203880101",
+    );
 }
 
 #[test]

@@ -10,8 +10,9 @@ use freshet_base::{
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
     Distribution, GlobalIndex, GroupCommitMode, KeyModel, LengthUnit, LobSize, Partition,
-    PartitionBy, PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties, RowPolicy,
-    SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema, TimePart,
+    PartitionBy, PartitionExpr, PartitionMethod, PartitionValues, Placement, PolicyHolder,
+    Properties, RowPolicy, SchemaHistory, Sequence, SequenceKind, Step, Table, TableForm,
+    TableSchema, TimePart,
 };
 use imbl::OrdMap;
 use proptest::prelude::*;
@@ -199,6 +200,13 @@ fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Dist
         DeclaredKeyKind::Index,
         DeclaredKeyKind::InvisibleIndex,
     ];
+    let computed = (select(columns.clone()), text(), any::<i64>(), any::<bool>());
+    let computed = computed.prop_map(|(id, text, number, nullable)| {
+        let (of, big) = (ColumnType::Year, ColumnType::BigInt { unsigned: false });
+        let steps = vec![Step::Value, Step::Number(number), Step::Modulo];
+        let numbers = Column::new(id, "c", big);
+        Distribution::Computed(Box::new(PartitionExpr { text, steps, of, nullable, numbers }))
+    });
     let named = vec(select(columns), 0..3);
     let clause = (text(), named.clone()).prop_map(|(text, columns)| {
         // An empty clause is none.
@@ -215,7 +223,7 @@ fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Dist
         parts.prop_map(move |parts| ids.iter().copied().zip(parts).collect())
     });
     let (hash, parts) = (named.prop_map(Distribution::Hash), parts.prop_map(Distribution::Parts));
-    (vec(key, 0..3), prop_oneof![hash, parts, Just(Distribution::Random)])
+    (vec(key, 0..3), prop_oneof![hash, parts, computed, Just(Distribution::Random)])
 }
 
 pub(super) fn table() -> impl Strategy<Value = Table> {

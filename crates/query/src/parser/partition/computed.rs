@@ -30,8 +30,8 @@ pub fn expression(cursor: &mut Cursor<'_>) -> Result<(String, ComputedSpec)> {
 pub fn refused() -> Error {
     refuse(
         "PARTITION BY an expression but a whole number of one column, by +, -, *, DIV, MOD, ABS, \
-         FLOOR, CEILING, DATEDIFF, EXTRACT, YEAR, QUARTER, MONTH, DAY, DAYOFMONTH, DAYOFYEAR, \
-         DAYOFWEEK, WEEKDAY, TO_DAYS, TO_SECONDS, HOUR, MINUTE, SECOND and MICROSECOND",
+         RIGHT_SHIFT, FLOOR, CEILING, DATEDIFF, EXTRACT, YEAR, QUARTER, MONTH, DAY, DAYOFMONTH, \
+         DAYOFYEAR, DAYOFWEEK, WEEKDAY, TO_DAYS, TO_SECONDS, HOUR, MINUTE, SECOND and MICROSECOND",
     )
 }
 
@@ -115,6 +115,12 @@ impl Compiled {
             }
             ("floor" | "ceiling" | "ceil", [one]) => self.add(one)?,
             ("mod", [left, right]) => self.two(left, right, Step::Modulo)?,
+            ("right_shift", [left, Expr::Value(value)]) => {
+                let Value::Number(bits, _) = &value.value else { return None };
+                let bits = bits.parse::<u32>().ok().filter(|bits| *bits < 63)?;
+                self.add(left)?;
+                self.steps.extend([Step::Number(1 << bits), Step::Divide]);
+            }
             ("datediff", [left, right]) => {
                 self.days(left)?;
                 self.days(right)?;
@@ -201,6 +207,7 @@ mod tests {
             ("a % 4", "a", "`a` % 4", &[Value, Number(4), Modulo][..]),
             ("MOD(a, 4)", "a", "mod(`a`, 4)", &[Value, Number(4), Modulo]),
             ("a DIV 10 + 1", "a", "`a` DIV 10 + 1", &[Value, Number(10), Divide, Number(1), Add]),
+            ("RIGHT_SHIFT(a, 3)", "a", "right_shift(`a`, 3)", &[Value, Number(8), Divide]),
             ("ABS(-`a`)", "a", "abs(-`a`)", &[Value, Negate, Absolute]),
             ("YEAR(D)", "D", "year(`D`)", &[Part(DatePart::Year)]),
             (
@@ -226,7 +233,16 @@ mod tests {
 
     #[test]
     fn what_divides_nothing_is_refused_by_name() {
-        for text in ["a + d", "1", "a / 2", "RAND()", "LENGTH(a)", "YEAR(a + 1)", "a + NULL"] {
+        for text in [
+            "a + d",
+            "1",
+            "a / 2",
+            "RAND()",
+            "LENGTH(a)",
+            "RIGHT_SHIFT(a, 63)",
+            "YEAR(a + 1)",
+            "a + NULL",
+        ] {
             assert_eq!(clause(text).unwrap_err().code().errno(), 1235, "{text}");
         }
     }
