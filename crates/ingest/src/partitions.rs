@@ -6,7 +6,8 @@ use std::sync::Arc;
 use freshet_base::{Error, Result, TabletId, bail, err};
 use freshet_meta::{Repartition, RowsetMeta};
 use freshet_schema::{
-    Partition, PartitionBy, PartitionKey, Router, RowCells, Table, TableSchema, Unrouted,
+    Partition, PartitionBy, PartitionKey, RoutedKeys, Router, RowCells, Table, TableSchema,
+    Unrouted,
 };
 use freshet_storage::division::Division;
 
@@ -49,6 +50,11 @@ impl Layout {
     pub fn wanted(&self, schema: &TableSchema, rows: &[u8], removals: u32) -> Vec<PartitionKey> {
         let Some(by) = &self.auto else { return Vec::new() };
         self.router.wanted(by, schema, behind(schema, rows, removals))
+    }
+
+    /// Tells which keys of rows with these columns partitions take.
+    pub fn routed_keys(&self, schema: &TableSchema) -> RoutedKeys {
+        RoutedKeys::new(Arc::clone(&self.router), schema)
     }
 
     /// Checks encoded rows; the first `removals` only remove their key.

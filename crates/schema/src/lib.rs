@@ -59,8 +59,8 @@ pub use fields::FieldFormat;
 pub use generated::Generated;
 pub use global::GlobalIndex;
 pub use partition::{
-    AutoPartition, DatePart, LostKeys, PARTITIONS_MAX, PartitionBy, PartitionExpr,
-    PartitionFunction, PartitionKey, PartitionMethod, PartitionValues, Router, Step, TABLETS_MAX,
+    AutoPartition, DatePart, PARTITIONS_MAX, PartitionBy, PartitionExpr, PartitionFunction,
+    PartitionKey, PartitionMethod, PartitionValues, RoutedKeys, Router, Step, TABLETS_MAX,
     TimeUnit, Unrouted,
 };
 pub use policy::{POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy};

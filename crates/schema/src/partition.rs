@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, SchemaVersion};
@@ -442,16 +443,17 @@ pub fn value_text(column: &Column, key: &[u8]) -> Option<String> {
     cells.pop()?.map(|cell| value::cell_text(column.ty, &cell))
 }
 
-/// Which keys of a table are of partitions that it loses.
-pub struct LostKeys {
-    router: Router,
+/// Which keys of a table are of some partitions.
+pub struct RoutedKeys {
+    router: Arc<Router>,
     sort_key: KeyCodec,
     /// For each column of PARTITION BY, where it stands in the sort key; `None` where one does not.
     places: Option<Vec<usize>>,
 }
 
-impl LostKeys {
-    pub fn new(router: Router, schema: &TableSchema) -> Self {
+impl RoutedKeys {
+    pub fn new(router: impl Into<Arc<Router>>, schema: &TableSchema) -> Self {
+        let router = router.into();
         let place = |at| schema.sort_key.iter().position(|&key| key == at);
         let places = router.positions(schema).into_iter().map(place).collect();
         Self { router, sort_key: KeyCodec::of_sort_key(schema), places }

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::fmt;
 
 use freshet_base::TabletId;
-use freshet_schema::{LostKeys, Partition, PartitionBy, Router, TableSchema};
+use freshet_schema::{Partition, PartitionBy, RoutedKeys, Router, TableSchema};
 
 /// What a table loses where its partitions change: rows before that place which stand in the ranges
 /// of partitions that are gone, and the files of these. What comes behind is of other partitions.
 pub struct Division {
     tablets: HashSet<TabletId>,
-    lost: Option<LostKeys>,
+    lost: Option<RoutedKeys>,
     /// The partitions behind it that were not there before, or had another name or other values.
     changed: Option<Vec<Partition>>,
 }
@@ -27,7 +27,7 @@ impl Division {
         let router = Router::new(by, removed.iter().filter_map(|one| one.values.as_ref()));
         Self {
             tablets: removed.iter().flat_map(|one| one.tablets.iter().copied()).collect(),
-            lost: (!removed.is_empty()).then(|| LostKeys::new(router, schema)),
+            lost: (!removed.is_empty()).then(|| RoutedKeys::new(router, schema)),
             changed,
         }
     }
@@ -50,7 +50,7 @@ impl Division {
     }
 
     /// Which rows are lost; `None` if none are.
-    pub fn lost(&self) -> Option<&LostKeys> {
+    pub fn lost(&self) -> Option<&RoutedKeys> {
         self.lost.as_ref()
     }
 

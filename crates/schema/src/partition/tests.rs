@@ -105,7 +105,7 @@ fn keys_of_lost_partitions_are_told_by_their_columns() {
     let values = [PartitionValues::Range { lower: None, upper: vec![key(1, Some(5))] }];
     let router = Router::new(&by(PartitionMethod::Range, &[2]), &values);
     let schema = schema();
-    let lost = LostKeys::new(router, &schema);
+    let lost = RoutedKeys::new(router, &schema);
     let keys = KeyCodec::of_sort_key(&schema).of_rows(&rows(&[(Some(9), 4), (None, 5)]));
     assert_eq!([lost.has(keys.key(0)), lost.has(keys.key(1))], [true, false]);
 }

@@ -389,3 +389,39 @@ fn many_rows_go_by_their_sequence() {
     assert_eq!(summary(&site), json!([[60_000, 60_000, 330_000, 120_000, 60_000]]));
     site.stop();
 }
+
+#[test]
+fn a_key_that_no_partition_takes_is_deleted_by_doing_nothing() {
+    let site = Site::with_small_records();
+    data(
+        &site,
+        "CREATE TABLE p (day DATE NOT NULL, a INT NOT NULL, b INT, c INT) UNIQUE KEY(day, a) \
+         AUTO PARTITION BY RANGE (date_trunc(day, 'day')) () DISTRIBUTED BY HASH(a) BUCKETS 2",
+    );
+    let merge = ["columns: day, a, b, op", "merge_type: MERGE", "delete: op = 'd'"];
+    let load = |headers: &[&str], body: &str| {
+        let csv = [PARTIAL, "column_separator: ,"];
+        put(&site, "p", &[&csv[..], &merge[..], headers].concat(), body.as_bytes())
+    };
+    let partitions = "SELECT COUNT(*) FROM information_schema.partitions \
+                      WHERE table_schema = 'd' AND table_name = 'p'";
+    // More than a record takes; the last two rows come behind what deletes their keys.
+    let new = (0..20_000).map(|a| format!("2024-05-05,{a},1,u\n"));
+    let gone = (0..10_000).map(|a| format!("2024-05-05,{},0,d\n", 2 * a));
+    let old = (0..20_000).map(|n| format!("{}-01-{:02},{n},0,d\n", 1950 + n % 40, 1 + n % 28));
+    let again = "1950-01-01,0,5,u\n2024-05-05,0,6,u\n";
+    let body = new.chain(gone).chain(old.clone()).collect::<String>() + again;
+    let reply = load(&[], &body);
+    assert_eq!(counts(&reply), [50_002, 50_002, 0, 0], "{reply}");
+    assert_eq!(data(&site, partitions)["data"], json!([[2]]));
+    let sums = "SELECT COUNT(*), CAST(SUM(b) AS SIGNED), MIN(day) FROM p";
+    assert_eq!(data(&site, sums)["data"], json!([[10_002, 10_011, "1950-01-01"]]));
+    // Where nothing is left to be written the label is taken all the same.
+    let old = old.filter(|row| !row.starts_with("1950-01-01,")).collect::<String>();
+    assert_eq!(load(&["label: old"], &old)["Status"], "Success");
+    assert_eq!(load(&["label: old"], &old)["Status"], "Label Already Exists");
+    let site = Site::small_records_in(site.stop());
+    assert_eq!(data(&site, partitions)["data"], json!([[2]]));
+    assert_eq!(data(&site, sums)["data"], json!([[10_002, 10_011, "1950-01-01"]]));
+    site.stop();
+}
