@@ -66,8 +66,8 @@ const REFUSED: [&str; 4] = ["CONVERT", "DISABLE", "ENABLE", "PARTITION"];
 /// Clauses that an ALTER TABLE has side by side.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Clauses {
-    /// ADD, DROP, RENAME, MODIFY, CHANGE and ALTER COLUMN, constraints, and ORDER BY, in the order
-    /// of the text.
+    /// ADD, DROP, RENAME, MODIFY, CHANGE and ALTER COLUMN, constraints, and ORDER BY of Doris, in
+    /// the order of the text.
     pub columns: Vec<SchemaChange>,
     /// ADD, DROP and RENAME of keys.
     pub keys: Vec<KeyChange>,
@@ -78,6 +78,8 @@ pub struct Clauses {
     /// CONVERT TO CHARACTER SET, DEFAULT CHARACTER SET and COLLATE: that of columns which are
     /// added without one.
     pub collation: Option<Collation>,
+    /// ORDER BY of MySQL: columns by which rows would be sorted once.
+    pub sorted: Vec<String>,
     /// PARTITION BY and the like, which stands behind all others.
     pub division: Option<Division>,
 }
@@ -267,18 +269,29 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
         return modify(cursor, changes, keys, verb == "CHANGE");
     }
     if cursor.words("ORDER BY") {
-        let in_parens = cursor.token(&Token::LParen);
-        let columns = cursor.list(Cursor::name)?;
-        if in_parens {
-            cursor.expect(&Token::RParen)?;
+        // Doris has parentheses.
+        if matches!(cursor.peek().token, Token::LParen) {
+            let columns = cursor.in_parens(Cursor::name)?;
+            changes.push(SchemaChange::Reorder { columns });
+        } else {
+            clauses.sorted = cursor.list(sorted_by)?;
         }
-        changes.push(SchemaChange::Reorder { columns });
         return Ok(());
     }
     match cursor.one_of(&REFUSED) {
         Some(what) => Err(refuse(&format!("ALTER TABLE ... {what}"))),
         None => Err(cursor.error()),
     }
+}
+
+/// Parses a column of ORDER BY of MySQL.
+fn sorted_by(cursor: &mut Cursor<'_>) -> Result<String> {
+    let mut column = cursor.name()?;
+    if cursor.token(&Token::Period) {
+        column = cursor.name()?;
+    }
+    cursor.one_of(&["ASC", "DESC"]);
+    Ok(column)
 }
 
 /// Parses an option of the table, if one is next.

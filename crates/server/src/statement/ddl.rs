@@ -292,6 +292,7 @@ async fn alter_clauses(
     clauses: &Clauses,
 ) -> Result<u64> {
     let mut affected = 0;
+    check_sorted(session, id, clauses)?;
     if let Some(heavy) = rewrite::of_clauses(session, id, clauses) {
         let copied = rewrite::run(session, table, id, heavy).await?;
         affected = if clauses.division.is_some() { copied } else { 0 };
@@ -315,7 +316,32 @@ async fn alter_clauses(
     if let Some(next) = clauses.counter.filter(|_| engine.next_id(id).is_some()) {
         shield(session, async move { engine.ddl().move_counter(id, next).await }).await?;
     }
+    if !clauses.sorted.is_empty() {
+        let note = "ORDER BY ignored: rows have no order that lasts";
+        session.diagnostics.push("Note", 1105, note.to_owned());
+    }
     Ok(affected)
+}
+
+/// Checks that the columns of ORDER BY are those of the table, or come with the statement.
+fn check_sorted(session: &Session, id: TableId, clauses: &Clauses) -> Result<()> {
+    let catalog = session.shared.engine.catalog();
+    let schema = catalog.require(id)?.schema();
+    for name in &clauses.sorted {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+        let is_new = |change: &SchemaChange| match change {
+            SchemaChange::AddColumn { column, .. }
+            | SchemaChange::AddKeyColumn { column, .. }
+            | SchemaChange::ModifyColumn { column, .. } => is_it(&column.name),
+            SchemaChange::RenameColumn { to, .. } => is_it(to),
+            _ => false,
+        };
+        let is_there = schema.shown().iter().any(|column| is_it(&column.name));
+        if !is_there && !clauses.columns.iter().any(is_new) {
+            bail!(UnknownColumn, "Unknown column '{name}' in 'order clause'");
+        }
+    }
+    Ok(())
 }
 
 async fn alter_columns(
