@@ -5,6 +5,7 @@
 //! Statements that assign or free names exclude each other until they have settled, and so do those
 //! that change the definition of one table. Databases and users are committed to metadata at once.
 
+mod buckets;
 mod groups;
 mod renames;
 
@@ -307,11 +308,7 @@ impl Ddl {
     /// # Errors
     /// 1146 if the table does not exist, and those of the log.
     pub async fn set_collation(&self, id: TableId, collation: Collation) -> Result<()> {
-        let room = self.room_of_definition().await?;
-        let state = self.states_of(&[id])?.remove(0);
-        let _one = self.lock_definition(&state).await?;
-        let event = MetaEvent::Define { table: id, change: Definition::Collation(collation) };
-        self.settler.define_tables(std::slice::from_ref(&state), event, room).await
+        self.define(id, |_| Ok(Some(Definition::Collation(collation)))).await.map(drop)
     }
 
     /// Makes and drops the partitions of a table with properties `dynamic_partition.*` that the

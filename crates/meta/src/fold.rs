@@ -420,6 +420,9 @@ impl Fold {
             Definition::Properties(properties) => next.properties = properties.clone(),
             Definition::Comment(comment) => next.comment.clone_from(comment),
             Definition::Collation(collation) => next.collation = *collation,
+            Definition::Buckets { count, auto } => {
+                (next.buckets, next.buckets_auto) = (*count, *auto);
+            }
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys) => next.declared_keys.clone_from(keys),

@@ -11,7 +11,7 @@ use freshet_schema::{
 use crate::catalog::Catalog;
 use crate::create::{Known, NewPartition, buckets_of, one_by_one, one_more};
 use crate::dynamic::Dynamic;
-use crate::fold::Divide;
+use crate::fold::{Definition, Divide};
 use crate::meta::Meta;
 use crate::names;
 use crate::rowset::RowsetMeta;
@@ -357,6 +357,39 @@ pub(crate) fn count(partitions: &[Partition], buckets: u32) -> Result<()> {
         );
     }
     Ok(())
+}
+
+impl Catalog {
+    /// What ALTER TABLE .. MODIFY DISTRIBUTION changes: how many buckets partitions have that are
+    /// added from then on. `None` if it changes nothing.
+    ///
+    /// # Errors
+    /// 1505 for a table without partitions, 1235 for other columns and for a clause that is shown
+    /// as it was written, 1105 for no buckets and for too many.
+    pub fn distribution_with(
+        &self,
+        id: TableId,
+        distribution: &DistributionSpec,
+        buckets: BucketsSpec,
+    ) -> Result<Option<Definition>> {
+        let table = self.require(id)?;
+        if table.partition_by.is_none() {
+            return Err(not_divided());
+        }
+        if let Some(clause) = &table.placement {
+            bail!(
+                NotSupported,
+                "This version of Freshet doesn't yet support 'MODIFY DISTRIBUTION' of table '{}' \
+                 with {}; write ALTER TABLE .. PARTITION BY",
+                table.name,
+                clause.text
+            );
+        }
+        check_distribution(table, distribution)?;
+        let (count, auto) = (buckets_of(buckets)?, !matches!(buckets, BucketsSpec::Count(_)));
+        let is_new = (count, auto) != (table.buckets, table.buckets_auto);
+        Ok(is_new.then_some(Definition::Buckets { count, auto }))
+    }
 }
 
 /// All partitions of a table are distributed by the same columns.

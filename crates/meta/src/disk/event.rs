@@ -149,7 +149,7 @@ pub struct CounterForm {
 pub struct DefineForm {
     #[prost(uint64, tag = "1")]
     table: u64,
-    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14")]
     change: Option<ChangeForm>,
 }
 
@@ -179,6 +179,16 @@ pub enum ChangeForm {
     Comment(String),
     #[prost(uint32, tag = "13")]
     Collation(u32),
+    #[prost(message, tag = "14")]
+    Buckets(BucketsForm),
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct BucketsForm {
+    #[prost(uint32, tag = "1")]
+    count: u32,
+    #[prost(bool, tag = "2")]
+    auto: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -381,6 +391,9 @@ impl OnDisk for Definition {
             Self::Properties(properties) => ChangeForm::Properties(properties.form()),
             Self::Comment(comment) => ChangeForm::Comment(comment.clone()),
             Self::Collation(collation) => ChangeForm::Collation(collation.form()),
+            Self::Buckets { count, auto } => {
+                ChangeForm::Buckets(BucketsForm { count: *count, auto: *auto })
+            }
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
             Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
@@ -403,6 +416,10 @@ impl OnDisk for Definition {
             ChangeForm::Properties(form) => Properties::from_form(form).map(Self::Properties),
             ChangeForm::Comment(comment) => Ok(Self::Comment(comment)),
             ChangeForm::Collation(form) => Collation::from_form(form).map(Self::Collation),
+            ChangeForm::Buckets(BucketsForm { count, auto }) => {
+                ensure(count > 0, "a partition has a bucket")?;
+                Ok(Self::Buckets { count, auto })
+            }
             ChangeForm::Schema(form) => {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
             }

@@ -83,6 +83,9 @@ pub enum Definition {
     Comment(String),
     /// ALTER .. DEFAULT CHARACTER SET: that of columns which are added without one.
     Collation(Collation),
+    /// ALTER .. MODIFY DISTRIBUTION: how many buckets partitions have that are added without a
+    /// number, and whether that was left to the server.
+    Buckets { count: u32, auto: bool },
     /// ALTER of columns: the next schema version.
     Schema(Arc<TableSchema>),
     /// ALTER SEQUENCE.

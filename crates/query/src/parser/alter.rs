@@ -1,7 +1,7 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{
-    ColumnPlace, DefaultSpec, Division, DivisionSpec, KeyChange, PAUSE_LOAD, PartitionChange,
-    Replacing, SchemaChange, TableSpec,
+    BucketsSpec, ColumnPlace, DefaultSpec, DistributionSpec, Division, DivisionSpec, KeyChange,
+    PAUSE_LOAD, PartitionChange, Replacing, SchemaChange, TableSpec,
 };
 use freshet_schema::{Collation, TableForm};
 use sqlparser::tokenizer::Token;
@@ -35,6 +35,11 @@ pub enum AlterAction {
     Rename(TableName),
     /// ADD, DROP, TRUNCATE and RENAME PARTITION.
     Partitions(PartitionChange),
+    /// MODIFY DISTRIBUTION: the buckets of partitions that are added from then on.
+    Distribution {
+        by: DistributionSpec,
+        buckets: BucketsSpec,
+    },
     /// ADD TEMPORARY PARTITION.
     AddTemporary(PartitionChange),
     DropTemporary {
@@ -97,6 +102,10 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     if let Some(division) = count_of_partitions(cursor)? {
         let clauses = Clauses { division: Some(division), ..Clauses::default() };
         return Ok((table, AlterAction::Clauses(clauses)));
+    }
+    if cursor.words("MODIFY DISTRIBUTION DISTRIBUTED BY") {
+        let (by, buckets) = partition::distributed(cursor)?;
+        return Ok((table, AlterAction::Distribution { by, buckets }));
     }
     if let Some(change) = partition::change(cursor)? {
         return Ok((table, AlterAction::Partitions(change)));
@@ -341,7 +350,7 @@ fn modify(
     added: &mut Vec<KeyChange>,
     has_name: bool,
 ) -> Result<()> {
-    if let Some(what) = cursor.one_of(&["PARTITION", "DISTRIBUTION", "ENGINE"]) {
+    if let Some(what) = cursor.one_of(&["PARTITION", "ENGINE"]) {
         return Err(refuse(&format!("ALTER TABLE ... MODIFY {what}")));
     }
     cursor.words("COLUMN");

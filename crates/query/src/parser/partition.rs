@@ -394,8 +394,8 @@ fn partition_specs(cursor: &mut Cursor<'_>, several: bool) -> Result<Vec<Partiti
     Ok(vec![named(cursor)?])
 }
 
-/// Parses the part of ADD PARTITION after DISTRIBUTED BY.
-fn distributed(cursor: &mut Cursor<'_>) -> Result<(DistributionSpec, BucketsSpec)> {
+/// Parses the part of ADD PARTITION and of MODIFY DISTRIBUTION after DISTRIBUTED BY.
+pub fn distributed(cursor: &mut Cursor<'_>) -> Result<(DistributionSpec, BucketsSpec)> {
     let distribution = match cursor.words("RANDOM") {
         true => DistributionSpec::Random,
         false => {

@@ -274,6 +274,11 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let clauses = Clauses { keys: vec![key.clone()], ..Clauses::default() };
             alter_clauses(session, (table, id), &clauses).await?;
         }
+        AlterAction::Distribution { by, buckets } => {
+            let (by, buckets) = (by.clone(), *buckets);
+            shield(session, async move { engine.ddl().set_distribution(id, by, buckets).await })
+                .await?;
+        }
         AlterAction::DisableKeys => session.disabled_keys.disable(id),
         AlterAction::EnableKeys => enable_keys(session, table, id).await?,
         AlterAction::Rename(_) | AlterAction::Replace { .. } => {

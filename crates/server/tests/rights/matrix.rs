@@ -39,7 +39,7 @@ kinds!(of_show, SHOW_KINDS, ShowWhat:
     TemporaryPartitions DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
-    Clauses Index Replace Set Rename Partitions AddTemporary DropTemporary ReplacePartitions
+    Clauses Index Replace Set Rename Partitions Distribution AddTemporary DropTemporary ReplacePartitions
     Exchange Tend DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename Convert);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
@@ -111,6 +111,13 @@ const MORE: &[Case] = &[
         "alter table d.p add partition (partition p9 values less than (90))",
         "alter table d.p drop partition p9",
         &["alter on d.p", "drop on d.p"],
+        1142,
+        0,
+    ),
+    (
+        "",
+        "alter table d.p modify distribution distributed by random buckets 1",
+        &["alter on d.p"],
         1142,
         0,
     ),

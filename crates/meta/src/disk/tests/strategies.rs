@@ -428,6 +428,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         properties().prop_map(Definition::Properties),
         text().prop_map(Definition::Comment),
         Just(Definition::Collation(Collation::Utf8mb4UnicodeCi)),
+        any::<bool>().prop_map(|auto| Definition::Buckets { count: 7, auto }),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
         keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),
