@@ -153,7 +153,7 @@ impl<'a> LargeUpdate<'a> {
         }
     }
 
-    /// Makes the partitions that rows need, and leaves those out that delete a key which none takes.
+    /// Makes the partitions that rows need. Left out are those that delete a key which none takes.
     async fn with_partitions(
         &mut self,
         rows: Vec<u8>,

@@ -39,8 +39,8 @@ kinds!(of_show, SHOW_KINDS, ShowWhat:
     TemporaryPartitions DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
-    Clauses Index Replace Set Rename Partitions Distribution AddTemporary DropTemporary ReplacePartitions
-    Exchange Tend DisableKeys EnableKeys);
+    Clauses Index Replace Set Rename Partitions Distribution AddTemporary DropTemporary
+    ReplacePartitions Exchange Tend DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename Convert);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
 kinds!(of_bin, BIN_KINDS, BinStatement:
