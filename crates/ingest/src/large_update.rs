@@ -179,14 +179,14 @@ impl<'a> LargeUpdate<'a> {
                 self.left_out.insert(key.into());
                 continue;
             }
-            self.left_out.remove(key);
             left.extend_from_slice(row);
             signs.push(deletes);
         }
         Ok((left, signs))
     }
 
-    /// Finds out which of the keys that were left out a partition takes by now.
+    /// Finds out which of the keys that were left out a partition takes by now. Others may have
+    /// written these; a later row of this load may even be completed of what they wrote.
     fn look_at_left_out(&mut self) {
         let target = self.target;
         let Some(layout) = target.state.layout().filter(|_| !self.left_out.is_empty()) else {
