@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, err};
-use sqlparser::ast::{Expr, Ident, Select as Body, SelectItem, SetExpr, TableFactor};
+use sqlparser::ast::{
+    Expr, Ident, Select as Body, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor,
+};
 
-use crate::actions::{SequenceCall, reads_nothing, sequence_call};
+use crate::actions::{Action, SequenceCall, reads_nothing, sequence_call};
 use crate::assign::Place;
 use crate::joined::factors;
 use crate::syntax::{Literal, Select};
@@ -27,10 +29,28 @@ pub struct Taking {
     pub columns: Vec<SequenceColumn>,
 }
 
-/// Whether a query reads tables and has values of sequences in its select list.
+/// Whether a query reads tables, or is a UNION, and has values of sequences in a select list.
 pub fn takes_values(query: &Select) -> bool {
-    let SetExpr::Select(body) = &*query.0.body else { return false };
-    !reads_nothing(body) && query.0.locks.is_empty() && Known::of(body).in_any(&body.projection)
+    let mut bodies = Vec::new();
+    if !query.0.locks.is_empty() || !has_selects_alone(&query.0.body, &mut bodies) {
+        return false;
+    }
+    let reads = bodies.len() > 1 || bodies.iter().any(|body| !reads_nothing(body));
+    reads && bodies.iter().any(|body| Known::of(body).in_any(&body.projection))
+}
+
+/// Adds the SELECTs of a UNION, or the only one; whether there is nothing else.
+fn has_selects_alone<'q>(body: &'q SetExpr, selects: &mut Vec<&'q Body>) -> bool {
+    match body {
+        SetExpr::Select(body) => {
+            selects.push(body);
+            true
+        }
+        SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } => {
+            has_selects_alone(left, selects) && has_selects_alone(right, selects)
+        }
+        _ => false,
+    }
 }
 
 /// Puts numbers in place of the sequences in the select list of such a query; `None` if it takes no
@@ -43,10 +63,39 @@ pub fn taken(query: &Select) -> Result<Option<Taking>> {
         return Ok(None);
     }
     let mut query = query.0.clone();
-    let SetExpr::Select(body) = &mut *query.body else { return Ok(None) };
-    if body.distinct.is_some() {
-        return Err(refused("beside DISTINCT"));
+    let columns = columns_of(&mut query.body)?;
+    Ok(Some(Taking { query: Select(query), columns }))
+}
+
+/// Puts numbers in place of the sequences. No two rows with a value of NEXTVAL are the same, so
+/// that DISTINCT removes none, while the numbers are all the same.
+fn columns_of(body: &mut SetExpr) -> Result<Vec<SequenceColumn>> {
+    let takes_next = |columns: &[SequenceColumn]| {
+        columns.iter().any(|column| column.call.action == Action::NextValue)
+    };
+    match body {
+        SetExpr::Select(body) => {
+            let columns = columns_of_select(body)?;
+            if takes_next(&columns) {
+                body.distinct = None;
+            }
+            Ok(columns)
+        }
+        SetExpr::SetOperation { set_quantifier, left, right, .. } => {
+            let columns = columns_of(left)?;
+            if columns != columns_of(right)? {
+                return Err(refused("in some places of a UNION"));
+            }
+            if takes_next(&columns) {
+                *set_quantifier = SetQuantifier::All;
+            }
+            Ok(columns)
+        }
+        _ => Ok(Vec::new()),
     }
+}
+
+fn columns_of_select(body: &mut Body) -> Result<Vec<SequenceColumn>> {
     let known = Known::of(body);
     let is_wild = |item: &SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
@@ -75,7 +124,7 @@ pub fn taken(query: &Select) -> Result<Option<Taking>> {
         let number = Literal::Number("0".to_owned()).expr();
         *item = SelectItem::ExprWithAlias { expr: number, alias };
     }
-    Ok(Some(Taking { query: Select(query), columns }))
+    Ok(columns)
 }
 
 /// The names of the tables of a query: what stands behind these are columns.
@@ -125,14 +174,13 @@ fn refused(what: &str) -> freshet_base::Error {
     err!(
         NotSupported,
         "This version of Freshet doesn't yet support 'NEXTVAL {what} of a query that reads \
-         tables': select it as a column of its own"
+         tables': select it as a column of its own, in a UNION at one place of all its SELECTs"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::Action;
     use crate::parser::{Statement, parse};
     use crate::session::SqlMode;
 
@@ -157,6 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_with_values_are_distinct() {
+        for (sql, wanted) in [
+            ("SELECT DISTINCT s.nextval, a FROM t", "SELECT 0 AS `s.nextval`, a FROM t"),
+            ("SELECT DISTINCT s.currval, a FROM t", "SELECT DISTINCT 0 AS `s.currval`, a FROM t"),
+            (
+                "SELECT a, s.nextval AS n FROM t UNION SELECT 1, s.nextval",
+                "SELECT a, 0 AS n FROM t UNION ALL SELECT 1, 0 AS `s.nextval`",
+            ),
+        ] {
+            let taking = taken(&query(sql)).unwrap().unwrap();
+            assert_eq!((taking.query.to_string().as_str(), taking.columns.len()), (wanted, 1));
+        }
+    }
+
+    #[test]
     fn columns_of_tables_are_no_sequences() {
         for sql in [
             "SELECT s.nextval FROM s",
@@ -172,8 +235,10 @@ mod tests {
     #[test]
     fn what_no_row_has_by_itself_is_refused() {
         for sql in [
-            "SELECT DISTINCT s.nextval, a FROM t",
             "SELECT s.nextval + 1 FROM t",
+            "SELECT s.nextval, a FROM t UNION ALL SELECT a, s.nextval FROM t",
+            "SELECT s.nextval FROM t UNION ALL SELECT r.nextval FROM t",
+            "SELECT s.nextval FROM t UNION SELECT a FROM t",
             "SELECT *, s.nextval, t.* FROM t",
         ] {
             assert_eq!(taken(&query(sql)).unwrap_err().code().errno(), 1235, "{sql}");
