@@ -109,7 +109,8 @@ fn prepared_loads_are_committed_once_through_crashes() {
     assert_eq!(count("SELECT COUNT(*) FROM d.t"), (committed * ROWS) as i64);
     let loads = "SELECT COUNT(*) FROM (SELECT w, n, COUNT(DISTINCT i) c FROM d.t GROUP BY w, n) x";
     assert_eq!(count(&format!("{loads} WHERE c = {ROWS}")), committed as i64);
+    // A commit is told before its note goes.
+    server.stop().unwrap();
     let notes = std::fs::read_dir(setup.data_dir.join("prepared")).unwrap().count();
     assert_eq!(notes, 0, "no load is left prepared");
-    server.stop().unwrap();
 }

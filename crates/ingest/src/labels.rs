@@ -13,9 +13,11 @@ use crate::record::{self, Kind, SMALL_RECORD_BYTES};
 /// `OutOfRoom` while the log is full.
 pub async fn clean_labels(engine: &Engine, db: DbId, label: Option<String>) -> Result<()> {
     engine.begun().await?;
+    // The labels of loads that are told to be committed are forgotten, too.
+    engine.prepared.settled().await;
     // A load that ends after this stays known, so that none is missing among those that are kept.
     let below = engine.log_stats().next_lsn;
-    let kept = engine.prepared_loads().iter().map(|load| load.txn).collect();
+    let kept = engine.prepared.unsettled();
     let cleaned = CleanedLabels { db, label, below, kept };
     let payload = record::labels_payload(&cleaned);
     let room = engine.admission.room_soon(SMALL_RECORD_BYTES + payload.len()).await?;

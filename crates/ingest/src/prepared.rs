@@ -3,9 +3,11 @@
 //!
 //! A note on disk has what the record of the load will have, so a prepared load holds back no log
 //! and outlives a restart. Its place in the order is that of its record, which is appended by the
-//! commit. The note goes once that is durable; a note that a crash has left behind is told by its
+//! commit. The note goes behind the answer to that; one that a crash has left behind is told by its
 //! label, which stands in the record. Rows that are few enough for a record stand behind the note,
 //! in the same file (RFC 0045), and in memory too, as long as there is enough (RFC 0064).
+
+mod going;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -26,6 +28,8 @@ use crate::note::{self, NOTES, NotedParts};
 use crate::record::PART_HEAD_BYTES;
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
+
+use going::Going;
 
 /// How many aborted loads are remembered for replies.
 const ABORTED_MAX: usize = 10_000;
@@ -98,6 +102,8 @@ enum Slot {
     Waiting(Box<Prepared>),
     /// It is being committed or aborted.
     Ending(PreparedTable),
+    /// It is committed, and its note is still to go.
+    Committed(PreparedTable),
 }
 
 impl Slot {
@@ -107,8 +113,12 @@ impl Slot {
                 let PreparedNote { db, table, .. } = prepared.note;
                 PreparedTable { txn, db, table }
             }
-            Self::Ending(table) => *table,
+            Self::Ending(table) | Self::Committed(table) => *table,
         }
+    }
+
+    const fn is_committed(&self) -> bool {
+        matches!(self, Self::Committed(_))
     }
 }
 
@@ -118,6 +128,7 @@ pub(crate) struct PreparedLoads {
     sweeper: Arc<Sweeper>,
     dir: PathBuf,
     slots: Mutex<BTreeMap<TxnId, Slot>>,
+    going: Mutex<Going>,
     /// The memory of rows that wait for their commit, together.
     share: Budget,
     aborted: Mutex<VecDeque<(DbId, TxnId)>>,
@@ -145,13 +156,14 @@ pub(crate) struct Moving(Arc<PreparedLoads>, Vec<TableId>);
 impl PreparedLoads {
     pub fn new(store: Arc<Store>, sweeper: Arc<Sweeper>) -> Self {
         let dir = prepared_dir(&store.config.data_dir);
-        let (slots, aborted) = (Mutex::default(), Mutex::default());
+        let (slots, going, aborted) = Default::default();
         let share_bytes = store.config.write_memory_bytes.bytes() / KEPT_PARTS;
         Self {
             store,
             sweeper,
             dir,
             slots,
+            going,
             share: Budget::new("memory of prepared loads", share_bytes),
             aborted,
             ending: AtomicUsize::new(0),
@@ -298,18 +310,25 @@ impl PreparedLoads {
     }
 
     /// Removes a note durably; none may be there.
-    pub fn remove_note(&self, txn: TxnId) -> Result<()> {
+    fn remove_note(&self, txn: TxnId) -> Result<()> {
+        self.remove_notes(&[txn])
+    }
+
+    /// Removes notes durably; none may be there.
+    fn remove_notes(&self, txns: &[TxnId]) -> Result<()> {
         let fs = self.store.fs();
-        for extension in std::iter::once("tmp").chain(NOTES) {
-            match fs.remove_file(&self.path(txn, extension)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove the note of a prepared load", error));
+        let failed = |error| Error::io("remove the note of a prepared load", error);
+        for txn in txns {
+            for extension in std::iter::once("tmp").chain(NOTES) {
+                match fs.remove_file(&self.path(*txn, extension)) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(failed(error));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
-        let synced = fs.sync_dir(&self.dir);
-        synced.map_err(|error| Error::io("remove the note of a prepared load", error))
+        fs.sync_dir(&self.dir).map_err(failed)
     }
 
     /// Aborts loads whose time has run out.
@@ -339,7 +358,7 @@ impl PreparedLoads {
     pub fn free_memory(&self) {
         let kept_by = |slot: &mut Slot| match slot {
             Slot::Waiting(prepared) => prepared.kept.take(),
-            Slot::Ending(_) => None,
+            Slot::Ending(_) | Slot::Committed(_) => None,
         };
         // Freed behind the lock.
         let freed = self.slots.lock().values_mut().filter_map(kept_by).collect::<Vec<_>>();
@@ -355,13 +374,14 @@ impl PreparedLoads {
     pub fn begin_end(&self, txn: TxnId) -> Result<Box<Prepared>> {
         let mut slots = self.slots.lock();
         let Some(slot) = slots.get_mut(&txn) else { return Err(not_found(txn)) };
-        if matches!(slot, Slot::Ending(_)) {
-            bail!(OutOfRoom, "transaction [{txn}] is being ended; try again");
-        }
         let table = slot.table(txn);
         match std::mem::replace(slot, Slot::Ending(table)) {
             Slot::Waiting(prepared) => Ok(prepared),
-            Slot::Ending(_) => unreachable!("just seen"),
+            Slot::Ending(_) => bail!(OutOfRoom, "transaction [{txn}] is being ended; try again"),
+            Slot::Committed(_) => {
+                *slot = Slot::Committed(table);
+                Err(visible(txn))
+            }
         }
     }
 
@@ -371,15 +391,11 @@ impl PreparedLoads {
         assert!(matches!(before, Some(Slot::Ending(_))), "it was taken for its end");
     }
 
-    /// Forgets a load that is committed and whose note is gone.
-    pub fn committed(&self, txn: TxnId) {
-        let slot = self.slots.lock().remove(&txn);
-        assert!(matches!(slot, Some(Slot::Ending(_))), "it was taken for its end");
-    }
-
-    /// All loads, by transaction.
+    /// All loads that are not committed, by transaction.
     pub fn list(&self) -> Vec<PreparedTable> {
-        self.slots.lock().iter().map(|(txn, slot)| slot.table(*txn)).collect()
+        let slots = self.slots.lock();
+        let open = slots.iter().filter(|(_, slot)| !slot.is_committed());
+        open.map(|(txn, slot)| slot.table(*txn)).collect()
     }
 
     /// Begins to write a load of a table down; `None` if the table goes to another database, or is
@@ -410,7 +426,7 @@ impl PreparedLoads {
         Ok(Moving(Arc::clone(self), tables))
     }
 
-    /// Whether a load of a table waits for its end.
+    /// Whether a load of a table waits for its end, or its note does.
     pub fn holds(&self, table: TableId) -> bool {
         self.slots.lock().iter().any(|(txn, slot)| slot.table(*txn).table == table)
     }
@@ -444,14 +460,17 @@ impl PreparedLoads {
         let finished = self.store.meta().labels().finished(db);
         let is_visible = finished.iter().any(|record| record.txn == txn);
         match is_visible {
-            true => err!(LabelUsed, "transaction [{txn}] is already visible, not pre-committed."),
+            true => visible(txn),
             false => not_found(txn),
         }
     }
 
     /// Finds a load of a database; others are not told of.
     pub fn find(&self, db: DbId, id: PreparedId<'_>) -> Result<PreparedTable> {
-        let of = |txn: TxnId| self.slots.lock().get(&txn).map(|slot| slot.table(txn));
+        let of = |txn: TxnId| {
+            let slots = self.slots.lock();
+            slots.get(&txn).filter(|slot| !slot.is_committed()).map(|slot| slot.table(txn))
+        };
         let txn = match id {
             PreparedId::Txn(txn) => txn,
             PreparedId::Label(label) => {
@@ -469,6 +488,10 @@ impl PreparedLoads {
         };
         of(txn).filter(|found| found.db == db).ok_or_else(|| self.unknown(db, txn))
     }
+}
+
+fn visible(txn: TxnId) -> Error {
+    err!(LabelUsed, "transaction [{txn}] is already visible, not pre-committed.")
 }
 
 fn not_found(txn: TxnId) -> Error {

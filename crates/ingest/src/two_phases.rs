@@ -226,14 +226,10 @@ impl Engine {
         match self.append_prepared(&mut prepared).await {
             Ok(lsn) => {
                 self.horizon().wait(lsn).await;
-                let loads = Arc::clone(&self.prepared);
-                let removed = task::run(&**self.pool(), move || loads.remove_note(txn)).await;
-                if let Err(error) = removed {
-                    // Its label and its files may be forgotten before the note is read again.
-                    let fatal = &self.store.world.on_fatal;
-                    fatal(&format!("the note of load {txn}, which is committed, stays: {error}"));
+                if !self.prepared.committed(txn) {
+                    let loads = Arc::clone(&self.prepared);
+                    task::run(&**self.pool(), move || loads.end_notes(vec![txn])).await;
                 }
-                self.prepared.committed(txn);
                 Ok(())
             }
             Err(error) if is_final(&error) => {
@@ -403,6 +399,8 @@ impl Engine {
                 )
             })
         };
+        // A load that is told to be committed is none that waits.
+        self.prepared.settled().await;
         self.ddl().rename_tables(pairs, binding).await
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::ROOT;
 use crate::query::data;
 use crate::site::Site;
-use crate::two_phase::{done, end, refused, spoil, state};
+use crate::two_phase::{done, end, notes_left, refused, spoil, state};
 
 /// A table whose rows are updated in part, and a row in it.
 fn partial_table(site: &Site) {
@@ -60,8 +60,7 @@ fn a_partial_update_keeps_what_is_stored_at_its_commit() {
     assert_eq!(end(&site, &commit), refused(&visible));
     let again = prepare_partial(&site, &columns, "1,13\n");
     assert_eq!(again["ExistingJobStatus"], "FINISHED", "{again}");
-    let none = std::fs::read_dir(site.dir.path().join("store/prepared")).unwrap().count();
-    assert_eq!(none, 0, "the note of an ended load is gone");
+    assert_eq!(notes_left(&site), 0, "the note of an ended load is gone");
     site.stop();
 }
 
@@ -275,7 +274,6 @@ fn a_prepared_partial_update_may_be_larger_than_a_record() {
     data(&site, "TRUNCATE TABLE u");
     let (status, message) = commit("label: cut");
     assert!(status == "Fail" && message.contains("truncated"), "{message}");
-    let notes = site.dir.path().join("store/prepared");
-    assert_eq!(std::fs::read_dir(notes).unwrap().count(), 0, "a note is left");
+    assert_eq!(notes_left(&site), 0, "a note is left");
     site.stop();
 }
