@@ -24,6 +24,7 @@ mod into;
 mod items;
 mod kinds;
 mod load;
+mod named_partitions;
 mod numbers;
 mod odbc;
 mod partition;
@@ -294,6 +295,8 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         let read = opened.as_deref().unwrap_or(read);
         let marked = temporary::marked(read);
         let read = marked.as_deref().unwrap_or(read);
+        let listed = named_partitions::listed(read);
+        let read = listed.as_deref().unwrap_or(read);
         let tokens = numbered(unlocked(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)

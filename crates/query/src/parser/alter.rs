@@ -170,14 +170,15 @@ fn division(cursor: &mut Cursor<'_>) -> Result<Option<Division>> {
     Ok(Some(Division::By(Box::new(written))))
 }
 
-/// Parses the part after ENABLE FEATURE; `None` for what each table has.
+/// Parses the part after ENABLE FEATURE; `None` for what each table with a UNIQUE KEY has.
 fn feature(cursor: &mut Cursor<'_>) -> Result<Option<SchemaChange>> {
     const TYPE: &str = "function_column.sequence_type";
     let name = cursor.name_or_text()?;
-    if name.eq_ignore_ascii_case("UPDATE_FLEXIBLE_COLUMNS") {
+    let is = |feature| name.eq_ignore_ascii_case(feature);
+    if is("UPDATE_FLEXIBLE_COLUMNS") || is("BATCH_DELETE") {
         return Ok(None);
     }
-    if !name.eq_ignore_ascii_case("SEQUENCE_LOAD") {
+    if !is("SEQUENCE_LOAD") {
         return Err(refuse(&format!("ALTER TABLE ... ENABLE FEATURE \"{name}\"")));
     }
     let properties = match cursor.words("WITH PROPERTIES") {
