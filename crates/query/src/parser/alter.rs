@@ -23,7 +23,11 @@ pub enum AlterAction {
     /// What stands in a list with commas.
     Clauses(Clauses),
     /// CREATE INDEX and DROP INDEX.
-    Index(KeyChange),
+    Index {
+        key: KeyChange,
+        /// IF NOT EXISTS, IF EXISTS: a note tells that there is nothing to do.
+        if_needed: bool,
+    },
     /// REPLACE WITH TABLE: the other table gets the name of this one.
     Replace {
         by: TableName,

@@ -144,7 +144,7 @@ impl Statement {
             Self::CreateView(_) => CommandKind::CreateView,
             Self::DropViews { .. } => CommandKind::DropView,
             Self::Truncate { .. } => CommandKind::Truncate,
-            Self::AlterTable(_, AlterAction::Index(_)) => CommandKind::CreateIndex,
+            Self::AlterTable(_, AlterAction::Index { .. }) => CommandKind::CreateIndex,
             Self::AlterTable(..) => CommandKind::AlterTable,
             Self::RenameTables(_) => CommandKind::RenameTable,
             Self::Use(_) => CommandKind::ChangeDb,

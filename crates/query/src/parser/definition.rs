@@ -4,7 +4,6 @@ use freshet_base::{Error, Result};
 use freshet_meta::DefaultRoles;
 use sqlparser::tokenizer::Token;
 
-use super::alter::AlterAction;
 use super::cursor::{Cursor, refuse};
 use super::roles::RoleStatement;
 use super::{
@@ -46,8 +45,8 @@ pub fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if let Some(create) = sequence::create(cursor)? {
         return Ok(sequence_statement(create));
     }
-    if let Some((table, key)) = index::create_index(cursor)? {
-        return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
+    if let Some((table, index)) = index::create_index(cursor)? {
+        return Ok(Statement::AlterTable(table, index));
     }
     if let Some(view) = view::create_view(cursor)? {
         return Ok(Statement::CreateView(Box::new(view)));
@@ -111,8 +110,8 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::DropViews { views, if_exists });
     }
     if cursor.words("INDEX") {
-        let (table, key) = index::drop_index(cursor)?;
-        return Ok(Statement::AlterTable(table, AlterAction::Index(key)));
+        let (table, index) = index::drop_index(cursor)?;
+        return Ok(Statement::AlterTable(table, index));
     }
     match cursor.one_of(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"]) {
         // Dumps drop what they create; there is none.

@@ -5,6 +5,7 @@ use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec};
 use freshet_schema::{DeclaredKeyKind, TableForm};
 use sqlparser::tokenizer::Token;
 
+use super::AlterAction;
 use super::constraint::visibility;
 use super::create::{element, key_options};
 use super::cursor::{Cursor, refuse};
@@ -12,7 +13,7 @@ use super::global;
 use crate::syntax::TableName;
 
 /// Parses CREATE [UNIQUE] INDEX behind CREATE; `None` if it is another statement.
-pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyChange)>> {
+pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterAction)>> {
     if let Some(what) = cursor.one_of(&["FULLTEXT INDEX", "SPATIAL INDEX"]) {
         return Err(refuse(&format!("CREATE {what}")));
     }
@@ -33,6 +34,7 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
     };
     let is_scope = |word: &&str| ["GLOBAL", "CLUSTERED"].contains(word);
     let mut global = words.split(' ').find(is_scope).and_then(global::index);
+    let if_needed = cursor.words("IF NOT EXISTS");
     let name = Some(cursor.name()?);
     using(cursor)?;
     cursor.expect_words("ON")?;
@@ -45,17 +47,18 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, KeyCha
             break;
         }
     }
-    let key = DeclaredKeySpec { kind, name, columns, first, global };
-    Ok(Some((table, KeyChange::Add(key))))
+    let key = KeyChange::Add(DeclaredKeySpec { kind, name, columns, first, global });
+    Ok(Some((table, AlterAction::Index { key, if_needed })))
 }
 
 /// Parses the part behind DROP INDEX.
-pub fn drop_index(cursor: &mut Cursor<'_>) -> Result<(TableName, KeyChange)> {
+pub fn drop_index(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> {
+    let if_needed = cursor.words("IF EXISTS");
     let name = cursor.name()?;
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
     while how(cursor)? {}
-    Ok((table, KeyChange::Drop { name }))
+    Ok((table, AlterAction::Index { key: KeyChange::Drop { name }, if_needed }))
 }
 
 /// Parses a clause of ALTER TABLE for keys; `None` if it is another clause. ALGORITHM and LOCK

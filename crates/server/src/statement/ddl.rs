@@ -13,12 +13,14 @@ mod written;
 
 use std::sync::Arc;
 
-use freshet_base::{Error, Result, TableId, bail};
+use freshet_base::{Error, ErrorCode, Result, TableId, bail};
 use freshet_ingest::alter_keys as alter_keys_of;
-use freshet_meta::{DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec};
+use freshet_meta::{
+    DeclaredKeySpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
+};
 use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName};
-use freshet_schema::DefaultValue;
 use freshet_schema::value::instant_literal;
+use freshet_schema::{DefaultValue, Table};
 
 use self::written::{collated, made_global, spec_like};
 use super::{bin, sequence, shield};
@@ -250,7 +252,7 @@ async fn drop_tables(
 
 async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -> Result<Reply> {
     let privilege = match action {
-        AlterAction::Index(_) => Privilege::Index,
+        AlterAction::Index { .. } => Privilege::Index,
         _ => Privilege::Alter,
     };
     let id = table_id(session, table, privilege)?;
@@ -270,7 +272,12 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             let warnings = shield(session, set).await?;
             warn(session, warnings);
         }
-        AlterAction::Index(key) => {
+        AlterAction::Index { key, if_needed } => {
+            let catalog = engine.catalog();
+            if *if_needed && let Some((errno, note)) = needless(catalog.require(id)?, key) {
+                session.diagnostics.push("Note", errno, note);
+                return Ok(Reply::done());
+            }
             let clauses = Clauses { keys: vec![key.clone()], ..Clauses::default() };
             alter_clauses(session, (table, id), &clauses).await?;
         }
@@ -287,6 +294,24 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
         of_partitions => return partitions::alter(session, (table, id), of_partitions).await,
     }
     Ok(Reply::done())
+}
+
+/// Why there is nothing to do for CREATE INDEX IF NOT EXISTS and DROP INDEX IF EXISTS, with the
+/// number of the error that it is without these words.
+fn needless(table: &Table, key: &KeyChange) -> Option<(u16, String)> {
+    let is_there =
+        |name: &str| table.declared_keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
+    match key {
+        KeyChange::Add(DeclaredKeySpec { name: Some(name), .. }) if is_there(name) => {
+            let note = format!("Duplicate key name '{name}'");
+            Some((ErrorCode::DuplicateKeyName.errno(), note))
+        }
+        KeyChange::Drop { name } if !is_there(name) => {
+            let note = format!("Can't DROP '{name}'; check that column/key exists");
+            Some((ErrorCode::CannotDropColumn.errno(), note))
+        }
+        _ => None,
+    }
 }
 
 /// Columns and keys first: what they may refuse has changed nothing then. Returns how many rows a

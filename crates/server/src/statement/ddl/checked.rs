@@ -59,7 +59,7 @@ pub fn looks_at_rows(action: &AlterAction) -> bool {
                 || division.is_some()
                 || columns.iter().any(|it| is_of_checks(it) || adds_generated(it))
         }
-        AlterAction::Index(_) | AlterAction::EnableKeys => true,
+        AlterAction::Index { .. } | AlterAction::EnableKeys => true,
         _ => false,
     }
 }
