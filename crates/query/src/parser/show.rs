@@ -428,9 +428,9 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
     }
 }
 
-/// Parses `FROM db` or `IN db`.
+/// Parses `FROM db` or `IN db`, with or without the catalog of Doris.
 fn from(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
-    (cursor.words("FROM") || cursor.words("IN")).then(|| cursor.name()).transpose()
+    (cursor.words("FROM") || cursor.words("IN")).then(|| cursor.database()).transpose()
 }
 
 /// Parses what follows SHOW TABLETS.

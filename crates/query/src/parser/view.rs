@@ -13,6 +13,8 @@ pub struct CreateView {
     pub name: TableName,
     /// What becomes of one that is there.
     pub known: KnownView,
+    /// Whether nothing is done, and a note tells it, where the name is taken.
+    pub if_not_exists: bool,
     /// `None` where it is not said, as the next two.
     pub algorithm: Option<ViewAlgorithm>,
     pub check_option: CheckOption,
@@ -62,9 +64,11 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
         return Err(refuse(&format!("{statement} {what}")));
     }
     cursor.expect_words("VIEW")?;
+    let if_not_exists = known == KnownView::Refused && cursor.words("IF NOT EXISTS");
     let name = cursor.table()?;
     let listed = matches!(cursor.peek().token, Token::LParen);
-    let columns = if listed { cursor.in_parens(Cursor::name)? } else { Vec::new() };
+    let columns = if listed { cursor.in_parens(column)? } else { Vec::new() };
+    comment(cursor)?;
     cursor.expect_words("AS")?;
     const QUERIES: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
     let is_query = cursor.peek_word(0).is_some_and(|word| QUERIES.contains(&word.as_str()));
@@ -86,6 +90,7 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
     Ok(Some(CreateView {
         name,
         known,
+        if_not_exists,
         algorithm,
         check_option,
         definer,
@@ -94,6 +99,21 @@ fn view(cursor: &mut Cursor<'_>, statement: &str) -> Result<Option<CreateView>> 
         query,
         text,
     }))
+}
+
+/// The name of a column of a view, perhaps with a comment of Doris.
+fn column(cursor: &mut Cursor<'_>) -> Result<String> {
+    let name = cursor.name()?;
+    comment(cursor)?;
+    Ok(name)
+}
+
+/// Parses a comment, which views do not keep, if one comes next.
+fn comment(cursor: &mut Cursor<'_>) -> Result<()> {
+    if cursor.words("COMMENT") {
+        cursor.text()?;
+    }
+    Ok(())
 }
 
 fn algorithm(cursor: &mut Cursor<'_>) -> Result<Option<ViewAlgorithm>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{ColumnId, DbId, Result, bail};
+use freshet_base::{ColumnId, DbId, ErrorCode, Result, bail};
 use freshet_meta::{CheckOption, KnownView, Object, Privilege, TextMode, View};
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
@@ -27,10 +27,24 @@ use crate::through;
 /// Those of either.
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
     match statement {
+        Statement::CreateView(create) if create.if_not_exists && is_taken(session, create)? => {
+            let note = format!("Table '{}' already exists", create.name.table);
+            session.diagnostics.push("Note", ErrorCode::TableExists.errno(), note);
+            Ok(Reply::done())
+        }
         Statement::CreateView(create) => create_view(session, create).await,
         Statement::DropViews { views, if_exists } => drop(session, views, *if_exists).await,
         _ => bail!(NotSupported, "this is no statement about views"),
     }
+}
+
+/// Whether a view or table has the name of a view that is to be made.
+fn is_taken(session: &Session, create: &CreateView) -> Result<bool> {
+    let (database, name) =
+        (session.database_of(create.name.database.as_deref())?, &create.name.table);
+    session.authorize(Privilege::CreateView, Object::Table(database, name))?;
+    let catalog = session.shared.engine.catalog();
+    Ok(catalog.view(database, name).is_some() || catalog.table(database, name).is_some())
 }
 
 /// CREATE VIEW: the query is planned, so that it has only what its creator may read.
