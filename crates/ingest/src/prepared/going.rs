@@ -39,13 +39,16 @@ impl PreparedLoads {
             return false;
         }
         going.txns.push(txn);
-        if !std::mem::replace(&mut going.is_running, true) {
+        let is_running = std::mem::replace(&mut going.is_running, true);
+        drop(going);
+        if !is_running {
             let (loads, ending) = (Arc::clone(self), self.end_begins());
             let remove = move || {
                 loads.end_going();
                 drop(ending);
             };
-            self.store.pool().execute(Lane::Background, Box::new(remove));
+            // It waits for the device, which neither flushes nor clients should wait for.
+            self.store.pool().execute(Lane::OwnThread, Box::new(remove));
         }
         true
     }
