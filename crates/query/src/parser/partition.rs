@@ -341,6 +341,21 @@ pub fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     }
 }
 
+/// Parses the names behind DROP PARTITION, in the words of Doris too: `p, DROP PARTITION q`.
+fn dropped(cursor: &mut Cursor<'_>, if_exists: bool) -> Result<Vec<String>> {
+    if matches!(cursor.peek().token, Token::LParen) {
+        return names(cursor);
+    }
+    let mut all = vec![cursor.name_or_text()?];
+    while cursor.token(&Token::Comma) {
+        if cursor.words("DROP PARTITION") && cursor.words("IF EXISTS") != if_exists {
+            return Err(refuse("DROP PARTITION with and without IF EXISTS in one ALTER TABLE"));
+        }
+        all.push(cursor.name_or_text()?);
+    }
+    Ok(all)
+}
+
 /// Parses `(*)`, if it comes next.
 pub fn all_in_parens(cursor: &mut Cursor<'_>) -> bool {
     let is_all = matches!(cursor.peek().token, Token::LParen)
@@ -426,7 +441,7 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<PartitionChange>> {
     }
     if cursor.words("DROP PARTITION") {
         let if_exists = cursor.words("IF EXISTS");
-        let names = names(cursor)?;
+        let names = dropped(cursor, if_exists)?;
         let force = cursor.words("FORCE");
         return Ok(Some(PartitionChange::Drop { names, if_exists, force }));
     }
