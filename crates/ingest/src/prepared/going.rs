@@ -1,5 +1,5 @@
-//! Notes of committed loads go behind the answer to the commit: giving back the blocks of their rows
-//! can take longer than writing them did.
+//! Notes of committed loads go behind the answer to the commit: giving back the blocks of their
+//! rows can take longer than writing them did (RFC 0061).
 //!
 //! Until its note is gone the label of a load tells a start that it is committed. So what forgets
 //! labels before their time, or takes a table away from them, waits for notes first.
