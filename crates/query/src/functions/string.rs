@@ -506,12 +506,8 @@ fn of_bytes() -> Vec<RowFunction> {
         RowFunction::new("mysql_binary", B, (1, 1), Kind::Bytes, |row| {
             Some(Out::Bytes(row.bytes(0).to_vec()))
         }),
-        RowFunction::new("char", &[Kind::Int], (1, MANY), Kind::Text, |row| {
-            text(String::from_utf8_lossy(&bytes_of_codes(row)))
-        })
-        .sees_null(),
-        // CHAR(.. USING charset): which text they are says the character set.
-        RowFunction::new("mysql_codes", &[Kind::Int], (1, MANY), Kind::Bytes, |row| {
+        // Which text they are says CHAR(.. USING charset), which converts them.
+        RowFunction::new("char", &[Kind::Int], (1, MANY), Kind::Bytes, |row| {
             Some(Out::Bytes(bytes_of_codes(row)))
         })
         .sees_null(),

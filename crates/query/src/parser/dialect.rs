@@ -103,7 +103,7 @@ fn char_using(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let (codes, charset) = parsed.ok()?;
     Some(Ok(Expr::Convert {
         is_try: false,
-        expr: Box::new(call("mysql_codes", codes)),
+        expr: Box::new(call("char", codes)),
         data_type: None,
         charset: Some(charset),
         target_before_value: false,
