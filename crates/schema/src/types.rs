@@ -380,7 +380,7 @@ pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
     is_hex.then_some(bytes)
 }
 
-/// The size of which a TEXT or BLOB was declared: it is shown, and limits nothing.
+/// The size of which a TEXT or BLOB was declared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LobSize {
     Tiny,
@@ -410,6 +410,11 @@ impl LobSize {
             Self::Medium => Some((1 << 24) - 1),
             Self::Long => Some(u32::MAX),
         }
+    }
+
+    /// The bytes that a value of this size has here at most.
+    pub fn stored_bytes_max(self) -> u32 {
+        self.bytes_max().unwrap_or(TEXT_BYTES_MAX).min(TEXT_BYTES_MAX)
     }
 }
 

@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use freshet_schema::row::put_bytes;
 use freshet_schema::value::LocalDateTime;
-use freshet_schema::{Column, ColumnType, TEXT_BYTES_MAX};
+use freshet_schema::{Column, ColumnType};
 
 use super::{Fault, InsertPlan, RowEncoder};
 
@@ -79,7 +79,7 @@ impl StoredValues {
     pub fn of_texts(values: &StringViewArray, column: &Column) -> Option<Self> {
         let limit = match column.ty {
             ColumnType::VarChar { len } => len,
-            ColumnType::Text => TEXT_BYTES_MAX,
+            ColumnType::Text => column.lob_size.stored_bytes_max(),
             _ => return None,
         };
         // A text has no more characters than bytes.

@@ -130,6 +130,9 @@ pub(super) fn set_default(
     Ok(())
 }
 
+/// The longest character of UTF-8.
+const CHARACTER_BYTES_MAX: u32 = 4;
+
 /// What to do about a change that rows cannot follow when they are read.
 const OTHER_WAY: &str = "create a table with the new column, copy the rows by INSERT .. SELECT, \
                          and exchange both by ALTER TABLE .. REPLACE WITH TABLE";
@@ -175,6 +178,15 @@ fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {
             old.name
         );
     }
+    if !is_long_enough(old, new) {
+        bail!(
+            NotSupported,
+            "Shorten type length is prohibited, column '{}' is {} and cannot become {}",
+            old.name,
+            old.type_text(),
+            new.type_text()
+        );
+    }
     if from == to && old.non_negative == new.non_negative {
         return Ok(());
     }
@@ -210,6 +222,22 @@ fn check_type(table: &Table, old: &Column, new: &Column) -> Result<()> {
 /// Whether both have the same type, with all that is inside.
 fn is_same_type(old: &Column, new: &Column) -> bool {
     old.ty == new.ty && old.elements == new.elements
+}
+
+/// Whether a column that becomes a TEXT or BLOB has room there for all that it may have.
+fn is_long_enough(old: &Column, new: &Column) -> bool {
+    if !matches!(new.ty, ColumnType::Text | ColumnType::Blob) {
+        return true;
+    }
+    let characters = match old.ty {
+        ColumnType::Text | ColumnType::Blob => {
+            return old.lob_size.stored_bytes_max() <= new.lob_size.stored_bytes_max();
+        }
+        ColumnType::Enum { len } | ColumnType::Set { len } => len,
+        // Any other type becomes a short text, or none without being converted.
+        ty => length_of(ty).unwrap_or(0),
+    };
+    characters.saturating_mul(CHARACTER_BYTES_MAX) <= new.lob_size.stored_bytes_max()
 }
 
 fn length_of(ty: ColumnType) -> Option<u32> {

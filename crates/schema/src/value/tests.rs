@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::row::MICROS_PER_DAY;
-use crate::{Collation, LengthUnit};
+use crate::{Collation, LengthUnit, LobSize};
 
 fn column(ty: ColumnType) -> Column {
     Column {
@@ -229,6 +229,39 @@ fn json_is_checked_and_normalised() {
         json("{\"a\":\n}")
     );
     assert!(matches!(json(""), Err(BadValue::NotJson(json)) if json.at == 0));
+}
+
+/// The length of the cell that a column of this size has of a text.
+fn sized(
+    (ty, lob_size): (ColumnType, LobSize),
+    text: &[u8],
+    on_bad: OnBad,
+) -> Result<usize, BadValue> {
+    let (column, mut out) = (Column { lob_size, ..column(ty) }, Vec::new());
+    let (rules, literal) = (Rules { on_bad, ..Rules::default() }, Literal::Text(text));
+    if let Err(bad) = put(&column, literal, &rules, &mut out) {
+        adjust(&column, literal, bad, &rules, &mut out)?;
+    }
+    Ok(out.len())
+}
+
+#[test]
+fn texts_and_bytes_fit_the_size_of_their_column() {
+    // 256 bytes; a part of a character is none.
+    let long = "\u{e4}".repeat(128).into_bytes();
+    for (ty, cut) in [(ColumnType::Text, 2 + 254), (ColumnType::Blob, 2 + 255)] {
+        let too_long = Err(BadValue::TooLong { actual: 256, limit: 255 });
+        assert_eq!(sized((ty, LobSize::Tiny), &long, OnBad::Refuse), too_long);
+        assert_eq!(sized((ty, LobSize::Tiny), &long, OnBad::Clamp), Ok(cut));
+        for size in [LobSize::Plain, LobSize::Medium, LobSize::Long] {
+            assert_eq!(sized((ty, size), &long, OnBad::Refuse), Ok(2 + 256));
+        }
+    }
+    let most = vec![b'x'; 1 << 24];
+    let of = |size, text| sized((ColumnType::Text, size), text, OnBad::Refuse);
+    assert!(of(LobSize::Long, &most).is_ok());
+    assert!(of(LobSize::Medium, &most).is_err());
+    assert!(of(LobSize::Medium, &most[1..]).is_ok());
 }
 
 #[test]

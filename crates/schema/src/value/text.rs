@@ -5,7 +5,7 @@ use super::number;
 use super::temporal::{self, LocalDateTime};
 use super::{Rules, json, labels, nested, put_i64, put_i128, put_quoted, put_short, time, year};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
-use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
+use crate::{Column, ColumnType, LengthUnit, Zone};
 
 /// The longest hex or bit literal that can be a number.
 const BINARY_NUMBER_BYTES_MAX: usize = 8;
@@ -28,7 +28,9 @@ pub fn put_text(
 ) -> Result<Put, BadValue> {
     match column.ty {
         ColumnType::VarChar { len } => put_string(column, text, len, encoding, out),
-        ColumnType::Text => put_string(column, text, TEXT_BYTES_MAX, encoding, out),
+        ColumnType::Text => {
+            put_string(column, text, column.lob_size.stored_bytes_max(), encoding, out)
+        }
         ColumnType::Char { len } => {
             // MySQL strips the trailing blanks of a CHAR when it is read; Doris keeps them.
             let text = match column.length_unit {
@@ -169,7 +171,7 @@ pub fn put_binary(
 ) -> Result<Put, BadValue> {
     let limit = match column.ty {
         ColumnType::Binary { len } | ColumnType::VarBinary { len } => len as usize,
-        ColumnType::Blob => TEXT_BYTES_MAX as usize,
+        ColumnType::Blob => column.lob_size.stored_bytes_max() as usize,
         ty if ty.is_text() => return put_text(column, bytes, Encoding::Unknown, rules, out),
         ty if ty.is_integer() || is_fractional(ty) => {
             let bytes = match ty {
