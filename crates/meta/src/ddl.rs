@@ -306,6 +306,17 @@ impl Catalog {
         Ok(Some(MetaEvent::Move(all.collect())))
     }
 
+    /// As [`Self::renamed`], of a table that is not listed: it may have the name of another one.
+    ///
+    /// # Errors
+    /// 1103 for a name that no table can have, and 1146.
+    pub fn renamed_unlisted(&self, id: TableId, to: &str) -> Result<MetaEvent> {
+        let table = self.require(id)?;
+        assert!(table.unlisted, "a listed table is renamed where no other one has the name");
+        names::check_table(to, table.form)?;
+        Ok(MetaEvent::Rename(vec![(id, to.to_owned())]))
+    }
+
     /// The properties of a table after ALTER TABLE .. SET, with warnings.
     ///
     /// # Errors

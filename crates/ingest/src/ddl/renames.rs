@@ -38,4 +38,15 @@ impl Ddl {
         let states = self.states_of(&event.renames())?;
         self.settler.define_tables(&states, event, room).await
     }
+
+    /// Renames a table that is not listed, as a temporary one.
+    ///
+    /// # Errors
+    /// 1103 for a name that no table can have, 1146, and those of the log.
+    pub async fn rename_unlisted(&self, id: TableId, to: &str) -> Result<()> {
+        let room = self.room_of_definition().await?;
+        let _names = self.lock_names().await;
+        let event = self.store.meta().catalog().renamed_unlisted(id, to)?;
+        self.settler.define_tables(&self.states_of(&[id])?, event, room).await
+    }
 }

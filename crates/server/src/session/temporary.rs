@@ -106,6 +106,16 @@ impl Session {
         self.settings.version += 1;
     }
 
+    /// Gives a temporary table another name, which no other one of the session has.
+    pub fn rename_temporary(&mut self, table: TableId, name: String) {
+        let rename = |names: &mut Vec<TemporaryName>| {
+            let mut named = names.iter_mut().filter(|one| one.table == table);
+            named.next().expect("a temporary table has a name").name = name;
+        };
+        self.temporary.edit(rename);
+        self.settings.version += 1;
+    }
+
     /// As [`Self::authorize`] of a statement that uses a table: a session may do anything with its
     /// temporary tables.
     ///

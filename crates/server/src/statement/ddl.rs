@@ -92,7 +92,11 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             // The new name is in the database of the table, and not in the current one.
             let database = name.database.clone().or_else(|| table.database.clone());
             let name = TableName { database, table: name.table.clone() };
-            rename(session, &[(table.clone(), name)]).await
+            let home = session.database_of(table.database.as_deref())?;
+            match session.temporary.find(home, &table.table) {
+                Some(id) => rename_temporary(session, id, table, &name).await,
+                None => rename(session, &[(table.clone(), name)]).await,
+            }
         }
         Statement::AlterTable(table, AlterAction::Replace { by, swap }) => {
             let database = by.database.clone().or_else(|| table.database.clone());
@@ -443,6 +447,32 @@ async fn rename(session: &Session, pairs: &[(TableName, TableName)]) -> Result<R
     Ok(Reply::done())
 }
 
+/// ALTER TABLE .. RENAME of a temporary table, which may get the name of a stored one.
+async fn rename_temporary(
+    session: &mut Session,
+    id: TableId,
+    from: &TableName,
+    to: &TableName,
+) -> Result<Reply> {
+    let home = session.database_of(from.database.as_deref())?;
+    if session.database_of(to.database.as_deref())? != home {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'RENAME of a temporary table to another \
+             database'; create it there by CREATE TEMPORARY TABLE .. SELECT"
+        );
+    }
+    match session.temporary.find(home, &to.table) {
+        Some(other) if other == id => return Ok(Reply::done()),
+        Some(_) => bail!(TableExists, "Table '{}' already exists", to.table),
+        None => {}
+    }
+    let (engine, name) = (Arc::clone(&session.shared.engine), to.table.clone());
+    shield(session, async move { engine.ddl().rename_unlisted(id, &name).await }).await?;
+    session.rename_temporary(id, to.table.clone());
+    Ok(Reply::done())
+}
+
 /// Checks the privileges for a rename: those to drop the old name and to create the new one. With
 /// ALTER alone a user could give a table a name under which they may SELECT.
 fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> Result<Renaming> {
@@ -451,7 +481,8 @@ fn authorized_renaming(session: &Session, from: &TableName, to: &TableName) -> R
     if session.temporary.find(database, &from.table).is_some() {
         bail!(
             NotSupported,
-            "This version of Freshet doesn't yet support 'RENAME of a temporary table'"
+            "This version of Freshet doesn't yet support 'RENAME TABLE of a temporary table'; use \
+             ALTER TABLE .. RENAME"
         );
     }
     session.authorize(Privilege::Alter, Object::Table(database, &from.table))?;
