@@ -410,9 +410,9 @@ codes! {
     WindowAliasNotHere = 3594 "HY000" 400;
     /// GROUPING of what is no key of its GROUP BY.
     NotGroupingKey = 3602 "HY000" 400;
+    NotPersisted = 3615 "HY000" 404;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
-    /// A password that the account had.
     PasswordReused = 3638 "HY000" 400;
     /// A value that a column of JSON_TABLE lacks or cannot hold, with ERROR ON EMPTY or ON ERROR.
     JsonTableValue = 3665 "22035" 400;

@@ -72,7 +72,7 @@ pub use policy::PolicyStatement;
 pub use prepare::PreparedText;
 pub use roles::{RoleChoice, RoleStatement};
 pub use sequence::SequenceStatement;
-pub use set::{Assignment, SetTarget};
+pub use set::{Assignment, Persists, SetTarget};
 pub use show::{Filter, Order, OrderColumn, Show, ShowWhat};
 pub use size::TextSize;
 pub use tending::Tending;
@@ -578,6 +578,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             let show = show::shown(cursor, ShowWhat::Plain("HELP"))?;
             Ok(Statement::Show(Box::new(show)))
         }
+        "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
         "UNLOCK" | "LOCK" | "RESET" | "PURGE" | "SWITCH" | "SYNC" => {
             cursor.skip();
             Ok(Statement::Nothing("accepted without effect"))

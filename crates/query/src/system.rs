@@ -95,6 +95,8 @@ pub enum ServerTable {
     WorkloadGroups,
     /// `global_variables`: VARIABLE_NAME, VARIABLE_VALUE.
     GlobalVariables,
+    /// `persisted_variables`: VARIABLE_NAME, VARIABLE_VALUE.
+    PersistedVariables,
     /// `session_variables`: VARIABLE_NAME, VARIABLE_VALUE.
     SessionVariables,
     /// `global_status`: VARIABLE_NAME, VARIABLE_VALUE.

@@ -34,7 +34,7 @@ impl Server {
     ///
     /// # Errors
     /// When an address is not available, or not allowed while `root` has no password; when keys
-    /// for TLS cannot be read.
+    /// for TLS cannot be read, or what SET PERSIST has kept.
     pub async fn start(
         engine: Arc<Engine>,
         query: Arc<QueryEngine>,
@@ -43,14 +43,15 @@ impl Server {
     ) -> Result<Self> {
         let addresses = [settings.mysql_listen, settings.http_listen];
         let tls = Tls::open(&settings.tls, &engine, &addresses).await?;
-        if settings.require_secure_transport && tls.is_none() {
+        let book = LoadBook::open(&engine, settings.loads.error_logs(), Arc::clone(&draw))?;
+        let shared = Shared::new(engine, query, book, settings, tls, Arc::clone(&draw));
+        shared.persisted.begin(&shared.globals).await?;
+        if shared.globals.is_on("require_secure_transport") && shared.tls.is_none() {
             bail!(
                 NoSecureTransport,
                 "require_secure_transport needs TLS, which is switched off: set tls to true"
             );
         }
-        let book = LoadBook::open(&engine, settings.loads.error_logs(), Arc::clone(&draw))?;
-        let shared = Shared::new(engine, query, book, settings, tls, Arc::clone(&draw));
         login::check_listen(&shared, shared.settings.mysql_listen.ip())?;
         login::check_listen(&shared, shared.settings.http_listen.ip())?;
         let mysql = listen(shared.settings.mysql_listen)?;

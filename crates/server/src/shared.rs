@@ -33,7 +33,7 @@ use crate::slots::{
     own_connections, share_of,
 };
 use crate::tls::{Tls, TlsSettings};
-use crate::variables::{Globals, server_uuid};
+use crate::variables::{Globals, Persisted, server_uuid};
 use crate::workload::WorkloadGroups;
 
 /// A source of random numbers.
@@ -121,6 +121,8 @@ pub struct Shared {
     pub compiled_columns: Compiled<(TableId, SchemaVersion, Losses), dyn GeneratedValues>,
     /// The values that new sessions start with.
     pub globals: Arc<Globals>,
+    /// Those that the next start has.
+    pub persisted: Persisted,
     /// Recent loads.
     pub book: Arc<LoadBook>,
     /// Recent changes of columns.
@@ -195,6 +197,7 @@ impl Shared {
         let accounts = Accounts::new(&settings.memory, write_bytes);
         let workload = WorkloadGroups::new(&engine, &query);
         Arc::new(Self {
+            persisted: Persisted::new(&engine),
             engine,
             query,
             workload,

@@ -5,6 +5,7 @@
 mod document;
 mod identity;
 mod kind;
+mod persisted;
 mod registry;
 mod value;
 mod values;
@@ -16,6 +17,7 @@ use parking_lot::RwLock;
 pub use document::document;
 pub use identity::server_uuid;
 pub use kind::{Kind, Reach, Variable};
+pub use persisted::{Kept, Persisted};
 pub use registry::ALL;
 pub use value::{charset_name, zone_of};
 pub use values::Values;
@@ -147,6 +149,16 @@ impl Globals {
     /// # Errors
     /// 1228, 1231, 1232 and 1238.
     pub fn set(&self, id: VariableId, value: Option<&Value>) -> Result<Warning> {
+        let (value, warning) = Self::accepted(id, value)?;
+        self.values.write().put(id, value);
+        Ok(warning)
+    }
+
+    /// The value that SET GLOBAL would set.
+    ///
+    /// # Errors
+    /// Those of [`Self::set`].
+    pub fn accepted(id: VariableId, value: Option<&Value>) -> Result<(Value, Warning)> {
         let variable = id.variable();
         check_settable(variable)?;
         if variable.reach == Reach::Session {
@@ -156,12 +168,10 @@ impl Globals {
                 variable.name
             );
         }
-        let (value, warning) = match value {
-            Some(value) => variable.accept(value)?,
-            None => (variable.default_value(), None),
-        };
-        self.values.write().put(id, value);
-        Ok(warning)
+        match value {
+            Some(value) => variable.accept(value),
+            None => Ok((variable.default_value(), None)),
+        }
     }
 }
 

@@ -32,6 +32,8 @@ mod loads;
 mod model;
 #[path = "promises/overwrites.rs"]
 mod overwrites;
+#[path = "promises/persisted.rs"]
+mod persisted;
 #[path = "promises/plans.rs"]
 mod plans;
 #[path = "promises/points.rs"]

@@ -8,6 +8,26 @@ use super::users::{Account, account, replaced};
 use crate::session::Scope;
 use crate::syntax::Scalar;
 
+/// Whether the next start of the server has a value, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Persists {
+    No,
+    /// PERSIST.
+    Too,
+    /// PERSIST_ONLY: only the next start has it.
+    Only,
+}
+
+impl Persists {
+    fn of(word: &str) -> Self {
+        match word.to_ascii_lowercase().as_str() {
+            "persist" => Self::Too,
+            "persist_only" => Self::Only,
+            _ => Self::No,
+        }
+    }
+}
+
 /// The target of an assignment.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SetTarget {
@@ -16,8 +36,13 @@ pub enum SetTarget {
         scope: Scope,
         /// In lower case.
         name: String,
-        /// PERSIST.
-        persists: bool,
+        persists: Persists,
+    },
+    /// RESET PERSIST: the next start does not have what SET PERSIST has kept.
+    ResetPersist {
+        /// In lower case; `None` for all variables.
+        name: Option<String>,
+        if_exists: bool,
     },
     /// The name of a user variable in lower case.
     User(String),
@@ -73,7 +98,20 @@ pub fn unset(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
         return Err(refuse("UNSET VARIABLE ALL"));
     }
     let name = cursor.name()?.to_lowercase();
-    Ok(vec![of(SetTarget::System { scope, name, persists: false })])
+    Ok(vec![of(SetTarget::System { scope, name, persists: Persists::No })])
+}
+
+/// Parses the part after RESET PERSIST.
+pub fn reset_persist(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
+    let if_exists = cursor.words("IF EXISTS");
+    let name = match !if_exists && cursor.at_end() {
+        true => None,
+        false => {
+            let name = cursor.name()?;
+            Some(dotted(cursor, name)?.to_lowercase())
+        }
+    };
+    Ok(vec![of(SetTarget::ResetPersist { name, if_exists })])
 }
 
 fn of(target: SetTarget) -> Assignment {
@@ -93,7 +131,7 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
         return password(cursor);
     }
     let said = cursor.one_of(&["GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY"]);
-    let persists = matches!(said, Some("PERSIST" | "PERSIST_ONLY"));
+    let persists = said.map_or(Persists::No, Persists::of);
     let scope = match said {
         Some("SESSION" | "LOCAL") => Some(Scope::Session),
         Some(_) => Some(Scope::Global),
@@ -120,14 +158,14 @@ fn or_default(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
 fn variable(
     cursor: &mut Cursor<'_>,
     scope: Option<Scope>,
-    mut persists: bool,
+    persists: Persists,
 ) -> Result<SetTarget> {
     if let Some(name) = user_variable(cursor)? {
         return Ok(SetTarget::User(name));
     }
     let mut name = cursor.name()?.to_lowercase();
     if let Some(system) = name.strip_prefix("@@") {
-        persists |= matches!(system, "persist" | "persist_only");
+        let persists = Persists::of(system);
         let (scope, name) = match system {
             "global" | "persist" | "persist_only" if cursor.token(&Token::Period) => {
                 (Scope::Global, cursor.name()?)

@@ -131,6 +131,12 @@ fn settings_take_all_forms() {
     );
     assert_eq!(all[6].value.as_ref().unwrap().to_string(), "'async_mode'");
     assert_eq!(all[8].value, None);
+    let Statement::Set(all) = one("RESET PERSIST IF EXISTS validate_password.Length").statement
+    else {
+        panic!("not of SET")
+    };
+    let name = Some("validate_password.length".to_owned());
+    assert_eq!(all[0].target, SetTarget::ResetPersist { name, if_exists: true });
     one("SET sql_mode=(SELECT CONCAT(@@sql_mode, ',PIPES_AS_CONCAT')),time_zone='+00:00'");
     one("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE");
     one("SET PASSWORD FOR 'u'@'%' = PASSWORD('x')");

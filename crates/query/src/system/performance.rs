@@ -45,6 +45,13 @@ const TABLES: &[SystemTable] = &[
         VARIABLE_NAME,
         VARIABLE_VALUE
     ),
+    table!(
+        "performance_schema",
+        "persisted_variables",
+        Rows::Server(ServerTable::PersistedVariables),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
     table!("performance_schema", "processlist", Rows::Server(ServerTable::PerformanceProcesslist),
         #ID, USER, HOST, DB, COMMAND, #TIME, STATE, INFO, EXECUTION_ENGINE),
     table!("performance_schema", "threads", Rows::Server(ServerTable::Threads), #THREAD_ID, NAME,

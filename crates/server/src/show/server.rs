@@ -13,7 +13,7 @@ use super::listing::{Listing, Row, some};
 use super::status;
 use crate::process::Process;
 use crate::session::Session;
-use crate::variables::{self, ALIASES, ALL, Reach, Values};
+use crate::variables::{self, ALIASES, ALL, Kept, Reach, Values};
 
 /// Characters of a statement in SHOW PROCESSLIST without FULL.
 const INFO_CHARS: usize = 100;
@@ -35,6 +35,17 @@ pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
         let id = variables::find(name).expect("a name of the registry");
         let values = if id.variable().reach == Reach::Global { globals } else { values };
         listing.add([name, &variables::shown(id, id.of(values))]);
+    }
+    listing
+}
+
+/// What SET PERSIST has kept, but for variables that this version does not have.
+pub fn persisted_rows(kept: &Kept) -> Listing {
+    let mut listing = Listing::new(&["Variable_name", "Value"]);
+    for (name, value) in kept {
+        if let Some(id) = variables::find(name) {
+            listing.add([name, &*variables::shown(id, value)]);
+        }
     }
     listing
 }

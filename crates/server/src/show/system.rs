@@ -162,6 +162,9 @@ impl SystemSource for ServerView {
                 let globals = self.shared.globals.load();
                 cells(server::variable_rows(&globals, &globals))
             }
+            ServerTable::PersistedVariables => {
+                cells(server::persisted_rows(&self.shared.persisted.load()))
+            }
             ServerTable::SessionVariables => {
                 cells(server::variable_rows(&self.variables, &self.shared.globals.load()))
             }

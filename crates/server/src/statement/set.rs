@@ -1,10 +1,12 @@
 //! SET.
 
+mod persist;
+
 use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
-use freshet_query::parser::{Assignment, SetTarget};
+use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
 
@@ -42,15 +44,18 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
 async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
     match &assignment.target {
         SetTarget::System { scope, name, persists } => {
-            system(session, *scope, name, assignment.value.as_ref()).await?;
-            if *persists {
-                let warning = format!(
-                    "SET PERSIST of '{name}' lasts until the server stops: the next start reads \
-                     its settings"
-                );
-                session.diagnostics.push("Warning", 1235, warning);
+            let value = assignment.value.as_ref();
+            if *persists == Persists::Only {
+                return persist::keep_only(session, name, value).await;
             }
-            Ok(())
+            system(session, *scope, name, value).await?;
+            match persists {
+                Persists::Too => persist::keep(session, name).await,
+                Persists::No | Persists::Only => Ok(()),
+            }
+        }
+        SetTarget::ResetPersist { name, if_exists } => {
+            persist::forget(session, name.as_deref(), *if_exists).await
         }
         SetTarget::User(name) => {
             let value = match &assignment.value {
@@ -140,9 +145,7 @@ fn put(
             warning
         }
     };
-    if let Some(message) = warning {
-        session.diagnostics.push("Warning", 1292, message);
-    }
+    note(session, warning);
     if id == variables::require("transaction_isolation")? {
         let values = match scope {
             Scope::Global => session.shared.globals.load(),
@@ -153,6 +156,12 @@ fn put(
         }
     }
     Ok(())
+}
+
+fn note(session: &mut Session, warning: variables::Warning) {
+    if let Some(message) = warning {
+        session.diagnostics.push("Warning", 1292, message);
+    }
 }
 
 /// Refuses `require_secure_transport` where nobody could connect any more.

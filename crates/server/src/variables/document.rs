@@ -11,6 +11,10 @@ pub fn document() -> String {
         `SET [SESSION] x = v` changes the session's value, `SET GLOBAL x = v` the one that new \
         sessions begin with, `DEFAULT` goes back to it. `@@x`, `@@session.x`, `@@global.x` and \
         `SHOW [GLOBAL] VARIABLES` read them.\n\n\
+        `SET PERSIST x = v` is `SET GLOBAL`, also for the next starts, where it counts before the \
+        settings of the server; `SET PERSIST_ONLY` is for these alone. `RESET PERSIST [x]` takes \
+        it back for the next start. `performance_schema.persisted_variables` lists what is kept, \
+        in `persisted_variables.json` of the data directory.\n\n\
         | variable | default | scope | what it does |\n| --- | --- | --- | --- |\n"
         .to_owned();
     for variable in ALL.iter() {

@@ -56,7 +56,6 @@ pub const TABLES: &[SystemTable] = &[
         VARIABLE_VALUE),
     table!("performance_schema", "variables_info", Rows::None, VARIABLE_NAME, VARIABLE_SOURCE,
         VARIABLE_PATH, MIN_VALUE, MAX_VALUE, @SET_TIME, SET_USER, SET_HOST),
-    table!("performance_schema", "persisted_variables", Rows::None, VARIABLE_NAME, VARIABLE_VALUE),
     table!("performance_schema", "error_log", Rows::None, @LOGGED, #THREAD_ID, PRIO, ERROR_CODE,
         SUBSYSTEM, DATA),
     table!(
