@@ -259,8 +259,8 @@ fn texts_and_bytes_fit_the_size_of_their_column() {
     }
     let most = vec![b'x'; 1 << 24];
     let of = |size, text| sized((ColumnType::Text, size), text, OnBad::Refuse);
-    assert!(of(LobSize::Long, &most).is_ok());
-    assert!(of(LobSize::Medium, &most).is_err());
+    assert!(of(LobSize::Long, &most[..]).is_ok());
+    assert!(of(LobSize::Medium, &most[..]).is_err());
     assert!(of(LobSize::Medium, &most[1..]).is_ok());
 }
 

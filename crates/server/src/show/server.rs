@@ -44,7 +44,7 @@ pub fn persisted_rows(kept: &Kept) -> Listing {
     let mut listing = Listing::new(&["Variable_name", "Value"]);
     for (name, value) in kept {
         if let Some(id) = variables::find(name) {
-            listing.add([name, &*variables::shown(id, value)]);
+            listing.add([name.as_str(), &variables::shown(id, value)]);
         }
     }
     listing
