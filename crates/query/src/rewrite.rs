@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod ambiguous;
+mod beside_texts;
 mod cast;
 pub mod derived;
 mod distinct;

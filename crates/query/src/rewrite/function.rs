@@ -4,11 +4,11 @@ use sqlparser::ast::{
     ObjectName, UnaryOperator, Value,
 };
 
-use super::Rewriter;
 use super::aggregate::{self, GroupLimits};
 use super::cast::{bytes_of_converted, within};
 use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
+use super::{Rewriter, beside_texts};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
 use crate::functions::math::SEEDED;
@@ -355,6 +355,9 @@ impl Rewriter<'_> {
                     *value = bytes_of_converted(take(value));
                 }
             }
+        }
+        if let FunctionArguments::List(list) = &mut function.args {
+            beside_texts::arguments(name, &mut list.args);
         }
         let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
         else {
