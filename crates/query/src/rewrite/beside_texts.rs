@@ -4,10 +4,11 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, Ident, Value, visit_expressions};
+use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, Ident, Value};
 
 use super::values::{call, is_short, take};
 use crate::functions::typed::BESIDE_TEXTS;
+use crate::visit::visit_expressions;
 
 /// Functions that put their arguments together, or look for one in another.
 const JOINING: [&str; 10] = [
