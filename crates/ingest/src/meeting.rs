@@ -71,6 +71,9 @@ impl Meeting {
 
     /// The new rows by the row that they meet, as long as no key is changed meanwhile.
     pub fn groups(&mut self) -> Vec<Group> {
+        if self.codecs.len() == 1 && self.rows.are_distinct() {
+            return self.groups_of_one();
+        }
         let mut groups = Vec::<Group>::new();
         // Of each key the new rows that are inserted, and the groups of rows that were there.
         let mut inserted = vec![HashMap::<&[u8], usize>::new(); self.codecs.len()];
@@ -107,6 +110,17 @@ impl Meeting {
             group.current = self.current.remove(&group.key);
         }
         groups
+    }
+
+    /// As [`Self::groups`], where no two new rows have one key, and there are no further keys.
+    fn groups_of_one(&mut self) -> Vec<Group> {
+        let Self { rows, current, .. } = self;
+        let group = |at: u32| {
+            let key = rows.key(at).to_vec();
+            let current = current.remove(&key);
+            Group { key, current, rows: vec![at] }
+        };
+        (0..rows.len()).map(group).collect()
     }
 
     /// The new rows one after another, instead of [`Self::groups`].
