@@ -35,8 +35,10 @@ pub fn listed(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
             }
             Some(name) if !is_many && is_name(name) => {
                 written.extend_from_slice(&tokens[done..said[at]]);
-                written.push(keyword);
-                written.extend([Token::LParen, (*name).clone(), Token::RParen].map(put));
+                // The text of a view ends with its last token.
+                let name = &tokens[said[at + 1]];
+                let end = TokenWithSpan { token: Token::RParen, span: name.span };
+                written.extend([keyword, put(Token::LParen), name.clone(), end]);
                 done = said[at + 1] + 1;
             }
             _ => {}
