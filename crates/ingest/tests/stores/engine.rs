@@ -15,7 +15,7 @@ use freshet_testkit::ThroughFs;
 use futures::executor::block_on;
 use parking_lot::Mutex;
 
-use crate::common::{Store, create_table, insert, rows_of};
+use crate::common::{self, Store, create_table, insert, rows_of};
 
 #[test]
 fn a_row_is_readable_at_its_acknowledgement_and_after_a_crash() {
