@@ -1,12 +1,13 @@
 //! What says where the rows of a table are.
 
-use freshet_base::ColumnId;
+use freshet_base::{ColumnId, TableId};
 use freshet_schema::{
     Column, ColumnType, Distribution, PartitionExpr, PartitionValues, Step, Table, TimePart,
 };
 
 use super::golden::{has_bytes, sample_table};
 use crate::disk::OnDisk;
+use crate::{Definition, MetaEvent};
 
 #[test]
 fn a_table_divided_by_parts_of_moments() {
@@ -51,6 +52,13 @@ fn a_table_whose_first_partition_has_other_buckets() {
          1a01004803520b0808120170180122020a0b5a030a01016801721408904e1080808020180120012a060a\
          01781201797a046e6f746580018080f9c0c1c48203880101d00103",
     );
+}
+
+#[test]
+fn other_buckets_for_partitions_to_come() {
+    let change = Definition::Buckets { count: 5, auto: true };
+    let event = MetaEvent::Define { table: TableId(7), change };
+    has_bytes(&event, "01 2208 0807 7204 0805 1001");
 }
 
 #[test]

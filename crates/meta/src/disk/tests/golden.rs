@@ -408,8 +408,6 @@ fn definitions() {
     has_bytes(&policies, "01221d08075a190a170a017010011a01722201252801320561203d20313a0101");
     has_bytes(&define(Definition::Comment("u".to_owned())), "01 2205 0807 620175");
     has_bytes(&define(Definition::Collation(Collation::Utf8mb4Bin)), "01 2204 0807 6802");
-    let buckets = define(Definition::Buckets { count: 5, auto: true });
-    has_bytes(&buckets, "01 2208 0807 7204 0805 1001");
     let properties = define(Definition::Properties(Properties::default()));
     has_bytes(&properties, "0122100807220c08904e108080802018012001");
     let columns = vec![Column::new(ColumnId(1), "a", ColumnType::Date)];
