@@ -240,7 +240,7 @@ fn sized(
     let (column, mut out) = (Column { lob_size, ..column(ty) }, Vec::new());
     let (rules, literal) = (Rules { on_bad, ..Rules::default() }, Literal::Text(text));
     if let Err(bad) = put(&column, literal, &rules, &mut out) {
-        adjust(&column, literal, bad, &rules, &mut out)?;
+        let _ = adjust(&column, literal, bad, &rules, &mut out)?;
     }
     Ok(out.len())
 }
