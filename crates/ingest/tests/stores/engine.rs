@@ -10,8 +10,6 @@ use freshet_base::io::{Mode, RealFs};
 use freshet_ingest::Engine;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
 use freshet_schema::{DefaultValue, GroupCommitMode};
-
-use crate::common;
 use freshet_storage::delta::Freshness;
 use freshet_testkit::ThroughFs;
 use futures::executor::block_on;
