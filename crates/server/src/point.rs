@@ -290,13 +290,18 @@ pub struct Explained {
 }
 
 /// Answers a text if it is a point read; false if it has to go the ordinary road.
-pub async fn answer_text(session: &mut Session, sql: &[u8], writer: &mut PacketWriter) -> bool {
+pub async fn answer_text(
+    session: &mut Session,
+    allowed: &mut AllowedPoints,
+    sql: &[u8],
+    writer: &mut PacketWriter,
+) -> bool {
     let is_select = sql.trim_ascii_start().first().is_some_and(|byte| matches!(byte, b's' | b'S'));
     if !is_select {
         return false;
     }
-    let database = session.database.clone();
-    let Some((text, plan)) = known(session, database.as_deref(), sql) else { return false };
+    let database = session.database.as_deref();
+    let Some((text, plan)) = known(session, allowed, database, sql) else { return false };
     answer(session, (&text.operands, &plan), &[], Encoding::Text, writer).await
 }
 
@@ -305,7 +310,7 @@ pub async fn answer_text(session: &mut Session, sql: &[u8], writer: &mut PacketW
 pub async fn answer_prepared(
     session: &mut Session,
     (database, sql): (Option<&str>, &str),
-    kept: &mut Option<Box<KeptPoint>>,
+    (kept, allowed): (&mut Option<Box<KeptPoint>>, &mut AllowedPoints),
     parameters: &[Parameter],
     writer: &mut PacketWriter,
 ) -> bool {
@@ -315,7 +320,8 @@ pub async fn answer_prepared(
             *kept = None;
             // Read first: a later change makes what is kept stale, not wrong.
             let as_of = AsOf::now(session);
-            let Some((text, plan)) = known(session, database, sql.as_bytes()) else { return false };
+            let known = known(session, allowed, database, sql.as_bytes());
+            let Some((text, plan)) = known else { return false };
             match KeptPoint::of(&text.operands, &plan, as_of) {
                 Some(point) => kept.insert(Box::new(point)),
                 None => {
@@ -330,7 +336,8 @@ pub async fn answer_prepared(
 
 /// The plan of a text in `database` which the session may read, if there is one.
 fn known<'a>(
-    session: &mut Session,
+    session: &Session,
+    allowed: &mut AllowedPoints,
     database: Option<&str>,
     sql: &'a [u8],
 ) -> Option<(PointText<'a>, Arc<PointPlan>)> {
@@ -340,7 +347,7 @@ fn known<'a>(
     let text = PointText::parse(sql)?;
     let key = shape_key(database, &text)?;
     let plan = session.shared.points.by_shape.read().get(&key).cloned()?;
-    AllowedPoints::has(session, &plan).then_some((text, plan))
+    allowed.has(session, &plan).then_some((text, plan))
 }
 
 async fn answer(

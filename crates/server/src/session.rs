@@ -41,7 +41,6 @@ pub use workload::Admission;
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
 use crate::locks::SessionLocks;
-use crate::point::AllowedPoints;
 use crate::process::Process;
 use crate::settings::{Keeps, Settings, StatementDeadline};
 use crate::tls::TlsInfo;
@@ -307,8 +306,6 @@ pub struct Session {
     pub insert_id: u64,
     /// Tables that no other session knows.
     pub temporary: TemporaryTables,
-    /// Point reads that it may do.
-    pub allowed_points: AllowedPoints,
     pub disabled_keys: DisabledKeys,
     /// The values of sequences that CURRVAL tells.
     pub currents: Currents,
@@ -370,7 +367,6 @@ impl Session {
             insert_id: 0,
             forced_id: None,
             temporary: TemporaryTables::default(),
-            allowed_points: AllowedPoints::default(),
             disabled_keys: DisabledKeys::default(),
             currents: Currents::default(),
             buffer: LoadBuffer::default(),

@@ -26,6 +26,7 @@ use crate::mysql::dispatch::{Dispatcher, Next};
 use crate::mysql::login;
 use crate::mysql::prepared::{Kind, Prepared, Statements, protocol};
 use crate::mysql::socket::{End, put_error, send};
+use crate::point::AllowedPoints;
 use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
 use crate::slots::ConnectionSlot;
@@ -50,6 +51,7 @@ pub struct Connection {
     statements: Statements,
     inserts: InsertCache,
     changes: KeyedChanges,
+    points: AllowedPoints,
     multi_statements: bool,
     acks: Arc<Acks>,
     shared: Arc<Shared>,
@@ -92,6 +94,7 @@ impl Connection {
             statements: Statements::default(),
             inserts: InsertCache::default(),
             changes: KeyedChanges::default(),
+            points: AllowedPoints::default(),
             multi_statements,
             acks,
             shared,
@@ -167,6 +170,7 @@ impl Connection {
             statements: &mut self.statements,
             inserts: &mut self.inserts,
             changes: &mut self.changes,
+            points: &mut self.points,
             writer: &mut self.writer,
             multi_statements: &mut self.multi_statements,
         };

@@ -9,6 +9,7 @@ use crate::insert::{Done, InsertCache};
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
 use crate::mysql::socket::put_error;
 use crate::mysql::{login, results, text};
+use crate::point::AllowedPoints;
 use crate::session::{Hinted, Session};
 use crate::statement::by_key::{self, KeyedChanges};
 use crate::statement::{self, Request};
@@ -38,6 +39,8 @@ pub struct Dispatcher<'a> {
     pub inserts: &'a mut InsertCache,
     /// How UPDATE and DELETE by key are carried out.
     pub changes: &'a mut KeyedChanges,
+    /// The point reads that the session may do.
+    pub points: &'a mut AllowedPoints,
     pub writer: &'a mut PacketWriter,
     /// Whether a text may contain several statements.
     pub multi_statements: &'a mut bool,
@@ -168,9 +171,10 @@ impl Dispatcher<'_> {
                     && is_free
                     && !execute.cursor
                 {
-                    let (point, named) = (&mut query.point, (database, sql.as_str()));
+                    let (kept, named) = (&mut query.point, (database, sql.as_str()));
+                    let kept = (kept, &mut *self.points);
                     let writer = &mut *self.writer;
-                    if point::answer_prepared(session, named, point, &parameters, writer).await {
+                    if point::answer_prepared(session, named, kept, &parameters, writer).await {
                         statement.close_cursor();
                         return Next::Answered;
                     }
@@ -231,7 +235,7 @@ impl Dispatcher<'_> {
             return Next::Answered;
         }
         let is_answered = numbers::answer(self.session, sql, self.writer)
-            || point::answer_text(self.session, sql, self.writer).await;
+            || point::answer_text(self.session, self.points, sql, self.writer).await;
         if is_answered {
             return Next::Answered;
         }

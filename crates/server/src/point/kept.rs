@@ -32,7 +32,8 @@ impl AsOf {
 /// Plans that a session keeps in mind as allowed; when there are more, all are forgotten.
 const ALLOWED_MAX: usize = 32;
 
-/// The plans that a session may use, as of one state: most texts are of a few shapes.
+/// The plans that the session of a connection may use, as of one state: most texts are of a few
+/// shapes.
 #[derive(Default)]
 pub struct AllowedPoints {
     as_of: Option<AsOf>,
@@ -40,23 +41,21 @@ pub struct AllowedPoints {
 }
 
 impl AllowedPoints {
-    /// Whether a session may use a plan, which is for the table as it is now.
-    pub(super) fn has(session: &mut Session, plan: &Arc<PointPlan>) -> bool {
+    /// Whether the session may use a plan, which is for the table as it is now.
+    pub(super) fn has(&mut self, session: &Session, plan: &Arc<PointPlan>) -> bool {
         // Read first: a later change makes what is kept in mind stale, not wrong.
         let now = Some(AsOf::now(session));
-        let Self { as_of, plans } = &session.allowed_points;
-        if *as_of == now && plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
+        if self.as_of == now && self.plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
             return true;
         }
         if !plan.may_be_read(session) {
             return false;
         }
-        let Self { as_of, plans } = &mut session.allowed_points;
-        if *as_of != now || plans.len() >= ALLOWED_MAX {
-            plans.clear();
-            *as_of = now;
+        if self.as_of != now || self.plans.len() >= ALLOWED_MAX {
+            self.plans.clear();
+            self.as_of = now;
         }
-        plans.push(Arc::clone(plan));
+        self.plans.push(Arc::clone(plan));
         true
     }
 }
