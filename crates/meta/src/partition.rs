@@ -365,7 +365,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 1505 for a table without partitions, 1235 for other columns and for a clause that is shown
-    /// as it was written, 1105 for no buckets and for too many.
+    /// as it was written, 1105 for no buckets, for too many, and beside temporary partitions.
     pub fn distribution_with(
         &self,
         id: TableId,
@@ -385,6 +385,8 @@ impl Catalog {
                 clause.text
             );
         }
+        // These have a table of their own, with the number that was there.
+        self.check_no_temporary(table)?;
         check_distribution(table, distribution)?;
         let (count, auto) = (buckets_of(buckets)?, !matches!(buckets, BucketsSpec::Count(_)));
         let is_new = (count, auto) != (table.buckets, table.buckets_auto);
