@@ -26,11 +26,13 @@ use crate::meeting::{Course, Meeting};
 use crate::overtaken::{check_current, last_of};
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
-use crate::removals::put_all_removals;
+use crate::removals::{RecordLimit, put_all_removals};
 use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
 mod append;
+
+use append::check_record;
 
 /// What became of a change.
 pub enum Written {
@@ -239,8 +241,12 @@ impl<'a> Change<'a> {
         }
         self.same = Some(Same::Unlocked);
         let mut buffer = LoadBuffer::default();
-        let (pool, schema) = (self.engine.store.pool(), self.target.schema());
-        put_all_removals(pool, schema, &rows, &mut buffer).await?;
+        let (engine, schema, count) = (self.engine, self.target.schema(), rows.len());
+        let limit = RecordLimit {
+            bytes_max: engine.config().wal_load_bytes_max.bytes() as usize,
+            check: &|bytes| check_record(engine, bytes, count),
+        };
+        put_all_removals(engine.store.pool(), schema, &rows, (&mut buffer, limit)).await?;
         self.append_keyed(buffer, rows).await
     }
 

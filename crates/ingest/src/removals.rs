@@ -63,12 +63,24 @@ pub(crate) fn put_removals<'k>(
     Ok(())
 }
 
-/// As [`put_removals`], of the keys of all of these rows; many are encoded by several threads.
+/// How long a record may be.
+pub(crate) struct RecordLimit<'a> {
+    /// More is never taken for it in advance.
+    pub bytes_max: usize,
+    /// Refuses a record of so many bytes.
+    pub check: &'a (dyn Fn(usize) -> Result<()> + Sync),
+}
+
+/// As [`put_removals`], of the keys of all of these rows; many are encoded by several threads, as
+/// long as the record is not too long.
+///
+/// # Errors
+/// Those of the check.
 pub(crate) async fn put_all_removals(
     pool: &dyn Pool,
     schema: &Arc<TableSchema>,
     rows: &KeyedRows,
-    to: &mut LoadBuffer,
+    (to, limit): (&mut LoadBuffer, RecordLimit<'_>),
 ) -> Result<()> {
     let (count, out) = (rows.len(), to.begin());
     if count <= PIECE_ROWS {
@@ -86,10 +98,10 @@ pub(crate) async fn put_all_removals(
             let piece = piece?;
             if out.len() == head {
                 // The others are about as long; a buffer that grows is copied as often.
-                out.reserve_exact(piece.len() * pieces);
+                out.reserve_exact((piece.len() * pieces).min(limit.bytes_max));
             }
             out.extend_from_slice(&piece);
-            Ok(())
+            (limit.check)(out.len())
         };
         run_each(pool, (Lane::Foreground, PIECES_BESIDE), jobs, take).await?;
     }

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use freshet_base::ByteSize;
 use freshet_wire::Param;
 use freshet_wire::client::Encoding;
 
@@ -281,4 +282,18 @@ fn a_statement_that_waits_has_a_time_limit_of_its_own() {
         two = waiting.join().unwrap();
     }
     assert_eq!(one.one("select n from t"), "2");
+}
+
+#[test]
+fn a_delete_that_is_longer_than_a_record_is_refused_and_removes_nothing() {
+    let server = TestServer::sized(|config| config.wal_load_bytes_max = ByteSize::kib(256));
+    let mut client = server.database("d");
+    client.run("create table t (id int primary key, v char(20) not null)");
+    client.run("insert into t select number, 'x' from numbers(\"number\" = \"60000\")");
+    let refused = client.fails("delete from t where id % 6 <> 5");
+    assert_eq!(refused.errno, 1041);
+    assert!(refused.message.contains("changes 50000 rows"), "{}", refused.message);
+    assert_eq!(client.one("select count(*) from t"), "60000");
+    assert_eq!(client.run("delete from t where id % 3 = 1").0, 20_000);
+    assert_eq!(client.one("select count(*) from t"), "40000");
 }
