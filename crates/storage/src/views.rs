@@ -1,6 +1,6 @@
 //! The current view, which is replaced atomically, and the snapshots of it and of earlier ones.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
@@ -38,6 +38,11 @@ impl Views {
     /// A table as it is now.
     pub fn table(&self, id: TableId) -> Option<Arc<TableView>> {
         self.current.load().tables.get(&id).cloned()
+    }
+
+    /// Whether this is the published catalog.
+    pub fn shows(&self, catalog: &Weak<Catalog>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.current.load().catalog), catalog.as_ptr())
     }
 
     /// Publishes the catalog that `catalog` returns.

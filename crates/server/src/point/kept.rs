@@ -1,7 +1,9 @@
 //! What is known of point reads until catalog or settings change: how a prepared one is answered,
 //! whose text is not read again, and which ones a session may do.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use freshet_meta::Catalog;
 
 use super::{Operand, PointPlan};
 use crate::session::Session;
@@ -14,18 +16,23 @@ pub struct KeptPoint {
     as_of: AsOf,
 }
 
-/// The state that it depends on: the generation of the catalog and the version of the settings.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The state that it depends on: the published catalog and the version of the settings. A
+/// generation, which is counted once a catalog is published, would be late: a row may have been
+/// acknowledged by then that is in another table of the same name.
 pub struct AsOf {
-    generation: u64,
+    catalog: Weak<Catalog>,
     settings: u64,
 }
 
 impl AsOf {
     pub(super) fn now(session: &Session) -> Self {
-        let (generation, settings) =
-            (session.shared.engine.catalog_generation(), session.settings.version);
-        Self { generation, settings }
+        let catalog = Arc::downgrade(&session.shared.engine.catalog());
+        Self { catalog, settings: session.settings.version }
+    }
+
+    fn is_now(&self, session: &Session) -> bool {
+        let views = session.shared.engine.views();
+        self.settings == session.settings.version && views.shows(&self.catalog)
     }
 }
 
@@ -43,17 +50,18 @@ pub struct AllowedPoints {
 impl AllowedPoints {
     /// Whether the session may use a plan, which is for the table as it is now.
     pub(super) fn has(&mut self, session: &Session, plan: &Arc<PointPlan>) -> bool {
-        // Read first: a later change makes what is kept in mind stale, not wrong.
-        let now = Some(AsOf::now(session));
-        if self.as_of == now && self.plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
+        let is_now = self.as_of.as_ref().is_some_and(|as_of| as_of.is_now(session));
+        if is_now && self.plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
             return true;
         }
+        // Read first: a later change makes what is kept in mind stale, not wrong.
+        let now = AsOf::now(session);
         if !plan.may_be_read(session) {
             return false;
         }
-        if self.as_of != now || self.plans.len() >= ALLOWED_MAX {
+        if !is_now || self.plans.len() >= ALLOWED_MAX {
             self.plans.clear();
-            self.as_of = now;
+            self.as_of = Some(now);
         }
         self.plans.push(Arc::clone(plan));
         true
@@ -72,7 +80,7 @@ impl KeptPoint {
     }
 
     pub(super) fn is_current(&self, session: &Session) -> bool {
-        self.as_of == AsOf::now(session)
+        self.as_of.is_now(session)
     }
 
     /// The values in the text, and the plan.
