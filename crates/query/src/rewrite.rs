@@ -5,7 +5,6 @@
 
 mod aggregate;
 mod ambiguous;
-mod beside_texts;
 mod cast;
 pub mod derived;
 mod distinct;

@@ -66,15 +66,20 @@ fn left(row: &Row<'_>) -> Option<Out> {
     text(slice(row.text(0), 0, length(row.int(1))))
 }
 
-/// The bytes of CHAR: of each code its low 32 bits, without leading zeros; NULL is left out.
+/// The bytes of `CHAR(.. USING charset)`, and of CHAR where they are no text.
+pub const BYTES_OF_CODES: &str = "mysql_codes";
+
+/// The bytes of a code of CHAR: its low 32 bits, without leading zeros.
+pub fn bytes_of_code(code: i64) -> impl Iterator<Item = u8> {
+    let [_, _, _, _, bytes @ ..] = code.to_be_bytes();
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes.into_iter().skip(zeros.min(3))
+}
+
+/// The bytes of all codes; NULL is left out.
 fn bytes_of_codes(row: &Row<'_>) -> Vec<u8> {
     let codes = (0..row.count()).filter(|arg| !row.null(*arg));
-    let bytes = |arg| {
-        let [_, _, _, _, code @ ..] = row.int(arg).to_be_bytes();
-        let zeros = code.iter().take_while(|byte| **byte == 0).count();
-        code.into_iter().skip(zeros.min(3))
-    };
-    codes.flat_map(bytes).collect()
+    codes.flat_map(|arg| bytes_of_code(row.int(arg))).collect()
 }
 
 /// `CAST(text AS CHAR(n))`.
@@ -506,8 +511,7 @@ fn of_bytes() -> Vec<RowFunction> {
         RowFunction::new("mysql_binary", B, (1, 1), Kind::Bytes, |row| {
             Some(Out::Bytes(row.bytes(0).to_vec()))
         }),
-        // Which text they are says CHAR(.. USING charset), which converts them.
-        RowFunction::new("char", &[Kind::Int], (1, MANY), Kind::Bytes, |row| {
+        RowFunction::new(BYTES_OF_CODES, &[Kind::Int], (1, MANY), Kind::Bytes, |row| {
             Some(Out::Bytes(bytes_of_codes(row)))
         })
         .sees_null(),

@@ -368,22 +368,6 @@ fn comparisons() -> Vec<ScalarUDF> {
     ]
 }
 
-/// Of bytes, and of the columns that they are beside: the bytes, as a text where one of the columns
-/// is a text and none is bytes.
-pub const BESIDE_TEXTS: &str = "mysql_beside_texts";
-
-fn beside_texts(types: &[DataType]) -> Result<DataType> {
-    let is_text_beside = types[1..].iter().any(is_text) && !types[1..].iter().any(is_binary);
-    Ok(match is_binary(&types[0]) && is_text_beside {
-        true => DataType::Utf8View,
-        false => types[0].clone(),
-    })
-}
-
-fn as_beside_texts(mut args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
-    Ok(converted(args.remove(0), &types[0], &beside_texts(types)?))
-}
-
 pub fn all() -> Vec<ScalarUDF> {
     let boolean: Returns = |_| Ok(DataType::Boolean);
     let mut all = vec![
@@ -393,9 +377,6 @@ pub fn all() -> Vec<ScalarUDF> {
         TypeDependent::joined("mysql_case", (2, MANY), case_type, expand_case, is_result),
         TypeDependent::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
-        }),
-        TypeDependent::joined(BESIDE_TEXTS, (2, MANY), beside_texts, as_beside_texts, |at, _| {
-            at == 0
         }),
         TypeDependent::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))

@@ -12,6 +12,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Word};
 
+use crate::functions::string::BYTES_OF_CODES;
 use crate::session::SqlMode;
 
 const BASE: MySqlDialect = MySqlDialect {};
@@ -103,7 +104,7 @@ fn char_using(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let (codes, charset) = parsed.ok()?;
     Some(Ok(Expr::Convert {
         is_try: false,
-        expr: Box::new(call("char", codes)),
+        expr: Box::new(call(BYTES_OF_CODES, codes)),
         data_type: None,
         charset: Some(charset),
         target_before_value: false,

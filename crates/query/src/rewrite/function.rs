@@ -4,17 +4,18 @@ use sqlparser::ast::{
     ObjectName, UnaryOperator, Value,
 };
 
+use super::Rewriter;
 use super::aggregate::{self, GroupLimits};
 use super::cast::{bytes_of_converted, within};
 use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
-use super::{Rewriter, beside_texts};
 use crate::convert;
 use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
 use crate::functions::math::SEEDED;
 use crate::functions::meaning::digits_of_text;
 use crate::functions::misc::NOTE_INSERT_ID;
 use crate::functions::nested::ELEMENTS;
+use crate::functions::string::{BYTES_OF_CODES, bytes_of_code};
 use crate::functions::{crypt, password};
 use crate::session::{self, Scope};
 use crate::temporal::SECOND;
@@ -150,7 +151,8 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 45] = [
+const CHANGED: [Changed; 46] = [
+    ("char", (1, MANY), char_of),
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("weight_string", (1, 1), |_, args| Ok(call(WEIGHTS_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
@@ -264,6 +266,24 @@ fn of_numbers(name: &str, args: Vec<Expr>) -> Expr {
     call(name, args.into_iter().map(number).collect())
 }
 
+/// `CHAR(72, 105)`. Of literals whose bytes are UTF-8 it is a text, as in `CONCAT(name, CHAR(10))`,
+/// which MySQL makes a text of because its bytes are weaker than a column; all else is bytes.
+fn char_of(_: &str, args: Vec<Expr>) -> Result<Expr> {
+    let code = |arg: &Expr| match arg {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let codes = args.iter().map(code).collect::<Option<Vec<i64>>>();
+    let bytes = codes.map(|codes| codes.into_iter().flat_map(bytes_of_code).collect::<Vec<_>>());
+    Ok(match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(known) => text(known),
+        None => call(BYTES_OF_CODES, args),
+    })
+}
+
 /// `IF(condition, result, otherwise)`.
 fn if_else(_: &str, mut args: Vec<Expr>) -> Result<Expr> {
     let otherwise = args.pop();
@@ -355,9 +375,6 @@ impl Rewriter<'_> {
                     *value = bytes_of_converted(take(value));
                 }
             }
-        }
-        if let FunctionArguments::List(list) = &mut function.args {
-            beside_texts::arguments(name, &mut list.args);
         }
         let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
         else {
