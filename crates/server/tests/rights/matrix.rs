@@ -47,7 +47,7 @@ kinds!(of_bin, BIN_KINDS, BinStatement:
     Recover RecoverDatabase RecoverPartition Drop DropDatabase DropPartition);
 kinds!(of_workload, WORKLOAD_KINDS, WorkloadStatement: Create Alter Drop SetProperty);
 kinds!(of_policy, POLICY_KINDS, PolicyStatement: Create Drop);
-kinds!(of_target, SET_KINDS, SetTarget: System User Names Charset Password Transaction);
+kinds!(of_target, SET_KINDS, SetTarget: System ResetPersist User Names Charset Password Transaction);
 
 /// The kind of a statement, and that of what it is about.
 fn kinds_of(statement: &Statement) -> Vec<&'static str> {
@@ -198,6 +198,9 @@ const MORE: &[Case] = &[
     ("", "admin set frontend config ('x' = '1')", &["super on *.*"], 1227, 1105),
     ("", "admin show frontend config", &["super on *.*"], 1227, 0),
     ("", "alter instance reload tls", &["super on *.*"], 1227, 3160),
+    ("", "set persist long_query_time = 10", &["super on *.*"], 1227, 0),
+    ("", "set persist_only long_query_time = 10", &["super on *.*"], 1227, 0),
+    ("", "reset persist", &["super on *.*"], 1227, 0),
     ("", "set password for other = 'x'", &["create user on *.*"], 1227, 0),
     ("", "show create user other", &["create user on *.*"], 1227, 0),
     ("", "show row policy", &["super on *.*"], 1227, 0),
