@@ -272,6 +272,7 @@ fn char_of(_: &str, args: Vec<Expr>) -> Result<Expr> {
     let code = |arg: &Expr| match arg {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => digits.parse().ok(),
+            Value::HexStringLiteral(digits) => i64::from_str_radix(digits, 16).ok(),
             _ => None,
         },
         _ => None,
