@@ -47,7 +47,8 @@ kinds!(of_bin, BIN_KINDS, BinStatement:
     Recover RecoverDatabase RecoverPartition Drop DropDatabase DropPartition);
 kinds!(of_workload, WORKLOAD_KINDS, WorkloadStatement: Create Alter Drop SetProperty);
 kinds!(of_policy, POLICY_KINDS, PolicyStatement: Create Drop);
-kinds!(of_target, SET_KINDS, SetTarget: System ResetPersist User Names Charset Password Transaction);
+kinds!(of_target, SET_KINDS, SetTarget:
+    System ResetPersist User Names Charset Password Transaction);
 
 /// The kind of a statement, and that of what it is about.
 fn kinds_of(statement: &Statement) -> Vec<&'static str> {
