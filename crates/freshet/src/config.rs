@@ -322,7 +322,8 @@ pub fn document() -> String {
         A setting is a line `name = value` of the TOML file that `--config` names, a variable of \
         the environment (`FRESHET_` and the name in upper case), or a flag (`--set name=value`; \
         `--data-dir`, `--mysql-listen`, `--http-listen` and `--log` are flags of their own). \
-        Flags override the environment, which overrides the file. \
+        Flags override the environment, which overrides the file; what `SET PERSIST` has kept \
+        overrides all three. \
         Unknown names are errors, and all problems are reported at once; a variable of the \
         environment that is no setting is reported and ignored.\n\n\
         Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\

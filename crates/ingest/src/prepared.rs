@@ -431,6 +431,14 @@ impl PreparedLoads {
         self.slots.lock().iter().any(|(txn, slot)| slot.table(*txn).table == table)
     }
 
+    /// Whether somebody has still to end a load of a table, or a load is being prepared for it.
+    pub fn is_awaited(&self, table: TableId) -> bool {
+        let is_arriving = self.bound.lock().arriving.contains(&table);
+        let slots = self.slots.lock();
+        let mut open = slots.iter().filter(|(_, slot)| !slot.is_committed());
+        is_arriving || open.any(|(txn, slot)| slot.table(*txn).table == table)
+    }
+
     /// Ends a load without its rows. Its files are swept.
     pub fn abort(&self, mut prepared: Box<Prepared>) -> Result<()> {
         let txn = prepared.note.txn;

@@ -3,6 +3,7 @@
 mod partial;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +31,10 @@ use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable, WholeRow
 use crate::record::PART_HEAD_BYTES;
 use crate::spooled::SpooledRows;
 use crate::target::LoadTarget;
+
+/// How often a table is renamed anew because notes of loads are still to go that were committed
+/// meanwhile.
+const RENAMES_MAX: usize = 20;
 
 impl Engine {
     /// Prepares a load: its rows are durable when this returns, and readable behind its commit.
@@ -388,8 +393,10 @@ impl Engine {
     /// # Errors
     /// Those of metadata and of the log, and 1235 for such a table.
     pub async fn rename_tables(&self, pairs: &[Renaming]) -> Result<()> {
+        let only_a_note = AtomicBool::new(false);
         let binding = |tables| {
             self.prepared.move_tables(tables).map_err(|table| {
+                only_a_note.store(!self.prepared.is_awaited(table), Ordering::Relaxed);
                 let catalog = self.meta().catalog();
                 let name = catalog.table_by_id(table).map_or("", |table| table.name.as_str());
                 err!(
@@ -399,9 +406,17 @@ impl Engine {
                 )
             })
         };
-        // A load that is told to be committed is none that waits.
-        self.prepared.settled().await;
-        self.ddl().rename_tables(pairs, binding).await
+        let mut tries = 0;
+        loop {
+            // A load that is told to be committed is none that waits.
+            self.prepared.settled().await;
+            let renamed = self.ddl().rename_tables(pairs, binding).await;
+            tries += 1;
+            // Another load was committed meanwhile.
+            if !only_a_note.swap(false, Ordering::Relaxed) || tries == RENAMES_MAX {
+                return renamed;
+            }
+        }
     }
 
     async fn append_part(

@@ -16,6 +16,7 @@ use crate::load_book::LoadBook;
 use crate::mysql::{listener, login};
 use crate::shared::{Draw, Settings, Shared};
 use crate::tls::Tls;
+use crate::variables::PERSISTED_FILE;
 
 /// How often idle timeouts of sessions are checked.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -49,7 +50,9 @@ impl Server {
         if shared.globals.is_on("require_secure_transport") && shared.tls.is_none() {
             bail!(
                 NoSecureTransport,
-                "require_secure_transport needs TLS, which is switched off: set tls to true"
+                "require_secure_transport needs TLS, which is switched off: set tls to true, or \
+                 take the variable out of {} if SET PERSIST has put it there",
+                PERSISTED_FILE
             );
         }
         login::check_listen(&shared, shared.settings.mysql_listen.ip())?;

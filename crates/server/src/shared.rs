@@ -289,7 +289,8 @@ impl Shared {
             // As SHOW BACKENDS has it.
             listen.set_ip(Ipv4Addr::LOCALHOST.into());
         }
-        let scheme = if self.settings.require_secure_transport { "https" } else { "http" };
+        let is_secure = self.globals.is_on("require_secure_transport");
+        let scheme = if is_secure { "https" } else { "http" };
         format!("{scheme}://{listen}/api/_load_error_log?file={name}")
     }
 

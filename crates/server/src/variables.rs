@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 pub use document::document;
 pub use identity::server_uuid;
 pub use kind::{Kind, Reach, Variable};
-pub use persisted::{Kept, Persisted};
+pub use persisted::{FILE as PERSISTED_FILE, Kept, Persisted};
 pub use registry::ALL;
 pub use value::{charset_name, zone_of};
 pub use values::Values;

@@ -48,3 +48,5 @@ mod uniques;
 mod unkeyed;
 #[path = "promises/upserted.rs"]
 mod upserted;
+#[path = "promises/where_missing.rs"]
+mod where_missing;

@@ -13,7 +13,7 @@ mod written;
 
 use std::sync::Arc;
 
-use freshet_base::{Error, ErrorCode, Result, TableId, bail};
+use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
 use freshet_ingest::alter_keys as alter_keys_of;
 use freshet_meta::{
     DeclaredKeySpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
@@ -277,13 +277,18 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             warn(session, warnings);
         }
         AlterAction::Index { key, if_needed } => {
-            let catalog = engine.catalog();
-            if *if_needed && let Some((errno, note)) = needless(catalog.require(id)?, key) {
-                session.diagnostics.push("Note", errno, note);
-                return Ok(Reply::done());
-            }
             let clauses = Clauses { keys: vec![key.clone()], ..Clauses::default() };
-            alter_clauses(session, (table, id), &clauses).await?;
+            let done = match needless(engine.catalog().require(id)?, key) {
+                Some(error) if *if_needed => Err(error),
+                _ => alter_clauses(session, (table, id), &clauses).await.map(drop),
+            };
+            match done {
+                // Another session may have done it after the look.
+                Err(error) if *if_needed && NEEDLESS.contains(&error.code()) => {
+                    session.diagnostics.push("Note", error.code().errno(), error.to_string());
+                }
+                done => done?,
+            }
         }
         AlterAction::Distribution { by, buckets } => {
             let (by, buckets) = (by.clone(), *buckets);
@@ -300,19 +305,20 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     Ok(Reply::done())
 }
 
-/// Why there is nothing to do for CREATE INDEX IF NOT EXISTS and DROP INDEX IF EXISTS, with the
-/// number of the error that it is without these words.
-fn needless(table: &Table, key: &KeyChange) -> Option<(u16, String)> {
+/// What an index is refused with that is there, or is not.
+const NEEDLESS: [ErrorCode; 2] = [ErrorCode::DuplicateKeyName, ErrorCode::CannotDropColumn];
+
+/// Why there is nothing to do for CREATE INDEX IF NOT EXISTS and DROP INDEX IF EXISTS: the error
+/// that it is without these words.
+fn needless(table: &Table, key: &KeyChange) -> Option<Error> {
     let is_there =
         |name: &str| table.declared_keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
     match key {
         KeyChange::Add(DeclaredKeySpec { name: Some(name), .. }) if is_there(name) => {
-            let note = format!("Duplicate key name '{name}'");
-            Some((ErrorCode::DuplicateKeyName.errno(), note))
+            Some(err!(DuplicateKeyName, "Duplicate key name '{name}'"))
         }
         KeyChange::Drop { name } if !is_there(name) => {
-            let note = format!("Can't DROP '{name}'; check that column/key exists");
-            Some((ErrorCode::CannotDropColumn.errno(), note))
+            Some(err!(CannotDropColumn, "Can't DROP '{name}'; check that column/key exists"))
         }
         _ => None,
     }

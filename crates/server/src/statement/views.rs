@@ -27,15 +27,26 @@ use crate::through;
 /// Those of either.
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
     match statement {
-        Statement::CreateView(create) if create.if_not_exists && is_taken(session, create)? => {
-            let note = format!("Table '{}' already exists", create.name.table);
-            session.diagnostics.push("Note", ErrorCode::TableExists.errno(), note);
-            Ok(Reply::done())
+        Statement::CreateView(create) if create.if_not_exists => {
+            create_where_missing(session, create).await
         }
         Statement::CreateView(create) => create_view(session, create).await,
         Statement::DropViews { views, if_exists } => drop(session, views, *if_exists).await,
         _ => bail!(NotSupported, "this is no statement about views"),
     }
+}
+
+/// CREATE VIEW IF NOT EXISTS, which another session may run at the same time.
+async fn create_where_missing(session: &mut Session, create: &CreateView) -> Result<Reply> {
+    if !is_taken(session, create)? {
+        match create_view(session, create).await {
+            Err(error) if error.code() == ErrorCode::TableExists => {}
+            done => return done,
+        }
+    }
+    let note = format!("Table '{}' already exists", create.name.table);
+    session.diagnostics.push("Note", ErrorCode::TableExists.errno(), note);
+    Ok(Reply::done())
 }
 
 /// Whether a view or table has the name of a view that is to be made.

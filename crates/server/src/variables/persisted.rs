@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use super::{Globals, require};
 
 /// In the data directory.
-const FILE: &str = "persisted_variables.json";
+pub const FILE: &str = "persisted_variables.json";
 /// Of the file; another one is not read.
 const FORMAT: u64 = 1;
 
