@@ -191,7 +191,7 @@ async fn within(session: &mut Session, inside: Inside<'_>) -> Result<Option<Done
 /// A table and its rows, as they were found.
 enum Found<'a> {
     Keyed(Box<Keyed<'a>>, change::Found<'a>),
-    Unkeyed(Unkeyed<'a>, FoundRows),
+    Unkeyed(Box<Unkeyed<'a>>, FoundRows),
 }
 
 /// A table, and what becomes of its rows.
@@ -234,7 +234,7 @@ async fn look<'a>(session: &mut Session, inside: Inside<'a>) -> Result<Option<Ve
                 let unkeyed = Unkeyed::new(session, change, into)?;
                 let rows = unkeyed.find(session, parameters).await?;
                 let Some(rows) = rows else { return Ok(None) };
-                Found::Unkeyed(unkeyed, rows)
+                Found::Unkeyed(Box::new(unkeyed), rows)
             }
         });
     }
@@ -252,7 +252,7 @@ async fn look<'a>(session: &mut Session, inside: Inside<'a>) -> Result<Option<Ve
             }
             Found::Unkeyed(unkeyed, rows) => {
                 let rows = unkeyed.decide(session, rows, parameters).await?;
-                Decided::Unkeyed(unkeyed, rows)
+                Decided::Unkeyed(*unkeyed, rows)
             }
         };
         // A DELETE may name a table twice.
