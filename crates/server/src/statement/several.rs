@@ -190,7 +190,7 @@ async fn within(session: &mut Session, inside: Inside<'_>) -> Result<Option<Done
 
 /// A table and its rows, as they were found.
 enum Found<'a> {
-    Keyed(Box<Keyed<'a>>, change::Found<'a>),
+    Keyed(Box<(Keyed<'a>, change::Found<'a>)>),
     Unkeyed(Box<Unkeyed<'a>>, FoundRows),
 }
 
@@ -228,7 +228,7 @@ async fn look<'a>(session: &mut Session, inside: Inside<'a>) -> Result<Option<Ve
                 let rows = keyed.find(session, parameters, false).await?;
                 let Some(rows) = rows else { return Ok(None) };
                 end = end.max(rows.looked_to());
-                Found::Keyed(Box::new(keyed), rows)
+                Found::Keyed(Box::new((keyed, rows)))
             }
             false => {
                 let unkeyed = Unkeyed::new(session, change, into)?;
@@ -247,7 +247,8 @@ async fn look<'a>(session: &mut Session, inside: Inside<'a>) -> Result<Option<Ve
     let mut decided = Vec::<Decided<'a>>::with_capacity(parts.len());
     for (found, (_, target)) in found.into_iter().zip(parts) {
         let mut one = match found {
-            Found::Keyed(keyed, rows) => {
+            Found::Keyed(found) => {
+                let (keyed, rows) = *found;
                 Decided::Keyed(keyed.decide(session, rows, parameters).await?)
             }
             Found::Unkeyed(unkeyed, rows) => {
