@@ -1,12 +1,13 @@
 //! UPDATE and DELETE in tables without a unique key: rows are removed by their values (RFC 0022).
 
-use freshet_base::{ErrorCode, Result, bail};
+use freshet_base::{ErrorCode, Result};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::resolver::{Equal, EqualRows};
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
+use crate::change::check_record;
 use crate::engine::Engine;
 use crate::key_rules::resolver;
 use crate::overtaken::LookedUp;
@@ -70,7 +71,7 @@ pub(crate) async fn change_rows(
         engine.ddl.make_partitions(target, &new, 0).await?;
     }
     loop {
-        check_record_of(engine, bytes, changes.len())?;
+        check_record(engine, bytes, changes.len())?;
         // Before the latch: what frees memory needs it.
         let admitted = engine.admission.admit(bytes, None, patience).await?;
         let mut latch = resolver(target).latch().await?;
@@ -105,18 +106,6 @@ pub(crate) async fn change_rows(
             Err(error) => Err(error),
         };
     }
-}
-
-fn check_record_of(engine: &Engine, bytes: usize, rows: usize) -> Result<()> {
-    if engine.appender.takes_record_of(bytes) {
-        return Ok(());
-    }
-    bail!(
-        OutOfRoom,
-        "the statement changes {rows} rows, more than one record of the log takes ({}); change \
-         fewer at once, with LIMIT or a narrower WHERE",
-        engine.config().wal_load_bytes_max
-    )
 }
 
 /// The record of changes of rows with these numbers, for the stored rows that were found; `None` if

@@ -19,7 +19,7 @@ use crate::target::Loaded;
 use crate::uniques::keys_of;
 
 /// Checks that a record of a change of `rows` rows may have so many bytes.
-pub(super) fn check_record(engine: &Engine, bytes: usize, rows: u32) -> Result<()> {
+pub(crate) fn check_record(engine: &Engine, bytes: usize, rows: usize) -> Result<()> {
     if engine.appender.takes_record_of(bytes) {
         return Ok(());
     }
@@ -44,7 +44,7 @@ impl<'a> Change<'a> {
     }
 
     fn check_bytes(&self, buffer: &LoadBuffer) -> Result<()> {
-        check_record(self.engine, buffer.payload_bytes(), buffer.rows())
+        check_record(self.engine, buffer.payload_bytes(), buffer.rows() as usize)
     }
 
     fn load(&self, label: Option<Claim>, looked_up: Option<LookedUp>) -> SmallLoad<'a> {
