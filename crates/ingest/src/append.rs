@@ -9,7 +9,7 @@ use bytes::Bytes;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{Lane, Pool};
 use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion};
-use freshet_base::{TxnId, Version, err};
+use freshet_base::{TxnId, Version, bail, err};
 use freshet_meta::{Claim, LABEL_CHARS_MAX, RowsetMeta};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::Rowset;
@@ -192,6 +192,19 @@ impl Appender {
     pub fn takes_record_of(&self, bytes: usize) -> bool {
         bytes as u64 <= self.store.config.wal_load_bytes_max.bytes()
             && self.store.wal.takes_record_of(bytes + RECORD_SPARE_BYTES)
+    }
+
+    /// Checks that a statement which changes so many rows fits a record.
+    pub fn check_changes_of(&self, bytes: usize, rows: usize) -> Result<()> {
+        if self.takes_record_of(bytes) {
+            return Ok(());
+        }
+        bail!(
+            OutOfRoom,
+            "the statement changes {rows} rows, more than one record of the log takes ({}); \
+             change fewer at once, with LIMIT or a narrower WHERE",
+            self.store.config.wal_load_bytes_max
+        );
     }
 
     /// Appends the rows of `buffer` as a load of one table; afterwards the buffer can be reused.

@@ -32,8 +32,6 @@ use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
 mod append;
 
-pub(crate) use append::check_record;
-
 /// What became of a change.
 pub enum Written {
     Done(Loaded),
@@ -244,7 +242,7 @@ impl<'a> Change<'a> {
         let (engine, schema, count) = (self.engine, self.target.schema(), rows.len());
         let limit = RecordLimit {
             bytes_max: engine.config().wal_load_bytes_max.bytes() as usize,
-            check: &|bytes| check_record(engine, bytes, count as usize),
+            check: &|bytes| engine.appender.check_changes_of(bytes, count as usize),
         };
         put_all_removals(engine.store.pool(), schema, &rows, (&mut buffer, limit)).await?;
         self.append_keyed(buffer, rows).await

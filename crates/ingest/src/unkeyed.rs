@@ -7,7 +7,6 @@ use freshet_storage::resolver::{Equal, EqualRows};
 use crate::admit::WaitLimit;
 use crate::append::{Appended, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
-use crate::change::check_record;
 use crate::engine::Engine;
 use crate::key_rules::resolver;
 use crate::overtaken::LookedUp;
@@ -71,7 +70,7 @@ pub(crate) async fn change_rows(
         engine.ddl.make_partitions(target, &new, 0).await?;
     }
     loop {
-        check_record(engine, bytes, changes.len())?;
+        engine.appender.check_changes_of(bytes, changes.len())?;
         // Before the latch: what frees memory needs it.
         let admitted = engine.admission.admit(bytes, None, patience).await?;
         let mut latch = resolver(target).latch().await?;

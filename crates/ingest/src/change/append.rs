@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_base::{ErrorCode, Lsn, Result, bail};
+use freshet_base::{ErrorCode, Lsn, Result};
 use freshet_meta::Claim;
 use freshet_schema::GroupCommitMode;
 use freshet_storage::resolver::KeyedRows;
@@ -10,26 +10,12 @@ use freshet_storage::resolver::KeyedRows;
 use super::{Change, Written};
 use crate::append::{Appended, PreparedLoad, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
-use crate::engine::Engine;
 use crate::key_rules::{KeyRules, OnExisting, resolver};
 use crate::keyed::{Computed, KeyedLoad};
 use crate::overtaken::LookedUp;
 use crate::removals::put_removals;
 use crate::target::Loaded;
 use crate::uniques::keys_of;
-
-/// Checks that a record of a change of `rows` rows may have so many bytes.
-pub(crate) fn check_record(engine: &Engine, bytes: usize, rows: usize) -> Result<()> {
-    if engine.appender.takes_record_of(bytes) {
-        return Ok(());
-    }
-    bail!(
-        OutOfRoom,
-        "the statement changes {rows} rows, more than one record of the log takes ({}); change \
-         fewer at once, with LIMIT or a narrower WHERE",
-        engine.config().wal_load_bytes_max
-    );
-}
 
 impl<'a> Change<'a> {
     /// The rows of a record: keys that are removed, then new rows.
@@ -44,7 +30,7 @@ impl<'a> Change<'a> {
     }
 
     fn check_bytes(&self, buffer: &LoadBuffer) -> Result<()> {
-        check_record(self.engine, buffer.payload_bytes(), buffer.rows() as usize)
+        self.engine.appender.check_changes_of(buffer.payload_bytes(), buffer.rows() as usize)
     }
 
     fn load(&self, label: Option<Claim>, looked_up: Option<LookedUp>) -> SmallLoad<'a> {
