@@ -157,7 +157,7 @@ impl Meta {
         let mut changed = Changing { partitions, removed, notes };
         match change {
             PartitionChange::Add(specs) => {
-                self.add_partitions(table, specs, table.buckets, &mut changed)?;
+                self.add_partitions(table, specs, buckets_of_new(&catalog, table), &mut changed)?;
                 check_names_beside(&catalog, table, &changed.partitions)?;
             }
             PartitionChange::Make(keys) => self.make_partitions(table, keys, &mut changed)?,
@@ -175,7 +175,7 @@ impl Meta {
                 check_distribution(table, distribution)?;
                 let buckets = match buckets {
                     BucketsSpec::Count(_) => buckets_of(*buckets)?,
-                    BucketsSpec::Unset | BucketsSpec::Auto => table.buckets,
+                    BucketsSpec::Unset | BucketsSpec::Auto => buckets_of_new(&catalog, table),
                 };
                 let specs = std::slice::from_ref(spec);
                 self.add_partitions(table, specs, buckets, &mut changed)?;
@@ -385,13 +385,19 @@ impl Catalog {
                 clause.text
             );
         }
-        // These have a table of their own, with the number that was there.
-        self.check_no_temporary(table)?;
         check_distribution(table, distribution)?;
         let (count, auto) = (buckets_of(buckets)?, !matches!(buckets, BucketsSpec::Count(_)));
         let is_new = (count, auto) != (table.buckets, table.buckets_auto);
         Ok(is_new.then_some(Definition::Buckets { count, auto }))
     }
+}
+
+/// The buckets of a partition that is added without a number. A temporary one has those of the
+/// table that it is for: the table in which it stands keeps the number that was there when it was
+/// made.
+fn buckets_of_new(catalog: &Catalog, table: &Table) -> u32 {
+    let of = table.temporary_of.and_then(|of| catalog.table_by_id(of));
+    of.map_or(table.buckets, |of| of.buckets)
 }
 
 /// All partitions of a table are distributed by the same columns.

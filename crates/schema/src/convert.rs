@@ -172,7 +172,7 @@ fn has_same_cells(from: &Column, to: &Column) -> bool {
         && (from.non_negative || !to.non_negative)
         && from.labels == to.labels
         && from.length_unit == to.length_unit
-        && from.lob_size.stored_bytes_max() <= to.lob_size.stored_bytes_max()
+        && from.lob_size <= to.lob_size
 }
 
 /// The cell of a new column in rows that are there.

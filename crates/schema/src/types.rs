@@ -380,8 +380,8 @@ pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
     is_hex.then_some(bytes)
 }
 
-/// The size of which a TEXT or BLOB was declared.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+/// The size of which a TEXT or BLOB was declared, from the shortest one on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum LobSize {
     Tiny,
     #[default]

@@ -5,7 +5,7 @@
 
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::{
-    Collation, Column, ColumnType, DeclaredKey, DefaultValue, Table, holds_all_of,
+    Collation, Column, ColumnType, DeclaredKey, DefaultValue, LengthUnit, Table, holds_all_of,
 };
 
 use super::{ColumnPlace, check_key_first, check_placement, find, require};
@@ -229,15 +229,21 @@ fn is_long_enough(old: &Column, new: &Column) -> bool {
     if !matches!(new.ty, ColumnType::Text | ColumnType::Blob) {
         return true;
     }
-    let characters = match old.ty {
-        ColumnType::Text | ColumnType::Blob => {
-            return old.lob_size.stored_bytes_max() <= new.lob_size.stored_bytes_max();
+    let bytes = match old.ty {
+        // A plain one may have a value that is a byte longer than a MEDIUMTEXT takes. It stays.
+        ColumnType::Text | ColumnType::Blob => return old.lob_size <= new.lob_size,
+        ColumnType::Enum { len } | ColumnType::Set { len } => {
+            len.saturating_mul(CHARACTER_BYTES_MAX)
         }
-        ColumnType::Enum { len } | ColumnType::Set { len } => len,
+        ColumnType::Char { len } | ColumnType::VarChar { len }
+            if old.length_unit == LengthUnit::Characters =>
+        {
+            len.saturating_mul(CHARACTER_BYTES_MAX)
+        }
         // Any other type becomes a short text, or none without being converted.
         ty => length_of(ty).unwrap_or(0),
     };
-    characters.saturating_mul(CHARACTER_BYTES_MAX) <= new.lob_size.stored_bytes_max()
+    bytes <= new.lob_size.stored_bytes_max()
 }
 
 fn length_of(ty: ColumnType) -> Option<u32> {

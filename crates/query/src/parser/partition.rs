@@ -133,8 +133,8 @@ fn divided_by(cursor: &mut Cursor<'_>, method: PartitionMethod) -> Result<Diviso
     cursor.expect(&Token::LParen)?;
     let (column, computed) = computed::expression(cursor)?;
     cursor.expect(&Token::RParen)?;
-    let columns = vec![column];
-    Ok(Divisor { columns, function: None, computed: Some(computed), period: None })
+    let computed = Some(computed).filter(|computed| !computed::is_column(&computed.steps));
+    Ok(Divisor { columns: vec![column], function: None, computed, period: None })
 }
 
 /// Parses columns, one of them in a function that rises with it.

@@ -124,10 +124,11 @@ impl Divides {
         Self { column, part: None, computed: None }
     }
 
-    /// An expression, if one comes next.
+    /// An expression, if one comes next. A column in other words, as `(id)`, is that column.
     fn computed(cursor: &mut Cursor<'_>) -> Option<Self> {
         let (column, computed) = cursor.attempt(computed::expression)?;
-        Some(Self { column, part: None, computed: Some(computed) })
+        let computed = Some(computed).filter(|computed| !computed::is_column(&computed.steps));
+        Some(Self { column, part: None, computed })
     }
 }
 

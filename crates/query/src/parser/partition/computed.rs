@@ -27,6 +27,41 @@ pub fn expression(cursor: &mut Cursor<'_>) -> Result<(String, ComputedSpec)> {
     Ok((column, ComputedSpec { text: expr.to_string(), steps: compiled.steps }))
 }
 
+/// Whether the number of an expression is that of its column: `(a)`, `a + 0`, `1 * a`.
+pub fn is_column(steps: &[Step]) -> bool {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Known {
+        Column,
+        Number(i64),
+        Other,
+    }
+    use Known::{Column, Number, Other};
+    let mut stack = Vec::new();
+    for step in steps {
+        let known = match step {
+            Step::Value => Column,
+            Step::Number(number) => Number(*number),
+            Step::Part(_) => Other,
+            Step::Negate | Step::Absolute => {
+                stack.pop();
+                Other
+            }
+            Step::Add | Step::Subtract | Step::Multiply | Step::Divide | Step::Modulo => {
+                let right = stack.pop();
+                match (stack.pop(), step, right) {
+                    (Some(Column), Step::Add | Step::Subtract, Some(Number(0)))
+                    | (Some(Column), Step::Multiply | Step::Divide, Some(Number(1)))
+                    | (Some(Number(0)), Step::Add, Some(Column))
+                    | (Some(Number(1)), Step::Multiply, Some(Column)) => Column,
+                    _ => Other,
+                }
+            }
+        };
+        stack.push(known);
+    }
+    stack == [Column]
+}
+
 pub fn refused() -> Error {
     refuse(
         "PARTITION BY an expression but a whole number of one column, by +, -, *, DIV, MOD, ABS, \
@@ -229,6 +264,18 @@ mod tests {
             assert_eq!((&*computed.text, &*computed.steps), (shown, steps), "{text}");
         }
         assert_eq!(clause("a").unwrap().computed, None);
+    }
+
+    #[test]
+    fn a_column_in_other_words_is_told() {
+        for text in ["(a)", "a + 0", "0 + (a - 0)", "a * 1 DIV 1", "FLOOR(1 * a)"] {
+            let computed = clause(text).unwrap().computed;
+            assert!(computed.is_none_or(|computed| is_column(&computed.steps)), "{text}");
+        }
+        for text in ["-a", "ABS(a)", "0 - a", "a % 1", "a + a", "a * 0", "1 DIV a", "YEAR(d)"] {
+            let computed = clause(text).unwrap().computed.unwrap();
+            assert!(!is_column(&computed.steps), "{text}");
+        }
     }
 
     #[test]
