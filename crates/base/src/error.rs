@@ -282,6 +282,8 @@ codes! {
     PartitionValues = 1480 "HY000" 400;
     /// MAXVALUE where another partition follows.
     MaxValueNotLast = 1481 "HY000" 400;
+    /// Other partitions written than counted.
+    PartitionCount = 1484 "HY000" 400;
     PartitionsMissing = 1492 "HY000" 400;
     /// Ranges of partitions that do not rise, or overlap.
     RangeNotIncreasing = 1493 "HY000" 400;
@@ -292,6 +294,8 @@ codes! {
     TooManyPartitions = 1499 "HY000" 400;
     /// A unique key without a column of PARTITION BY.
     PartitionKey = 1503 "HY000" 400;
+    /// PARTITIONS 0.
+    NoPartitions = 1504 "HY000" 400;
     NotPartitioned = 1505 "HY000" 400;
     /// DROP PARTITION of what is none.
     NoSuchPartition = 1507 "HY000" 404;

@@ -5,6 +5,7 @@ use std::fmt;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
+use crate::change::NEW;
 use crate::group_pool::OF_GROUP;
 
 /// An expression's result for a batch would be larger than a batch may be; it may fit with fewer
@@ -136,9 +137,11 @@ fn schema(error: &SchemaError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, .. } if is_ours(field) => subquery(),
         SchemaError::FieldNotFound { field, .. } => {
-            let name = match &field.relation {
-                Some(relation) => format!("{}.{}", relation.table(), field.name),
-                None => field.name.clone(),
+            let name = match (&field.relation, field.name.strip_prefix(NEW)) {
+                // Of the row that is inserted, by whatever alias.
+                (_, Some(name)) => name.to_owned(),
+                (Some(relation), None) => format!("{}.{}", relation.table(), field.name),
+                (None, None) => field.name.clone(),
             };
             err!(UnknownColumn, "Unknown column '{name}' in 'field list'")
         }

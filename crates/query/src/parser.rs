@@ -51,7 +51,7 @@ mod tests;
 use freshet_base::{Result, err};
 use freshet_schema::Collation;
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 pub use admin::CancelLoad;
 pub use alter::{AlterAction, Clauses};
@@ -297,7 +297,8 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         let read = marked.as_deref().unwrap_or(read);
         let listed = named_partitions::listed(read);
         let read = listed.as_deref().unwrap_or(read);
-        let tokens = numbered(unlocked(read));
+        let locking = for_share(read);
+        let tokens = numbered(locking.as_deref().unwrap_or(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)
             .with_recursion_limit(NESTING_MAX)
@@ -398,9 +399,9 @@ fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes LOCK IN SHARE MODE from the end: it has no effect, since queries read a snapshot.
-fn unlocked(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
-    let mut left = tokens;
+/// Writes LOCK IN SHARE MODE at the end as FOR SHARE, which is the same; `None` if it is not there.
+fn for_share(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let (mut left, mut span) = (tokens, None);
     for wanted in ["MODE", "SHARE", "IN", "LOCK"] {
         while let [before @ .., TokenWithSpan { token: Token::Whitespace(_) | Token::EOF, .. }] =
             left
@@ -408,15 +409,18 @@ fn unlocked(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
             left = before;
         }
         match left {
-            [before @ .., TokenWithSpan { token: Token::Word(word), .. }]
-                if word.value.eq_ignore_ascii_case(wanted) =>
+            [before @ .., TokenWithSpan { token: Token::Word(word), span: at }]
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted) =>
             {
-                left = before;
+                (left, span) = (before, Some(*at));
             }
-            _ => return tokens,
+            _ => return None,
         }
     }
-    left
+    let span = span?;
+    let word = |text: &str| TokenWithSpan { token: Token::make_keyword(text), span };
+    let space = TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span };
+    Some([left, &[word("FOR"), space, word("SHARE")]].concat())
 }
 
 /// Numbers the `?`, so that each refers to its value.
@@ -434,7 +438,10 @@ fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
 
 fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if matches!(cursor.peek().token, Token::LParen) {
-        return cursor.query().map(Statement::Query);
+        return cursor.query().map(|query| match sequence_columns::takes_values(&query) {
+            true => Statement::SideEffects(query),
+            false => Statement::Query(query),
+        });
     }
     let word = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     match word.as_str() {

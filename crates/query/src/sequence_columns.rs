@@ -29,14 +29,16 @@ pub struct Taking {
     pub columns: Vec<SequenceColumn>,
 }
 
-/// Whether a query reads tables, or is a UNION, and has values of sequences in a select list.
+/// Whether a query reads tables, is a UNION or in parentheses, and has values of sequences in a
+/// select list.
 pub fn takes_values(query: &Select) -> bool {
     let mut bodies = Vec::new();
     if !query.0.locks.is_empty() || !has_selects_alone(&query.0.body, &mut bodies) {
         return false;
     }
-    let reads = bodies.len() > 1 || bodies.iter().any(|body| !reads_nothing(body));
-    reads && bodies.iter().any(|body| Known::of(body).in_any(&body.projection))
+    // Without tables a SELECT takes them before it runs.
+    let is_alone = matches!(&*query.0.body, SetExpr::Select(body) if reads_nothing(body));
+    !is_alone && bodies.iter().any(|body| Known::of(body).in_any(&body.projection))
 }
 
 /// Adds the SELECTs of a UNION, or the only one; whether there is nothing else.
@@ -49,6 +51,7 @@ fn has_selects_alone<'q>(body: &'q SetExpr, selects: &mut Vec<&'q Body>) -> bool
         SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } => {
             has_selects_alone(left, selects) && has_selects_alone(right, selects)
         }
+        SetExpr::Query(query) if query.locks.is_empty() => has_selects_alone(&query.body, selects),
         _ => false,
     }
 }
@@ -91,6 +94,7 @@ fn columns_of(body: &mut SetExpr) -> Result<Vec<SequenceColumn>> {
             }
             Ok(columns)
         }
+        SetExpr::Query(query) => columns_of(&mut query.body),
         _ => Ok(Vec::new()),
     }
 }
@@ -213,6 +217,11 @@ mod tests {
                 "SELECT a, s.nextval AS n FROM t UNION SELECT 1, s.nextval",
                 "SELECT a, 0 AS n FROM t UNION ALL SELECT 1, 0 AS `s.nextval`",
             ),
+            (
+                "(SELECT s.nextval, a FROM t LIMIT 2) UNION (SELECT s.nextval, 1)",
+                "(SELECT 0 AS `s.nextval`, a FROM t LIMIT 2) UNION ALL (SELECT 0 AS `s.nextval`, 1)",
+            ),
+            ("(SELECT DISTINCT s.nextval)", "(SELECT 0 AS `s.nextval`)"),
         ] {
             let taking = taken(&query(sql)).unwrap().unwrap();
             assert_eq!((taking.query.to_string().as_str(), taking.columns.len()), (wanted, 1));
@@ -237,6 +246,7 @@ mod tests {
         for sql in [
             "SELECT s.nextval + 1 FROM t",
             "SELECT s.nextval, a FROM t UNION ALL SELECT a, s.nextval FROM t",
+            "(SELECT s.nextval FROM t) UNION (SELECT a FROM t)",
             "SELECT s.nextval FROM t UNION ALL SELECT r.nextval FROM t",
             "SELECT s.nextval FROM t UNION SELECT a FROM t",
             "SELECT *, s.nextval, t.* FROM t",

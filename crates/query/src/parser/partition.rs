@@ -308,7 +308,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<ValueSpec> {
 }
 
 /// Skips what MySQL and Doris write behind a partition, which has no effect here.
-fn options(cursor: &mut Cursor<'_>) -> Result<()> {
+pub fn options(cursor: &mut Cursor<'_>) -> Result<()> {
     const OPTIONS: [&str; 8] = [
         "STORAGE ENGINE",
         "ENGINE",

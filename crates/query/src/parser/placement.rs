@@ -13,6 +13,12 @@ use crate::earlier;
 pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> {
     let (start, first) = (cursor.peek().span.start, cursor.parser.index());
     let word = cursor.peek().token.to_string();
+    let written = |cursor: &Cursor<'_>| match cursor.text_since(start) {
+        text if text.starts_with(&word) => text,
+        // Places inside of `/*!50100 .. */` are not those of the text.
+        _ => tokens_since(cursor, first),
+    };
+    let mut text = None;
     let (divides, buckets) = if cursor.one_of(&["SINGLE", "BROADCAST"]).is_some() {
         (Vec::new(), BucketsSpec::Count(1))
     } else if cursor.words("AUTO PARTITION BY") {
@@ -25,7 +31,11 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
             return Ok(true);
         }
         let by = partition_by(cursor)?;
-        subpartitioned(cursor, by)?
+        let (divides, buckets) = subpartitioned(cursor, by)?;
+        let whole = written(cursor);
+        let (whole, buckets) = counted(cursor, whole, buckets)?;
+        text = Some(whole);
+        (divides, buckets)
     } else if cursor.words("DBPARTITION BY") {
         let divides = function(cursor)?;
         match cursor.words("TBPARTITION BY") {
@@ -42,14 +52,41 @@ pub fn placement(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<bool> 
     if spec.placement.is_some() || spec.distribution.is_some() || spec.partition_by.is_some() {
         bail!(Syntax, "A table has one clause that says where its rows are");
     }
-    let text = match cursor.text_since(start) {
-        text if text.starts_with(&word) => text,
-        // Places inside of `/*!50100 .. */` are not those of the text.
-        _ => tokens_since(cursor, first),
-    };
+    let text = text.unwrap_or_else(|| written(cursor));
     spec.placement = Some(placed(text, divides));
     spec.buckets = buckets;
     Ok(true)
+}
+
+/// Parses the partitions of HASH or KEY where they are written one by one, behind `text`: they are
+/// tablets, whose names are not kept, so that the clause says how many they are.
+fn counted(
+    cursor: &mut Cursor<'_>,
+    text: String,
+    buckets: BucketsSpec,
+) -> Result<(String, BucketsSpec)> {
+    let are_named = matches!(cursor.peek().token, Token::LParen)
+        && cursor.peek_word(1).as_deref() == Some("PARTITION");
+    if !are_named {
+        return Ok((text, buckets));
+    }
+    let names = cursor.in_parens(|cursor| {
+        cursor.expect_words("PARTITION")?;
+        cursor.name_or_text()?;
+        partition::options(cursor)
+    })?;
+    let count = names.len() as u64;
+    match buckets {
+        BucketsSpec::Count(said) if said == count => Ok((text, buckets)),
+        BucketsSpec::Unset | BucketsSpec::Auto => {
+            Ok((format!("{text} PARTITIONS {count}"), BucketsSpec::Count(count)))
+        }
+        BucketsSpec::Count(said) => bail!(
+            PartitionCount,
+            "Wrong number of partitions defined, mismatch with previous setting: PARTITIONS {said}, \
+             and {count} are written"
+        ),
+    }
 }
 
 /// As [`placement`], of an index: a clause of RANGE or LIST is kept as a text, too.
@@ -174,9 +211,16 @@ fn hashed(cursor: &mut Cursor<'_>, clause: &str) -> Result<Vec<Divides>> {
 }
 
 fn count(cursor: &mut Cursor<'_>, word: &str) -> Result<BucketsSpec> {
-    match cursor.words(word) {
-        true => cursor.number().map(BucketsSpec::Count),
-        false => Ok(BucketsSpec::Unset),
+    if !cursor.words(word) {
+        return Ok(BucketsSpec::Unset);
+    }
+    match cursor.number()? {
+        0 => bail!(
+            NoPartitions,
+            "Number of {} = 0 is not an allowed value: write 1 or more",
+            word.to_lowercase()
+        ),
+        count => Ok(BucketsSpec::Count(count)),
     }
 }
 

@@ -436,7 +436,7 @@ pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 database.name.as_str().into(),
                 table.name.as_str().into(),
                 kind.into(),
-                "NO".into(),
+                (if table.enforces(key) { "YES" } else { "NO" }).into(),
             ]);
         }
         for check in &table.schema().checks {

@@ -104,13 +104,18 @@ fn who_changes_a_row_waits_for_who_holds_it() {
     let server = TestServer::start();
     let (mut one, mut two) = (table(&server), server.database("d"));
     two.run("set innodb_lock_wait_timeout = 1");
-    for holds in ["select v from u where id = 1 for update", "select * from u for share"] {
+    for holds in [
+        "select v from u where id = 1 for update",
+        "select * from u for share",
+        "select * from u where id = 1 lock in share mode",
+    ] {
         one.run("begin");
         one.texts(holds);
         for sql in [
             "update u set v = 0 where id = 1",
             "delete from u where id = 1",
             "select * from u where id = 1 for update",
+            "select v from u where id = 1 LOCK IN SHARE MODE ",
         ] {
             two.run("begin");
             assert_eq!(errno(&mut two, sql), 1205, "{holds}: {sql}");
