@@ -83,8 +83,8 @@ fn counted(
         }
         BucketsSpec::Count(said) => bail!(
             PartitionCount,
-            "Wrong number of partitions defined, mismatch with previous setting: PARTITIONS {said}, \
-             and {count} are written"
+            "Wrong number of partitions defined, mismatch with previous setting: PARTITIONS \
+             {said}, and {count} are written"
         ),
     }
 }
