@@ -35,11 +35,13 @@ use crate::store::Store;
 use crate::target::Loaded;
 
 mod parts;
+mod pieces;
 
 pub use self::parts::{PartBody, PartLoad};
+pub use self::pieces::RowPieces;
 
 /// Payloads of at least this size are shared by log and delta instead of copied under the lock.
-const SHARED_BYTES_MIN: usize = 64 << 10;
+pub(crate) const SHARED_BYTES_MIN: usize = 64 << 10;
 
 /// The retry delay of a load that found no log space for the end of its group.
 const NO_END_ROOM_PAUSE: Duration = Duration::from_millis(400);
@@ -257,7 +259,7 @@ impl Appender {
         admitted: Admitted,
     ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
-        let bytes = encoded.bytes().len();
+        let bytes = encoded.bytes();
         let known = load.signed.prepared().and_then(|prepared| prepared.signature.txn);
         let txn = known.map_or_else(|| self.store.meta().ids().txn(), Ok)?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
@@ -279,7 +281,8 @@ impl Appender {
                     check_incarnation(load.table, group.log(), prepared.incarnation)?;
                 }
                 let schema = || group.log().schema(load.schema_version);
-                load.table.check_rows_again(layout.as_ref(), schema, encoded.bytes(), removals)?;
+                let slices = encoded.slices();
+                load.table.check_slices_again(layout.as_ref(), schema, slices, removals)?;
                 let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
                 stamp.extend_from_slice(&1u16.to_le_bytes());
                 let (schema_version, payload) = (load.schema_version, encoded);

@@ -34,6 +34,8 @@ use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
+mod pieces;
+
 /// How often it is looked whether a gate has opened.
 pub(crate) const GATE_PAUSE: Duration = Duration::from_millis(5);
 /// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
@@ -240,9 +242,12 @@ impl Load<'_> {
             let Appended { lsn, txn } = self.append_files(label).await?;
             return Ok(Loaded::alone(lsn, txn, given));
         }
+        assert!(self.files.is_none(), "a load that has written files is a large one");
+        if self.comes_in_pieces() {
+            return self.commit_pieces(buffer, mode, label).await;
+        }
         let mut whole = LoadBuffer::default();
         let buffer = self.whole(buffer, &mut whole)?;
-        assert!(self.files.is_none(), "a load that has written files is a large one");
         engine.ddl.make_partitions(target, buffer.row_bytes(), buffer.removals()).await?;
         let bytes = buffer.payload_bytes();
         let (table, schema_version) = (&target.state, target.schema().version);

@@ -86,6 +86,19 @@ fn counter(table: &Table, next: u64) -> Counter {
     }
 }
 
+/// Checks the rows of slices, of which the first one has those that remove.
+fn check_in<'r>(
+    layout: &Layout,
+    schema: &TableSchema,
+    slices: impl Iterator<Item = &'r [u8]>,
+    removals: u32,
+) -> Result<()> {
+    for (at, rows) in slices.enumerate() {
+        layout.check(schema, rows, if at == 0 { removals } else { 0 })?;
+    }
+    Ok(())
+}
+
 impl TableState {
     /// The state of the table in `view`, whose versions are counted up to the LSN `counted`, and
     /// whose generated ids go on with `next_id`.
@@ -256,23 +269,36 @@ impl TableState {
         rows: &[u8],
         removals: u32,
     ) -> Result<Option<Arc<Layout>>> {
+        self.check_slices(version, std::iter::once(rows), removals)
+    }
+
+    /// As [`Self::check_rows`], of rows in slices, of which the first one has those that remove.
+    ///
+    /// # Errors
+    /// Those of [`Self::check_rows`].
+    pub(crate) fn check_slices<'r>(
+        &self,
+        version: SchemaVersion,
+        slices: impl Iterator<Item = &'r [u8]>,
+        removals: u32,
+    ) -> Result<Option<Arc<Layout>>> {
         let Some(layout) = self.layout() else { return Ok(None) };
         let schema = self.lock().log().schema(version);
         let schema = schema.expect("rows name a schema that was made known");
-        layout.check(&schema, rows, removals)?;
+        check_in(&layout, &schema, slices, removals)?;
         Ok(Some(layout))
     }
 
-    /// Checks rows where partitions have changed since they were checked; called under the append
+    /// Checks slices where partitions have changed since they were checked; called under the append
     /// lock, with the schema of the rows.
     ///
     /// # Errors
     /// Those of [`Self::check_rows`].
-    pub(crate) fn check_rows_again(
+    pub(crate) fn check_slices_again<'r>(
         &self,
         checked: Option<&Arc<Layout>>,
         schema: impl FnOnce() -> Option<Arc<TableSchema>>,
-        rows: &[u8],
+        slices: impl Iterator<Item = &'r [u8]>,
         removals: u32,
     ) -> Result<()> {
         let Some(checked) = checked else { return Ok(()) };
@@ -281,7 +307,7 @@ impl TableState {
             return Ok(());
         }
         let schema = schema().expect("rows name a schema that was made known");
-        layout.check(&schema, rows, removals)
+        check_in(&layout, &schema, slices, removals)
     }
 
     /// The number of ended groups and large loads.

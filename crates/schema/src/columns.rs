@@ -42,27 +42,44 @@ impl ColumnsBuilder {
     /// # Panics
     /// When `bytes` are not exactly `count` rows of the schema.
     pub fn append(&mut self, bytes: &[u8], count: usize) {
-        let bitmap_bytes = self.columns.len().div_ceil(8);
         let mut rest = bytes;
         for _ in 0..count {
-            let (nulls, cells) = rest.split_at(bitmap_bytes);
-            rest = cells;
-            if nulls.iter().all(|&byte| byte == 0) {
-                for column in &mut self.columns {
-                    rest = column.push(rest);
-                }
-            } else {
-                for (at, column) in self.columns.iter_mut().enumerate() {
-                    if nulls[at >> 3] >> (at & 7) & 1 == 1 {
-                        column.push_null();
-                    } else {
-                        rest = column.push(rest);
-                    }
-                }
-            }
+            rest = self.append_row(rest);
         }
         assert!(rest.is_empty(), "{count} rows end {} bytes early", rest.len());
         self.rows += count;
+    }
+
+    /// Appends all rows in `bytes`.
+    ///
+    /// # Panics
+    /// When `bytes` are not rows of the schema.
+    pub fn append_all(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = self.append_row(rest);
+            self.rows += 1;
+        }
+    }
+
+    /// Appends the row at the front of `bytes`; returns the bytes after it.
+    #[inline]
+    fn append_row<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (nulls, mut rest) = bytes.split_at(self.columns.len().div_ceil(8));
+        if nulls.iter().all(|&byte| byte == 0) {
+            for column in &mut self.columns {
+                rest = column.push(rest);
+            }
+            return rest;
+        }
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            if nulls[at >> 3] >> (at & 7) & 1 == 1 {
+                column.push_null();
+            } else {
+                rest = column.push(rest);
+            }
+        }
+        rest
     }
 
     pub fn rows(&self) -> usize {

@@ -67,14 +67,24 @@ pub enum Payload<'a> {
     Copied(&'a [u8]),
     /// To be shared: for loads of 64 KiB and more, whose copy would hold the lock too long.
     Shared(Bytes),
+    /// To be shared, of rows that stand in several places; each has whole rows.
+    Pieces(Vec<Bytes>),
 }
 
 impl Payload<'_> {
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Copied(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
-        }
+    /// The length of all rows.
+    pub fn bytes(&self) -> usize {
+        self.slices().map(<[u8]>::len).sum()
+    }
+
+    /// The rows, in their order; each slice has whole ones.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, pieces) = match self {
+            Self::Copied(bytes) => (Some(*bytes), <&[Bytes]>::default()),
+            Self::Shared(bytes) => (Some(&bytes[..]), <&[Bytes]>::default()),
+            Self::Pieces(pieces) => (None, &pieces[..]),
+        };
+        one.into_iter().chain(pieces.iter().map(|piece: &Bytes| &piece[..]))
     }
 }
 
@@ -461,17 +471,23 @@ impl Tail {
         let schema = self.schema_index(entry.schema_version);
         let rows_end = self.arena.rows().checked_add(entry.rows).expect("a node has few rows");
         let encoded = &mut self.arena.encoded;
-        let (place, bytes) = match &entry.payload {
-            Payload::Copied(bytes) => {
-                encoded.arena.extend_from_slice(bytes);
+        let bytes = entry.payload.bytes();
+        let shared = match &entry.payload {
+            Payload::Copied(_) => None,
+            Payload::Shared(bytes) => Some(std::slice::from_ref(bytes)),
+            Payload::Pieces(pieces) => Some(&pieces[..]),
+        };
+        let place = match shared {
+            None => {
+                entry.payload.slices().for_each(|rows| encoded.arena.extend_from_slice(rows));
                 let end = u32::try_from(encoded.arena.len()).expect("a node has few bytes");
-                (Place::Arena { end }, bytes.len())
+                Place::Arena { end }
             }
-            Payload::Shared(bytes) => {
-                let index = u32::try_from(encoded.shared.len()).expect("a node has few entries");
-                encoded.shared.push(bytes.clone());
-                self.arena.shared_bytes += bytes.len();
-                (Place::Shared { index }, bytes.len())
+            Some(pieces) => {
+                encoded.shared.extend_from_slice(pieces);
+                self.arena.shared_bytes += bytes;
+                let end = u32::try_from(encoded.shared.len()).expect("a node has few pieces");
+                Place::Shared { first: end - pieces.len() as u32, end }
             }
         };
         let DeltaEntry { lsn, txn, ends_group, removals, .. } = *entry;

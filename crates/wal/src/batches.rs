@@ -5,10 +5,10 @@ use bytes::Bytes;
 use freshet_base::Lsn;
 use freshet_testkit::Fate;
 
-use crate::WalOptions;
 use crate::damage::ScanError;
 use crate::scan::Tail;
 use crate::testing::{BLOCK, Kept, Running, Store, read_all};
+use crate::{Payload, WalOptions};
 
 /// Appends records of these sizes, each filled with its number; large ones are shared instead of
 /// copied.
@@ -60,6 +60,30 @@ fn shared_bytes_are_written_from_where_they_stand() {
     running.drive();
     assert!(payload.is_unique(), "the log has let go of it");
     assert_eq!(read_all(&store.scan().unwrap())[0].payload, payload);
+}
+
+#[test]
+fn a_payload_in_pieces_is_one_record() {
+    // Shorter than a write, and longer than one; with small pieces, and with an empty one.
+    for sizes in [vec![28, 70_000, 5], vec![28, 3 << 20, 0, 2 << 20, 40_000, 2 << 20, 7]] {
+        let mut store = with_files_of(32 << 20);
+        let mut running = store.first_start(2);
+        let mut kept = vec![running.append(1, b"before")];
+        let piece = |(at, size): (usize, &usize)| Bytes::from(vec![at as u8 + 1; *size]);
+        let pieces = sizes.iter().enumerate().map(piece).collect::<Vec<_>>();
+        let payload = pieces.concat();
+        let room = running.wal.try_reserve(payload.len()).unwrap();
+        let (shared, nothing) = (Payload::Pieces(pieces.clone()), |_, _: &mut Vec<u8>| Ok(()));
+        let (lsn, ()) = running.wal.append(1, shared, room, nothing).unwrap_or_else(|()| panic!());
+        assert!(!pieces[1].is_unique(), "the log did not copy it");
+        let behind = running.append(1, b"behind");
+        assert_eq!(behind.lsn, lsn.next());
+        running.drive();
+        assert!(pieces[1].is_unique(), "the log has let go of it");
+        let of_pieces = Kept { lsn, kind: 1, stamp: Vec::new(), payload };
+        kept.extend([of_pieces, behind]);
+        assert_eq!(read_all(&store.scan().unwrap()), kept, "{sizes:?}");
+    }
 }
 
 /// Whatever happens to the blocks of a torn batch, it is read completely or not at all, and no part

@@ -15,7 +15,8 @@ const SPARE_BUFFERS_MAX: usize = 4;
 pub(crate) struct Batch {
     /// The head, complete small records, and large ones without their payloads.
     copied: AlignedBuffer,
-    /// Payloads that are not copied, each with the number of copied bytes before it.
+    /// Payloads that are not copied, or their pieces, each with the number of copied bytes before
+    /// it.
     shared: Vec<(usize, Bytes)>,
     bytes: usize,
     pub last: Lsn,
@@ -117,7 +118,7 @@ pub(crate) struct Frame<'a> {
 
 impl Frame<'_> {
     fn bytes(&self) -> usize {
-        self.header.len() + self.stamp.len() + self.payload.bytes().len() + self.padding
+        self.header.len() + self.stamp.len() + self.payload.len() + self.padding
     }
 }
 
@@ -157,7 +158,13 @@ impl Queue {
             Payload::Shared(payload) if payload.len() > self.copied_bytes_max => {
                 batch.shared.push((batch.copied.len(), payload));
             }
-            small => batch.copied.push(small.bytes()),
+            Payload::Shared(small) => batch.copied.push(&small),
+            Payload::Slice(small) => batch.copied.push(small),
+            // However short they are: together they may be longer than the buffer.
+            Payload::Pieces(pieces) => {
+                let at = batch.copied.len();
+                batch.shared.extend(pieces.into_iter().map(|piece| (at, piece)));
+            }
         }
         batch.copied.push_zeros(frame.padding);
         batch.bytes += bytes;

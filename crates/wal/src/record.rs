@@ -47,6 +47,8 @@ pub enum Payload<'a> {
     Slice(&'a [u8]),
     /// Shared with the log until it is written; for payloads too large to be copied under the lock.
     Shared(Bytes),
+    /// The same, of bytes that stand in several places.
+    Pieces(Vec<Bytes>),
 }
 
 impl<'a> From<&'a [u8]> for Payload<'a> {
@@ -62,10 +64,21 @@ impl From<Bytes> for Payload<'_> {
 }
 
 impl Payload<'_> {
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Slice(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
+            Self::Slice(bytes) => bytes.len(),
+            Self::Shared(bytes) => bytes.len(),
+            Self::Pieces(pieces) => pieces.iter().map(Bytes::len).sum(),
+        }
+    }
+
+    pub(crate) fn checksum(&self, salt: &Salt) -> u32 {
+        match self {
+            Self::Slice(bytes) => salt.checksum(&[bytes]),
+            Self::Shared(bytes) => salt.checksum(&[bytes]),
+            Self::Pieces(pieces) => {
+                salt.checksum(&pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>())
+            }
         }
     }
 

@@ -298,7 +298,7 @@ impl Wal {
         stamp: impl FnOnce(Lsn, i64, &mut Vec<u8>) -> Result<R, E>,
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large(self.options.copied_bytes_max());
-        let payload_checksum = self.salt.checksum(&[payload.bytes()]);
+        let payload_checksum = payload.checksum(&self.salt);
         // A panic inside would leave log and delta inconsistent. The tests of this crate provoke
         // panics, so they are exempt.
         let _whole = cfg!(not(test)).then(|| AbortOnPanic::in_work("the append of a log record"));
@@ -314,7 +314,7 @@ impl Wal {
         let header = Header {
             kind,
             stamp_bytes: u32::try_from(log.stamp.len()).expect("checked against room below"),
-            payload_bytes: u32::try_from(payload.bytes().len()).expect("room is below 4 GiB"),
+            payload_bytes: u32::try_from(payload.len()).expect("room is below 4 GiB"),
             lsn,
             payload_checksum,
         };
@@ -499,7 +499,7 @@ impl Log {
     fn push(&mut self, header: &Header, payload: Payload<'_>, room: Room, salt: &Salt) {
         let stamp = &self.stamp[..];
         assert!(stamp.len() <= STAMP_BYTES_MAX, "a stamp of {} bytes is too long", stamp.len());
-        let needed_bytes = charge_bytes(stamp.len() + payload.bytes().len());
+        let needed_bytes = charge_bytes(stamp.len() + payload.len());
         assert!(
             needed_bytes <= room.charge_bytes(),
             "a record of {needed_bytes} bytes has room for {} only",
@@ -511,8 +511,8 @@ impl Log {
             charge_bytes: room.into_charge(),
             of_callers: header.kind != KIND_IDLE,
         };
-        let raw_bytes = FRAME_HEADER_BYTES + stamp.len() + payload.bytes().len();
-        let padding = frame_bytes(stamp.len(), payload.bytes().len()) - raw_bytes;
+        let raw_bytes = FRAME_HEADER_BYTES + stamp.len() + payload.len();
+        let padding = frame_bytes(stamp.len(), payload.len()) - raw_bytes;
         let header = &header.encode(stamp, salt);
         self.queue.push(&entry, Frame { header, stamp, payload, padding });
     }

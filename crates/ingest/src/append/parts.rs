@@ -154,7 +154,8 @@ pub(super) fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -
             }
             (PartBody::Rows { bytes, .. }, Some(_)) => {
                 let schema = || Some(Arc::clone(&part.schema));
-                part.table.check_rows_again(layout.as_ref(), schema, bytes, part.removals)?;
+                let slices = std::iter::once(&bytes[..]);
+                part.table.check_slices_again(layout.as_ref(), schema, slices, part.removals)?;
             }
             (PartBody::Rowsets { metas, .. }, None) if !part.table.has_tablets_of(metas) => {
                 return Err(exchanged(&part.table));

@@ -89,6 +89,35 @@ fn pieces_that_fit_a_record_become_one() {
 }
 
 #[test]
+fn long_pieces_stand_in_one_record_as_they_came() {
+    let store = Store::small();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    let target = engine.target("d", "t").unwrap();
+    let ClaimOutcome::New(label) = claim(&engine, "mine") else { panic!("nobody has it") };
+    let mut load = engine.load(&target, Destination::Label(label, Off), PATIENCE);
+    // Each has 72 kB.
+    let expected = many()[..24_000].to_vec();
+    for piece in expected.chunks(8_000) {
+        let (rows, count) = encoded(piece).take();
+        let memory = engine.memory().try_acquire(rows.len() as u64).unwrap();
+        block_on(load.push(rows, count as usize, memory)).unwrap();
+    }
+    let next = engine.log_stats().next_lsn;
+    let loaded = block_on(load.commit(&mut encoded(&[(24_000, 40)]))).unwrap();
+    assert_eq!((loaded.lsn, loaded.label().as_ref()), (next, "mine"), "one record");
+    block_on(engine.horizon().wait(loaded.lsn));
+    let expected = [expected, vec![(24_000, 40)]].concat();
+    assert_eq!(places(&engine), (0, 24_001));
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), expected);
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), expected);
+    assert!(matches!(claim(&engine, "mine"), ClaimOutcome::Used(_)), "its record has its label");
+    store.stop(engine);
+}
+
+#[test]
 fn a_load_without_a_row_is_an_empty_record() {
     let store = Store::small();
     let engine = store.open();

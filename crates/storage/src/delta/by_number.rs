@@ -128,22 +128,30 @@ fn row_of(
     row: u64,
     schema: &TableSchema,
 ) -> Vec<u8> {
-    let bytes = match entries[at].place {
-        Place::Shared { index } => &encoded.shared[index as usize][..],
+    let (mut rest, mut pieces) = match entries[at].place {
+        Place::Shared { first, end } => (&[][..], encoded.pieces(first, end).iter()),
         Place::Arena { end } => {
             let before = entries[..at].iter().rev().find_map(|entry| match entry.place {
                 Place::Arena { end } => Some(end as usize),
                 Place::Shared { .. } => None,
             });
-            &encoded.arena[before.unwrap_or(0)..end as usize]
+            (&encoded.arena[before.unwrap_or(0)..end as usize], std::slice::Iter::default())
         }
     };
-    let (cells, mut rest) = (RowCells::new(schema), bytes);
+    let cells = RowCells::new(schema);
+    let mut next = || {
+        while rest.is_empty() {
+            rest = pieces.next().expect("an entry has its rows");
+        }
+        let (row, behind) = rest.split_at(cells.row_bytes(rest));
+        rest = behind;
+        row
+    };
     let before = at.checked_sub(1).map_or(0, |before| entries[before].rows_end);
     for _ in u64::from(before)..row {
-        rest = &rest[cells.row_bytes(rest)..];
+        next();
     }
-    rest[..cells.row_bytes(rest)].to_vec()
+    next().to_vec()
 }
 
 /// The entry that has a row, and its index.

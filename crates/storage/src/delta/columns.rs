@@ -44,23 +44,30 @@ impl Columns {
             let mut builder = ColumnsBuilder::new(schema, rows_end - rows_at);
             let first = rows_at;
             for entry in run {
-                let count = entry.rows_end as usize - rows_at;
-                let bytes = match entry.place {
+                let mut append = |rows: &[u8]| {
+                    builder.append_all(rows);
+                    turn_bytes += rows.len();
+                    if turn_bytes >= TURN_BYTES {
+                        turn_bytes = 0;
+                        yield_core();
+                    }
+                };
+                match entry.place {
                     Place::Arena { end } => {
                         let start = std::mem::replace(&mut arena_at, end as usize);
-                        &encoded.arena[start..arena_at]
+                        append(&encoded.arena[start..arena_at]);
                     }
-                    Place::Shared { index } => &encoded.shared[index as usize][..],
-                };
-                builder.append(bytes, count);
-                rows_at = entry.rows_end as usize;
-                turn_bytes += bytes.len();
-                if turn_bytes >= TURN_BYTES {
-                    turn_bytes = 0;
-                    yield_core();
+                    Place::Shared { first, end } => {
+                        encoded.pieces(first, end).iter().for_each(|piece| append(piece));
+                    }
                 }
+                rows_at = entry.rows_end as usize;
+                assert_eq!(
+                    builder.rows(),
+                    rows_at - first,
+                    "rows acknowledged are rows in columns"
+                );
             }
-            assert_eq!(builder.rows(), rows_end - first, "rows acknowledged are rows in columns");
             runs.push(Run {
                 schema: Arc::clone(schema),
                 batch: builder.finish(),

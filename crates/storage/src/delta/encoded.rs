@@ -24,8 +24,8 @@ pub(super) struct Entry {
 pub(super) enum Place {
     /// In the arena, from the end of the previous entry in the arena.
     Arena { end: u32 },
-    /// In a payload shared with the log.
-    Shared { index: u32 },
+    /// In pieces shared with the log, from the first one to the one before `end`.
+    Shared { first: u32, end: u32 },
 }
 
 /// Encoded rows, before conversion to columns.
@@ -33,4 +33,11 @@ pub(super) enum Place {
 pub(super) struct EncodedRows {
     pub arena: Vec<u8>,
     pub shared: Vec<Bytes>,
+}
+
+impl EncodedRows {
+    /// The pieces of an entry at [`Place::Shared`], each with whole rows.
+    pub fn pieces(&self, first: u32, end: u32) -> &[Bytes] {
+        &self.shared[first as usize..end as usize]
+    }
 }

@@ -8,9 +8,15 @@ use crate::testing::{self, TABLE, encode, keys, permit, schema};
 
 fn push(delta: &Delta, lsn: u64, txn: u64, version: u32, with: &[i64]) -> Option<Arc<Chunk>> {
     let bytes = encode(&schema(version), with);
-    let payload = match with.len() % 2 {
+    let payload = match with.len() % 3 {
         0 => Payload::Copied(&bytes),
-        _ => Payload::Shared(bytes.clone().into()),
+        1 => Payload::Shared(bytes.clone().into()),
+        // Pieces of whole rows, one of which has none.
+        _ => {
+            let (some, others) = with.split_at(with.len() / 3);
+            let piece = |keys: &[i64]| encode(&schema(version), keys).into();
+            Payload::Pieces([some, &[], others].map(piece).to_vec())
+        }
     };
     let entry = DeltaEntry {
         lsn: Lsn(lsn),

@@ -14,7 +14,7 @@ use super::body::Body;
 use super::decode::Bounds;
 use super::decoder::Source;
 use super::headers::{ColumnarFormat, LoadFormat};
-use super::piece::{BodySummary, Decoded};
+use super::piece::{BodySummary, Decoded, shrink};
 use super::sink::{Memory, Sink};
 use super::spool;
 use crate::http::Http;
@@ -156,15 +156,19 @@ impl<'a, 'b> Steps<'a, 'b> {
     /// Those of [`Self::next`]; when files cannot be written.
     pub(super) async fn load(mut self, sink: &mut Sink<'_>) -> Result<BodySummary> {
         let mut memory = sink.memory();
-        // The last rows are kept: a load of few is one record of the log.
-        let mut last = None::<Decoded>;
+        // The last rows are kept: a load of one step is no large one.
+        let (mut last, mut is_pushed) = (None::<Decoded>, false);
         while let Some(step) = self.next(&mut memory).await? {
             if let Some(step) = last.replace(step) {
                 sink.push(step).await?;
+                is_pushed = true;
             }
         }
-        if let Some(step) = last {
-            sink.push_last(step).await?;
+        match last {
+            // Such rows share no buffer with others, so they are not copied to one.
+            Some(step) if is_pushed => sink.push(step).await?,
+            Some(step) => sink.push_last(step).await?,
+            None => {}
         }
         Ok(self.finish())
     }
@@ -225,9 +229,7 @@ impl<'a, 'b> Steps<'a, 'b> {
             if next == Next::Rows {
                 reader.step(&mut rows)?;
             }
-            if rows.len() < rows.capacity() / 2 {
-                rows.shrink_to_fit();
-            }
+            shrink(&mut rows);
             Ok((reader, next, rows))
         });
         let (reader, next, rows) = step.await?;

@@ -19,7 +19,7 @@ use super::body::{Body, BodyLimit, BodySize};
 use super::decoder::{Decoder, Source};
 use super::headers::LoadFormat;
 use super::mapped::Mapped;
-use super::piece::{BodySummary, Decoded};
+use super::piece::{BodySummary, Decoded, shrink};
 use super::sink::{Memory, Sink};
 
 /// Bodies up to this size are decoded on the I/O thread.
@@ -526,6 +526,7 @@ fn decode_piece(
     decoder.feed(&piece, &mut rows)?;
     decoder.finish(&mut rows)?;
     drop(piece);
+    shrink(&mut rows);
     permit.resize_over(rows.len() as u64);
     let (count, given) = (decoder.rows(), decoder.take_given());
     let summary = decoder.into_summary();

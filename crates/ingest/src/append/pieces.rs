@@ -1,0 +1,66 @@
+//! Loads whose rows stand in the pieces in which they were decoded: log and delta share these, and
+//! nothing puts them together.
+
+use bytes::Bytes;
+use freshet_base::Result;
+use freshet_storage::delta;
+use freshet_wal as wal;
+
+use super::{Appended, Appender, SmallLoad, write_label};
+use crate::admit::Admitted;
+use crate::counter::UsedIds;
+use crate::record::{PART_HEAD_BYTES, PartHead};
+
+/// Encoded rows in their order; each piece has whole ones.
+pub struct RowPieces {
+    pub pieces: Vec<Bytes>,
+    pub rows: u32,
+    /// The ids in the rows, of an AUTO_INCREMENT column.
+    pub ids: Option<UsedIds>,
+}
+
+impl RowPieces {
+    fn row_bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    /// Size of the payload of their record, without a label.
+    pub fn payload_bytes(&self) -> usize {
+        PART_HEAD_BYTES + self.row_bytes()
+    }
+}
+
+impl Appender {
+    /// As [`Self::append_rows`], of rows in pieces.
+    ///
+    /// # Errors
+    /// Those of [`Self::append_rows`].
+    pub fn append_pieces(
+        &self,
+        mut load: SmallLoad<'_>,
+        of: RowPieces,
+        admitted: Admitted,
+    ) -> Result<Appended> {
+        self.check_flushable(load.table)?;
+        let _entered = self.enter_ids(load.table, of.ids)?;
+        let is_paid = admitted.permit.bytes() >= of.payload_bytes() as u64;
+        assert!(is_paid, "rows that enter the delta hold their memory");
+        let len = u32::try_from(of.row_bytes()).expect("a record is far below 4 GiB");
+        let (table, schema_version) = (load.table.id, load.schema_version);
+        let RowPieces { pieces, rows, .. } = of;
+        let slices = pieces.iter().map(|piece| &piece[..]);
+        let layout = load.table.check_slices(schema_version, slices, 0)?;
+        let mut head = vec![0; PART_HEAD_BYTES];
+        PartHead { table, rowsets: false, schema_version, rows, removals: 0, len }.write(&mut head);
+        let mut payload = vec![Bytes::from(head)];
+        payload.extend_from_slice(&pieces);
+        if let Some(label) = load.signed.label() {
+            let mut written = Vec::new();
+            write_label(label, &mut written);
+            payload.push(written.into());
+        }
+        let (payload, rows) = (wal::Payload::Pieces(payload), (rows, 0, layout));
+        let encoded = delta::Payload::Pieces(pieces);
+        self.append_load(load, rows, payload, encoded, admitted).map(|(appended, _)| appended)
+    }
+}
