@@ -563,7 +563,11 @@ fn used(label: &str, entry: &Entry) -> UsedLabel {
     UsedLabel { label: label.to_owned(), kind, txn, state, lsn }
 }
 
-fn check_label(label: &str) -> Result<()> {
+/// Checks that a text may be a label.
+///
+/// # Errors
+/// In Doris's words.
+pub fn check_label(label: &str) -> Result<()> {
     let fits = (1..=LABEL_CHARS_MAX).contains(&label.len())
         && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b':'));
     if !fits {

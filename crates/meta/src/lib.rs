@@ -86,7 +86,7 @@ pub use fold::{
 pub use ids::{IdEnds, IdKind};
 pub use label::{
     Claim, ClaimOutcome, CleanedLabels, LABEL_CHARS_MAX, LabelKind, LabelLimits, LabelRecord,
-    LabelRegistry, LabelState, LabelTime, UsedLabel,
+    LabelRegistry, LabelState, LabelTime, UsedLabel, check_label,
 };
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::Meta;

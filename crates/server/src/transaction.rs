@@ -391,6 +391,11 @@ impl Transactions {
         self.lost.take_if(|lost| matches!(lost, Lost::Refused(_)));
     }
 
+    /// Whether a transaction is open that began WITH LABEL.
+    pub fn is_labelled(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.inner.is_labelled())
+    }
+
     /// Refuses what is not allowed in labelled transactions, as in Doris.
     ///
     /// # Errors
@@ -399,13 +404,13 @@ impl Transactions {
         if let Some(refused @ Lost::Refused(_)) = &self.lost {
             return Err(refused.error());
         }
-        match &self.open {
-            Some(open) if open.inner.is_labelled() => Err(err!(
+        match self.is_labelled() {
+            true => Err(err!(
                 InTransaction,
                 "This is in a transaction, only insert, update, delete, commit, rollback is \
                  acceptable."
             )),
-            _ => Ok(()),
+            false => Ok(()),
         }
     }
 }

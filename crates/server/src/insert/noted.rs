@@ -1,7 +1,8 @@
 //! What is remembered of INSERTs with a label, and of those that leave out rows.
 
-use freshet_base::{Error, Result};
+use freshet_base::{Error, ErrorCode, Result};
 use freshet_ingest::Loaded;
+use freshet_meta::check_label;
 use freshet_query::parser::Insert;
 use freshet_query::syntax::TableName;
 use freshet_schema::Table;
@@ -33,14 +34,19 @@ pub fn note_if_failed<T>(session: &mut Session, insert: &Insert, done: &Result<T
     }
 }
 
-/// Remembers a labelled INSERT that has failed.
+/// Remembers a labelled INSERT that has failed. One whose label is refused is no load of that
+/// label: who asks for the newest one is told of the load that has it.
 pub fn note_failed(
     session: &mut Session,
     (database, table): (Option<&str>, &str),
     label: &str,
     error: &Error,
 ) {
+    let is_refused = error.code() == ErrorCode::LabelUsed || check_label(label).is_err();
     let Ok(database) = session.database_of(database) else { return };
+    if is_refused {
+        return;
+    }
     let note = LoadNote {
         label: label.to_owned(),
         status: "Fail",

@@ -24,11 +24,21 @@ impl Session {
         }
     }
 
-    /// BEGIN: commits the open transaction and opens another one.
+    /// BEGIN: commits the open transaction and opens another one. In one with a label it does
+    /// nothing, as in Doris: half of what the label stands for would be loaded, and the client
+    /// could not load the rest under it.
     ///
     /// # Errors
-    /// Those of the commit; an invalid or used label.
+    /// Those of the commit; an invalid or used label, or another one inside of a transaction with a
+    /// label.
     pub async fn begin(&mut self, begin: &Begin) -> Result<()> {
+        if self.transactions.is_labelled() {
+            self.info.clear();
+            return match begin.label {
+                Some(_) => self.transactions.check_unlabelled(),
+                None => Ok(()),
+            };
+        }
         self.transactions.forget_refused();
         self.commit().await?;
         self.info.clear();

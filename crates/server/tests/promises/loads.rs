@@ -122,9 +122,41 @@ fn behind_a_refused_begin_nothing_is_written_until_it_is_ended() {
 }
 
 #[test]
+fn a_begin_inside_of_a_labelled_transaction_ends_nothing() {
+    let (_server, mut client) = server();
+    let status = "show transaction where label = 'half'";
+    for begin in ["begin", "start transaction", "start transaction read only"] {
+        client.run("begin with label half");
+        client.run("insert into t values (1)");
+        client.run(begin);
+        client.run("insert into t values (2)");
+        assert_eq!(client.one("select count(*) from t"), "2", "{begin}");
+        client.run("rollback");
+        assert_eq!(client.one("select count(*) from t"), "0", "{begin}");
+        assert!(client.texts(status).is_empty(), "{begin}");
+    }
+    client.run("begin with label half");
+    client.run("insert into t values (1)");
+    let refused = client.fails("begin with label other");
+    assert!(refused.message.contains("This is in a transaction"), "{}", refused.message);
+    client.run("insert into t values (2)");
+    client.run("commit");
+    assert_eq!(client.one("select count(*) from t"), "2");
+    client.run("begin with label other");
+    client.run("rollback");
+    assert_eq!(client.texts(status)[0][3], "VISIBLE");
+}
+
+#[test]
 fn loads_are_shown_by_their_labels() {
     let (_server, mut client) = server();
     client.run("insert into t with label one values (1), (2)");
+    // They are no loads of these labels.
+    client.fails("insert into t with label one values (1), (2)");
+    client.fails("insert into t with label `no good` values (1)");
+    client.run("set group_commit_labels = on");
+    client.fails("insert into t with label one values (1), (2)");
+    client.run("set group_commit_labels = off");
     client.run("insert into t with label two values (3)");
     client.fails("insert into t with label three values (null)");
     let shown = |client: &mut Client, sql: &str| {
