@@ -55,15 +55,24 @@ impl Default for CsvFormat {
     }
 }
 
-/// Parses a separator as written in headers: `\x01`, `\t`, `\n`, `\r` and `\\` are escapes.
+/// Parses a separator as written in headers: `\t`, `\n`, `\r` and `\\` are escapes, and so is
+/// `\x01`; behind `\x` all hex digits are bytes, as in `\x0102`. `None` where they are of no whole
+/// bytes, and for an empty separator.
 pub fn parse_separator(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
         let (byte, taken) = match (first, behind) {
-            (b'\\', [b'x' | b'X', high, low, ..]) => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                ((digit(*high)? * 16 + digit(*low)?) as u8, 4)
+            (b'\\', [b'x' | b'X', behind @ ..]) => {
+                let digits = behind.iter().map_while(|byte| char::from(*byte).to_digit(16));
+                let digits = digits.map(|digit| digit as u8).collect::<Vec<_>>();
+                let (whole, odd) = digits.as_chunks::<2>();
+                if whole.is_empty() || !odd.is_empty() {
+                    return None;
+                }
+                bytes.extend(whole.iter().map(|[high, low]| high * 16 + low));
+                rest = &behind[digits.len()..];
+                continue;
             }
             (b'\\', [b't', ..]) => (b'\t', 2),
             (b'\\', [b'n', ..]) => (b'\n', 2),

@@ -31,7 +31,8 @@ pub struct JsonFormat {
     pub read_by_line: bool,
     /// The path of the object or array in each document.
     pub root: JsonPath,
-    /// The paths of fields in an object, in the order of the source's fields; empty if members are
+    /// The paths of fields in an object, in the order of the source's fields, of which the last
+    /// ones may have none, as those of columns that were added since; empty if members are
     /// matched by name.
     pub paths: Vec<JsonPath>,
     /// Whether numbers are read as text.

@@ -85,7 +85,12 @@ fn separators_may_be_long_or_unprintable() {
     assert_eq!(load("1||a|b||2\r\n2||\n||3\r\n", &format).rows, ["1|a|b|2.0", "2|\n|3.0"]);
     assert_eq!(parse_separator("\\x01"), Some(vec![1]));
     assert_eq!(parse_separator("\\t"), Some(b"\t".to_vec()));
-    assert_eq!(parse_separator("\\xzz"), None);
+    assert_eq!(parse_separator("\\x0102"), Some(vec![1, 2]));
+    assert_eq!(parse_separator("\\x01\\X0aB"), None);
+    assert_eq!(parse_separator("\\x01\\X0aBC|"), Some(vec![1, 10, 0xBC, b'|']));
+    for broken in ["\\xzz", "\\x", "\\x1", "\\x012", "\\x01\\x"] {
+        assert_eq!(parse_separator(broken), None, "{broken}");
+    }
     assert_eq!(parse_separator(""), None);
     let format = CsvFormat { separator: vec![1], ..CsvFormat::default() };
     assert_eq!(load("1\x01a\x012\n", &format).rows, ["1|a|2.0"]);

@@ -125,6 +125,10 @@ fn paths_and_roots_choose() {
     let format = JsonFormat { paths, root: JsonPath::parse("$.data").unwrap(), ..array() };
     let body = "{\"data\":[{\"k\":{\"id\":1,\"names\":[\"a\",\"b\"]}},{\"k\":{\"id\":2}}]}";
     assert_eq!(load(body, format.clone(), Some(&["id", "name"])).0, ["1|b|-", "2|?|-"]);
+    // Columns behind the last path are as if they were missing; paths behind the last column are
+    // not looked for.
+    assert_eq!(load(body, format.clone(), None).0, ["1|b|-", "2|?|-"]);
+    assert_eq!(load(body, format.clone(), Some(&["id"])).0, ["1|?|-", "2|?|-"]);
     let (_, rejects) = load("{\"other\":1}", format, Some(&["id", "name"]));
     assert_eq!(rejects.first_reason(), Some("json_root is not in the document"));
 }

@@ -181,7 +181,6 @@ impl Planner<'_> {
         if !headers.flexible {
             check_sketches(schema, &plan.names)?;
         }
-        check_paths(headers, &plan.names)?;
         let format = headers.format.clone();
         Ok(Source { format, plan: Arc::new(plan), rules, mapped: None, deletes, partial })
     }
@@ -466,7 +465,6 @@ impl Planner<'_> {
     async fn computing(&self, asked: Asked, rules: &Rules, bounds: Bounds) -> Result<Source> {
         let Asked { names, fields, select, mut targets } = asked;
         let (http, headers) = (self.http, &self.request.headers);
-        check_paths(headers, &names)?;
         let now = http.clock().wall_micros();
         let plan = SourcePlan::new(&fields, Some(&names), now, rules)?;
         let id = ColumnId(u32::try_from(fields.columns.len()).unwrap_or(u32::MAX));
@@ -585,13 +583,4 @@ fn plain_names(text: &str) -> Result<Vec<String>> {
         names.push(name.to_owned());
     }
     Ok(names)
-}
-
-fn check_paths(headers: &LoadHeaders, names: &[String]) -> Result<()> {
-    let LoadFormat::Json(json) = &headers.format else { return Ok(()) };
-    if !json.paths.is_empty() && json.paths.len() != names.len() {
-        let (paths, columns) = (json.paths.len(), names.len());
-        bail!(WrongArguments, "jsonpaths has {paths} paths for {columns} columns");
-    }
-    Ok(())
 }
