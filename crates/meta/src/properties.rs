@@ -18,6 +18,9 @@ const DATA_BYTES: &str = "group_commit_data_bytes";
 const MODE: &str = "group_commit_mode";
 const REPLICATION_NUM: &str = "replication_num";
 const REPLICATION_ALLOCATION: &str = "replication_allocation";
+/// What partitions get that are added from then on; a table has one number here.
+const DEFAULT_REPLICATION_NUM: &str = "default.replication_num";
+const DEFAULT_REPLICATION_ALLOCATION: &str = "default.replication_allocation";
 const LIGHT_SCHEMA_CHANGE: &str = "light_schema_change";
 /// What `ALTER TABLE .. PAUSE LOAD` sets.
 pub const PAUSE_LOAD: &str = "pause_load";
@@ -144,6 +147,7 @@ pub(crate) fn effective(properties: &Properties) -> Vec<(String, String)> {
 
 fn is_known(key: &str) -> bool {
     matches!(key, INTERVAL | DATA_BYTES | MODE | REPLICATION_NUM | REPLICATION_ALLOCATION)
+        || matches!(key, DEFAULT_REPLICATION_NUM | DEFAULT_REPLICATION_ALLOCATION)
         || KEPT.contains(&key)
         || dynamic::is_known(key)
         || UNIQUE_ONLY.contains(&key)
@@ -171,11 +175,11 @@ fn accept(
                 properties.group_commit_data_bytes = non_negative(key, value, DATA_BYTES_MAX)?;
             }
             MODE => properties.group_commit_mode = mode(value)?,
-            REPLICATION_NUM => {
+            REPLICATION_NUM | DEFAULT_REPLICATION_NUM => {
                 properties.replication_num = replicas(value)?;
                 warnings.extend(replica_warning(properties.replication_num));
             }
-            REPLICATION_ALLOCATION => {
+            REPLICATION_ALLOCATION | DEFAULT_REPLICATION_ALLOCATION => {
                 properties.replication_num = replicas(allocation(value)?)?;
                 warnings.extend(replica_warning(properties.replication_num));
             }
@@ -313,6 +317,18 @@ mod tests {
         let unknown =
             set(KeyModel::Duplicate, &Properties::default(), &pairs(&[("k", "v")])).unwrap_err();
         assert_eq!(unknown.message(), "Unknown table property: [k]");
+    }
+
+    #[test]
+    fn the_default_number_of_replicas_is_that_of_the_table() {
+        let written = [("default.replication_num", "3")];
+        let set = |written: &[(&str, &str)]| {
+            set(KeyModel::Duplicate, &Properties::default(), &pairs(written))
+        };
+        assert_eq!(set(&written).unwrap().properties.replication_num, 3);
+        let written = [("default.replication_allocation", "tag.location.default: 2")];
+        assert_eq!(set(&written).unwrap().properties.replication_num, 2);
+        assert!(set(&[("default.replication_num", "0")]).unwrap_err().message().contains("> 0"));
     }
 
     #[test]

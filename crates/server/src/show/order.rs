@@ -8,7 +8,9 @@ use freshet_query::result::ResultColumn;
 
 use super::listing::Row;
 
-/// Sorts rows: numbers by value, other texts by bytes, NULL first.
+/// Sorts rows: numbers by value, other texts by bytes, NULL first. Rows that are alike stay in their
+/// order, by id, which goes down where the last column does: times are of whole seconds, and who
+/// asks for the newest row is told of the newest one of its second.
 ///
 /// # Errors
 /// 1054 for an unknown column.
@@ -18,6 +20,9 @@ pub fn sort(columns: &[ResultColumn], rows: &mut [Row], order: &[Order]) -> Resu
     }
     let keys = order.iter().map(|item| Ok((position(columns, &item.by)?, item.descending)));
     let keys = keys.collect::<Result<Vec<_>>>()?;
+    if order.last().is_some_and(|item| item.descending) {
+        rows.reverse();
+    }
     rows.sort_by(|a, b| compare(a, b, &keys));
     Ok(())
 }

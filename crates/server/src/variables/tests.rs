@@ -37,6 +37,7 @@ fn values_are_checked_by_kind() {
     let errno = |result: Result<String>| result.unwrap_err().code().errno();
     assert_eq!(errno(set("no_such", Value::Int(1))), 1193);
     assert_eq!(errno(set("group_commit", text("x"))), 1231);
+    assert_eq!(errno(set("group_commit", Value::Int(1))), 1231);
     assert_eq!(errno(set("query_timeout", text("soon"))), 1232);
     assert_eq!(errno(set("version", text("9"))), 1238);
     assert_eq!(errno(set("max_connections", Value::Int(9))), 1229);

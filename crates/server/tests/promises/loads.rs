@@ -148,6 +148,23 @@ fn a_begin_inside_of_a_labelled_transaction_ends_nothing() {
 }
 
 #[test]
+fn the_newest_of_one_second_is_shown_first() {
+    let (_server, mut client) = server();
+    for column in ["b", "c", "d", "e"] {
+        client.run(&format!("alter table t add column {column} int"));
+    }
+    let jobs = |client: &mut Client, order: &str| {
+        let rows = client.texts(&format!("show alter table column from d order by {order}"));
+        rows.into_iter().map(|row| row[0].clone()).collect::<Vec<_>>()
+    };
+    let by_id = jobs(&mut client, "JobId desc");
+    assert_eq!(by_id.len(), 4);
+    assert_eq!(jobs(&mut client, "CreateTime desc"), by_id);
+    assert_eq!(jobs(&mut client, "CreateTime desc limit 1"), by_id[..1]);
+    assert_eq!(jobs(&mut client, "CreateTime"), by_id.into_iter().rev().collect::<Vec<_>>());
+}
+
+#[test]
 fn loads_are_shown_by_their_labels() {
     let (_server, mut client) = server();
     client.run("insert into t with label one values (1), (2)");

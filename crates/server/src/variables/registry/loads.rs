@@ -58,7 +58,7 @@ pub const ALL: &[Variable] = &[
     ),
     both(
         "group_commit",
-        Kind::OneOf(&["off_mode", "sync_mode", "async_mode"]),
+        Kind::NameOf(&["off_mode", "sync_mode", "async_mode"]),
         "off_mode",
         "Which loads share a label, a transaction and a version; unless a session sets it, the \
          property `group_commit_mode` of a table counts before `off_mode`.",
