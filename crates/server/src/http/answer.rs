@@ -40,7 +40,12 @@ pub(super) fn envelope(message: &str, data: &Value) -> Answer {
 
 /// An error in the same envelope.
 pub(super) fn refusal(error: &Error) -> Answer {
-    let (status, message) = (error.code().http_status(), json!(error.message()));
+    refusal_with(error, error.code().http_status())
+}
+
+/// The same with another status.
+pub(super) fn refusal_with(error: &Error, status: u16) -> Answer {
+    let message = json!(error.message());
     let response =
         json_reply(format!("{{\"msg\":{message},\"code\":{status},\"data\":null,\"count\":0}}"));
     refused(response, status, error.retry())

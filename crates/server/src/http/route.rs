@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use freshet_base::{Error, ErrorCode, err};
 use serde_json::Value;
 
-use super::answer::{Answer, envelope, metrics_reply, refusal, refused, text_reply};
+use super::answer::{Answer, envelope, metrics_reply, refusal, refusal_with, text_reply};
 use super::auth::authenticate;
 use super::client::Client;
 use super::{Http, admin, load, query};
@@ -91,11 +91,9 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
             Ok(text) => text_reply(text),
             Err(error) => refusal(&error),
         },
-        Route::WrongMethod => refused(
-            refusal(&err!(NotSupported, "{} is not for this path", request.method())),
-            405,
-            freshet_base::Retry::No,
-        ),
+        Route::WrongMethod => {
+            refusal_with(&err!(NotSupported, "{} is not for this path", request.method()), 405)
+        }
         Route::Nothing => not_found(request.uri().path()),
         route => {
             let account = authenticate(http, client, request.headers()).await;
@@ -172,7 +170,7 @@ async fn asked(
 fn not_found(path: &str) -> Answer {
     let shown: String = path.chars().take(200).collect();
     let error = Error::new(ErrorCode::Unknown, format!("there is nothing at {shown}"));
-    refused(refusal(&error), 404, freshet_base::Retry::No)
+    refusal_with(&error, 404)
 }
 
 fn route(method: &Method, path: &str) -> Route {

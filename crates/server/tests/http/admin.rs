@@ -84,9 +84,11 @@ fn columns_labels_and_nodes_are_told() {
 #[test]
 fn what_is_not_there_is_said_so() {
     let site = Site::new();
-    assert_eq!(site.get("/api/nothing", &[ROOT]).status, 404);
-    assert_eq!(site.get("/api/d/none/_schema", &[ROOT]).status, 404);
-    assert_eq!(site.get("/api/d/t/_stream_load", &[ROOT]).status, 405);
+    let paths = ["/api/nothing", "/api/d/none/_schema", "/api/d/t/_stream_load"];
+    for (path, status) in paths.into_iter().zip([404, 404, 405]) {
+        let answer = site.get(path, &[ROOT]);
+        assert_eq!((answer.status, &answer.json()["code"]), (status, &json!(status)), "{path}");
+    }
     for file in ["", "../store/LOCK", "..%2Fstore%2FLOCK", "%2Fetc%2Fpasswd"] {
         let answer = site.get(&format!("/api/_load_error_log?file={file}"), &[]);
         assert_eq!(answer.status, 404, "{file}");
