@@ -97,8 +97,11 @@ struct Rewriter<'a> {
 }
 
 /// Expressions of this height get a name of their own: DataFusion repeatedly builds the name of
-/// each expression from all its descendants.
-const PART_HEIGHT: usize = 12;
+/// each expression from all its descendants, and asks some of them twice for their type.
+const PART_HEIGHT: usize = 8;
+
+/// The same for comparisons, which the optimizer should see as long as that is cheap.
+const CONDITION_HEIGHT: usize = 12;
 
 /// Limit on copies: where MySQL's semantics need several expressions of DataFusion, operands are
 /// copied. The total size may grow to this multiple of the limit on terms.
@@ -201,11 +204,12 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         let names = is_named(expr);
+        let most = if is_condition(expr) { CONDITION_HEIGHT } else { PART_HEIGHT };
         if let Err(error) = self.after(expr) {
             return ControlFlow::Break(error);
         }
         let height = self.heights.pop().unwrap_or(0) + usize::from(names);
-        let part = height >= PART_HEIGHT && names;
+        let part = height >= most && names;
         if part {
             name_part(expr);
         }
@@ -223,7 +227,39 @@ fn is_named(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryOp { op, .. } => !matches!(op, And | Or | Xor),
         Expr::Function(function) => function.over.is_none() && !having::is_aggregate(function),
-        Expr::Like { .. } | Expr::UnaryOp { .. } | Expr::Case { .. } => true,
+        Expr::UnaryOp { .. }
+        | Expr::Case { .. }
+        | Expr::Cast { .. }
+        | Expr::Convert { .. }
+        | Expr::Trim { .. }
+        | Expr::Substring { .. }
+        | Expr::Position { .. }
+        | Expr::Extract { .. }
+        | Expr::Ceil { .. }
+        | Expr::Floor { .. } => true,
+        other => is_condition(other),
+    }
+}
+
+/// Whether an expression compares values.
+fn is_condition(expr: &Expr) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, Spaceship};
+    match expr {
+        Expr::BinaryOp { op, .. } => {
+            matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship)
+        }
+        Expr::Like { .. }
+        | Expr::RLike { .. }
+        | Expr::InList { .. }
+        | Expr::Between { .. }
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotUnknown(_) => true,
         _ => false,
     }
 }

@@ -200,6 +200,35 @@ fn nested(count: usize, of: impl Fn(String) -> String) -> String {
     format!("SELECT {inner}")
 }
 
+/// `SELECT of(of(...)) FROM d.t`, nested `count` deep in a column.
+fn over(count: usize, of: impl Fn(String, usize) -> String) -> String {
+    let inner = (0..count).fold("a".to_owned(), of);
+    format!("SELECT {inner} FROM d.t")
+}
+
+/// Calls whose parts the planner copies, or asks for their type again and again, at each level.
+fn nested_calls() -> Vec<(&'static str, String, Option<u16>)> {
+    let mixed = |inner: String, level: usize| match level % 4 {
+        0 => format!("CONCAT({inner}, 'a')"),
+        1 => format!("COALESCE({inner}, 'b')"),
+        2 => format!("LOWER({inner})"),
+        _ => format!("UPPER({inner})"),
+    };
+    vec![
+        ("40 functions", over(40, mixed), None),
+        ("60 COALESCE", over(60, |inner, _| format!("COALESCE({inner}, 1)")), None),
+        ("60 IFNULL", over(60, |inner, _| format!("IFNULL({inner}, LOWER(a))")), None),
+        ("40 IF", over(40, |inner, _| format!("IF({inner}, 1, 2)")), None),
+        ("40 IN", over(40, |inner, _| format!("({inner} IN (1, 2, 3))")), None),
+        ("40 IN of columns", over(40, |inner, _| format!("({inner} IN (a, a + 1))")), None),
+        ("40 <=>", over(40, |inner, _| format!("({inner} <=> a)")), None),
+        ("40 HOUR", over(40, |inner, _| format!("HOUR({inner})")), None),
+        ("40 CAST", over(40, |inner, _| format!("CAST({inner} AS SIGNED)")), None),
+        ("40 LOWER", over(40, |inner, _| format!("LOWER({inner})")), None),
+        ("40 TRIM", over(40, |inner, _| format!("TRIM({inner})")), None),
+    ]
+}
+
 /// Statements, and the error of those that are refused.
 fn large() -> Vec<(&'static str, String, Option<u16>)> {
     let twice = |name: String| format!("SELECT a.x FROM {name} a, {name} b WHERE a.x = b.x");
@@ -266,7 +295,7 @@ fn what_is_large_is_answered_or_refused_soon() {
     let mut wrong = Vec::new();
     let start_bytes = server.process.peak_bytes();
     let mut peak_bytes = start_bytes;
-    for (name, sql, expected) in large() {
+    for (name, sql, expected) in large().into_iter().chain(nested_calls()) {
         let before = server.processor_time();
         send(&mut client, &sql);
         std::thread::sleep(Duration::from_millis(20));

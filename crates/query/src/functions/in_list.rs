@@ -6,18 +6,32 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit, when};
 
 use super::in_set;
-use super::once::shared;
+use super::once::{is_long, once, shared};
 use super::operators::{Operand, TypedExpr, comparable};
 use super::types::{common_of, converted, exact_digits};
 use crate::convert::is_text;
 use crate::interrupt;
+
+/// `value IN (items)`, of these types in this order. A long value is computed once, however many
+/// ways there are in which items are compared to it.
+///
+/// # Errors
+/// Those of [`in_list`].
+pub fn membership(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    let test = |args: Vec<Expr>| {
+        let mut operands = args.into_iter().zip(types);
+        let value = operands.next().expect("arity is checked");
+        in_list(value, operands.collect())
+    };
+    if is_long(&args[0]) { once(args, types, test) } else { test(args) }
+}
 
 /// `value IN (items)`, each item compared to the value by MySQL's rules; items compared in the same
 /// way are combined into one list.
 ///
 /// # Errors
 /// When an expression cannot be traversed.
-pub fn in_list(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
+fn in_list(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
     let mut lists = Lists::default();
     for item in items {
         let Some(literals) = in_set::literals_of(&item.0) else {

@@ -7,14 +7,14 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast,
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_schema::Collation;
 
-use super::in_set;
 use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
-use super::nested;
 use super::number::CLOCK_DIGITS;
+use super::once::is_long;
 use super::types::{
-    TEMPORAL_NUMBER, common, converted, exact_digits, integer_digits, is_decimal, truth,
+    TEMPORAL_NUMBER, common, converted, exact_digits, integer_digits, is_clock, is_decimal, truth,
 };
-use super::whole::with_short_name;
+use super::whole::{hidden, with_short_name};
+use super::{in_set, nested};
 use crate::coercibility::{Derived, Strength};
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
@@ -220,8 +220,11 @@ fn is_of_rows(expr: &Expr) -> bool {
 
 /// `left <=> right` as equalities of expressions that are never NULL. A join has one NULL semantics
 /// for all its keys, and loses it when joins are merged; equalities keep their meaning wherever the
-/// optimizer moves them.
+/// optimizer moves them. Long operands are not written twice, so that joins do not see them.
 fn same_or_both_null(left: TypedExpr, right: TypedExpr) -> Expr {
+    if is_long(&left.0) || is_long(&right.0) {
+        return hidden(binary_expr(left.0, Operator::IsNotDistinctFrom, right.0));
+    }
     let defaults = (ScalarValue::new_default(&left.1), ScalarValue::new_default(&right.1));
     let (Ok(left_default), Ok(right_default)) = defaults else {
         return binary_expr(left.0, Operator::IsNotDistinctFrom, right.0);
@@ -237,8 +240,7 @@ fn same_or_both_null(left: TypedExpr, right: TypedExpr) -> Expr {
 pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (TypedExpr, TypedExpr) {
     let (left_type, right_type) = (left.1, right.1);
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
-    // A boolean is converted to an integer, unless compared to integers, which it is compatible
-    // with.
+    // A boolean becomes an integer, unless compared to integers, which it is compatible with.
     let truth = |ty: &DataType, other: &DataType| {
         let integer = other.is_integer() || matches!(other, DataType::Boolean | DataType::Null);
         *ty == DataType::Boolean && !integer
@@ -570,10 +572,9 @@ fn most_digits(operand: &Operand<'_>) -> u8 {
 fn number(expr: Expr, ty: &DataType) -> Expr {
     match ty {
         DataType::Boolean | DataType::Date32 => converted(expr, ty, &DataType::Int64),
-        DataType::Timestamp(_, _) | DataType::Duration(_) => {
+        _ if is_clock(ty) || is_text(ty) || is_binary(ty) => {
             converted(expr, ty, &DataType::Float64)
         }
-        ty if is_text(ty) || is_binary(ty) => converted(expr, ty, &DataType::Float64),
         _ => expr,
     }
 }

@@ -19,7 +19,7 @@ use super::meaning::{
     DIGITS_MAX, joined_scale, most_digits, showing, shown_digits, with_digits, with_scale,
 };
 use super::nested::{check_alike, check_ordered};
-use super::once::shared;
+use super::once::{is_long, once, shared};
 use super::operators::compare;
 use super::types::{
     TEMPORAL_NUMBER, common_of, converted, integer_digits, is_clock, is_decimal, truth,
@@ -153,6 +153,14 @@ fn all_common(types: &[DataType]) -> Result<DataType> {
 fn all_converted(args: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
     let wanted = common_of(types);
     args.into_iter().zip(types).map(|(arg, ty)| converted(arg, ty, &wanted)).collect()
+}
+
+/// The first value that is not NULL, as a CASE that uses all arguments but the last twice. If one of
+/// these is long, all are computed, and once.
+fn coalesced(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    let first = |args| Ok(super::call("df_coalesce", all_converted(args, types)));
+    let twice = &args[..args.len() - 1];
+    if twice.iter().any(is_long) { once(args, types, first) } else { first(args) }
 }
 
 /// `mysql_case(condition, result, condition, result, ..., otherwise)`.
@@ -339,11 +347,7 @@ fn comparisons() -> Vec<ScalarUDF> {
         false => Ok(DataType::Boolean),
     };
     vec![
-        TypeDependent::udf("mysql_in", (2, MANY), of_alike, |args, types| {
-            let mut operands = args.into_iter().zip(types);
-            let value = operands.next().expect("arity is checked");
-            super::in_list::in_list(value, operands.collect())
-        }),
+        TypeDependent::udf("mysql_in", (2, MANY), of_alike, super::in_list::membership),
         TypeDependent::udf(
             "field",
             (2, MANY),
@@ -375,9 +379,7 @@ pub fn all() -> Vec<ScalarUDF> {
             Ok(truth(args.remove(0), &types[0]))
         }),
         TypeDependent::joined("mysql_case", (2, MANY), case_type, expand_case, is_result),
-        TypeDependent::udf("coalesce", (1, MANY), all_common, |args, types| {
-            Ok(super::call("df_coalesce", all_converted(args, types)))
-        }),
+        TypeDependent::udf("coalesce", (1, MANY), all_common, coalesced),
         TypeDependent::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
         }),

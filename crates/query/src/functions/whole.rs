@@ -20,16 +20,13 @@ const NAME_BYTES_MAX: usize = 256;
 
 /// Wraps an expression with a long name in a function with a short one.
 pub fn with_short_name(expr: Expr) -> Expr {
-    let mut name = Name { bytes: 0, hash: DefaultHasher::new() };
-    write!(name, "{}", expr.schema_name()).expect("a name can be counted");
-    if name.bytes <= NAME_BYTES_MAX {
-        return expr;
-    }
-    let whole = ShortNamed {
-        shown: format!("whole#{:016x}", name.hash.finish()),
-        signature: Signature::any(1, Volatility::Immutable),
-    };
-    ScalarUDF::new_from_impl(whole).call(vec![expr])
+    let name = Name::of(&expr);
+    if name.bytes <= NAME_BYTES_MAX { expr } else { name.short(expr) }
+}
+
+/// Wraps an expression in a function, so that the optimizer does not see what it is.
+pub fn hidden(expr: Expr) -> Expr {
+    Name::of(&expr).short(expr)
 }
 
 /// Replaces a long name by a short one with its hash.
@@ -85,6 +82,23 @@ impl ScalarUDFImpl for NamedPart {
 struct Name {
     bytes: usize,
     hash: DefaultHasher,
+}
+
+impl Name {
+    fn of(expr: &Expr) -> Self {
+        let mut name = Self { bytes: 0, hash: DefaultHasher::new() };
+        write!(name, "{}", expr.schema_name()).expect("a name can be counted");
+        name
+    }
+
+    /// The expression in an identity function with a short name.
+    fn short(&self, expr: Expr) -> Expr {
+        let whole = ShortNamed {
+            shown: format!("whole#{:016x}", self.hash.finish()),
+            signature: Signature::any(1, Volatility::Immutable),
+        };
+        ScalarUDF::new_from_impl(whole).call(vec![expr])
+    }
 }
 
 impl Write for Name {
