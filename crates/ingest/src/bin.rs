@@ -69,11 +69,12 @@ impl Ddl {
     }
 
     /// Drops a database into the recycle bin, with all its tables; for good if the bin keeps
-    /// nothing, or the log or the disk is full.
+    /// nothing, or the log or the disk is full. Returns whether it existed; an error if not, unless
+    /// IF EXISTS was given.
     ///
     /// # Errors
-    /// `DatabaseDropMissing` without IF EXISTS, and those of the log.
-    pub async fn bin_database(&self, name: &str, if_exists: bool) -> Result<()> {
+    /// `DatabaseDropMissing`, and those of the log.
+    pub async fn bin_database(&self, name: &str, if_exists: bool) -> Result<bool> {
         self.term.begun().await?;
         if self.store.config.recycle_bin_keep.is_zero() {
             return self.drop_database(name, if_exists).await;
@@ -84,10 +85,11 @@ impl Ddl {
         };
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
-        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
+        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(false) };
         let (database, at_micros) = (database.id, self.store.clock().wall_micros());
         let event = MetaEvent::BinDatabase { database, at_micros };
-        self.settler.define_database(&self.states_beside_bin(database), event, room).await
+        self.settler.define_database(&self.states_beside_bin(database), event, room).await?;
+        Ok(true)
     }
 
     /// Brings a database back from the recycle bin, under `new_name` or its own.

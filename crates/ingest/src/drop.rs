@@ -15,16 +15,18 @@ use crate::record::{self, BarrierBody, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 
 impl Ddl {
-    /// Drops a database with all its tables.
+    /// Drops a database with all its tables. Returns whether it existed; an error if not, unless IF
+    /// EXISTS was given.
     ///
     /// # Errors
-    /// `DatabaseDropMissing` without IF EXISTS, and those of the log.
-    pub async fn drop_database(&self, name: &str, if_exists: bool) -> Result<()> {
+    /// `DatabaseDropMissing`, and those of the log.
+    pub async fn drop_database(&self, name: &str, if_exists: bool) -> Result<bool> {
         self.term.begun().await?;
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
-        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
-        self.drop_with_tables(database.id).await
+        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(false) };
+        self.drop_with_tables(database.id).await?;
+        Ok(true)
     }
 
     /// Drops a database with all its tables, whether they have names or not.

@@ -129,12 +129,11 @@ impl Meta {
         }
         let home = catalog.require_database(database)?;
         if let Some(table) = home.tables.get(&spec.name) {
-            let exists = format!("Table '{}' already exists", spec.name);
             if !if_not_exists {
-                bail!(TableExists, "{exists}");
+                bail!(TableExists, "Table '{}' already exists", spec.name);
             }
             let object = table.clone();
-            return Ok(Created { object, existed: true, warnings: vec![exists] });
+            return Ok(Created { object, existed: true, warnings: Vec::new() });
         }
         if catalog.view(database, &spec.name).is_some() {
             bail!(TableExists, "Table '{}' already exists", spec.name);

@@ -301,7 +301,7 @@ fn name_items(select: &mut Select, unique: bool, ordered: &HashSet<String>) {
                     Expr::Identifier(ident) if !ident.value.starts_with('@') => {
                         (ident.value.clone(), true)
                     }
-                    Expr::CompoundIdentifier(idents) => {
+                    Expr::CompoundIdentifier(idents) if !idents[0].value.starts_with("@@") => {
                         (idents.last().map_or_else(String::new, |i| i.value.clone()), true)
                     }
                     other => (other.to_string(), false),

@@ -60,7 +60,10 @@ pub async fn drop(
             false => engine.ddl().bin_database(&dropped, if_exists).await,
         }
     };
-    shield(session, dropped).await?;
+    if !shield(session, dropped).await? {
+        let note = format!("Can't drop database '{name}'; database doesn't exist");
+        session.diagnostics.push("Note", 1008, note);
+    }
     if session.database.as_deref() == Some(name) {
         session.database = None;
         session.show_collation();
