@@ -8,15 +8,10 @@ use freshet_base::{Result, err};
 use freshet_schema::key::{KeyCodec, KeyRows};
 use freshet_schema::row::RowCells;
 use freshet_schema::{KeyModel, Table, TableSchema};
-use freshet_storage::resolver::KeyedRows;
+use freshet_storage::resolver::{KeyedRows, PIECE_KEYS, PIECES_BESIDE};
 
 use crate::buffer::{LoadBuffer, row_count};
 use crate::target::LoadTarget;
-
-/// Rows that one thread encodes at once.
-const PIECE_ROWS: u32 = 1 << 14;
-/// Pieces that are encoded beside each other.
-const PIECES_BESIDE: usize = 4;
 
 /// The rows of a record: the keys that are removed, then rows (keys.md K24). Of several rows of
 /// one key the last one counts, whether it deletes or not.
@@ -83,17 +78,17 @@ pub(crate) async fn put_all_removals(
     (to, limit): (&mut LoadBuffer, RecordLimit<'_>),
 ) -> Result<()> {
     let (count, out) = (rows.len(), to.begin());
-    if count <= PIECE_ROWS {
+    if count <= PIECE_KEYS {
         encode(schema, (0..count).map(|at| rows.key(at)), out)?;
     } else {
-        let jobs = (0..count).step_by(PIECE_ROWS as usize).map(|from| {
+        let jobs = (0..count).step_by(PIECE_KEYS as usize).map(|from| {
             let (schema, rows) = (Arc::clone(schema), rows.clone());
             move || {
-                let (to, mut piece) = (count.min(from.saturating_add(PIECE_ROWS)), Vec::new());
+                let (to, mut piece) = (count.min(from.saturating_add(PIECE_KEYS)), Vec::new());
                 encode(&schema, (from..to).map(|at| rows.key(at)), &mut piece).map(|()| piece)
             }
         });
-        let (head, pieces) = (out.len(), count.div_ceil(PIECE_ROWS) as usize);
+        let (head, pieces) = (out.len(), count.div_ceil(PIECE_KEYS) as usize);
         let take = |piece: Result<Vec<u8>>| -> Result<()> {
             let piece = piece?;
             if out.len() == head {

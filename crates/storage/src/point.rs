@@ -101,7 +101,7 @@ async fn attempt(
     let mut left = Vec::new();
     for (number, version) in versions.into_iter().enumerate() {
         if let Some(Version { row, is_removal }) = version
-            && let Some((lsn, row)) = view.delta.row_from(&before.head, row, schema)?
+            && let Some((lsn, row)) = view.delta.row_from(&before.head, row, schema)
         {
             if lsn > at {
                 return Ok(Found::Later(lsn));

@@ -242,6 +242,31 @@ fn a_mark_follows_a_row_from_the_open_node_into_its_chunk() {
     assert_eq!(seen(&read(&delta, &head, 0, 2, Freshness::Committed)), [1, 3, 2]);
 }
 
+#[test]
+fn rows_that_are_read_together_are_those_that_are_read_alone() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    push(&delta, 1, 0, 1, &[1, 2, 3, 4, 5]);
+    push(&delta, 2, 0, 1, &[6, 7, 8, 9]);
+    delta.freeze();
+    push(&delta, 3, 0, 1, &[10, 11]);
+    delta.freeze();
+    push(&delta, 4, 0, 1, &[12, 13, 14]);
+    push(&delta, 5, 0, 1, &[15, 16, 17, 18]);
+    let converted = Arc::clone(delta.head().chunk().unwrap());
+    for numbers in [vec![], vec![4], vec![0, 1, 2, 3, 8, 8, 9, 12, 17], (0..18).collect()] {
+        let alone = |number: &u64| delta.encoded_row(*number, &schema(1));
+        let alone = numbers.iter().map(alone).collect::<Vec<_>>();
+        let expected = numbers.iter().map(|number| encode(&schema(1), &[*number as i64 + 1]));
+        assert_eq!(alone, expected.map(Some).collect::<Vec<_>>());
+        assert_eq!(delta.encoded_rows(&numbers, &schema(1)), alone);
+        let adapted = |number: &u64| delta.encoded_row(*number, &schema(2));
+        let adapted = numbers.iter().map(adapted).collect::<Vec<_>>();
+        assert_eq!(delta.encoded_rows(&numbers, &schema(2)), adapted);
+        // The first chunk is made of columns from the second time on.
+        converted.convert();
+    }
+}
+
 /// A large load divides the rows that a reader gets, not what it sees of their marks.
 #[test]
 fn marks_behind_a_large_load_are_seen_on_the_rows_before_it() {

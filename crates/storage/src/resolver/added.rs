@@ -213,7 +213,7 @@ impl Latch {
             state.runs.look_up_values(&unique.columns, wanted, all, &|_, _| false, mode).await?;
         let stored = stored.iter().map(|found| found.at);
         if let Some(at) = twice.into_iter().chain(stored).min_by_key(|at| rows.key(*at)) {
-            let row = state.delta.encoded_row(living[at as usize].1, &unique.schema)?;
+            let row = state.delta.encoded_row(living[at as usize].1, &unique.schema);
             return Ok(Err(Taken { value: rows.key(at).to_vec(), row }));
         }
         living.iter().for_each(|(value, row)| values.enter_row(value, *row));

@@ -265,19 +265,17 @@ impl State {
         let words = rows.words();
         for at in 0..self.runs.len() {
             let run = self.runs.run(at);
-            let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
-            let lsn = run.last();
-            let range = segment.meta().keys;
+            let (file, lsn) = (Arc::clone(run.file()), run.last());
+            let (segment, range) = (&file.segment, file.segment.meta().keys);
             let first = words.partition_point(|word| *word < range.min);
             let may_have = words.get(first).is_some_and(|word| *word <= range.max);
             // Words of other versions of the columns may be others.
             if rows.is_sorted() && !may_have && segment.schema().version == rows.schema.version {
                 continue;
             }
-            for (row, id) in rows.in_segment(&segment, wait_mode).await? {
-                if !marks.is_dead(row) {
-                    let (segment, marks) = (Arc::clone(&segment), Arc::clone(&marks));
-                    let place = Place::File { segment, marks, row, stored: None };
+            for (row, id) in rows.in_segment(segment, wait_mode).await? {
+                if !file.marks.is_dead(row) {
+                    let place = Place::File { file: Arc::clone(&file), row, stored: None };
                     found[id as usize].push(Equal { place, lsn });
                 }
             }

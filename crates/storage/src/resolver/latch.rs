@@ -10,13 +10,13 @@ use freshet_schema::row::RowCells;
 use freshet_schema::{TableSchema, encode};
 
 use super::many::PIECE_KEYS;
-use super::{KEYS_AT_ONCE, KeyedRows, REMOVALS_KEPT, Resolver, State, Values, Version};
+use super::{KEYS_AT_ONCE, KeyedRows, REMOVALS_KEPT, Resolver, RunFile, State, Values, Version};
 use crate::delta::{DeltaMark, adapted};
 use crate::error::Result;
 use crate::marks::{Mark, SegmentMarks};
 use crate::rowset::Rowset;
+use crate::segment::WaitMode;
 use crate::segment::key_part::StoredRow;
-use crate::segment::{Segment, WaitMode};
 
 /// How often who wants the latch looks whether it is free, before it sleeps.
 const LOOKS: usize = 50;
@@ -33,8 +33,7 @@ pub enum Place {
     Delta(u64),
     /// A row of a segment.
     File {
-        segment: Arc<Segment>,
-        marks: Arc<SegmentMarks>,
+        file: Arc<RunFile>,
         row: u32,
         /// Where it is stored as it was encoded.
         stored: Option<StoredRow>,
@@ -45,8 +44,8 @@ impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Delta(a), Self::Delta(b)) => a == b,
-            (Self::File { segment: a, row: i, .. }, Self::File { segment: b, row: k, .. }) => {
-                Arc::ptr_eq(a, b) && i == k
+            (Self::File { file: a, row: i, .. }, Self::File { file: b, row: k, .. }) => {
+                Arc::ptr_eq(&a.segment, &b.segment) && i == k
             }
             _ => false,
         }
@@ -58,13 +57,13 @@ impl Place {
     pub fn id(&self) -> (usize, u64) {
         match self {
             Self::Delta(row) => (0, *row),
-            Self::File { segment, row, .. } => (Arc::as_ptr(segment).addr(), u64::from(*row)),
+            Self::File { file, row, .. } => (Arc::as_ptr(&file.segment).addr(), u64::from(*row)),
         }
     }
 
     /// Whether it only says that its key is removed, in files that are not in the log yet.
     pub fn is_removed(&self) -> bool {
-        matches!(self, Self::File { segment, .. } if segment.meta().removes)
+        matches!(self, Self::File { file, .. } if file.segment.meta().removes)
     }
 }
 
@@ -130,7 +129,7 @@ impl Latch {
         let state = &mut *self.state;
         let mut places = vec![None; rows.len() as usize];
         let firsts = rows.groups().map(|group| group[0]).collect::<Vec<_>>();
-        match firsts.len() > PIECE_KEYS {
+        match firsts.len() > PIECE_KEYS as usize {
             true => state.locate_many(rows, &firsts, &mut places).await?,
             false => state.locate(rows, &firsts, &mut places).await?,
         }
@@ -155,16 +154,20 @@ impl Latch {
         schema: &Arc<TableSchema>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
         let mut rows = vec![None; places.len()];
-        let (mut in_files, mut stored_rows) = (Vec::new(), Vec::new());
+        let (mut in_delta, mut in_files, mut stored_rows) = (Vec::new(), Vec::new(), Vec::new());
         for (at, place) in places.iter().enumerate() {
             match place {
-                Place::Delta(row) => rows[at] = self.state.delta.encoded_row(*row, schema)?,
-                Place::File { segment, stored: Some(stored), .. } => {
-                    stored_rows.push((segment, *stored, at));
+                Place::Delta(row) => in_delta.push((*row, at)),
+                Place::File { file, stored: Some(stored), .. } => {
+                    stored_rows.push((&file.segment, *stored, at));
                 }
-                Place::File { segment, row, .. } => in_files.push((segment, *row, at)),
+                Place::File { file, row, .. } => in_files.push((&file.segment, *row, at)),
             }
         }
+        in_delta.sort_unstable();
+        let numbers = in_delta.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+        let read = self.state.delta.encoded_rows(&numbers, schema);
+        in_delta.into_iter().zip(read).for_each(|((_, at), row)| rows[at] = row);
         stored_rows.sort_by_key(|(segment, ..)| Arc::as_ptr(segment));
         for of_file in stored_rows.chunk_by(|a, b| Arc::ptr_eq(a.0, b.0)) {
             for some in of_file.chunks(ROWS_AT_ONCE) {
@@ -279,10 +282,11 @@ impl State {
         let mut of_files = Vec::<(&Arc<SegmentMarks>, Vec<Mark>)>::new();
         let (mut known, mut last) = (HashMap::new(), 0);
         for place in places {
-            let Place::File { marks, row, .. } = place else {
+            let Place::File { file, row, .. } = place else {
                 self.kill(place, lsn);
                 continue;
             };
+            let marks = &file.marks;
             // Keys that follow each other are often in one file.
             if !of_files.get(last).is_some_and(|(of, _)| Arc::ptr_eq(of, marks)) {
                 last = *known.entry(Arc::as_ptr(marks)).or_insert(of_files.len());
@@ -302,7 +306,7 @@ impl State {
                 self.marks.mark(mark);
                 self.made.push(mark);
             }
-            Place::File { marks, row, .. } => marks.push(&[Mark { row: *row, lsn }]),
+            Place::File { file, row, .. } => file.marks.push(&[Mark { row: *row, lsn }]),
         }
     }
 }

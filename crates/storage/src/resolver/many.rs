@@ -11,11 +11,11 @@ use super::{KeyTable, KeyedRows, Place, State, Version};
 use crate::error::Result;
 use crate::segment::WaitMode;
 
-/// Keys that a thread looks up at once, in memory and then in all files: what is known of so many
-/// stays in its cache meanwhile.
-pub(super) const PIECE_KEYS: usize = if cfg!(test) { 3 } else { 1 << 14 };
-/// Pieces that are looked up beside each other.
-const PIECES_BESIDE: usize = 4;
+/// Of many keys, those that one thread works on at once, such as to look them up in memory and then
+/// in all files: what is known of so many stays in its cache meanwhile.
+pub const PIECE_KEYS: u32 = if cfg!(test) { 3 } else { 1 << 14 };
+/// Pieces that are worked on beside each other.
+pub const PIECES_BESIDE: usize = 4;
 
 /// Where the rows of some keys are.
 struct Located {
@@ -91,15 +91,13 @@ impl State {
         let (keys, resolved) = (Arc::clone(&self.keys), self.resolved);
         let searched = Arc::new(Searched { keys, runs, resolved });
         let Some(pool) = pool else {
-            for piece in firsts.chunks(PIECE_KEYS) {
+            for piece in firsts.chunks(PIECE_KEYS as usize) {
                 self.put(searched.locate(rows, piece)?, places);
             }
             return Ok(());
         };
-        let jobs = (0..firsts.len()).step_by(PIECE_KEYS).map(|from| {
-            let to = firsts.len().min(from + PIECE_KEYS);
-            let (searched, rows) = (Arc::clone(&searched), rows.clone());
-            let piece = firsts[from..to].to_vec();
+        let jobs = firsts.chunks(PIECE_KEYS as usize).map(|piece| {
+            let (searched, rows, piece) = (Arc::clone(&searched), rows.clone(), piece.to_vec());
             move || searched.locate(&rows, &piece)
         });
         let state = &*self;
@@ -120,10 +118,9 @@ impl State {
             places[at as usize] = Some(Place::Delta(row));
         }
         for found in located.in_files {
-            let run = self.runs.run(found.run);
-            let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
+            let file = Arc::clone(self.runs.run(found.run).file());
             let (row, stored) = (found.row, found.stored);
-            places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
+            places[found.at as usize] = Some(Place::File { file, row, stored });
         }
     }
 }

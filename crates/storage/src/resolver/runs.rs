@@ -25,9 +25,14 @@ pub struct Run {
     tablet: TabletId,
     /// The last LSN of its rowset.
     last: Lsn,
-    segment: Arc<Segment>,
-    marks: Arc<SegmentMarks>,
+    file: Arc<RunFile>,
     opened: Opened,
+}
+
+/// The file of a run: who has found a row in it shares this.
+pub struct RunFile {
+    pub segment: Arc<Segment>,
+    pub marks: Arc<SegmentMarks>,
 }
 
 /// The parts of a run's file that were needed so far.
@@ -110,7 +115,7 @@ pub struct RunMarks {
 
 impl RunMarks {
     pub fn new(run: &Run, marks: Vec<Mark>) -> Self {
-        Self { segment: Arc::clone(&run.marks), marks }
+        Self { segment: Arc::clone(run.marks()), marks }
     }
 
     /// The rows that are marked.
@@ -158,14 +163,14 @@ impl Runs {
         for run in self.runs.drain(..) {
             match run.last > flushed {
                 true => loads.push(run),
-                false => _ = known.insert(Arc::as_ptr(&run.segment), run.opened),
+                false => _ = known.insert(Arc::as_ptr(run.segment()), run.opened),
             }
         }
         for rowset in tablets.iter().flat_map(|tablet| &tablet.rowsets) {
             self.add(rowset);
         }
         for run in &mut self.runs {
-            run.opened = known.remove(&Arc::as_ptr(&run.segment)).unwrap_or_default();
+            run.opened = known.remove(&Arc::as_ptr(run.segment())).unwrap_or_default();
         }
         self.runs.extend(loads);
     }
@@ -178,13 +183,10 @@ impl Runs {
         }
         let bucket = self.buckets.get(&tablet).copied();
         let marks = rowset.marks().expect("the rowsets of a keyed table have marks");
-        let runs = rowset.segments().iter().zip(marks).map(|(segment, marks)| Run {
-            bucket,
-            tablet,
-            last: rowset.lsns().1,
-            segment: Arc::clone(segment),
-            marks: Arc::clone(marks),
-            opened: Opened::default(),
+        let runs = rowset.segments().iter().zip(marks).map(|(segment, marks)| {
+            let (segment, marks) = (Arc::clone(segment), Arc::clone(marks));
+            let (last, file) = (rowset.lsns().1, Arc::new(RunFile { segment, marks }));
+            Run { bucket, tablet, last, file, opened: Opened::default() }
         });
         self.runs.extend(runs);
     }
@@ -230,7 +232,7 @@ impl Runs {
     pub async fn keys_of(&mut self, at: usize, wait_mode: WaitMode) -> Result<&KeyPart> {
         let run = &mut self.runs[at];
         if run.opened.keys.is_none() {
-            run.opened.keys = Some(run.segment.look_ups(&self.memory, wait_mode).await?);
+            run.opened.keys = Some(run.file.segment.look_ups(&self.memory, wait_mode).await?);
         }
         Ok(run.opened.keys.as_ref().expect("they were just opened"))
     }
@@ -247,7 +249,7 @@ impl Runs {
         schema: &TableSchema,
     ) -> Result<bool> {
         for at in range {
-            let is_same = self.runs[at].segment.schema().has_same(schema, columns);
+            let is_same = self.runs[at].segment().schema().has_same(schema, columns);
             let keys = self.keys_of(at, WaitMode::Awaiting).await?;
             if !is_same || !keys.indexes().any(|of| of == columns) {
                 return Ok(true);
@@ -274,7 +276,7 @@ impl Runs {
                 let run = &mut self.runs[at];
                 let mut index = index.ok_or_else(|| {
                     let what = "a segment lacks the index of a unique key";
-                    Error::corruption(run.segment.path(), 0, what)
+                    Error::corruption(run.segment().path(), 0, what)
                 })?;
                 index.load_filter_within(&self.memory, wait_mode).await?;
                 run.opened.indexes.push((columns.to_vec(), index));
@@ -307,7 +309,7 @@ impl Runs {
             let values = open.iter().map(|wanted| wanted.key).collect::<Vec<_>>();
             let index = self.index_of(at, columns, wait_mode).await?;
             let found = index.look_up_values(&values, wait_mode).await?;
-            let marks = &self.runs[at].marks;
+            let marks = self.runs[at].marks();
             let mut is_found = vec![false; open.len()];
             for found in found {
                 let lives = |row: &u32| !marks.is_dead(*row) && !is_dead(at, *row);
@@ -372,7 +374,7 @@ impl Runs {
         let runs = self.runs.iter().map(|run| OpenRun {
             bucket: run.bucket,
             keys: Arc::clone(run.opened.keys.as_ref().expect("it was just opened")),
-            marks: Arc::clone(&run.marks),
+            marks: Arc::clone(run.marks()),
         });
         Ok(OpenRuns { runs: runs.collect(), are_ranked: self.are_ranked })
     }
@@ -470,20 +472,25 @@ impl Run {
     /// What a look-up needs, once its keys are open.
     fn searched(&self, at: usize) -> SearchedRun<'_> {
         let keys = self.opened.keys.as_ref().expect("the keys of a run are opened first");
-        SearchedRun { at, keys, marks: &self.marks }
+        SearchedRun { at, keys, marks: self.marks() }
     }
 
     pub fn segment(&self) -> &Arc<Segment> {
-        &self.segment
+        &self.file.segment
     }
 
     pub fn marks(&self) -> &Arc<SegmentMarks> {
-        &self.marks
+        &self.file.marks
+    }
+
+    /// Both.
+    pub fn file(&self) -> &Arc<RunFile> {
+        &self.file
     }
 
     /// Whether its rows only remove their keys. They have marks once their load is resolved.
     pub fn removes(&self) -> bool {
-        self.segment.meta().removes
+        self.file.segment.meta().removes
     }
 
     /// The last LSN of its rowset.

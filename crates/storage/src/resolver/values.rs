@@ -140,10 +140,8 @@ impl Latch {
         let look_up =
             state.runs.look_up_values(&columns, wanted, all, &|_, _| false, WaitMode::Awaiting);
         for found in look_up.await? {
-            let run = state.runs.run(found.run);
-            let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
-            let (row, stored) = (found.row, None);
-            places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
+            let file = Arc::clone(state.runs.run(found.run).file());
+            places[found.at as usize] = Some(Place::File { file, row: found.row, stored: None });
         }
         for group in rows.groups() {
             let (first, others) = group.split_first().expect("a value has a row");

@@ -49,10 +49,9 @@ impl Latch {
         let found = state.runs.look_up(wanted, all, WaitMode::Awaiting).await;
         let mut places = vec![None; rows.len() as usize];
         for found in found.iter().flat_map(|(found, _)| found) {
-            let run = state.runs.run(found.run);
-            let (segment, marks) = (Arc::clone(run.segment()), Arc::clone(run.marks()));
+            let file = Arc::clone(state.runs.run(found.run).file());
             let (row, stored) = (found.row, found.stored);
-            places[found.at as usize] = Some(Place::File { segment, marks, row, stored });
+            places[found.at as usize] = Some(Place::File { file, row, stored });
         }
         state.runs.truncate(before);
         found.map(|_| places)
