@@ -188,11 +188,6 @@ impl Engine {
         self.store.tables.catalog()
     }
 
-    /// Incremented when names may refer to something else.
-    pub fn catalog_generation(&self) -> u64 {
-        self.store.tables.generation()
-    }
-
     /// The partitions in the recycle bin.
     pub fn resting_partitions(&self) -> Vec<StoredResting> {
         self.meta().fold().resting()

@@ -1,7 +1,6 @@
 //! All tables: their metadata, what readers see of them, and their states for writers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use freshet_base::{Lsn, TableId};
@@ -27,7 +26,6 @@ pub(crate) struct Tables {
     counting_with: Mutex<HashMap<TableId, TableId>>,
     /// Rowsets that the view no longer contains.
     pub retired: Retired,
-    generation: AtomicU64,
     /// Of the keys of all tables.
     pub key_memory: KeyMemory,
     /// Exclude other processes from the store. They are the last field, so that metadata is closed
@@ -61,7 +59,6 @@ impl Tables {
             states: ArcSwap::from_pointee(states),
             counting_with: Mutex::default(),
             retired: Retired::default(),
-            generation: AtomicU64::new(1),
             key_memory,
             _locks: locks,
         }
@@ -88,15 +85,9 @@ impl Tables {
         Arc::clone(&self.views.load().catalog)
     }
 
-    /// Incremented when names may refer to something else; cached plans are then recreated.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
     /// Publishes the current catalog of metadata.
     pub fn show_catalog(&self) {
         self.views.show(|| self.meta.catalog());
-        self.catalog_changed();
     }
 
     /// Lets a table that is added while the guard lives take generated ids of `owner`.
@@ -119,7 +110,6 @@ impl Tables {
         let before = self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
         assert!(!before.contains_key(&state.id), "a table is created once");
         self.views.add(view, || self.meta.catalog());
-        self.catalog_changed();
     }
 
     /// Removes tables that the record at `lsn` has removed from metadata. Their files are deleted
@@ -146,7 +136,6 @@ impl Tables {
     pub fn show(&self, lsn: Lsn, at: Lsn, events: Vec<(TableId, Event<'_>)>) {
         assert!(at <= lsn, "a record tells of what stands before it in the log");
         let tables = events.iter().map(|(table, _)| *table).collect::<Vec<_>>();
-        let defines = events.is_empty() || events.iter().any(|(_, event)| event.defines());
         let gone = self.views.settle(at, events, || {
             let catalog = self.meta.catalog();
             // Called while changes of the view are serialized, so that published definitions never
@@ -166,12 +155,5 @@ impl Tables {
                 false => self.retired.add(lsn, rowset),
             }
         }
-        if defines {
-            self.catalog_changed();
-        }
-    }
-
-    fn catalog_changed(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }

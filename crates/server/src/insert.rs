@@ -36,6 +36,7 @@ pub use noted::{note_failed, note_if_failed, note_labelled};
 pub use sign::{names_sign, sign_among};
 use upsert::Updating;
 
+use crate::as_of::AsOf;
 use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
 use crate::settings::{Settings, StatementDeadline};
@@ -43,8 +44,7 @@ use crate::shared::Shared;
 
 /// The resolved target of an INSERT: table, columns, and how values are converted.
 pub struct Target {
-    generation: u64,
-    settings: u64,
+    as_of: AsOf,
     pub into: LoadTarget,
     /// The view that the statement names in place of the table.
     pub through: Option<Arc<Through>>,
@@ -65,14 +65,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target resolved under the catalog of `generation`.
+    /// A target that was resolved in the state `as_of`.
     ///
     /// # Errors
     /// When a column without default gets no value.
     pub fn new<N: AsRef<str>>(
         shared: &Shared,
         settings: &Settings,
-        generation: u64,
+        as_of: AsOf,
         into: LoadTarget,
         columns: Option<&[N]>,
         on_existing: OnExisting,
@@ -107,10 +107,9 @@ impl Target {
         if let Some(sign) = sign {
             plan = plan.with_sign(sign);
         }
-        let (groups, settings) = (table.properties.is_light(), settings.version);
+        let groups = table.properties.is_light();
         Ok(Self {
-            generation,
-            settings,
+            as_of,
             plan,
             rules,
             groups,
@@ -132,9 +131,8 @@ impl Target {
     }
 
     /// Whether the catalog and the session's settings are unchanged since it was resolved.
-    pub fn is_current(&self, engine: &Engine, settings: &Settings) -> bool {
-        let known = (engine.catalog_generation(), settings.version);
-        (self.generation, self.settings) == known && !self.plan.is_of_statement()
+    pub fn is_current(&self, session: &Session) -> bool {
+        self.as_of.is_now(session) && !self.plan.is_of_statement()
     }
 
     /// Sets what differs from statement to statement: the current time for defaults that depend on
@@ -224,9 +222,7 @@ pub fn resolve<N: AsRef<str>>(
     columns: Option<&[N]>,
     on_existing: OnExisting,
 ) -> Result<Target> {
-    let engine = &session.shared.engine;
-    // Read first: a later change makes the target stale, not wrong.
-    let generation = engine.catalog_generation();
+    let as_of = AsOf::now(session);
     let database = session.database_of(database)?;
     session.authorize_columns(Privilege::Insert, database, table)?;
     if on_existing == OnExisting::Replace || names_sign(columns) {
@@ -246,7 +242,7 @@ pub fn resolve<N: AsRef<str>>(
             session.check_columns(Privilege::Insert, place, into.schema().shown_names())?;
         }
     }
-    Target::new(&session.shared, &session.settings, generation, into, columns, on_existing)
+    Target::new(&session.shared, &session.settings, as_of, into, columns, on_existing)
 }
 
 /// The result of an INSERT.

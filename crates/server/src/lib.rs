@@ -20,6 +20,7 @@
 pub mod accounts;
 mod again;
 pub mod alter_jobs;
+mod as_of;
 pub mod auth;
 pub mod compiled;
 pub mod completion;

@@ -27,11 +27,11 @@ use freshet_storage::point;
 use freshet_wire::PacketWriter;
 use parking_lot::RwLock;
 
+use crate::as_of::AsOf;
 use crate::mysql::results::{self, Encoding};
 use crate::session::Session;
 use answer::Answer;
 pub use change_text::{ChangeText, NewValue};
-use kept::AsOf;
 pub use kept::{AllowedPoints, KeptPoint};
 pub use scanner::{Operand, Values};
 use text::PointText;
@@ -301,7 +301,7 @@ pub async fn answer_text(
         return false;
     }
     let database = session.database.as_deref();
-    let Some((text, plan)) = known(session, allowed, database, sql) else { return false };
+    let Some((text, plan, _)) = known(session, allowed, database, sql) else { return false };
     answer(session, (&text.operands, &plan), &[], Encoding::Text, writer).await
 }
 
@@ -318,10 +318,8 @@ pub async fn answer_prepared(
         Some(point) if point.is_current(session) => point,
         _ => {
             *kept = None;
-            // Read first: a later change makes what is kept stale, not wrong.
-            let as_of = AsOf::now(session);
             let known = known(session, allowed, database, sql.as_bytes());
-            let Some((text, plan)) = known else { return false };
+            let Some((text, plan, as_of)) = known else { return false };
             match KeptPoint::of(&text.operands, &plan, as_of) {
                 Some(point) => kept.insert(Box::new(point)),
                 None => {
@@ -334,20 +332,22 @@ pub async fn answer_prepared(
     answer(session, point.parts(), parameters, Encoding::Binary, writer).await
 }
 
-/// The plan of a text in `database` which the session may read, if there is one.
-fn known<'a>(
+/// The plan of a text in `database` which the session may read, if there is one, and the state in
+/// which it may.
+fn known<'a, 'p>(
     session: &Session,
-    allowed: &mut AllowedPoints,
+    allowed: &'p mut AllowedPoints,
     database: Option<&str>,
     sql: &'a [u8],
-) -> Option<(PointText<'a>, Arc<PointPlan>)> {
+) -> Option<(PointText<'a>, Arc<PointPlan>, &'p AsOf)> {
     if hides_tables(session) {
         return None;
     }
     let text = PointText::parse(sql)?;
     let key = shape_key(database, &text)?;
     let plan = session.shared.points.by_shape.read().get(&key).cloned()?;
-    allowed.has(session, &plan).then_some((text, plan))
+    let as_of = allowed.allow(session, &plan)?;
+    Some((text, plan, as_of))
 }
 
 async fn answer(

@@ -29,7 +29,7 @@ impl InsertCache {
             rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
         })?;
         self.heads[..=at].rotate_right(1);
-        if !self.heads[0].target.is_current(&session.shared.engine, &session.settings) {
+        if !self.heads[0].target.is_current(session) {
             self.heads.remove(0);
             return None;
         }

@@ -6,6 +6,7 @@ use freshet_meta::Privilege;
 use freshet_schema::{Column, Table};
 
 use super::Target;
+use crate::as_of::AsOf;
 use crate::session::Session;
 use crate::session::policies::check_replaces;
 use crate::through::{self, Writing};
@@ -23,8 +24,7 @@ pub fn target<N: AsRef<str>>(
     on_existing: OnExisting,
 ) -> Result<Option<Target>> {
     let engine = &session.shared.engine;
-    // Read first: a later change makes the target stale, not wrong.
-    let generation = engine.catalog_generation();
+    let as_of = AsOf::now(session);
     let said = columns.unwrap_or_default().iter().map(AsRef::as_ref).collect::<Vec<&str>>();
     let through = through::of(session, (database, view), Writing::Insert, &said)?;
     let Some(through) = through else { return Ok(None) };
@@ -49,7 +49,7 @@ pub fn target<N: AsRef<str>>(
     let hidden = |error| through.hidden(error);
     let checks = shared.view_check(&into, &through).map_err(hidden)?;
     let below = Some(below.as_slice());
-    let target = Target::new(shared, settings, generation, into, below, on_existing);
+    let target = Target::new(shared, settings, as_of, into, below, on_existing);
     let mut target = target.map_err(hidden)?;
     if let Some(checks) = checks {
         if target.partial.is_some() {

@@ -16,6 +16,7 @@ use freshet_query::result::ResultColumn;
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
 use crate::accounts::SessionMemory;
+use crate::as_of::AsOf;
 use crate::insert::{self, Done, Grouping, Target};
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::text;
@@ -94,10 +95,7 @@ pub struct PreparedQuery {
 pub struct CachedPlan {
     /// Not bound to a snapshot.
     pub plan: Plan,
-    /// The catalog's generation.
-    pub generation: u64,
-    /// The version of the session's settings.
-    pub settings: u64,
+    pub as_of: AsOf,
     /// The current database.
     pub database: Option<Arc<str>>,
     /// The types of the parameter values.
@@ -137,8 +135,7 @@ impl PreparedInsert {
     /// # Errors
     /// Unknown names, missing privileges, columns without a value.
     pub fn refresh(&mut self, session: &Session) -> Result<&mut Target> {
-        let (engine, settings) = (&session.shared.engine, &session.settings);
-        if !self.target.as_ref().is_some_and(|target| target.is_current(engine, settings)) {
+        if !self.target.as_ref().is_some_and(|target| target.is_current(session)) {
             let (database, columns) = (self.database.as_deref(), self.columns.as_deref());
             let (table, on_existing) = (&self.table, self.on_existing);
             let target = insert::resolve(session, database, table, columns, on_existing)?;

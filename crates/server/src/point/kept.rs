@@ -1,39 +1,17 @@
 //! What is known of point reads until catalog or settings change: how a prepared one is answered,
 //! whose text is not read again, and which ones a session may do.
 
-use std::sync::{Arc, Weak};
-
-use freshet_meta::Catalog;
+use std::sync::Arc;
 
 use super::{Operand, PointPlan};
+use crate::as_of::AsOf;
 use crate::session::Session;
 
-/// How executions of a prepared statement are answered, as long as catalog and settings stay:
-/// rights and row policies are of the catalog; roles and temporary tables count as settings.
+/// How executions of a prepared statement are answered, as long as catalog and settings stay.
 pub struct KeptPoint {
     plan: Arc<PointPlan>,
     operands: Vec<Operand<'static>>,
     as_of: AsOf,
-}
-
-/// The state that it depends on: the published catalog and the version of the settings. A
-/// generation, which is counted once a catalog is published, would be late: a row may have been
-/// acknowledged by then that is in another table of the same name.
-pub struct AsOf {
-    catalog: Weak<Catalog>,
-    settings: u64,
-}
-
-impl AsOf {
-    pub(super) fn now(session: &Session) -> Self {
-        let catalog = Arc::downgrade(&session.shared.engine.catalog());
-        Self { catalog, settings: session.settings.version }
-    }
-
-    fn is_now(&self, session: &Session) -> bool {
-        let views = session.shared.engine.views();
-        self.settings == session.settings.version && views.shows(&self.catalog)
-    }
 }
 
 /// Plans that a session keeps in mind as allowed; when there are more, all are forgotten.
@@ -48,35 +26,39 @@ pub struct AllowedPoints {
 }
 
 impl AllowedPoints {
-    /// Whether the session may use a plan, which is for the table as it is now.
-    pub(super) fn has(&mut self, session: &Session, plan: &Arc<PointPlan>) -> bool {
+    /// The state in which the session may use a plan, which is for the table as it is in that one;
+    /// `None` if it may not.
+    pub(super) fn allow(&mut self, session: &Session, plan: &Arc<PointPlan>) -> Option<&AsOf> {
         let is_now = self.as_of.as_ref().is_some_and(|as_of| as_of.is_now(session));
-        if is_now && self.plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
-            return true;
+        if !is_now || !self.plans.iter().any(|known| Arc::ptr_eq(known, plan)) {
+            let now = AsOf::now(session);
+            if !plan.may_be_read(session) {
+                return None;
+            }
+            if !is_now || self.plans.len() >= ALLOWED_MAX {
+                self.plans.clear();
+                self.as_of = Some(now);
+            }
+            self.plans.push(Arc::clone(plan));
         }
-        // Read first: a later change makes what is kept in mind stale, not wrong.
-        let now = AsOf::now(session);
-        if !plan.may_be_read(session) {
-            return false;
-        }
-        if !is_now || self.plans.len() >= ALLOWED_MAX {
-            self.plans.clear();
-            self.as_of = Some(now);
-        }
-        self.plans.push(Arc::clone(plan));
-        true
+        self.as_of.as_ref()
     }
 }
 
 impl KeptPoint {
     /// What is kept of a plan that the session may use; `None` where the text has texts itself.
-    pub(super) fn of(operands: &[Operand<'_>], plan: &Arc<PointPlan>, as_of: AsOf) -> Option<Self> {
+    pub(super) fn of(
+        operands: &[Operand<'_>],
+        plan: &Arc<PointPlan>,
+        as_of: &AsOf,
+    ) -> Option<Self> {
         let operands = operands.iter().map(|operand| match *operand {
             Operand::Int(value) => Some(Operand::Int(value)),
             Operand::Parameter(at) => Some(Operand::Parameter(at)),
             Operand::Text(_) => None,
         });
-        Some(Self { plan: Arc::clone(plan), operands: operands.collect::<Option<_>>()?, as_of })
+        let (operands, as_of) = (operands.collect::<Option<_>>()?, as_of.clone());
+        Some(Self { plan: Arc::clone(plan), operands, as_of })
     }
 
     pub(super) fn is_current(&self, session: &Session) -> bool {

@@ -27,6 +27,7 @@ use super::assigned::{AssignedColumns, NewValues, touched_beside};
 use super::cells::put;
 use super::change::was_altered;
 use super::changed::affected;
+use crate::as_of::AsOf;
 use crate::insert::{key_rules, told};
 use crate::point::{
     ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, key_of,
@@ -53,8 +54,7 @@ struct Kept {
 
 /// How statements of a shape are carried out, as long as catalog and settings stay.
 struct Plan {
-    generation: u64,
-    settings: u64,
+    as_of: AsOf,
     kind: ChangeKind,
     into: LoadTarget,
     /// For each key column its type, and the index of its value.
@@ -149,15 +149,12 @@ impl KeyedChanges {
 
 impl Plan {
     fn is_current(&self, session: &Session) -> bool {
-        self.generation == session.shared.engine.catalog_generation()
-            && self.settings == session.settings.version
+        self.as_of.is_now(session)
     }
 
     /// The plan for a text; `None` if the ordinary road has to carry it out, or to refuse it.
     fn of(session: &Session, database: Option<&str>, text: &ChangeText<'_>) -> Option<Self> {
-        // Read first: a later change makes the plan stale, not wrong.
-        let (generation, settings) =
-            (session.shared.engine.catalog_generation(), session.settings.version);
+        let as_of = AsOf::now(session);
         let database = text.database.map(named).unwrap_or(database)?;
         let name = named(text.table)?;
         let into = session.target(database, name).ok()?;
@@ -201,7 +198,7 @@ impl Plan {
         };
         let codec = KeyCodec::of_sort_key(schema);
         let values = given.into_iter().map(|(_, value)| value).collect();
-        Some(Self { generation, settings, kind, into, keys, codec, columns, values })
+        Some(Self { as_of, kind, into, keys, codec, columns, values })
     }
 
     /// The key; `None` if a value is not surely one of its column's type.

@@ -26,6 +26,7 @@ use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
 use super::{act, values};
 use crate::accounts::SessionMemory;
+use crate::as_of::AsOf;
 use crate::insert::{
     Grouping, Target, encoded, key_rules, load, note_alone, note_if_failed, nothing, report,
     resolve, warn,
@@ -102,10 +103,10 @@ pub fn target(session: &Session, insert: &Insert) -> Result<Target> {
             return Ok(target);
         };
         let engine = &session.shared.engine;
-        let generation = engine.catalog_generation();
+        let as_of = AsOf::now(session);
         let into = engine.temporary_target(target.into.table(), temporary)?;
         let settings = &session.settings;
-        target = Target::new(&session.shared, settings, generation, into, columns, on_existing)?;
+        target = Target::new(&session.shared, settings, as_of, into, columns, on_existing)?;
         target.only(temporary)?;
     }
     Ok(target)

@@ -16,6 +16,7 @@ use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
 use super::insert::Selected;
 use super::{act, insert, shield};
+use crate::as_of::AsOf;
 use crate::insert::{Grouping, Target, claimed, note_if_failed, note_labelled, tell};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
@@ -163,10 +164,10 @@ async fn beside(
 /// The same columns of the new table.
 fn target_of(session: &Session, insert: &Insert, filled: &UnpublishedTable) -> Result<Target> {
     let (shared, into) = (&session.shared, filled.target().clone());
-    let generation = shared.engine.catalog_generation();
+    let as_of = AsOf::now(session);
     let (settings, columns) = (&session.settings, insert.columns.as_deref());
     let on_existing = OnExisting::Refuse;
-    let mut target = Target::new(shared, settings, generation, into, columns, on_existing)?;
+    let mut target = Target::new(shared, settings, as_of, into, columns, on_existing)?;
     target.is_beside = true;
     if !insert.partitions.is_empty() {
         target.only(&insert.partitions)?;

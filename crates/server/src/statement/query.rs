@@ -18,6 +18,7 @@ use freshet_wire::Param;
 
 use super::opening;
 use crate::accounts::SessionMemory;
+use crate::as_of::AsOf;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
@@ -420,13 +421,9 @@ async fn plan(
     prepared: &mut PreparedQuery,
     types: Vec<Option<DataType>>,
 ) -> Result<Plan> {
-    let generation = session.shared.engine.catalog_generation();
-    let settings = session.settings.version;
+    let as_of = AsOf::now(session);
     let at_hand = prepared.plan.as_ref().filter(|cached| {
-        cached.generation == generation
-            && cached.settings == settings
-            && cached.database == session.database
-            && cached.types == types
+        cached.as_of.is_now(session) && cached.database == session.database && cached.types == types
     });
     // The cached plan is for the current catalog, and the snapshot may be older, or the other way
     // round.
@@ -452,7 +449,7 @@ async fn plan(
         false => {
             // A statement may stay prepared for days, so its plan must not keep a snapshot alive.
             let (plan, database) = (plan.clone().unbound()?, session.database.clone());
-            Some(CachedPlan { plan, generation, settings, database, types })
+            Some(CachedPlan { plan, as_of, database, types })
         }
     };
     Ok(plan)

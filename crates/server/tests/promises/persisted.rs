@@ -48,3 +48,20 @@ fn who_may_not_set_global_may_not_persist() {
     let kept = "select variable_value from performance_schema.persisted_variables";
     assert_eq!(client.one(kept), "2.000000");
 }
+
+#[test]
+fn of_several_at_once_the_last_one_is_kept() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for round in 0..20 {
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let mut other = server.connect();
+                let sql = format!("set persist query_timeout = {}", round * 10 + number);
+                scope.spawn(move || other.run(&sql));
+            }
+        });
+        let kept = client.one("select variable_value from performance_schema.persisted_variables");
+        assert_eq!(kept, client.one("select @@global.query_timeout"), "in round {round}");
+    }
+}

@@ -12,6 +12,7 @@ use freshet_query::syntax::Select;
 use freshet_schema::{ColumnType, TableForm};
 
 use super::{shield, warn};
+use crate::as_of::AsOf;
 use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
@@ -109,8 +110,7 @@ pub async fn fill(
     on_existing: OnExisting,
 ) -> Result<Reply> {
     let (shared, into) = (&session.shared, table.target().clone());
-    let generation = shared.engine.catalog_generation();
-    let settings = &session.settings;
+    let (as_of, settings) = (AsOf::now(session), &session.settings);
     // In the syntax of Doris the columns stand in the order of the query.
     let names = match into.table().form {
         TableForm::MySql => Some(rows.columns.iter().map(|column| column.name.clone())),
@@ -118,7 +118,7 @@ pub async fn fill(
     };
     let names = names.map(Iterator::collect::<Vec<_>>);
     let names = names.as_deref();
-    let target = Target::new(shared, settings, generation, into, names, on_existing)?;
+    let target = Target::new(shared, settings, as_of, into, names, on_existing)?;
     insert::from_rows(session, target, Grouping::OfNewTable, rows).await
 }
 

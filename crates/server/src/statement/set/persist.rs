@@ -16,9 +16,14 @@ use crate::variables::{self, Globals, Kept};
 /// # Errors
 /// When it cannot be written; it is set then, and not kept.
 pub async fn keep(session: &Session, name: &str) -> Result<()> {
-    let id = variables::require(name)?;
-    let value = id.of(&session.shared.globals.load()).clone();
-    change(session, move |kept| drop(kept.insert(id.variable().name.to_owned(), value))).await
+    let (id, shared) = (variables::require(name)?, Arc::clone(&session.shared));
+    let edit = move |kept: &mut Kept| {
+        // Read when it is the turn of this statement: what another one sets and keeps meanwhile is
+        // newer, and stays.
+        let value = id.of(&shared.globals.load()).clone();
+        kept.insert(id.variable().name.to_owned(), value);
+    };
+    change(session, edit).await
 }
 
 /// SET PERSIST_ONLY.
