@@ -53,8 +53,8 @@ impl Delta {
         found.map(|(_, found)| found.encoded(number, schema))
     }
 
-    /// As [`Self::encoded_row`], of several rows, in the order of their numbers: each record is walked
-    /// through once, not for each of its rows.
+    /// As [`Self::encoded_row`], of several rows, in the order of their numbers: each record is
+    /// walked through once, not for each of its rows.
     ///
     /// # Panics
     /// When numbers descend.
