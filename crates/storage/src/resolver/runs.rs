@@ -346,13 +346,12 @@ impl Runs {
         range: Range<usize>,
         wait_mode: WaitMode,
     ) -> Result<(Vec<RunRow>, Vec<Wanted<'a>>)> {
-        let mut open = wanted;
-        let mut all = Vec::new();
+        let (mut open, mut all) = (Open::new(wanted), Vec::new());
         for at in range.rev() {
             if open.is_empty() {
                 break;
             }
-            let places = inside(self.runs[at].bucket, &open);
+            let places = open.inside(self.runs[at].bucket);
             if places.is_empty() {
                 continue;
             }
@@ -360,7 +359,7 @@ impl Runs {
             let (run, are_ranked) = (self.runs[at].searched(at), self.are_ranked);
             run.look_up(&places, are_ranked, (&mut open, &mut all), wait_mode).await?;
         }
-        Ok((all, open))
+        Ok((all, open.left()))
     }
 
     /// All runs with their keys, to be searched while this stays as it is.
@@ -398,9 +397,12 @@ impl OpenRuns {
     /// # Errors
     /// Those of [`Runs::look_up`].
     pub fn look_up(&self, wanted: Vec<Wanted<'_>>) -> Result<Vec<RunRow>> {
-        let (mut open, mut all) = (wanted, Vec::new());
+        let (mut open, mut all) = (Open::new(wanted), Vec::new());
         for (at, run) in self.runs.iter().enumerate().rev() {
-            let places = inside(run.bucket, &open);
+            if open.is_empty() {
+                break;
+            }
+            let places = open.inside(run.bucket);
             if places.is_empty() {
                 continue;
             }
@@ -414,6 +416,59 @@ impl OpenRuns {
     /// The pool with the threads for reads; `None` without any.
     pub fn pool(&self) -> Option<PoolRef> {
         self.runs.first().and_then(|run| run.keys.pool())
+    }
+}
+
+/// Keys that are looked for, of which more and more are found.
+struct Open<'a> {
+    wanted: Vec<Wanted<'a>>,
+    /// Those of them that are found. They stay until they are many: each run finds a part of the
+    /// keys, and moving all others for it takes longer than passing over them.
+    is_found: Vec<bool>,
+    found: usize,
+}
+
+impl<'a> Open<'a> {
+    fn new(wanted: Vec<Wanted<'a>>) -> Self {
+        Self { is_found: vec![false; wanted.len()], wanted, found: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.found == self.wanted.len()
+    }
+
+    /// Which of those that are not found may be in a run of this bucket, by their places.
+    fn inside(&self, bucket: Option<Bucket>) -> Vec<usize> {
+        let is_inside = |wanted: &Wanted<'_>| match (bucket, wanted.place) {
+            (Some(bucket), Some(place)) => bucket.may_have(place),
+            _ => true,
+        };
+        let is_open = |&place: &usize| !self.is_found[place] && is_inside(&self.wanted[place]);
+        (0..self.wanted.len()).filter(is_open).collect()
+    }
+
+    /// The key at this place is found.
+    fn close(&mut self, place: usize) {
+        assert!(!self.is_found[place], "a key is looked for until it is found");
+        self.is_found[place] = true;
+        self.found += 1;
+    }
+
+    /// Forgets those that are found if they are most; places are others then.
+    fn tidy(&mut self) {
+        if self.found * 2 > self.wanted.len() {
+            let mut is_found = self.is_found.iter();
+            self.wanted.retain(|_| !is_found.next().expect("each key is found or not"));
+            self.is_found.clear();
+            self.is_found.resize(self.wanted.len(), false);
+            self.found = 0;
+        }
+    }
+
+    /// Those that no run has.
+    fn left(self) -> Vec<Wanted<'a>> {
+        let all = self.wanted.into_iter().zip(self.is_found);
+        all.filter(|(_, is_found)| !is_found).map(|(wanted, _)| wanted).collect()
     }
 }
 
@@ -432,40 +487,31 @@ impl SearchedRun<'_> {
         self,
         places: &[usize],
         are_ranked: bool,
-        (open, all): (&mut Vec<Wanted<'_>>, &mut Vec<RunRow>),
+        (open, all): (&mut Open<'_>, &mut Vec<RunRow>),
         wait_mode: WaitMode,
     ) -> Result<()> {
-        let keys = places.iter().map(|&place| open[place].key).collect::<Vec<_>>();
+        let keys = places.iter().map(|&place| open.wanted[place].key).collect::<Vec<_>>();
         let found = self.keys.look_up(&keys, wait_mode).await?;
         if found.is_empty() {
             return Ok(());
         }
-        let mut is_found = vec![false; open.len()];
         for some in found.chunks(KEYS_AT_ONCE) {
             let living = self.marks.living(some.iter().map(|found| found.rows.clone()));
             for (found, alive) in some.iter().zip(living) {
                 let (place, last) = (places[found.at], found.rows.end - 1);
-                is_found[place] = alive.is_some() || !are_ranked;
-                let Wanted { at: number, lsn, .. } = open[place];
+                if alive.is_some() || !are_ranked {
+                    open.close(place);
+                }
+                let Wanted { at: number, lsn, .. } = open.wanted[place];
                 all.extend(alive.map(|row| {
                     let stored = found.stored.filter(|_| row == last);
                     RunRow { at: number, run: self.at, row, lsn, stored }
                 }));
             }
         }
-        let mut is_found = is_found.into_iter();
-        open.retain(|_| !is_found.next().expect("each key is found or not"));
+        open.tidy();
         Ok(())
     }
-}
-
-/// Which of some keys may be in a run of this bucket, by their places among them.
-fn inside(bucket: Option<Bucket>, open: &[Wanted<'_>]) -> Vec<usize> {
-    let is_inside = |wanted: &Wanted<'_>| match (bucket, wanted.place) {
-        (Some(bucket), Some(place)) => bucket.may_have(place),
-        _ => true,
-    };
-    (0..open.len()).filter(|&place| is_inside(&open[place])).collect()
 }
 
 impl Run {
