@@ -4,7 +4,7 @@ mod persist;
 
 use std::sync::Arc;
 
-use freshet_base::{Result, bail, err};
+use freshet_base::{Error, Result, bail, err};
 use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
 use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
@@ -83,9 +83,8 @@ async fn system(
     name: &str,
     value: Option<&Scalar>,
 ) -> Result<()> {
-    let lower = name.to_ascii_lowercase();
-    if matches!(lower.as_str(), "last_insert_id" | "identity" | "insert_id") {
-        return set_id(session, scope, &lower, value).await;
+    if let Some(name) = id_of_session(name) {
+        return set_id(session, scope, name, value).await;
     }
     let id = variables::require(name)?;
     let value = match value {
@@ -93,6 +92,17 @@ async fn system(
         None => None,
     };
     put(session, scope, id, value.as_ref())
+}
+
+/// The name of a variable that is an id of the session, and no variable of the registry.
+fn id_of_session(name: &str) -> Option<&'static str> {
+    let ids = ["last_insert_id", "identity", "insert_id"];
+    ids.into_iter().find(|id| name.eq_ignore_ascii_case(id))
+}
+
+/// The error of what sets such an id for all sessions.
+fn only_of_session(name: &str) -> Error {
+    err!(VariableScope, "Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL")
 }
 
 /// SET of a variable that is an id of the session.
@@ -103,10 +113,7 @@ async fn set_id(
     value: Option<&Scalar>,
 ) -> Result<()> {
     if scope == Scope::Global {
-        bail!(
-            VariableScope,
-            "Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL"
-        );
+        return Err(only_of_session(name));
     }
     let id = match value {
         None => 0,

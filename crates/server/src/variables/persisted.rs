@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::Mutex;
 
-use super::{Globals, require};
+use super::{Globals, find, require};
 
 /// In the data directory.
 pub const FILE: &str = "persisted_variables.json";
@@ -129,7 +129,10 @@ fn decoded(bytes: &[u8]) -> Option<Kept> {
             .or_else(|| number.as_f64().map(Value::Double)),
         _ => None,
     };
-    let kept = variables.iter().map(|(name, value)| Some((name.clone(), of(value)?)));
+    // A name that was written by hand may have capitals, or be an alias: RESET PERSIST and SET
+    // PERSIST mean the same variable.
+    let known = |name: &str| find(name).map_or(name, |id| id.variable().name).to_owned();
+    let kept = variables.iter().map(|(name, value)| Some((known(name), of(value)?)));
     (all.get("format")?.as_u64()? == FORMAT).then(|| kept.collect())?
 }
 
@@ -148,6 +151,14 @@ mod tests {
         ]);
         assert_eq!(decoded(&encoded(&kept)), Some(kept));
         assert_eq!(decoded(&encoded(&Kept::new())), Some(Kept::new()));
+    }
+
+    #[test]
+    fn names_are_those_of_the_registry() {
+        let text =
+            r#"{"format": 1, "variables": {"Wait_Timeout": 1, "tx_isolation": "x", "Z": 2}}"#;
+        let names = decoded(text.as_bytes()).unwrap().into_keys().collect::<Vec<_>>();
+        assert_eq!(names, ["Z", "transaction_isolation", "wait_timeout"]);
     }
 
     #[test]

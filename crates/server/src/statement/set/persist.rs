@@ -7,7 +7,7 @@ use freshet_meta::{Object, Privilege};
 use freshet_query::syntax::Scalar;
 
 use super::super::{shield, values};
-use super::{check_reachable, note};
+use super::{check_reachable, id_of_session, note, only_of_session};
 use crate::session::Session;
 use crate::variables::{self, Globals, Kept};
 
@@ -31,6 +31,9 @@ pub async fn keep(session: &Session, name: &str) -> Result<()> {
 /// # Errors
 /// Those of SET GLOBAL, and when it cannot be written.
 pub async fn keep_only(session: &mut Session, name: &str, value: Option<&Scalar>) -> Result<()> {
+    if let Some(name) = id_of_session(name) {
+        return Err(only_of_session(name));
+    }
     let id = variables::require(name)?;
     session.authorize(Privilege::Super, Object::Server)?;
     let value = match value {
