@@ -31,6 +31,7 @@ mod computed;
 pub mod convert;
 mod dependence;
 mod dependent;
+pub mod digest;
 mod dynamic_filters;
 pub mod earlier;
 pub mod engine;

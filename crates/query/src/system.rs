@@ -114,6 +114,8 @@ pub enum ServerTable {
     ConnectAttributes,
     /// The same, of the connections of the user's own account.
     OwnConnectAttributes,
+    /// `events_statements_summary_by_digest`: the 39 columns that it has in MySQL.
+    StatementDigests,
 }
 
 /// Information provided by the server.

@@ -252,6 +252,10 @@ pub struct Done {
     pub rows: u64,
     /// The length in bytes of the statement in the text.
     pub consumed: usize,
+    /// That of what is before its rows, if nothing is behind them.
+    pub head: Option<usize>,
+    /// Whether it has several rows, which may not all be inserted.
+    pub has_rows: bool,
 }
 
 /// Runs the INSERT of literals at the beginning of `sql` and sets the session's `info`. `None` when
@@ -332,6 +336,7 @@ impl Values<'_> {
             Err(NoRows::Bad(error)) => return Err(error),
         };
         session.count_update()?;
+        let has_rows = done.rows > 1;
         encoded(session, target, done)?;
         if let Some(hint) = self.hint {
             session.tell_hint(hint);
@@ -341,7 +346,7 @@ impl Values<'_> {
             Some(label) => Grouping::labelled(session, target, label).await?,
         };
         let rows = load(session, target, grouping).await?;
-        Ok(Some(Done { rows, consumed: self.at + consumed }))
+        Ok(Some(Done { rows, consumed: self.at + consumed, head: Some(self.at), has_rows }))
     }
 
     /// Reads the rows into the session's buffer, and what stored rows get that have their keys.

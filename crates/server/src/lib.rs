@@ -25,6 +25,7 @@ pub mod auth;
 pub mod compiled;
 pub mod completion;
 mod counters;
+mod digests;
 pub mod error_log;
 mod files;
 mod generated;

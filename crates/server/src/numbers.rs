@@ -10,6 +10,7 @@ use freshet_query::result::ResultColumn;
 use freshet_wire::PacketWriter;
 use parking_lot::RwLock;
 
+use crate::digests::{Asked, Outcome};
 use crate::mysql::results;
 use crate::session::Session;
 
@@ -109,8 +110,9 @@ pub fn answer(session: &mut Session, sql: &[u8], writer: &mut PacketWriter) -> b
     results::end(writer, session, false);
     let metrics = session.shared.metrics();
     metrics.queries.inc();
-    let took = session.shared.engine.clock().now().saturating_sub(began);
-    metrics.query_seconds.observe(took.as_secs_f64());
+    let ended = session.shared.engine.clock().now();
+    metrics.query_seconds.observe(ended.saturating_sub(began).as_secs_f64());
+    session.count_digest(&Asked::of(sql, sql), (began, ended), Outcome::Sent(1));
     true
 }
 

@@ -28,6 +28,7 @@ use freshet_wire::PacketWriter;
 use parking_lot::RwLock;
 
 use crate::as_of::AsOf;
+use crate::digests::{Asked, Outcome};
 use crate::mysql::results::{self, Encoding};
 use crate::session::Session;
 use answer::Answer;
@@ -302,7 +303,8 @@ pub async fn answer_text(
     }
     let database = session.database.as_deref();
     let Some((text, plan, _)) = known(session, allowed, database, sql) else { return false };
-    answer(session, (&text.operands, &plan), &[], Encoding::Text, writer).await
+    let asked = Asked::of(sql, &text.shape);
+    answer(session, &asked, (&text.operands, &plan), &[], Encoding::Text, writer).await
 }
 
 /// Answers the execution of a statement that was prepared in `database`, as [`answer_text`]; how is
@@ -314,6 +316,7 @@ pub async fn answer_prepared(
     parameters: &[Parameter],
     writer: &mut PacketWriter,
 ) -> bool {
+    let asked = Asked::of(sql.as_bytes(), sql.as_bytes());
     let point = match kept {
         Some(point) if point.is_current(session) => point,
         _ => {
@@ -323,13 +326,14 @@ pub async fn answer_prepared(
             match KeptPoint::of(&text.operands, &plan, as_of) {
                 Some(point) => kept.insert(Box::new(point)),
                 None => {
-                    let asked = (text.operands.as_slice(), &*plan);
-                    return answer(session, asked, parameters, Encoding::Binary, writer).await;
+                    let parts = (text.operands.as_slice(), &*plan);
+                    let done = answer(session, &asked, parts, parameters, Encoding::Binary, writer);
+                    return done.await;
                 }
             }
         }
     };
-    answer(session, point.parts(), parameters, Encoding::Binary, writer).await
+    answer(session, &asked, point.parts(), parameters, Encoding::Binary, writer).await
 }
 
 /// The plan of a text in `database` which the session may read, if there is one, and the state in
@@ -352,6 +356,7 @@ fn known<'a, 'p>(
 
 async fn answer(
     session: &mut Session,
+    asked: &Asked<'_>,
     (operands, plan): (&[Operand<'_>], &PointPlan),
     parameters: &[Parameter],
     encoding: Encoding,
@@ -383,8 +388,9 @@ async fn answer(
     metrics.queries.inc();
     metrics.point_reads.inc();
     session.shared.counters.command(CommandKind::Select);
-    let took = session.shared.engine.clock().now().saturating_sub(began);
-    metrics.query_seconds.observe(took.as_secs_f64());
+    let ended = session.shared.engine.clock().now();
+    metrics.query_seconds.observe(ended.saturating_sub(began).as_secs_f64());
+    session.count_digest(asked, (began, ended), Outcome::Sent(count as u64));
     true
 }
 

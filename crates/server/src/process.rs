@@ -300,13 +300,19 @@ const HIDDEN: &str = " <secret>";
 
 /// Cuts text after its first keyword for passwords. Where a password ends depends on the session's
 /// SQL mode, and the text may be truncated, so nothing after the keyword is shown.
-fn hide_secrets(text: &mut String) {
+pub fn hide_secrets(text: &mut String) {
     let upper = text.to_ascii_uppercase();
     let ends = SECRET_WORDS.iter().filter_map(|word| upper.find(word).map(|at| at + word.len()));
     if let Some(end) = ends.min() {
         text.truncate(end);
         text.push_str(HIDDEN);
     }
+}
+
+/// Where the first such keyword stands.
+pub fn secret_at(text: &str) -> Option<usize> {
+    let upper = text.to_ascii_uppercase();
+    SECRET_WORDS.iter().filter_map(|word| upper.find(word)).min()
 }
 
 fn micros(time: Duration) -> u64 {

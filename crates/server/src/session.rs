@@ -2,6 +2,7 @@
 
 mod collations;
 mod currents;
+mod digested;
 mod disabled_keys;
 mod hinted;
 mod ids;
@@ -40,6 +41,7 @@ pub use workload::Admission;
 
 use crate::Shared;
 use crate::accounts::{AccountUsage, SessionMemory};
+use crate::digests::KnownDigests;
 use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::settings::{Keeps, Settings, StatementDeadline};
@@ -289,6 +291,8 @@ pub struct Session {
     /// The open transaction, and the characteristics of the next one.
     pub transactions: Transactions,
     pub diagnostics: Diagnostics,
+    /// Of its statements.
+    digests: KnownDigests,
     pub last_insert: Option<LastInsert>,
     /// Rows that the running INSERT filtered out.
     pub filtered: u64,
@@ -357,6 +361,7 @@ impl Session {
             user_collations: Arc::default(),
             named: HashMap::new(),
             diagnostics: Diagnostics::default(),
+            digests: KnownDigests::default(),
             last_insert: None,
             filtered: 0,
             left_out: None,

@@ -22,6 +22,7 @@ use crate::alter_jobs::AlterJobs;
 use crate::auth::Passwords;
 use crate::compiled::Compiled;
 use crate::counters::Counters;
+use crate::digests::Digests;
 use crate::load_book::LoadBook;
 use crate::load_limits::LoadLimits;
 use crate::locks::Locks;
@@ -139,6 +140,8 @@ pub struct Shared {
     pub locks: Arc<Locks>,
     /// What SHOW STATUS counts.
     pub(crate) counters: Counters,
+    /// What it knows of statements.
+    pub(crate) digests: Digests,
     /// Texts that are answered by a key alone.
     pub(crate) points: PointPlans,
     pub(crate) numbers: NumberTexts,
@@ -214,6 +217,7 @@ impl Shared {
             tls,
             locks: Arc::default(),
             counters: Counters::default(),
+            digests: Digests::default(),
             points: PointPlans::default(),
             numbers: NumberTexts::default(),
             statements: Handle::current(),

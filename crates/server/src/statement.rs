@@ -53,6 +53,7 @@ pub use crate::mysql::results::Output;
 pub use duplicate::insert_or_update;
 
 use crate::again::{Again, may_be_run_again};
+use crate::digests::Asked;
 use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
 use crate::mysql::socket::put_error;
@@ -312,6 +313,7 @@ async fn one(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
+    let begun = session.clock_now();
     if let Err(error) = opening::begin(session, statement) {
         return Ok(Err(error));
     }
@@ -327,6 +329,8 @@ async fn one(
     if matches!(answered, Ok(Ok(()))) {
         opening::observe(session, began);
     }
+    let asked = Asked::unknown(statement.text.as_bytes());
+    opening::count_digest(session, &asked, begun, &answered);
     session.end_statement();
     answered
 }

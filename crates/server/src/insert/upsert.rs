@@ -83,7 +83,7 @@ pub(super) async fn insert_or_update(
     let done = statement::insert_or_update(session, target, table, (set, None), Vec::new());
     let Reply::Done { affected } = done.await? else { unreachable!("rows are only counted") };
     session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
-    Ok(Done { rows: affected, consumed: values.sql.len() })
+    Ok(Done { rows: affected, consumed: values.sql.len(), head: None, has_rows: true })
 }
 
 /// The statement without its rows, if it is the last one of the text.

@@ -1,10 +1,13 @@
 //! Dispatch of commands: the fast path is answered here, other commands become [`Request`].
 
+use std::time::Duration;
+
 use freshet_base::{Error, Result};
 use freshet_query::parser::CommandKind;
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
 use crate::again::Again;
+use crate::digests::{Asked, Outcome};
 use crate::insert::{Done, InsertCache};
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
 use crate::mysql::socket::put_error;
@@ -152,6 +155,7 @@ impl Dispatcher<'_> {
             return Next::Answered;
         }
         let is_free = !self.session.must_change_password;
+        let began = self.session.clock_now();
         let done = match is_free {
             true => inserted(statement, self.session, execute).await,
             false => Ok(None),
@@ -192,16 +196,25 @@ impl Dispatcher<'_> {
             }
             (_, Some(Err(error))) | (Err(error), _) => {
                 self.failed(&error);
+                self.count_execution(execute.statement_id, began, false);
                 Next::Answered
             }
             (Ok(done), None) => {
                 self.session.shared.metrics().inserts.inc();
                 self.count(CommandKind::Insert);
                 self.audit(execute.statement_id);
+                self.count_execution(execute.statement_id, began, true);
                 self.loaded(done.map_or(0, |done| done.rows), StatusFlags::NONE);
                 Next::Answered
             }
         }
+    }
+
+    /// Counts the execution of a prepared statement by its digest.
+    fn count_execution(&mut self, id: u32, began: Duration, is_done: bool) {
+        let Ok(statement) = self.statements.get(id, "mysqld_stmt_execute") else { return };
+        let sql = statement.sql.as_bytes();
+        self.session.count_done(&Asked::of(sql, sql), began, is_done);
     }
 
     /// Logs a prepared insert if the session audits them.
@@ -228,7 +241,12 @@ impl Dispatcher<'_> {
                 Control::Commit => CommandKind::Commit,
                 Control::Rollback => CommandKind::Rollback,
             });
-            match self.session.control(control).await {
+            let began = self.session.clock_now();
+            let done = self.session.control(control).await;
+            let outcome = if done.is_ok() { Outcome::Changed(0) } else { Outcome::Failed };
+            let (asked, ended) = (Asked::of(sql, sql), self.session.clock_now());
+            self.session.count_digest(&asked, (began, ended), outcome);
+            match done {
                 Ok(()) => self.loaded(0, StatusFlags::NONE),
                 Err(error) => self.failed(&error),
             }
@@ -249,15 +267,20 @@ impl Dispatcher<'_> {
         let (mut rest, multi) = (sql, *self.multi_statements);
         let mut again = Again::default();
         loop {
+            let began = self.session.clock_now();
             let done = match insert::text(self.session, self.inserts, rest, multi).await {
                 Ok(Some(done)) => done,
                 Ok(None) => return self.planned(rest),
                 Err(error) if again.is_due(self.session, &error).await => continue,
                 Err(error) => {
+                    self.session.count_done(&Asked::unknown(rest), began, false);
                     self.failed(&error);
                     return Next::Answered;
                 }
             };
+            let shape = done.head.map(|head| &rest[..head]);
+            let asked = Asked { sql: &rest[..done.consumed], shape, has_rows: done.has_rows };
+            self.session.count_done(&asked, began, true);
             self.session.shared.metrics().inserts.inc();
             self.count(CommandKind::Insert);
             rest = rest[done.consumed..].trim_ascii();

@@ -113,6 +113,14 @@ impl ServerView {
         rows
     }
 
+    /// The digests of all statements, for who may see those that run.
+    fn digests(&self) -> Vec<Vec<Cell>> {
+        match self.authorize(Privilege::Process, Object::Server) {
+            Ok(()) => self.shared.digests.rows(&**self.shared.engine.clock()),
+            Err(_) => Vec::new(),
+        }
+    }
+
     fn wal(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
         let stats = engine.log_stats();
@@ -150,6 +158,7 @@ impl SystemSource for ServerView {
             ServerTable::Transactions => self.transactions(),
             ServerTable::ConnectAttributes => self.attributes(false),
             ServerTable::OwnConnectAttributes => self.attributes(true),
+            ServerTable::StatementDigests => self.digests(),
             ServerTable::GroupCommits => self.group_commits(),
             ServerTable::Flushes => self.flushes(),
             ServerTable::LoadRejects => self.load_rejects(),

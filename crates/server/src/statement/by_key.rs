@@ -28,6 +28,7 @@ use super::cells::put;
 use super::change::was_altered;
 use super::changed::affected;
 use crate::as_of::AsOf;
+use crate::digests::Asked;
 use crate::insert::{key_rules, told};
 use crate::point::{
     ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, key_of,
@@ -100,6 +101,7 @@ pub async fn change(
     session.diagnostics.clear();
     session.info.clear();
     let clock = session.shared.engine.clock();
+    let began = clock.now();
     session.statement_deadline = StatementDeadline::of_insert(&session.settings, &**clock);
     match plan.run(session, key, &values).await {
         // The end of a change of columns lets nobody in, or has made the plan stale.
@@ -114,6 +116,8 @@ pub async fn change(
                 b'd' => CommandKind::Delete,
                 _ => CommandKind::Update,
             });
+            let asked = Asked::of(sql, &text.shape);
+            session.count_done(&asked, began, done.is_ok());
             Some(done)
         }
     }

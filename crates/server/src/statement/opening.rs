@@ -5,6 +5,8 @@ use std::time::Duration;
 use freshet_base::Result;
 use freshet_query::parser::{Parsed, ShowWhat, Statement};
 
+use crate::digests::Asked;
+use crate::mysql::results::Gone;
 use crate::session::{Hinted, Session};
 use crate::settings::StatementDeadline;
 
@@ -63,6 +65,18 @@ pub fn observe(session: &Session, began: Option<Duration>) {
     let Some(began) = began else { return };
     let took = session.shared.engine.clock().now().saturating_sub(began);
     session.shared.metrics().query_seconds.observe(took.as_secs_f64());
+}
+
+/// Counts a statement by its digest; one whose client has gone has no result.
+pub fn count_digest(
+    session: &mut Session,
+    asked: &Asked<'_>,
+    began: Duration,
+    answered: &std::result::Result<Result<()>, Gone>,
+) {
+    if let Ok(done) = answered {
+        session.count_done(asked, began, done.is_ok());
+    }
 }
 
 pub fn count(session: &Session, statement: &Statement) {

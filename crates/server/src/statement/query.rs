@@ -19,6 +19,7 @@ use freshet_wire::Param;
 use super::opening;
 use crate::accounts::SessionMemory;
 use crate::as_of::AsOf;
+use crate::digests::Asked;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
@@ -492,8 +493,10 @@ async fn execute_in(
             match &prepared.parsed.statement {
                 query @ Statement::Query(select) if !select.locks() => {
                     opening::count(session, query);
-                    let began = opening::began(session, query);
+                    let (began, begun) = (opening::began(session, query), session.clock_now());
                     let done = execute_query(session, prepared, parameters, cursor, output).await;
+                    let sql = prepared.parsed.text.as_bytes();
+                    opening::count_digest(session, &Asked::of(sql, sql), begun, &done);
                     session.end_statement();
                     opening::observe(session, began);
                     done

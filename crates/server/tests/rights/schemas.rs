@@ -40,6 +40,11 @@ fn who_has_no_right_sees_itself_alone() {
     let accounts = "select user from information_schema.user_attributes";
     assert_eq!(nobody.texts(accounts), [["nobody"]]);
     assert_eq!(nobody.fails("select * from sys.version").errno, 1142);
+    let digests = "performance_schema.events_statements_summary_by_digest";
+    let count = format!("select count(*) from {digests}");
+    assert_eq!(nobody.texts(&count), [["0"]]);
+    assert_ne!(root.texts(&count), [["0"]]);
+    assert_eq!(nobody.fails(&format!("truncate table {digests}")).errno, 1227);
     // The view is shown, and not a table that its reader may not see.
     let usage = "select view_name, table_name from information_schema.view_table_usage";
     assert_eq!(as_user(&server, "reader").texts(usage), [[""; 2]; 0]);

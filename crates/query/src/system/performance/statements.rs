@@ -1,5 +1,6 @@
 //! The tables of `performance_schema` about statements, transactions and errors.
 
+use crate::system::ServerTable;
 use crate::system::shape::{Kind, Rows, SystemTable, column_list, table};
 
 pub const TABLES: &[SystemTable] = &[
@@ -31,7 +32,8 @@ pub const TABLES: &[SystemTable] = &[
         #NO_INDEX_USED, #NO_GOOD_INDEX_USED, #NESTING_EVENT_ID, NESTING_EVENT_TYPE,
         #NESTING_EVENT_LEVEL, #STATEMENT_ID, #CPU_TIME, #MAX_CONTROLLED_MEMORY, #MAX_TOTAL_MEMORY,
         EXECUTION_ENGINE),
-    table!("performance_schema", "events_statements_summary_by_digest", Rows::None, SCHEMA_NAME,
+    table!("performance_schema", "events_statements_summary_by_digest",
+        Rows::Server(ServerTable::StatementDigests), SCHEMA_NAME,
         DIGEST, DIGEST_TEXT, #COUNT_STAR, #SUM_TIMER_WAIT, #MIN_TIMER_WAIT, #AVG_TIMER_WAIT,
         #MAX_TIMER_WAIT, #SUM_LOCK_TIME, #SUM_ERRORS, #SUM_WARNINGS, #SUM_ROWS_AFFECTED,
         #SUM_ROWS_SENT, #SUM_ROWS_EXAMINED, #SUM_CREATED_TMP_DISK_TABLES, #SUM_CREATED_TMP_TABLES,

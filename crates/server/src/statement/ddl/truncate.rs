@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result};
-use freshet_meta::Privilege;
+use freshet_meta::{Object, Privilege};
 use freshet_query::parser::TableName;
 
 use super::table_id;
@@ -17,6 +17,13 @@ use crate::statement::shield;
 /// # Errors
 /// Missing privileges; 1044, 1049, 1146 and 1347 for what is no table, and then none is emptied.
 pub async fn run(session: &mut Session, tables: &[TableName], if_exists: bool) -> Result<Reply> {
+    if let [table] = tables
+        && is_of_digests(session, table)
+    {
+        session.authorize(Privilege::Super, Object::Server)?;
+        session.shared.digests.forget();
+        return Ok(Reply::done());
+    }
     let mut ids = Vec::with_capacity(tables.len());
     for table in tables {
         match table_id(session, table, Privilege::Drop) {
@@ -36,4 +43,11 @@ pub async fn run(session: &mut Session, tables: &[TableName], if_exists: bool) -
         shield(session, async move { engine.ddl().truncate(&ids).await }).await?;
     }
     Ok(Reply::done())
+}
+
+/// Whether it is the table of the digests of statements, which counts anew then, as in MySQL.
+fn is_of_digests(session: &Session, table: &TableName) -> bool {
+    let database = table.database.as_deref().or(session.database.as_deref());
+    database.is_some_and(|database| database.eq_ignore_ascii_case("performance_schema"))
+        && table.table.eq_ignore_ascii_case("events_statements_summary_by_digest")
 }

@@ -48,8 +48,8 @@ pub const ALL: &[Variable] = &[
     fixed(
         "performance_schema",
         Kind::Bool,
-        "0",
-        "Off: nothing is gathered about statements and waits.",
+        "1",
+        "Statements are counted by their digests; nothing is gathered about waits.",
     ),
     fixed("pid_file", Kind::Text, "", "Empty: there is none."),
     fixed("plugin_dir", Kind::Text, "", "Empty: there are no plugins to load."),

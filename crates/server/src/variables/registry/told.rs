@@ -86,7 +86,12 @@ pub const ALL: &[Variable] = &[
     both("optimizer_trace_limit", NUMBER, "1", NO_EFFECT),
     both("optimizer_trace_max_mem_size", NUMBER, "1048576", NO_EFFECT),
     both("optimizer_trace_offset", Kind::Int { min: -1, max: i64::MAX }, "-1", NO_EFFECT),
-    fixed("performance_schema_digests_size", NUMBER, "0", NO_EFFECT),
+    fixed(
+        "performance_schema_digests_size",
+        NUMBER,
+        "4000",
+        "Digests of statements that are kept; those of others are counted together.",
+    ),
     fixed("performance_schema_max_digest_length", NUMBER, "1024", NO_EFFECT),
     fixed("performance_schema_max_sql_text_length", NUMBER, "1024", NO_EFFECT),
     global("performance_schema_show_processlist", Kind::Bool, "0", NO_EFFECT),
