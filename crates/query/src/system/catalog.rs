@@ -297,7 +297,7 @@ fn column_row(
         column.type_text().into(),
         key.into(),
         column.extra_text().into(),
-        "select,insert,references".into(),
+        "select,insert,update,references".into(),
         column.comment.as_str().into(),
         column.generated.as_ref().map_or("", |how| how.text.as_str()).into(),
         Cell::Null,

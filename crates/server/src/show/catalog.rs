@@ -68,15 +68,19 @@ pub fn tables(session: &Session, full: bool, database: Option<&str>) -> Result<L
         true => Listing::new(&[&heading, "Table_type"]),
         false => Listing::new(&[&heading]),
     };
-    let system = system::names(database).into_iter();
-    let system = system.map(|name| (name.to_uppercase(), "SYSTEM VIEW"));
+    let named = |name: &str| match database.to_ascii_lowercase().as_str() {
+        "information_schema" => (name.to_uppercase(), "SYSTEM VIEW"),
+        "sys" => (name.to_owned(), "VIEW"),
+        _ => (name.to_owned(), "BASE TABLE"),
+    };
+    let system = system::names(database).into_iter().map(named);
     let stored = visible(session, database)?;
     let stored = stored.iter().map(|table| (table.name.clone(), "BASE TABLE"));
     let views = visible_views(session, database);
     let views = views.iter().map(|view| (view.name.clone(), "VIEW"));
-    let mut named = stored.chain(views).collect::<Vec<_>>();
-    named.sort();
-    for (name, kind) in system.chain(named) {
+    let mut all = stored.chain(views).chain(system).collect::<Vec<_>>();
+    all.sort();
+    for (name, kind) in all {
         match full {
             true => listing.add([&name, kind]),
             false => listing.add([&name]),

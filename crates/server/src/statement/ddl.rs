@@ -173,7 +173,9 @@ async fn create_from(
     let engine = Arc::clone(&session.shared.engine);
     let created = async move { engine.ddl().create_table(&database, spec, if_not_exists).await };
     let created = shield(session, created).await?;
-    warn(session, created.warnings);
+    if !created.existed {
+        warn(session, created.warnings);
+    }
     Ok(created.existed)
 }
 
