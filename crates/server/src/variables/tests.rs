@@ -33,11 +33,23 @@ fn values_are_checked_by_kind() {
         set("sql_mode", text("strict_trans_tables, ansi_quotes")).unwrap(),
         "ANSI_QUOTES,STRICT_TRANS_TABLES"
     );
+    // In the order of MySQL, of which a number has the bits.
+    assert_eq!(
+        set("sql_mode", text("no_zero_date,strict_trans_tables,only_full_group_by")).unwrap(),
+        "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_DATE"
+    );
+    assert_eq!(set("sql_mode", Value::Int(0)).unwrap(), "");
+    let names = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,\
+                 ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION";
+    assert_eq!(set("sql_mode", Value::Int(1_168_113_696)).unwrap(), names);
     assert_eq!(set("character_set_results", Value::Null).unwrap(), "");
     let errno = |result: Result<String>| result.unwrap_err().code().errno();
     assert_eq!(errno(set("no_such", Value::Int(1))), 1193);
     assert_eq!(errno(set("group_commit", text("x"))), 1231);
     assert_eq!(errno(set("group_commit", Value::Int(1))), 1231);
+    assert_eq!(errno(set("sql_mode", Value::Int(16))), 1231);
+    let bogus = set("sql_mode", text("bogus")).unwrap_err().to_string();
+    assert!(bogus.contains("'bogus'"), "{bogus}");
     assert_eq!(errno(set("query_timeout", text("soon"))), 1232);
     assert_eq!(errno(set("version", text("9"))), 1238);
     assert_eq!(errno(set("max_connections", Value::Int(9))), 1229);

@@ -12,31 +12,34 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// A year.
 const SECONDS_MAX: f64 = 31_536_000.0;
 
-/// The known names in `sql_mode`.
-const SQL_MODES: [&str; 22] = [
-    "ALLOW_INVALID_DATES",
-    "ANSI",
-    "ANSI_QUOTES",
-    "ERROR_FOR_DIVISION_BY_ZERO",
-    "HIGH_NOT_PRECEDENCE",
-    "IGNORE_SPACE",
-    "NO_AUTO_CREATE_USER",
-    "NO_AUTO_VALUE_ON_ZERO",
-    "NO_BACKSLASH_ESCAPES",
-    "NO_DIR_IN_CREATE",
-    "NO_ENGINE_SUBSTITUTION",
-    "NO_FIELD_OPTIONS",
-    "NO_KEY_OPTIONS",
-    "NO_UNSIGNED_SUBTRACTION",
-    "NO_ZERO_DATE",
-    "NO_ZERO_IN_DATE",
-    "ONLY_FULL_GROUP_BY",
-    "PAD_CHAR_TO_FULL_LENGTH",
-    "PIPES_AS_CONCAT",
-    "REAL_AS_FLOAT",
-    "STRICT_ALL_TABLES",
-    "STRICT_TRANS_TABLES",
+/// The known names in `sql_mode`, and the bits that a number has for them, in whose order they are
+/// shown.
+const SQL_MODES: [(&str, u32); 22] = [
+    ("REAL_AS_FLOAT", 0),
+    ("PIPES_AS_CONCAT", 1),
+    ("ANSI_QUOTES", 2),
+    ("IGNORE_SPACE", 3),
+    ("ONLY_FULL_GROUP_BY", 5),
+    ("NO_UNSIGNED_SUBTRACTION", 6),
+    ("NO_DIR_IN_CREATE", 7),
+    ("NO_KEY_OPTIONS", 9),
+    ("NO_FIELD_OPTIONS", 11),
+    ("ANSI", 18),
+    ("NO_AUTO_VALUE_ON_ZERO", 19),
+    ("NO_BACKSLASH_ESCAPES", 20),
+    ("STRICT_TRANS_TABLES", 21),
+    ("STRICT_ALL_TABLES", 22),
+    ("NO_ZERO_IN_DATE", 23),
+    ("NO_ZERO_DATE", 24),
+    ("ALLOW_INVALID_DATES", 25),
+    ("ERROR_FOR_DIVISION_BY_ZERO", 26),
+    ("NO_AUTO_CREATE_USER", 28),
+    ("HIGH_NOT_PRECEDENCE", 29),
+    ("NO_ENGINE_SUBSTITUTION", 30),
+    ("PAD_CHAR_TO_FULL_LENGTH", 31),
 ];
+/// The bit of `TRADITIONAL`, which stands for others.
+const TRADITIONAL_BIT: u32 = 27;
 
 impl Variable {
     /// The converted value after `SET variable = value`.
@@ -143,9 +146,13 @@ impl Variable {
     }
 
     fn sql_mode(&self, value: &Value) -> Result<String> {
+        let named = match value {
+            Value::Int(_) | Value::UInt(_) => self.modes_of_number(value)?,
+            _ => text(value),
+        };
         let mut modes = Vec::new();
-        for mode in text(value).split(',').map(str::trim).filter(|mode| !mode.is_empty()) {
-            let mode = mode.to_ascii_uppercase();
+        for given in named.split(',').map(str::trim).filter(|mode| !mode.is_empty()) {
+            let mode = given.to_ascii_uppercase();
             let parts: &[&str] = match mode.as_str() {
                 "TRADITIONAL" => &TRADITIONAL,
                 "ANSI" => &["REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE"],
@@ -155,13 +162,29 @@ impl Variable {
             match mode.as_str() {
                 "TRADITIONAL" => {}
                 // Modes of Doris and older servers have no effect here, but clients set them.
-                _ if SQL_MODES.contains(&mode.as_str()) => modes.push(mode),
-                _ => return Err(self.refuse(&Value::Text(mode))),
+                _ if SQL_MODES.iter().any(|(known, _)| *known == mode) => modes.push(mode),
+                _ => return Err(self.refuse(&Value::Text(given.to_owned()))),
             }
         }
-        modes.sort();
-        modes.dedup();
-        Ok(modes.join(","))
+        let is_set = |name: &&str| modes.iter().any(|mode| mode == name);
+        let names = SQL_MODES.iter().map(|(name, _)| *name).filter(is_set);
+        Ok(names.collect::<Vec<_>>().join(","))
+    }
+
+    /// The names for the bits of a number.
+    fn modes_of_number(&self, value: &Value) -> Result<String> {
+        let bits = match value {
+            Value::Int(number) => u64::try_from(*number).map_err(|_| self.refuse(value))?,
+            Value::UInt(number) => *number,
+            _ => return Err(self.refuse(value)),
+        };
+        let traditional = ("TRADITIONAL", TRADITIONAL_BIT);
+        let known = SQL_MODES.iter().chain([&traditional]);
+        let set = known.filter(|(_, bit)| (bits >> bit) & 1 == 1).collect::<Vec<_>>();
+        if set.iter().fold(0, |all, (_, bit)| all | (1_u64 << bit)) != bits {
+            return Err(self.refuse(value));
+        }
+        Ok(set.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(","))
     }
 
     fn zone(&self, value: &Value) -> Result<String> {

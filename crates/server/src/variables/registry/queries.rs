@@ -143,8 +143,8 @@ pub const ALL: &[Variable] = &[
     both(
         "sql_mode",
         Kind::SqlMode,
-        "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
-         ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",
+        "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,\
+         ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION",
         "How statements are parsed and values are stored.",
     ),
     both("sql_notes", Kind::Bool, "1", "Whether statements have notes; warnings they have anyhow."),
