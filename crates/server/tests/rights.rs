@@ -134,6 +134,7 @@ const STATEMENTS: &[(&[&str], &str, u16)] = &[
     (&["create user on *.*"], "show property for other", 1227),
     (&["process on *.*"], "select * from information_schema.wal", 1227),
     (&["reload on *.*"], "flush tables", 1227),
+    (&["reload on *.*"], "flush privileges", 1227),
 ];
 
 #[test]

@@ -259,7 +259,6 @@ const OPEN: &[&str] = &[
     "deallocate prepare p",
     "select sleep(0)",
     "set role none",
-    "flush privileges",
     "show databases",
     "show open tables",
     "show variables like 'version'",
