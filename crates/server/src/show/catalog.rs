@@ -8,6 +8,7 @@ use freshet_meta::{
     Object, Privilege, RESERVED_DATABASES, View, is_reserved_database, may_see_database,
     may_see_table, require_visible, show_create_table,
 };
+use freshet_query::origin::ColumnOrigin;
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
@@ -15,7 +16,7 @@ use freshet_query::tables::Tables;
 use freshet_schema::Zone;
 use freshet_schema::key::length_of;
 use freshet_schema::value::default_text;
-use freshet_schema::{Aggregate, Collation, Column, DeclaredKeyKind, Table, TableForm};
+use freshet_schema::{Aggregate, Collation, Column, ColumnType, DeclaredKeyKind, Table, TableForm};
 
 use super::listing::{Listing, instant, some};
 use super::rights::{listed, privileges_on};
@@ -432,12 +433,42 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
 
 /// SHOW CREATE TABLE.
 pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
+    let database = session.database_of(name.database.as_deref())?;
+    if is_reserved_database(database) {
+        return create_system_table(session, database, &name.table);
+    }
     if let Some(listing) = create_view(session, name)? {
         return Ok(listing);
     }
     let table = stored(session, name)?;
     let mut listing = Listing::new(&["Table", "Create Table"]);
     listing.add([&table.name, &show_create_table(&table, session.shared.engine.next_id(table.id))]);
+    Ok(listing)
+}
+
+/// SHOW CREATE TABLE of a table of the server itself, which dumps and tools ask for.
+///
+/// # Errors
+/// 1142 for who may not read it, 1109 and 1146.
+fn create_system_table(session: &Session, database: &str, table: &str) -> Result<Listing> {
+    session.authorize_columns(Privilege::Select, database, table)?;
+    let schema = system_schema(session, database, table)?;
+    let columns = schema.fields().iter().filter_map(|field| ColumnOrigin::decode(field));
+    let (mut lines, mut name) = (Vec::new(), table.to_owned());
+    for column in columns {
+        let ty = match column.ty {
+            ColumnType::BigInt { .. } => "bigint",
+            ColumnType::DateTime { .. } => "datetime",
+            _ => "text",
+        };
+        lines.push(format!("  `{}` {ty}", column.column));
+        name = column.table;
+    }
+    let lines = lines.join(",\n");
+    let create =
+        format!("CREATE TABLE `{name}` (\n{lines}\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4");
+    let mut listing = Listing::new(&["Table", "Create Table"]);
+    listing.add([&name, &create]);
     Ok(listing)
 }
 

@@ -40,6 +40,7 @@ fn who_has_no_right_sees_itself_alone() {
     let accounts = "select user from information_schema.user_attributes";
     assert_eq!(nobody.texts(accounts), [["nobody"]]);
     assert_eq!(nobody.fails("select * from sys.version").errno, 1142);
+    assert_eq!(nobody.fails("show create table sys.version").errno, 1142);
     let digests = "performance_schema.events_statements_summary_by_digest";
     let count = format!("select count(*) from {digests}");
     assert_eq!(nobody.texts(&count), [["0"]]);
