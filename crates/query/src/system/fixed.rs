@@ -40,14 +40,14 @@ fn yes(value: bool) -> Cell {
 /// Name, support, comment, transactions, XA and savepoints of each engine.
 pub const ENGINES: [[&str; 6]; 2] = [
     [
-        "OLAP",
+        "InnoDB",
         "DEFAULT",
         "Columns in sorted files, recent rows in memory, one log",
         "YES",
         "NO",
         "YES",
     ],
-    ["InnoDB", "YES", "The same under the name that clients know", "YES", "NO", "YES"],
+    ["OLAP", "YES", "The same, of tables that are created as in Doris", "YES", "NO", "YES"],
 ];
 
 pub fn engines() -> Vec<Vec<Cell>> {

@@ -33,10 +33,10 @@ pub const ALL: &[Variable] = &[
     both(
         "default_storage_engine",
         Kind::Text,
-        "OLAP",
-        "The engine of tables created without ENGINE.",
+        "InnoDB",
+        "Without effect: what a table is follows from what its CREATE TABLE says.",
     ),
-    both("default_tmp_storage_engine", Kind::Text, "OLAP", NO_EFFECT),
+    both("default_tmp_storage_engine", Kind::Text, "InnoDB", NO_EFFECT),
     both(
         "enable_insert_strict",
         Kind::Flag,
