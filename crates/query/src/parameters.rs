@@ -2,6 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use freshet_base::{Result, bail};
 
 use crate::temporal;
 
@@ -39,6 +40,37 @@ pub fn datetime(year: i32, month: u32, day: u32, micros: i64) -> Parameter {
     }
 }
 
+/// Makes numbers of the parameters at these places, which are of LIMIT and OFFSET: drivers send what
+/// their language has, which may be a text or a DOUBLE. NULL stays.
+///
+/// # Errors
+/// 1210 for what is no number of rows.
+pub fn count_rows(parameters: &mut [Parameter], places: &[usize]) -> Result<()> {
+    for &place in places {
+        let Some(parameter) = parameters.get_mut(place) else { continue };
+        let number = match &*parameter {
+            Parameter::Null => continue,
+            Parameter::Int(number) => u64::try_from(*number).ok(),
+            Parameter::UInt(number) => Some(*number),
+            Parameter::Double(number) => whole(*number),
+            Parameter::Bytes(text) => {
+                std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok())
+            }
+            Parameter::Date(_) | Parameter::DateTime(_) | Parameter::Time(_) => None,
+        };
+        let Some(number) = number else {
+            bail!(WrongArguments, "Incorrect arguments to mysqld_stmt_execute");
+        };
+        *parameter = Parameter::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+    Ok(())
+}
+
+/// A number without a fraction that is not negative; what no BIGINT holds is its largest.
+fn whole(number: f64) -> Option<u64> {
+    (number >= 0.0 && number.fract() == 0.0).then(|| number as u64)
+}
+
 /// The types of values, for planning; NULL has none.
 pub fn types(parameters: &[Parameter]) -> Vec<Option<DataType>> {
     parameters
@@ -68,5 +100,32 @@ fn scalar(parameter: Parameter) -> ScalarValue {
         Parameter::Date(days) => ScalarValue::Date32(Some(days)),
         Parameter::DateTime(micros) => ScalarValue::TimestampMicrosecond(Some(micros), None),
         Parameter::Time(micros) => ScalarValue::DurationMicrosecond(Some(micros)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_numbers_of_rows() {
+        let counted = |parameter: Parameter| {
+            let mut all = [Parameter::Double(1.5), parameter];
+            count_rows(&mut all, &[1]).map(|()| {
+                assert_eq!(all[0], Parameter::Double(1.5));
+                all[1].clone()
+            })
+        };
+        let text = |text: &str| Parameter::Bytes(text.as_bytes().to_vec());
+        for two in [Parameter::Int(2), Parameter::UInt(2), Parameter::Double(2.0), text("2")] {
+            assert_eq!(counted(two).unwrap(), Parameter::Int(2));
+        }
+        assert_eq!(counted(Parameter::UInt(u64::MAX)).unwrap(), Parameter::Int(i64::MAX));
+        assert_eq!(counted(Parameter::Null).unwrap(), Parameter::Null);
+        let wrong = [text("x"), text("-1"), text(""), Parameter::Double(1.5), Parameter::Int(-1)];
+        let wrong = wrong.into_iter().chain([Parameter::Double(f64::NAN), Parameter::Date(0)]);
+        for wrong in wrong {
+            assert_eq!(counted(wrong).unwrap_err().code().errno(), 1210);
+        }
     }
 }

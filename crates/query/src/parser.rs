@@ -23,6 +23,7 @@ mod insert;
 mod into;
 mod items;
 mod kinds;
+mod limits;
 mod load;
 mod named_partitions;
 mod numbers;
@@ -255,6 +256,8 @@ pub struct Parsed {
     pub text: String,
     /// The number of `?`.
     pub parameters: usize,
+    /// The positions of those that are numbers of rows: in LIMIT and OFFSET.
+    pub limits: Vec<usize>,
     /// The text of each item in the outermost select list, from which columns are named.
     pub items: Vec<String>,
     /// The hint in front of it or behind its first keyword.
@@ -300,6 +303,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         let locking = for_share(read);
         let tokens = numbered(locking.as_deref().unwrap_or(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
+        let limits = limits::limits(&tokens);
         let parser = Parser::new(&dialect)
             .with_recursion_limit(NESTING_MAX)
             .with_tokens_with_locations(tokens);
@@ -314,6 +318,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
             statement,
             text: source.between(first, last).to_owned(),
             parameters,
+            limits,
             items: items(read, &source),
             hint: hint::find(source.from(piece).as_bytes()).map(hint::read),
         });

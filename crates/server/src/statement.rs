@@ -46,7 +46,7 @@ use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Insert, Into, Parsed, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
-use freshet_query::{Parameter, Rows};
+use freshet_query::{Parameter, Rows, parameters};
 use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
 use futures::FutureExt;
 
@@ -435,6 +435,7 @@ async fn replied(
     parsed: &Parsed,
     mut parameters: Vec<Parameter>,
 ) -> Result<Reply> {
+    parameters::count_rows(&mut parameters, &parsed.limits)?;
     if !may_be_run_again(&parsed.statement) {
         return reply(session, parsed, parameters).await;
     }

@@ -575,8 +575,9 @@ async fn kept(
 async fn begin(
     session: &mut Session,
     prepared: &mut PreparedQuery,
-    parameters: Vec<Parameter>,
+    mut parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
+    parameters::count_rows(&mut parameters, &prepared.parsed.limits)?;
     session.statement_deadline =
         StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
     let Statement::Query(query) = &prepared.parsed.statement else {
