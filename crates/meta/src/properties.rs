@@ -106,6 +106,17 @@ pub(crate) fn set(
     if pairs.iter().any(|pair| light(&pair)) {
         bail!(Unknown, "Can not alter {LIGHT_SCHEMA_CHANGE} from true to false");
     }
+    let written = now.others.iter().find(|(key, _)| key == MERGE_ON_WRITE);
+    let merges = written.map_or("true", |(_, value)| value.as_str());
+    let is_other = |(key, value): &&(String, String)| {
+        model == KeyModel::Unique && key == MERGE_ON_WRITE && !value.eq_ignore_ascii_case(merges)
+    };
+    if let Some((_, value)) = pairs.iter().find(is_other) {
+        bail!(
+            NotSupported,
+            "Can not alter {MERGE_ON_WRITE} to {value}: a table keeps what CREATE TABLE says"
+        );
+    }
     let is_sequence = |(key, _): &&(String, String)| matches!(&**key, SEQUENCE_COL | SEQUENCE_TYPE);
     if let Some((key, _)) = pairs.iter().find(is_sequence) {
         bail!(
@@ -341,6 +352,12 @@ mod tests {
         let now = Properties::default();
         let error = set(KeyModel::Unique, &now, &pairs(&[(SEQUENCE_TYPE, "int")])).unwrap_err();
         assert!(error.message().contains("Can not alter"), "{error}");
+        let merges =
+            |now: &Properties, to| set(KeyModel::Unique, now, &pairs(&[(MERGE_ON_WRITE, to)]));
+        assert!(merges(&now, "false").unwrap_err().message().contains("Can not alter"));
+        assert!(merges(&now, "TRUE").is_ok(), "it stays as it is");
+        let now = create(&[(MERGE_ON_WRITE, "false")]).unwrap().properties;
+        assert!(merges(&now, "false").is_ok() && merges(&now, "true").is_err());
     }
 
     #[test]
