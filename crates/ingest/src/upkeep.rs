@@ -177,7 +177,8 @@ impl Upkeep {
                 }
                 drop(running);
             };
-            self.store.pool().execute(Lane::Background, Box::new(job));
+            // A reader that comes meanwhile waits for it.
+            self.store.pool().execute(Lane::Foreground, Box::new(job));
         }
     }
 

@@ -409,7 +409,8 @@ async fn read(session: &mut Session, plan: &PointPlan, keys: &[Vec<u8>]) -> Opti
     let keys = keys.iter().map(Vec::as_slice).collect::<Vec<_>>();
     // What this session has written is seen before it is durable; the reply waits for both.
     let from = engine.horizon().get().max(session.acked);
-    let found = point::read(engine.views(), id, plan.table.schema(), &keys, from).await.ok()??;
+    let store = (engine.views(), &**engine.pool());
+    let found = point::read(store, id, plan.table.schema(), &keys, from).await.ok()??;
     if found.rows.iter().map(Bytes::len).sum::<usize>() > ROWS_BYTES_MAX {
         return None;
     }

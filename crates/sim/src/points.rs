@@ -25,7 +25,15 @@ impl Client {
             keys.sort();
             let keys = keys.iter().map(Vec::as_slice).collect::<Vec<_>>();
             let from = engine.horizon().get();
-            let read = match point::read(engine.views(), id, schema, &keys, from).await {
+            let read = match point::read(
+                (engine.views(), &**engine.pool()),
+                id,
+                schema,
+                &keys,
+                from,
+            )
+            .await
+            {
                 Ok(Some(read)) => read,
                 Ok(None) => {
                     self.model.lock().counts.points_unfit += 1;

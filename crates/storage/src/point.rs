@@ -8,20 +8,21 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use freshet_base::task::Pool;
 use freshet_base::{Lsn, TableId};
 use freshet_schema::TableSchema;
 
 use crate::delta::adapted;
 use crate::error::Result;
 use crate::marks::SegmentMarks;
-use crate::resolver::Version;
+use crate::resolver::{Resolver, Version};
 use crate::rowset::Rowset;
 use crate::segment::{Segment, WaitMode};
 use crate::view::TableView;
 use crate::views::Views;
 
-/// How often a read goes on at a later LSN.
-const ATTEMPTS: usize = 8;
+/// How often a read goes on, at a later LSN or behind what is looked up first.
+const ATTEMPTS: usize = 16;
 
 /// The rows of a point read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,18 +39,21 @@ enum Found {
     Rows(Vec<Bytes>),
     /// The table can only be read at this LSN or behind it.
     Later(Lsn),
+    /// Which rows of before are replaced is to be found first.
+    Behind(Arc<Resolver>),
     /// It has to be read by a snapshot.
     Unfit,
 }
 
 /// The rows with these keys, which are sorted and each asked for once, at `horizon` or behind it.
-/// Nothing blocks the thread. `None` where a snapshot is needed: the table is not keyed, has
-/// changed its columns, stores no rows, or does not know all its marks yet.
+/// Nothing blocks the thread: what was written without looking (keys.md S1) is looked up on one of
+/// `pool`. `None` where a snapshot is needed: the table is not keyed, has changed its columns, or
+/// stores no rows.
 ///
 /// # Errors
 /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a segment.
 pub async fn read(
-    views: &Views,
+    (views, pool): (&Views, &dyn Pool),
     table: TableId,
     schema: &TableSchema,
     keys: &[&[u8]],
@@ -64,6 +68,7 @@ pub async fn read(
                 assert!(lsn > at, "a read goes on at a later LSN");
                 at = lsn;
             }
+            Found::Behind(resolver) => resolver.resolve_beside(pool, at).await?,
             Found::Unfit => break,
         }
     }
@@ -79,8 +84,10 @@ async fn attempt(
 ) -> Result<Found> {
     // This view keeps the rows of the delta that the key table names.
     let Some(before) = views.table(table) else { return Ok(Found::Unfit) };
-    let resolver = before.resolver.as_ref().filter(|resolver| resolver.is_resolved(at));
-    let Some(resolver) = resolver else { return Ok(Found::Unfit) };
+    let Some(resolver) = &before.resolver else { return Ok(Found::Unfit) };
+    if !resolver.is_resolved(at) {
+        return Ok(Found::Behind(Arc::clone(resolver)));
+    }
     let versions = resolver.versions(keys);
     // In this order: a swap shows its view first, and forgets keys second (K2).
     let Some(view) = views.table(table) else { return Ok(Found::Unfit) };

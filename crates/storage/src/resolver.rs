@@ -12,7 +12,7 @@ use std::sync::Arc;
 use freshet_base::Lsn;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::lock::FairLock;
-use freshet_base::task::yield_core;
+use freshet_base::task::{Pool, run, yield_core};
 use freshet_schema::{Distribution, Table};
 use parking_lot::RwLock;
 
@@ -193,6 +193,23 @@ impl Resolver {
             return Ok(());
         }
         self.state.lock().await.resolve(lsn, WaitMode::Awaiting).await
+    }
+
+    /// Like [`Self::resolve_to`], for who must not keep its own thread busy with the rows of others:
+    /// they are looked up on one of `pool`.
+    ///
+    /// # Errors
+    /// Those of [`Self::resolve_to`].
+    pub async fn resolve_beside(&self, pool: &dyn Pool, lsn: Lsn) -> Result<()> {
+        if self.is_resolved(lsn) {
+            return Ok(());
+        }
+        // Most who wait here find that the one before them has looked up their rows, too.
+        let mut state = self.state.lock().await;
+        if state.resolved >= lsn {
+            return Ok(());
+        }
+        run(pool, move || at_once(state.resolve(lsn, WaitMode::Blocking))).await
     }
 
     /// Like [`Self::resolve_to`], blocking, unless another resolves at present.

@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicU64;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
-use freshet_base::task::Lane;
+use freshet_base::task::{InlinePool, Lane, Pool};
 use freshet_base::{RowsetId, SchemaVersion, TxnId};
 use freshet_meta::Catalog;
 use freshet_schema::{ColumnsBuilder, KeyModel, RowWriter, Table, TableSchema, row};
+use futures::FutureExt as _;
 use futures::executor::block_on;
 use imbl::HashMap;
 use proptest::prelude::*;
@@ -251,7 +252,8 @@ impl Store {
         let horizon = move || Lsn(horizon.load(Ordering::SeqCst));
         let swap = block_on(resolver.begin_swap(horizon)).unwrap();
         self.load(keys);
-        self.check_points(self.lsn - 1);
+        // Who has to know what the swap keeps back would wait for it.
+        self.points_from(self.lsn - 1).now_or_never();
         (swap, self.pin(self.lsn, Freshness::Committed))
     }
 
@@ -310,8 +312,12 @@ impl Store {
         self.views.pin(freshness, || Lsn(horizon))
     }
 
-    /// What a read by key sees from `horizon` on is what the log says; it may not know yet.
+    /// What a read by key sees from `horizon` on is what the log says.
     fn check_points(&self, horizon: u64) {
+        block_on(self.points_from(horizon));
+    }
+
+    async fn points_from(&self, horizon: u64) {
         if self.is_ranked() {
             return;
         }
@@ -319,8 +325,9 @@ impl Store {
         let codec = freshet_schema::key::KeyCodec::of_sort_key(&self.schema);
         let keys = keys.iter().map(|row| codec.of_rows(row)).collect::<Vec<_>>();
         let keys = keys.iter().map(|key| key.key(0)).collect::<Vec<_>>();
-        let read = point::read(&self.views, TABLE, &self.schema, &keys, Lsn(horizon));
-        let Some(read) = block_on(read).unwrap() else { return };
+        let store = (&self.views, &InlinePool as &dyn Pool);
+        let read = point::read(store, TABLE, &self.schema, &keys, Lsn(horizon));
+        let Some(read) = read.await.unwrap() else { return };
         assert!(read.at.get() >= horizon && read.at.get() <= self.lsn);
         let rows = read.rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>();
         let state = self.states.range(..=read.at.get()).next_back().unwrap().1;
