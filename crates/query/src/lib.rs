@@ -25,6 +25,7 @@ pub mod carried;
 pub mod change;
 pub mod changes;
 mod checked;
+pub mod clauses;
 pub mod coercibility;
 mod collation;
 mod computed;

@@ -42,6 +42,7 @@ use std::panic::AssertUnwindSafe;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::{Object, Privilege};
+use freshet_query::clauses::located;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Insert, Into, Parsed, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
@@ -325,7 +326,7 @@ async fn one(
     };
     let answered = match replied {
         Ok(reply) => answer(session, reply, encoding, more, output).await,
-        Err(error) => Ok(Err(error)),
+        Err(error) => Ok(Err(located(error, &statement.statement))),
     };
     if matches!(answered, Ok(Ok(()))) {
         opening::observe(session, began);

@@ -7,6 +7,7 @@ use freshet_base::{Error, Lsn, Result, TableId, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_query::actions::{self, Action, Returned};
 use freshet_query::change::Change;
+use freshet_query::clauses::located;
 use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
@@ -387,7 +388,7 @@ async fn columns_of(
         Err(error) if prepared.parsed.parameters > 0 && error.code().errno() == 1105 => {
             Ok(Vec::new())
         }
-        Err(error) => Err(error),
+        Err(error) => Err(located(error, &prepared.parsed.statement)),
     }
 }
 
