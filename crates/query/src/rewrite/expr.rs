@@ -1,7 +1,7 @@
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, UnaryOperator, Value,
+    BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, UnaryOperator, Value,
 };
 
 use super::cast::converted;
@@ -42,7 +42,14 @@ impl Rewriter<'_> {
                 }
                 Ok(())
             }
-            Expr::Function(function) => function::before(function),
+            Expr::Function(function) => {
+                function::before(function)?;
+                if let Some(data_type) = function::returning(function) {
+                    let (kind, value) = (CastKind::Cast, Box::new(take(expr)));
+                    *expr = Expr::Cast { kind, expr: value, data_type, array: false, format: None };
+                }
+                Ok(())
+            }
             Expr::CompoundFieldAccess { root, access_chain } => {
                 special::name_column(root, access_chain);
                 Ok(())

@@ -1,7 +1,7 @@
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ObjectName, UnaryOperator, Value,
+    BinaryOperator, CaseWhen, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, ObjectName, UnaryOperator, Value,
 };
 
 use super::Rewriter;
@@ -117,6 +117,21 @@ pub fn before(function: &mut Function) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// Takes the type of `JSON_VALUE(document, path RETURNING type)`.
+pub fn returning(function: &mut Function) -> Option<DataType> {
+    if name_of(function) != "json_value" {
+        return None;
+    }
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    let is_type = |clause: &mut FunctionArgumentClause| {
+        matches!(clause, FunctionArgumentClause::JsonReturningClause(_))
+    };
+    list.clauses.extract_if(.., is_type).find_map(|clause| match clause {
+        FunctionArgumentClause::JsonReturningClause(returning) => Some(returning.data_type),
+        _ => None,
+    })
 }
 
 /// Whether a call is `LAST_INSERT_ID(value)`, which is of a row.
