@@ -56,6 +56,7 @@ mod labels;
 mod large_load;
 mod large_update;
 mod layout;
+mod left_out;
 mod load;
 mod locks;
 mod log_dirs;
