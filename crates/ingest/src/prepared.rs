@@ -22,7 +22,6 @@ use freshet_meta::{Claim, LabelKind, LabelState, NotedRows, PreparedNote};
 use freshet_schema::TableSchema;
 use parking_lot::Mutex;
 
-use crate::disk;
 use crate::layout::prepared_dir;
 use crate::note::{self, NOTES, NotedParts};
 use crate::record::PART_HEAD_BYTES;
@@ -258,7 +257,7 @@ impl PreparedLoads {
     }
 
     /// As [`Self::write`], of rows that `write` puts into the file of a path, behind the bytes of
-    /// the note.
+    /// the note. The caller has looked whether there is room for them.
     pub fn write_with(
         &self,
         mut prepared: Prepared,
@@ -266,11 +265,6 @@ impl PreparedLoads {
         write: impl FnOnce(&dyn Fs, &Path, &[u8]) -> std::io::Result<()>,
     ) -> Result<()> {
         let fs = self.store.fs();
-        let left = fs.available_bytes(&self.dir);
-        let left = left.map_err(|error| Error::io("look at the room on the disk", error))?;
-        if left < disk::LEFT_BYTES + noted.bytes {
-            bail!(DiskFull, "the load does not fit on the disk, which has {left} bytes left");
-        }
         prepared.note.noted = Some(noted);
         let path = self.path(prepared.note.txn, note::extension(&prepared.note));
         let written = write(fs, &path, &note::written(&prepared.note));

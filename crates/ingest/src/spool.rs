@@ -33,22 +33,33 @@ pub async fn create(engine: &Engine, name: &str) -> Result<FileRef> {
 /// # Errors
 /// When the disk is full.
 pub async fn write(engine: &Engine, file: FileRef, bytes: Bytes, at: u64) -> Result<()> {
-    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.clone());
-    let written = task::run(&**engine.pool(), move || {
-        let left = fs.available_bytes(&dir)?;
-        if left < disk::LEFT_BYTES + bytes.len() as u64 {
-            return Ok(Some(left));
-        }
-        file.write_all_at(&bytes, at)?;
-        Ok(None)
-    });
-    let failed = |error: std::io::Error| Error::io("write the rows of a load to a file", error);
-    match written.await.map_err(failed)? {
-        None => Ok(()),
-        Some(left) => {
-            bail!(DiskFull, "the load does not fit on the disk, which has {left} bytes left")
-        }
+    wait_for_room(engine, bytes.len() as u64).await?;
+    let written = task::run(&**engine.pool(), move || file.write_all_at(&bytes, at));
+    written.await.map_err(|error| Error::io("write the rows of a load to a file", error))
+}
+
+/// Looks whether the disk has room for so many bytes of rows, beside those that are kept back.
+/// Where it has not, notes of committed loads are waited for first, which are just going.
+///
+/// # Errors
+/// `DiskFull`.
+pub(crate) async fn wait_for_room(engine: &Engine, bytes: u64) -> Result<()> {
+    let needed = disk::LEFT_BYTES + bytes;
+    if left_bytes(engine).await? >= needed {
+        return Ok(());
     }
+    engine.prepared.settled().await;
+    let left = left_bytes(engine).await?;
+    if left < needed {
+        bail!(DiskFull, "the load does not fit on the disk, which has {left} bytes left");
+    }
+    Ok(())
+}
+
+async fn left_bytes(engine: &Engine) -> Result<u64> {
+    let (fs, dir) = (Arc::clone(engine.fs()), engine.config().data_dir.clone());
+    let left = task::run(&**engine.pool(), move || fs.available_bytes(&dir)).await;
+    left.map_err(|error| Error::io("look at the room on the disk", error))
 }
 
 /// The checksum by which bytes are known again that are written.

@@ -30,6 +30,7 @@ use crate::names;
 use crate::note;
 use crate::prepared::{Prepared, PreparedEnd, PreparedId, PreparedTable, WholeRows};
 use crate::record::PART_HEAD_BYTES;
+use crate::spool;
 use crate::spooled::SpooledRows;
 use crate::target::LoadTarget;
 
@@ -142,6 +143,9 @@ impl Engine {
             StagedBody::Rows(rows) => (nothing(), Some(rows), None),
             StagedBody::Spooled(rows, noted) => (nothing(), None, Some((rows, noted))),
         };
+        if let Some((_, noted)) = &spooled {
+            spool::wait_for_room(self, noted.bytes).await?;
+        }
         let txn = self.store.meta().ids().txn()?;
         let labels = self.meta().labels();
         let claim = match claim {

@@ -6,5 +6,6 @@ mod check;
 mod common;
 mod engine;
 mod format;
+mod full_disk;
 mod load;
 mod unlisted;
