@@ -175,18 +175,19 @@ impl QueryEngine {
         Ok(rows.of(evaluation))
     }
 
-    /// The operators of a plan.
+    /// The operators of a plan, with `values` for its placeholders.
     ///
     /// # Errors
     /// Those of [`Self::select`].
-    pub async fn explain(&self, asked: PlanRequest) -> Result<Operator> {
+    pub async fn explain(&self, asked: PlanRequest, values: Vec<ScalarValue>) -> Result<Operator> {
         let planner = Arc::clone(&self.planner);
         let size = size_of(&asked)?;
         let shown = async move {
             let plan = planner.plan(asked, size)?;
             let evaluation = planner.evaluation_of(&plan, Cancellation::default());
             let state = planner.state_of(&evaluation);
-            Ok(Operator::of(&physical(&state, &plan.logical).await?))
+            let logical = valued(plan, values, &state)?;
+            Ok(Operator::of(&physical(&state, &logical).await?))
         };
         self.threads.plan(size, shown).await
     }
@@ -196,13 +197,18 @@ impl QueryEngine {
     ///
     /// # Errors
     /// Those of [`Self::select`], and errors of execution.
-    pub async fn analyze(&self, asked: PlanRequest) -> Result<Vec<String>> {
+    pub async fn analyze(
+        &self,
+        asked: PlanRequest,
+        values: Vec<ScalarValue>,
+    ) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
         let size = size_of(&asked)?;
         let prepare = |stop| async move {
             let plan = planner.plan(asked, size)?;
             let evaluation = planner.evaluation_of(&plan, stop);
-            let physical = physical(&planner.state_of(&evaluation), &plan.logical).await?;
+            let state = planner.state_of(&evaluation);
+            let physical = physical(&state, &valued(plan, values, &state)?).await?;
             let stream = planner.begun(&physical, &evaluation)?;
             Ok(((physical, evaluation), stream))
         };
@@ -400,19 +406,7 @@ impl Planner {
     ) -> Result<(Evaluation, SendableRecordBatchStream)> {
         let evaluation = self.evaluation_of(&plan, stop);
         let state = self.state_of(&evaluation);
-        let mut logical = plan.logical;
-        if !values.is_empty() {
-            let _planning = Planning::of(plan.losses);
-            let values = ParamValues::from(values);
-            logical = logical.replace_params_with_values(&values).map_err(mapped)?;
-            logical = match plan.untyped {
-                true => collation::applied(logical, plan.collation)
-                    .and_then(|logical| state.optimize(&logical))
-                    .map_err(mapped)?,
-                false => folded(logical).map_err(mapped)?,
-            };
-        }
-        let physical = physical(&state, &logical).await?;
+        let physical = physical(&state, &valued(plan, values, &state)?).await?;
         let stream = self.begun(&physical, &evaluation)?;
         Ok((evaluation, stream))
     }
@@ -449,6 +443,23 @@ impl Planner {
         let pool = Arc::clone(&self.state.runtime_env().memory_pool);
         Evaluation::new(pool, bounds, losses, warnings, stop)
     }
+}
+
+/// A plan with values for its placeholders.
+fn valued(plan: Plan, values: Vec<ScalarValue>, state: &SessionState) -> Result<LogicalPlan> {
+    if values.is_empty() {
+        return Ok(plan.logical);
+    }
+    let _planning = Planning::of(plan.losses);
+    let values = ParamValues::from(values);
+    let logical = plan.logical.replace_params_with_values(&values);
+    let logical = match plan.untyped {
+        true => logical
+            .and_then(|logical| collation::applied(logical, plan.collation))
+            .and_then(|logical| state.optimize(&logical)),
+        false => logical.and_then(folded),
+    };
+    logical.map_err(mapped)
 }
 
 pub(crate) async fn physical(

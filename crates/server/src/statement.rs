@@ -482,7 +482,7 @@ async fn reply(
         Statement::Insert(values) => insert_rows(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,
         Statement::ChangeSeveral(changes) => several::change(session, changes, parameters).await,
-        Statement::Set(assignments) => set::set(session, assignments).await,
+        Statement::Set(assignments) => set::set(session, assignments, &parameters).await,
         Statement::Show(shown) => {
             session.wait_durable().await;
             show::show(session, shown).await

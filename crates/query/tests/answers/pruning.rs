@@ -317,7 +317,7 @@ fn a_condition_by_a_collation_skips_files() {
     let analyzed = |condition: &str| {
         let sql = format!("SELECT COUNT(*) FROM s WHERE {condition}");
         let asked = Bench::asked(&sql, &[], Arc::clone(&tables) as _).unwrap();
-        bench.runtime.block_on(bench.engine.analyze(asked)).unwrap()
+        bench.runtime.block_on(bench.engine.analyze(asked, Vec::new())).unwrap()
     };
     for condition in
         ["ci = 'ABCDEFGH'", "padded = 'ABCDEFGH '", "ci IN ('A', 'AbCdefgh', '\u{e9}')"]
@@ -345,11 +345,11 @@ fn explain_says_what_each_level_left() {
     let tables = Arc::new(One(flushed, Zone::UTC));
     let explained = |sql: &str| {
         let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
-        bench.runtime.block_on(bench.engine.explain(asked)).unwrap().lines().join("\n")
+        bench.runtime.block_on(bench.engine.explain(asked, Vec::new())).unwrap().lines().join("\n")
     };
     let analyzed = |sql: &str| {
         let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
-        bench.runtime.block_on(bench.engine.analyze(asked)).unwrap()
+        bench.runtime.block_on(bench.engine.analyze(asked, Vec::new())).unwrap()
     };
     assert!(metrics.footer_memory().used_bytes() == 0, "nothing has read a footer");
     let lines = explained("SELECT u FROM s WHERE id = 41234");
@@ -383,7 +383,7 @@ fn what_a_join_learns_skips_tablets_and_files() {
     // Nothing is known of `b` before the rows of `a` are there.
     let sql = "SELECT COUNT(*) FROM s a JOIN s b ON b.id = a.id WHERE a.id + 0 = 41234";
     let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
-    let lines = bench.runtime.block_on(bench.engine.analyze(asked)).unwrap();
+    let lines = bench.runtime.block_on(bench.engine.analyze(asked, Vec::new())).unwrap();
     let learning = lines.into_iter().filter(|line| line.contains("learns")).collect::<Vec<_>>();
     assert_eq!(level(&learning, "slices"), (16, 1), "{learning:?}");
     let (pages, left) = level(&learning, "pages");

@@ -472,6 +472,7 @@ fn a_plan_shows_the_first_literals_of_a_long_list_and_how_many_there_are() {
     let sql = format!("SELECT id FROM t WHERE id IN ({list})");
     let origin = Arc::clone(&bench.tables) as Arc<dyn StatementContext>;
     let asked = Bench::asked(&sql, &[], origin).unwrap();
-    let plan = bench.runtime.block_on(bench.engine.explain(asked)).unwrap().lines().join(" ");
+    let plan =
+        bench.runtime.block_on(bench.engine.explain(asked, Vec::new())).unwrap().lines().join(" ");
     assert!(plan.contains("in_set{10, 11, 12, .. 150 values}"), "{plan}");
 }

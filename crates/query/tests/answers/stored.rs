@@ -78,7 +78,7 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
 /// The rows of a query, and the number of rows that its scans read.
 fn read(bench: &Bench, tables: &Arc<One>, sql: &str) -> (Vec<Vec<String>>, usize) {
     let asked = Bench::asked(sql, &[], Arc::clone(tables) as _).unwrap();
-    let lines = bench.runtime.block_on(bench.engine.analyze(asked)).unwrap();
+    let lines = bench.runtime.block_on(bench.engine.analyze(asked, Vec::new())).unwrap();
     let rows_read = lines.iter().filter_map(|line| line.split("rows_read=").nth(1)).map(|rest| {
         let digits = rest.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ' ' && c != 'K');
         let shown = digits.into_iter().next().unwrap().trim().to_owned();

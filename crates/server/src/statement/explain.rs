@@ -78,12 +78,13 @@ pub async fn explain(
         });
     }
     let asked = asked(session, query, &parameters).await?;
+    let values = parameters::values(parameters);
     if !*analyze {
-        let plan = bounded(session, session.shared.query.explain(asked)).await?;
+        let plan = bounded(session, session.shared.query.explain(asked, values)).await?;
         return Ok(shown(&inserting(plan, group), format));
     }
     session.enter_for(query).await?;
-    let lines = bounded(session, session.query().analyze(asked)).await?;
+    let lines = bounded(session, session.query().analyze(asked, values)).await?;
     Ok(match format {
         ExplainFormat::Tree => whole(lines.join("\n") + "\n"),
         _ => table(&["Explain String(Freshet)"], lines.into_iter().map(|line| vec![Some(line)])),

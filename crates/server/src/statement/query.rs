@@ -285,7 +285,7 @@ pub async fn try_filter(
 ) -> Result<()> {
     let Statement::Query(query) = statement else { bail!(Internal, "it tries out a query") };
     let origin = Reader::trying(session, table, condition).await?;
-    let planned = session.shared.query.explain(asked(origin, query.clone(), &[]));
+    let planned = session.shared.query.explain(asked(origin, query.clone(), &[]), Vec::new());
     bounded(session, planned).await?;
     // A transaction opened by planning has an older snapshot.
     session.transactions.roll_back();

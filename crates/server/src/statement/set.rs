@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
+use freshet_query::Parameter;
 use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
@@ -25,10 +26,14 @@ const SERIALIZABLE: &str = "SERIALIZABLE";
 ///
 /// # Errors
 /// Unknown variables, invalid values, missing privileges.
-pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Reply> {
+pub async fn set(
+    session: &mut Session,
+    assignments: &[Assignment],
+    parameters: &[Parameter],
+) -> Result<Reply> {
     let mut result = Ok(());
     for assignment in assignments {
-        result = assign(session, assignment).await;
+        result = assign(session, assignment, parameters).await;
         if result.is_err() {
             break;
         }
@@ -41,14 +46,18 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
     result.map(|()| Reply::done())
 }
 
-async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
+async fn assign(
+    session: &mut Session,
+    assignment: &Assignment,
+    parameters: &[Parameter],
+) -> Result<()> {
     match &assignment.target {
         SetTarget::System { scope, name, persists } => {
             let value = assignment.value.as_ref();
             if *persists == Persists::Only {
                 return persist::keep_only(session, name, value).await;
             }
-            system(session, *scope, name, value).await?;
+            system(session, *scope, name, (value, parameters)).await?;
             match persists {
                 Persists::Too => persist::keep(session, name).await,
                 Persists::No | Persists::Only => Ok(()),
@@ -59,7 +68,7 @@ async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
         }
         SetTarget::User(name) => {
             let value = match &assignment.value {
-                Some(expr) => values::variable(session, expr, Vec::new()).await?,
+                Some(expr) => values::variable(session, expr, parameters.to_vec()).await?,
                 None => (Value::Null, None),
             };
             session.set_user_variable(name, value)
@@ -81,14 +90,14 @@ async fn system(
     session: &mut Session,
     scope: Scope,
     name: &str,
-    value: Option<&Scalar>,
+    (value, parameters): (Option<&Scalar>, &[Parameter]),
 ) -> Result<()> {
     if let Some(name) = id_of_session(name) {
-        return set_id(session, scope, name, value).await;
+        return set_id(session, scope, name, (value, parameters)).await;
     }
     let id = variables::require(name)?;
     let value = match value {
-        Some(expr) => Some(values::value(session, expr, Vec::new()).await?),
+        Some(expr) => Some(values::value(session, expr, parameters.to_vec()).await?),
         None => None,
     };
     put(session, scope, id, value.as_ref())
@@ -110,14 +119,14 @@ async fn set_id(
     session: &mut Session,
     scope: Scope,
     name: &str,
-    value: Option<&Scalar>,
+    (value, parameters): (Option<&Scalar>, &[Parameter]),
 ) -> Result<()> {
     if scope == Scope::Global {
         return Err(only_of_session(name));
     }
     let id = match value {
         None => 0,
-        Some(expr) => match values::value(session, expr, Vec::new()).await? {
+        Some(expr) => match values::value(session, expr, parameters.to_vec()).await? {
             Value::Text(_) | Value::Double(_) | Value::Null => {
                 bail!(VariableType, "Incorrect argument type to variable '{name}'")
             }
