@@ -54,10 +54,6 @@ pub async fn drop(
 ) -> Result<Reply> {
     session.authorize(Privilege::Drop, Object::Database(name))?;
     let (engine, dropped) = (Arc::clone(&session.shared.engine), name.to_owned());
-    if if_exists && engine.catalog().database(name).is_none() {
-        let note = format!("Can't drop database '{name}'; database doesn't exist");
-        session.diagnostics.push("Note", 1008, note);
-    }
     let dropped = async move {
         match force {
             true => engine.ddl().drop_database(&dropped, if_exists).await,
