@@ -535,7 +535,12 @@ pub async fn report(
 
 /// Says in the reply what became of rows of a table, and in SHOW LAST INSERT.
 pub fn tell(session: &mut Session, loaded: Loaded, (table, rows): (TableId, u64)) {
-    session.info.describe(&loaded, session.process.id);
+    let has_nothing = loaded.txn.is_none() && loaded.given.is_none();
+    match has_nothing && session.transactions.open().is_none() {
+        // Nothing was written, so that there is no label.
+        true => session.info.clear(),
+        false => session.info.describe(&loaded, session.process.id),
+    }
     if loaded.txn.is_some() {
         let filtered = session.filtered;
         session.last_insert = Some(LastInsert { loaded, table, rows, filtered });

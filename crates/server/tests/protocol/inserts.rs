@@ -90,6 +90,17 @@ fn a_name_without_a_database_follows_use_and_a_prepared_statement_does_not() {
 }
 
 #[test]
+fn a_statement_that_writes_nothing_has_no_label() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table k (id int primary key)");
+    let (_, first) = client.run("insert into k values (1)");
+    assert!(first.contains("'status':'VISIBLE'"), "{first}");
+    let (affected, ignored) = client.run("insert ignore into k values (1)");
+    assert_eq!((affected, ignored.as_str()), (0, ""));
+}
+
+#[test]
 fn loads_of_a_window_share_a_label_and_a_transaction() {
     let server = TestServer::start();
     let mut client = server.database("d");
