@@ -40,8 +40,8 @@ pub fn datetime(year: i32, month: u32, day: u32, micros: i64) -> Parameter {
     }
 }
 
-/// Makes numbers of the parameters at these places, which are of LIMIT and OFFSET: drivers send what
-/// their language has, which may be a text or a DOUBLE. NULL stays.
+/// Makes numbers of the parameters at these places, which are of LIMIT and OFFSET: drivers send
+/// what their language has, which may be a text or a DOUBLE. NULL stays.
 ///
 /// # Errors
 /// 1210 for what is no number of rows.

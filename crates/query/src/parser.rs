@@ -301,7 +301,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         let listed = named_partitions::listed(read);
         let read = listed.as_deref().unwrap_or(read);
         let locking = for_share(read);
-        let tokens = numbered(locking.as_deref().unwrap_or(read));
+        let tokens = limits::numbered(locking.as_deref().unwrap_or(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let limits = limits::limits(&tokens);
         let parser = Parser::new(&dialect)
@@ -426,19 +426,6 @@ fn for_share(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let word = |text: &str| TokenWithSpan { token: Token::make_keyword(text), span };
     let space = TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span };
     Some([left, &[word("FOR"), space, word("SHARE")]].concat())
-}
-
-/// Numbers the `?`, so that each refers to its value.
-fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let mut count = 0;
-    let number = |token: &TokenWithSpan| match &token.token {
-        Token::Placeholder(mark) if mark == "?" => {
-            count += 1;
-            TokenWithSpan { token: Token::Placeholder(format!("${count}")), span: token.span }
-        }
-        _ => token.clone(),
-    };
-    tokens.iter().map(number).collect()
 }
 
 fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {

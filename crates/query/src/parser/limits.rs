@@ -1,6 +1,19 @@
-//! Which parameters stand in LIMIT and OFFSET.
+//! Parameters: their numbers, and which of them stand in LIMIT and OFFSET.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Numbers the `?`, so that each refers to its value.
+pub fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut count = 0;
+    let number = |token: &TokenWithSpan| match &token.token {
+        Token::Placeholder(mark) if mark == "?" => {
+            count += 1;
+            TokenWithSpan { token: Token::Placeholder(format!("${count}")), span: token.span }
+        }
+        _ => token.clone(),
+    };
+    tokens.iter().map(number).collect()
+}
 
 /// The positions, from 0, of the parameters of `LIMIT ?`, `LIMIT ?, ?` and `LIMIT ? OFFSET ?`.
 pub fn limits(tokens: &[TokenWithSpan]) -> Vec<usize> {
