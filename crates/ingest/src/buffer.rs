@@ -25,12 +25,6 @@ pub struct LoadBuffer {
 }
 
 impl LoadBuffer {
-    /// A buffer of `rows` encoded rows behind space for the head.
-    pub(crate) fn of_payload(payload: Vec<u8>, rows: u32) -> Self {
-        assert!(payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
-        Self { payload, rows, ..Self::default() }
-    }
-
     /// Empties the buffer and returns it to append rows to. It already contains space for the head,
     /// which the caller must not modify; the caller also counts the rows.
     pub fn begin(&mut self) -> &mut Vec<u8> {

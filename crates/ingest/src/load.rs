@@ -480,20 +480,28 @@ impl Load<'_> {
         engine.appender.check_flushable(&target.state)?;
         assert!(self.files.is_none(), "rows that fit in a record go to no files");
         self.hold(buffer.row_bytes().len()).await?;
-        let mut whole = LoadBuffer::default();
-        let buffer = self.whole(buffer, &mut whole)?;
-        assert_eq!(buffer.removals(), 0, "rows of which some delete go to files");
-        engine.ddl.make_partitions(target, buffer.row_bytes(), 0).await?;
-        target.state.check_rows(target.schema().version, buffer.row_bytes(), 0)?;
+        let ids = UsedIds::join(self.ids, buffer.ids());
+        let (pieces, rows) = match self.comes_in_pieces() {
+            true => self.take_pieces(buffer)?,
+            false => {
+                let mut whole = LoadBuffer::default();
+                let (rows, count) = self.whole(buffer, &mut whole)?.take();
+                (vec![rows], count)
+            }
+        };
+        for piece in &pieces {
+            engine.ddl.make_partitions(target, piece, 0).await?;
+        }
+        let slices = pieces.iter().map(|piece| &piece[..]);
+        target.state.check_slices(target.schema().version, slices, 0)?;
         let group = target.state.lock();
         if group.is_gone() {
             return Err(target.state.gone());
         }
         let incarnation = group.log().incarnation();
         drop(group);
-        let (rows, ids) = (buffer.rows(), buffer.ids());
         let memory = self.held.unwrap_or_else(|| engine.memory().acquire_over(0));
-        let body = StagedBody::Rows(WholeRows::new(buffer.take_bytes(), memory));
+        let body = StagedBody::Rows(WholeRows::new(pieces, memory));
         Ok(Staged { incarnation, rows, ids, body })
     }
 }

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest};
 use freshet_base::io::{FileRef, Fs, Mode};
 use freshet_base::{Error, Result, bail, err};
 use freshet_meta::{NotedRows, PreparedNote, disk};
 use freshet_schema::TableSchema;
 use freshet_schema::row::RowCells;
 
-use crate::record::PART_HEAD_BYTES;
 use crate::stopped::damaged;
 
 /// The extension of a note alone.
@@ -38,8 +39,11 @@ const PART_BYTES: u64 = 8 << 20;
 const HEAD_BYTES: usize = 8;
 
 /// What a note says of rows behind it.
-pub(crate) fn noted(rows: &[u8]) -> NotedRows {
-    NotedRows { bytes: rows.len() as u64, checksum: crc_fast::crc32_iscsi(rows) }
+pub(crate) fn noted(pieces: &[Bytes]) -> NotedRows {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    pieces.iter().for_each(|piece| digest.update(piece));
+    let checksum = u32::try_from(digest.finalize()).expect("a CRC-32 has 32 bits");
+    NotedRows { bytes: pieces.iter().map(|piece| piece.len() as u64).sum(), checksum }
 }
 
 /// The file of a note up to its rows, if it has any.
@@ -114,7 +118,7 @@ fn decode(checksum: u32, bytes: &[u8]) -> Result<PreparedNote, String> {
     disk::decode(bytes).map_err(|error| error.to_string())
 }
 
-/// Reads the rows behind a note, behind space for the head of a part.
+/// Reads the rows behind a note.
 ///
 /// # Errors
 /// When the file cannot be read, or has other bytes than were written.
@@ -123,16 +127,15 @@ pub(crate) fn read_rows(fs: &dyn Fs, path: &Path, noted: NotedRows) -> Result<Ve
     let file = fs.open(path, Mode::Read).map_err(failed)?;
     let len = file.len_bytes().map_err(failed)?;
     let bytes = usize::try_from(noted.bytes).expect("a record is far below 4 GiB");
-    let mut payload = vec![0; PART_HEAD_BYTES + bytes];
-    let rows = &mut payload[PART_HEAD_BYTES..];
+    let mut rows = vec![0; bytes];
     let is_whole = len >= noted.bytes;
     if is_whole {
-        file.read_exact_at(rows, len - noted.bytes).map_err(failed)?;
+        file.read_exact_at(&mut rows, len - noted.bytes).map_err(failed)?;
     }
-    if !is_whole || crc_fast::crc32_iscsi(rows) != noted.checksum {
+    if !is_whole || crc_fast::crc32_iscsi(&rows) != noted.checksum {
         return Err(damaged_rows(path));
     }
-    Ok(payload)
+    Ok(rows)
 }
 
 /// The rows of a partial update behind a note, of which each may have columns of its own: all rows,
@@ -242,7 +245,8 @@ mod tests {
     fn every_changed_byte_of_a_note_with_rows_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("7.load");
-        let noted = noted(b"some rows");
+        let noted =
+            noted(&[Bytes::from_static(b"some "), Bytes::new(), Bytes::from_static(b"rows")]);
         let note = PreparedNote {
             txn: TxnId(7),
             db: DbId(1),
@@ -265,7 +269,7 @@ mod tests {
         };
         let (read, payload) = take(&whole).unwrap();
         assert_eq!(read, note);
-        assert_eq!(&payload[PART_HEAD_BYTES..], b"some rows");
+        assert_eq!(&payload[..], b"some rows");
         for at in 0..whole.len() {
             let mut changed = whole.clone();
             changed[at] ^= 1;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::io::Fs;
 use freshet_base::task::Lane;
@@ -24,7 +25,6 @@ use parking_lot::Mutex;
 
 use crate::layout::prepared_dir;
 use crate::note::{self, NOTES, NotedParts};
-use crate::record::PART_HEAD_BYTES;
 use crate::store::Store;
 use crate::sweep::{InFlight, Sweeper};
 
@@ -71,29 +71,36 @@ pub(crate) struct Prepared {
 
 /// All rows of a load that fits in a record, with their memory.
 pub(crate) struct WholeRows {
-    /// The encoded rows, behind space for the head of a part.
-    pub payload: Vec<u8>,
+    /// The encoded rows, in the pieces in which they were decoded.
+    pub pieces: Vec<Bytes>,
     pub memory: Permit,
     /// Their part of what all prepared loads may keep.
     share: Option<Permit>,
 }
 
 impl WholeRows {
-    pub fn new(payload: Vec<u8>, mut memory: Permit) -> Self {
-        assert!(payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
-        memory.resize_over(payload.len() as u64);
-        Self { payload, memory, share: None }
+    pub fn new(pieces: Vec<Bytes>, mut memory: Permit) -> Self {
+        memory.resize_over(bytes_of(&pieces));
+        Self { pieces, memory, share: None }
     }
 
-    pub fn rows(&self) -> &[u8] {
-        &self.payload[PART_HEAD_BYTES..]
+    /// All rows in one piece.
+    pub fn joined(&self) -> Bytes {
+        match &self.pieces[..] {
+            [all] => all.clone(),
+            pieces => pieces.concat().into(),
+        }
     }
 
     /// The same as part of what is kept, if it fits.
     fn kept(mut self, share: &Budget) -> Option<Self> {
-        self.share = Some(share.try_acquire(self.payload.len() as u64)?);
+        self.share = Some(share.try_acquire(bytes_of(&self.pieces))?);
         Some(self)
     }
+}
+
+fn bytes_of(pieces: &[Bytes]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
 /// What a transaction is doing.
@@ -246,11 +253,12 @@ impl PreparedLoads {
     /// that remains. The rows stay in memory if there is enough.
     pub fn write(&self, mut prepared: Prepared) -> Result<()> {
         let (fs, txn) = (self.store.fs(), prepared.note.txn);
-        let rows = prepared.kept.as_ref().map(WholeRows::rows);
+        let rows = prepared.kept.as_ref().map(|rows| &rows.pieces[..]);
         prepared.note.noted = rows.map(note::noted);
         let extension = note::extension(&prepared.note);
         let head = note::written(&prepared.note);
-        let parts = [&head[..], rows.unwrap_or_default()];
+        let rows = rows.unwrap_or_default().iter().map(|piece| &piece[..]);
+        let parts = std::iter::once(&head[..]).chain(rows).collect::<Vec<_>>();
         let written = fs.write_parts_atomic(&self.path(txn, extension), &parts);
         prepared.kept = prepared.kept.and_then(|rows| rows.kept(&self.share));
         self.enter_written(prepared, written)
@@ -298,7 +306,7 @@ impl PreparedLoads {
         NotedParts::open(self.store.fs(), &path, noted, of)
     }
 
-    /// Reads the rows behind a note, behind space for the head of a part.
+    /// Reads the rows behind a note.
     pub fn read_rows(&self, (txn, extension): (TxnId, &str), noted: NotedRows) -> Result<Vec<u8>> {
         note::read_rows(self.store.fs(), &self.path(txn, extension), noted)
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task;
@@ -15,7 +14,9 @@ use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote, Rena
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema};
 
 use crate::admit::WaitLimit;
-use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, Signed, SmallLoad};
+use crate::append::{
+    Appended, PartBody, PartLoad, PreparedLoad, RowPieces, Signature, Signed, SmallLoad,
+};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::decode::PartialColumns;
@@ -76,10 +77,9 @@ impl Engine {
         check_partial(&target, rows.columns)?;
         let bytes = rows.bytes.len() + rows.given.len();
         assert!(self.takes_record_of(PART_HEAD_BYTES + bytes), "more rows are in a file");
-        let mut payload = Vec::with_capacity(PART_HEAD_BYTES + bytes);
-        payload.resize(PART_HEAD_BYTES, 0);
-        payload.extend_from_slice(rows.bytes);
-        payload.extend(rows.given.iter().map(|given| u8::from(*given)));
+        let mut noted = Vec::with_capacity(bytes);
+        noted.extend_from_slice(rows.bytes);
+        noted.extend(rows.given.iter().map(|given| u8::from(*given)));
         let count = crate::buffer::row_count(rows.count)?;
         let ids = target.counter();
         let ids = ids.and_then(|ids| ids.of_rows(target.schema(), rows.bytes, count));
@@ -89,7 +89,7 @@ impl Engine {
             rows: count,
             incarnation: target.state.incarnation(),
             ids,
-            body: StagedBody::Rows(WholeRows::new(payload, memory)),
+            body: StagedBody::Rows(WholeRows::new(vec![noted.into()], memory)),
         };
         self.note_staged(&target, staged, Some(partial), (claim, keep)).await
     }
@@ -312,18 +312,18 @@ impl Engine {
         if !self.takes_record_of(PART_HEAD_BYTES + bytes) {
             return self.append_noted_as_files(prepared, (target, schema), noted).await;
         }
-        let (payload, memory) = match prepared.kept.take() {
-            Some(WholeRows { payload, memory, .. }) => (Some(payload), Some(memory)),
+        let (kept, memory) = match prepared.kept.take() {
+            Some(WholeRows { pieces, memory, .. }) => (Some(pieces), Some(memory)),
             None => (None, None),
         };
         let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, memory, patience).await?;
-        let payload = match payload {
-            Some(payload) => payload,
-            None => self.read_noted(&prepared.note, noted).await?,
+        let pieces = match kept {
+            Some(pieces) => pieces,
+            None => vec![self.read_noted(&prepared.note, noted).await?.into()],
         };
-        assert_eq!(payload.len(), PART_HEAD_BYTES + bytes, "the rows are those that were noted");
-        let mut buffer = LoadBuffer::of_payload(payload, rows);
-        buffer.use_ids(highest_id.map(UsedIds::up_to));
+        let of = RowPieces { pieces, rows, ids: highest_id.map(UsedIds::up_to) };
+        let is_noted = of.payload_bytes() == PART_HEAD_BYTES + bytes;
+        assert!(is_noted, "the rows are those that were noted");
         let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
         let load = SmallLoad {
             table: &target.state,
@@ -332,9 +332,9 @@ impl Engine {
             signed: Signed::Prepared(PreparedLoad { signature: &mut signature, incarnation }),
             looked_up: None,
         };
-        let appended = self.appender.append_rows(load, &mut buffer, admitted);
+        let appended = self.appender.append_pieces(load, of, admitted);
         prepared.claim = signature.label;
-        appended.map(|(Appended { lsn, .. }, _)| lsn)
+        appended.map(|Appended { lsn, .. }| lsn)
     }
 
     /// The rows of a prepared load as they were kept, or as they stand behind its note.
@@ -348,12 +348,11 @@ impl Engine {
             return Ok(kept);
         }
         let memory = self.take_memory(noted.bytes, deadline).await?;
-        let payload = self.read_noted(&prepared.note, noted).await?;
-        Ok(WholeRows::new(payload, memory))
+        let rows = self.read_noted(&prepared.note, noted).await?;
+        Ok(WholeRows::new(vec![rows.into()], memory))
     }
 
-    /// Reads the rows behind a note, behind space for the head of a part; their memory is the
-    /// caller's to hold.
+    /// Reads the rows behind a note; their memory is the caller's to hold.
     async fn read_noted(&self, note: &PreparedNote, noted: NotedRows) -> Result<Vec<u8>> {
         let (txn, extension) = (note.txn, note::extension(note));
         let loads = Arc::clone(&self.prepared);
@@ -371,8 +370,8 @@ impl Engine {
         let PreparedNote { txn, rows, incarnation, highest_id, .. } = prepared.note;
         let patience = WaitLimit::For(self.config().load_patience);
         let soon = patience.soon(&self.admission);
-        let WholeRows { payload, memory, .. } = self.noted_rows(prepared, noted, soon).await?;
-        let bytes = Bytes::from(payload).slice(PART_HEAD_BYTES..);
+        let whole = self.noted_rows(prepared, noted, soon).await?;
+        let (bytes, memory) = (whole.joined(), whole.memory);
         let mut files = LargeLoad::begin(&self.flusher, &target.state, schema)?;
         files.push(bytes, rows, memory).await?;
         let ids = highest_id.map(UsedIds::up_to);

@@ -6,7 +6,7 @@ use freshet_base::Result;
 use freshet_storage::delta;
 use freshet_wal as wal;
 
-use super::{Appended, Appender, SmallLoad, write_label};
+use super::{Appended, Appender, SHARED_BYTES_MIN, SmallLoad, write_label};
 use crate::admit::Admitted;
 use crate::counter::UsedIds;
 use crate::record::{PART_HEAD_BYTES, PartHead};
@@ -59,8 +59,15 @@ impl Appender {
             write_label(label, &mut written);
             payload.push(written.into());
         }
-        let (payload, rows) = (wal::Payload::Pieces(payload), (rows, 0, layout));
-        let encoded = delta::Payload::Pieces(pieces);
+        let (end, rows) = (PART_HEAD_BYTES + len as usize, (rows, 0, layout));
+        let whole = (end < SHARED_BYTES_MIN).then(|| payload.concat());
+        let (payload, encoded) = match &whole {
+            Some(whole) => {
+                let rows = delta::Payload::Copied(&whole[PART_HEAD_BYTES..end]);
+                (wal::Payload::Slice(whole), rows)
+            }
+            None => (wal::Payload::Pieces(payload), delta::Payload::Pieces(pieces)),
+        };
         self.append_load(load, rows, payload, encoded, admitted).map(|(appended, _)| appended)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use freshet_base::Result;
 use freshet_meta::Claim;
 use freshet_schema::{GroupCommitMode, KeyModel};
@@ -21,20 +22,13 @@ impl Load<'_> {
         !self.pieces.is_empty() && are_long && !is_looked_up
     }
 
-    /// Commits a load of one record with those in `last`.
+    /// All rows in the pieces in which they came, those in `last` behind the others, with their
+    /// number; the load holds their memory.
     ///
     /// # Errors
-    /// Those of [`Load::commit`].
-    pub(super) async fn commit_pieces(
-        mut self,
-        last: &mut LoadBuffer,
-        mode: GroupCommitMode,
-        label: Option<Claim>,
-    ) -> Result<Loaded> {
+    /// `OutOfRoom` for too many rows.
+    pub(super) fn take_pieces(&mut self, last: &mut LoadBuffer) -> Result<(Vec<Bytes>, u32)> {
         assert_eq!(last.removals(), 0, "rows that remove come in one buffer");
-        let (engine, target, patience) = (self.engine, self.target, self.patience);
-        let given = label.as_ref().map(|label| Arc::from(label.label()));
-        let ids = UsedIds::join(self.ids, last.ids());
         let (mut pieces, mut rows) = (Vec::with_capacity(self.pieces.len() + 1), 0u32);
         for (piece, count, memory) in std::mem::take(&mut self.pieces) {
             rows = rows.checked_add(count).ok_or_else(too_many_rows)?;
@@ -46,6 +40,23 @@ impl Load<'_> {
             rows = rows.checked_add(count).ok_or_else(too_many_rows)?;
             pieces.push(piece);
         }
+        Ok((pieces, rows))
+    }
+
+    /// Commits a load of one record with those in `last`.
+    ///
+    /// # Errors
+    /// Those of [`Load::commit`].
+    pub(super) async fn commit_pieces(
+        mut self,
+        last: &mut LoadBuffer,
+        mode: GroupCommitMode,
+        label: Option<Claim>,
+    ) -> Result<Loaded> {
+        let (engine, target, patience) = (self.engine, self.target, self.patience);
+        let given = label.as_ref().map(|label| Arc::from(label.label()));
+        let ids = UsedIds::join(self.ids, last.ids());
+        let (pieces, rows) = self.take_pieces(last)?;
         for piece in &pieces {
             engine.ddl.make_partitions(target, piece, 0).await?;
         }

@@ -67,9 +67,9 @@ pub(super) async fn append_partial(
     let soon = patience.soon(&engine.admission);
     let whole = engine.noted_rows(prepared, noted, soon).await?;
     let given_bytes = if partial.is_flexible { partial.given.len() * rows as usize } else { 0 };
-    let (bytes, own) = whole
-        .rows()
-        .split_at_checked(whole.rows().len().saturating_sub(given_bytes))
+    let all = whole.joined();
+    let (bytes, own) = all
+        .split_at_checked(all.len().saturating_sub(given_bytes))
         .filter(|(bytes, own)| !bytes.is_empty() && own.len() == given_bytes && rows > 0)
         .ok_or_else(|| err!(Corruption, "the rows of load {txn} are too few; abort it"))?;
     let own = own.iter().map(|given| *given == 1).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use freshet_base::ErrorCode;
 use freshet_base::clock::Deadline;
-use freshet_ingest::{Destination, Engine, LoadBuffer, WaitLimit};
+use freshet_ingest::{Destination, Engine, LoadBuffer, PreparedEnd, WaitLimit};
 use freshet_meta::{ClaimOutcome, LabelKind};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_storage::delta::Freshness;
@@ -115,6 +115,37 @@ fn long_pieces_stand_in_one_record_as_they_came() {
     assert_eq!(rows_of(&engine, table, Freshness::Committed), expected);
     assert!(matches!(claim(&engine, "mine"), ClaimOutcome::Used(_)), "its record has its label");
     store.stop(engine);
+}
+
+#[test]
+fn a_prepared_load_has_its_pieces_in_memory_and_behind_its_note() {
+    for restarts in [false, true] {
+        let store = Store::small();
+        let mut engine = store.open();
+        let table = create_table(&engine, "t");
+        let target = engine.target("d", "t").unwrap();
+        let mut load = engine.load(&target, Destination::Group(Off), PATIENCE);
+        let expected = many()[..24_000].to_vec();
+        for piece in expected.chunks(8_000) {
+            let (rows, count) = encoded(piece).take();
+            let memory = engine.memory().try_acquire(rows.len() as u64).unwrap();
+            block_on(load.push(rows, count as usize, memory)).unwrap();
+        }
+        let keep = (None, Duration::from_secs(60));
+        let prepared = block_on(engine.prepare(load, &mut encoded(&[(24_000, 40)]), keep));
+        let (txn, _) = prepared.unwrap();
+        assert_eq!(rows_of(&engine, table, Freshness::Committed), []);
+        if restarts {
+            drop(target);
+            store.crash(engine);
+            engine = store.open();
+        }
+        block_on(engine.end_prepared(txn, PreparedEnd::Commit)).unwrap();
+        let expected = [expected, vec![(24_000, 40)]].concat();
+        assert_eq!(places(&engine), (0, 24_001), "they are in one record");
+        assert_eq!(rows_of(&engine, table, Freshness::Committed), expected);
+        store.stop(engine);
+    }
 }
 
 #[test]
