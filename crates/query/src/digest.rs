@@ -88,7 +88,8 @@ pub fn beginning_of(sql: &str, mut is_whole: bool) -> String {
                 rest = behind;
             }
             Some(None) => {
-                if !is_whole && matches!(pieces.last(), Some(Piece::Word(_))) {
+                let is_open = !is_whole && !sql.ends_with(char::is_whitespace);
+                if is_open && matches!(pieces.last(), Some(Piece::Word(_))) {
                     // Of which there may be more.
                     pieces.pop();
                 }
@@ -258,7 +259,7 @@ fn behind_comments(mut sql: &str) -> Option<&str> {
         let is_line = sql.starts_with('#')
             || sql
                 .strip_prefix("--")
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\n', '\t']));
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if is_line {
             sql = sql.split_once('\n').map_or("", |(_, behind)| behind);
         } else if let Some(comment) = sql.strip_prefix("/*") {

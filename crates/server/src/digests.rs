@@ -26,7 +26,7 @@ const SHARDS: usize = 8;
 /// Characters of the slowest statement of a digest that are kept, as in MySQL.
 const SAMPLE_CHARS_MAX: usize = 1024;
 /// Digests that a session keeps in mind.
-const KNOWN_MAX: usize = 8;
+const KNOWN_MAX: usize = 64;
 /// Shapes that are longer are kept in mind by their hashes.
 const SHAPE_BYTES_MAX: usize = 512;
 /// Columns of the table whose numbers are not gathered: of locks, of rows that are read, of sorts,
@@ -71,17 +71,18 @@ impl Shape {
         }
     }
 
-    fn is(&self, shape: &[u8]) -> bool {
+    fn is(&self, shape: &[u8], hashed: u64) -> bool {
         match self {
             Self::Text(text) => **text == *shape,
-            Self::Hash(length, known) => *length == shape.len() && *known == hash(shape),
+            Self::Hash(length, known) => *length == shape.len() && *known == hashed,
         }
     }
 }
 
+/// The hash of a shape; of what is behind that a digest depends on the length alone.
 fn hash(shape: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    hasher.write(shape);
+    hasher.write(&shape[..shape.len().min(READ_BYTES_MAX)]);
     hasher.finish()
 }
 
@@ -241,11 +242,23 @@ impl Digests {
         self.others.shards.iter().for_each(|shard| *shard.0.lock() = Figures::default());
     }
 
+    fn add(&self, digest: &Digest, connection: u32, ended: &Ended, sql: &[u8]) {
+        digest.add(connection, ended, sql);
+        if digest.text.is_none() {
+            self.lost.add(1);
+        }
+    }
+
     fn of(&self, database: Option<&Arc<str>>, sql: &[u8], hides: bool) -> Arc<Digest> {
         let text = text_of(sql, hides);
         let key = (database.cloned(), text);
-        if let Some(digest) = self.kept.read().get(&key) {
-            return Arc::clone(digest);
+        {
+            // Where it is full, nobody waits for others.
+            let kept = self.kept.read();
+            let is_full = kept.len() >= DIGESTS_MAX;
+            if let Some(digest) = kept.get(&key).or(is_full.then_some(&self.others)) {
+                return Arc::clone(digest);
+            }
         }
         let mut kept = self.kept.write();
         if let Some(digest) = kept.get(&key) {
@@ -309,14 +322,19 @@ fn row(digest: &Digest, figures: &Figures, at: &dyn Fn(Duration) -> Cell) -> Vec
     row
 }
 
-/// The text of a digest. Where backslashes escape nothing (`hides`) it may be read wrongly where
-/// texts end, so that none of what may be a password is shown.
+/// The text of a digest. It is read as by default, and so wrongly where backslashes escape nothing
+/// (`hides`) or quotes are those of names: of what may be about accounts nothing is shown behind a
+/// word for passwords.
 fn text_of(sql: &[u8], hides: bool) -> String {
+    const OF_ACCOUNTS: [&str; 4] = ["SET ", "CREATE ", "ALTER ", "GRANT "];
     let read = &sql[..sql.len().min(READ_BYTES_MAX)];
     let text = String::from_utf8_lossy(read);
-    let secret = if hides { secret_at(&text) } else { None };
-    let shown = &text[..secret.unwrap_or(text.len())];
-    beginning_of(shown, secret.is_none() && read.len() == sql.len())
+    let digest = beginning_of(&text, read.len() == sql.len());
+    let hides = hides || OF_ACCOUNTS.iter().any(|word| digest.starts_with(word));
+    match secret_at(&text).filter(|_| hides) {
+        Some(at) => beginning_of(&text[..at], false),
+        None => digest,
+    }
 }
 
 /// The digests that a session keeps in mind by the shapes of its statements, the most recent first.
@@ -329,6 +347,7 @@ pub struct KnownDigests {
 struct Known {
     shape: Shape,
     has_rows: bool,
+    database: Option<Arc<str>>,
     digest: Arc<Digest>,
 }
 
@@ -346,24 +365,26 @@ impl KnownDigests {
             self.known.clear();
             self.generation = generation;
         }
+        let hashed = asked.shape.filter(|shape| shape.len() > SHAPE_BYTES_MAX).map_or(0, hash);
         let is_it = |known: &Known| {
             known.has_rows == asked.has_rows
-                && known.digest.database.as_ref() == database
-                && asked.shape.is_some_and(|shape| known.shape.is(shape))
+                && asked.shape.is_some_and(|shape| known.shape.is(shape, hashed))
+                && known.database.as_ref() == database
         };
         if let Some(at) = self.known.iter().position(is_it) {
-            self.known[..=at].rotate_right(1);
-            self.known[0].digest.add(connection, ended, asked.sql);
+            // Those that come often move to the front.
+            let digest = Arc::clone(&self.known[at].digest);
+            self.known.swap(at, at / 2);
+            digests.add(&digest, connection, ended, asked.sql);
             return;
         }
         let digest = digests.of(database, asked.sql, hides);
-        digest.add(connection, ended, asked.sql);
-        if digest.text.is_none() {
-            digests.lost.add(1);
-        } else if let Some(shape) = asked.shape {
+        digests.add(&digest, connection, ended, asked.sql);
+        if let Some(shape) = asked.shape {
             let (shape, has_rows) = (Shape::of(shape), asked.has_rows);
             self.known.truncate(KNOWN_MAX - 1);
-            self.known.insert(0, Known { shape, has_rows, digest });
+            let database = database.cloned();
+            self.known.insert(0, Known { shape, has_rows, database, digest });
         }
     }
 }
@@ -440,15 +461,30 @@ mod tests {
             let sql = format!("select c{at}");
             count(&digests, &mut KnownDigests::default(), &sql, Outcome::Sent(1), 1);
         }
+        let mut known = KnownDigests::default();
+        for _ in 0..2 {
+            count(&digests, &mut known, "select more", Outcome::Sent(1), 1);
+        }
         assert_eq!(digests.kept.read().len(), DIGESTS_MAX);
-        assert_eq!((digests.others.figures().count, digests.lost.get()), (5, 5));
+        assert_eq!((digests.others.figures().count, digests.lost.get()), (7, 7));
+        assert_eq!(known.known.len(), 1);
     }
 
     #[test]
     fn no_password_is_in_a_text() {
         let text = |sql: &str, hides| text_of(sql.as_bytes(), hides);
         let create = "create user u identified by 'a\\' account lock";
-        assert_eq!(text(create, true), "CREATE `user` ...");
-        assert_eq!(text("set password = 'x'", false), "SET `password` = ?");
+        assert_eq!(text(create, true), "CREATE `user` `u` ...");
+        let quoted = "create user \"a\\\"@\"h\" identified by 'x\"pw'";
+        for (sql, hides) in [(create, false), (quoted, false), ("set password = 'x'", false)] {
+            let text = text(sql, hides);
+            assert!(text.ends_with(" ...") && !text.contains("lock"), "{text}");
+            assert!(!text.contains("pw"), "{text}");
+        }
+        assert_eq!(
+            text("alter user u --\r it's\n identified by 'pw'", false),
+            "ALTER `user` `u` ..."
+        );
+        assert_eq!(text("select password from t", false), "SELECT `password` FROM `t`");
     }
 }

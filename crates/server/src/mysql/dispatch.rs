@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use freshet_base::{Error, Result};
+use freshet_query::digest::READ_BYTES_MAX;
 use freshet_query::parser::CommandKind;
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
@@ -278,7 +279,7 @@ impl Dispatcher<'_> {
                     return Next::Answered;
                 }
             };
-            let shape = done.head.map(|head| &rest[..head]);
+            let shape = done.head.and_then(|head| shape(&rest[..done.consumed], head));
             let asked = Asked { sql: &rest[..done.consumed], shape, has_rows: done.has_rows };
             self.session.count_done(&asked, began, true);
             self.session.shared.metrics().inserts.inc();
@@ -413,6 +414,15 @@ fn kind_of(command: &Command<'_>) -> Option<CommandKind> {
             CommandKind::AdminCommands
         }
     })
+}
+
+/// The shape of an INSERT of literals whose rows begin at `head`; DEFAULT among them is no value,
+/// and stands in its digest.
+fn shape(sql: &[u8], head: usize) -> Option<&[u8]> {
+    let read = &sql[head..sql.len().min(READ_BYTES_MAX).max(head)];
+    let word = b"default";
+    let has_default = read.windows(word.len()).any(|some| some.eq_ignore_ascii_case(word));
+    (!has_default).then(|| &sql[..head])
 }
 
 /// Runs a prepared INSERT of parameters; again, where it meets the end of a change of columns.
