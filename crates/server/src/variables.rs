@@ -150,8 +150,13 @@ impl Globals {
     /// 1228, 1231, 1232 and 1238.
     pub fn set(&self, id: VariableId, value: Option<&Value>) -> Result<Warning> {
         let (value, warning) = Self::accepted(id, value)?;
-        self.values.write().put(id, value);
+        self.put(id, value);
         Ok(warning)
+    }
+
+    /// Sets a value that SET GLOBAL accepts.
+    pub fn put(&self, id: VariableId, value: Value) {
+        self.values.write().put(id, value);
     }
 
     /// The value that SET GLOBAL would set.

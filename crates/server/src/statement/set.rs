@@ -53,14 +53,11 @@ async fn assign(
 ) -> Result<()> {
     match &assignment.target {
         SetTarget::System { scope, name, persists } => {
-            let value = assignment.value.as_ref();
-            if *persists == Persists::Only {
-                return persist::keep_only(session, name, value).await;
-            }
-            system(session, *scope, name, (value, parameters)).await?;
+            let value = (assignment.value.as_ref(), parameters);
             match persists {
-                Persists::Too => persist::keep(session, name).await,
-                Persists::No | Persists::Only => Ok(()),
+                Persists::Only => persist::keep_only(session, name, value).await,
+                Persists::Too => persist::keep(session, name, value).await,
+                Persists::No => system(session, *scope, name, value).await,
             }
         }
         SetTarget::ResetPersist { name, if_exists } => {

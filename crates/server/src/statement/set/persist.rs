@@ -4,23 +4,33 @@ use std::sync::Arc;
 
 use freshet_base::{ErrorCode, Result, bail};
 use freshet_meta::{Object, Privilege};
+use freshet_query::Parameter;
+use freshet_query::session::Value;
 use freshet_query::syntax::Scalar;
 
 use super::super::{shield, values};
 use super::{check_reachable, id_of_session, note, only_of_session};
 use crate::session::Session;
-use crate::variables::{self, Globals, Kept};
+use crate::variables::{self, Globals, Kept, VariableId};
 
-/// SET PERSIST of what is set by now.
+/// The value that a SET gives, none for DEFAULT, and the parameters of the statement.
+type Given<'a> = (Option<&'a Scalar>, &'a [Parameter]);
+
+/// SET PERSIST: SET GLOBAL, and the value is kept. Both are one step among those of others, so that
+/// of two at once the later one is set and kept.
 ///
 /// # Errors
-/// When it cannot be written; it is set then, and not kept.
-pub async fn keep(session: &Session, name: &str) -> Result<()> {
-    let (id, shared) = (variables::require(name)?, Arc::clone(&session.shared));
+/// Those of SET GLOBAL, and when it cannot be written; it is set then, and not kept.
+pub async fn keep(session: &mut Session, name: &str, value: Given<'_>) -> Result<()> {
+    let (id, value) = accepted(session, name, value).await?;
+    if id == variables::require("transaction_isolation")?
+        && matches!(&value, Value::Text(isolation) if isolation == SERIALIZABLE)
+    {
+        warn_of_serializable(session);
+    }
+    let shared = Arc::clone(&session.shared);
     let edit = move |kept: &mut Kept| {
-        // Read when it is the turn of this statement: what another one sets and keeps meanwhile is
-        // newer, and stays.
-        let value = id.of(&shared.globals.load()).clone();
+        shared.globals.put(id, value.clone());
         kept.insert(id.variable().name.to_owned(), value);
     };
     change(session, edit).await
@@ -30,20 +40,30 @@ pub async fn keep(session: &Session, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// Those of SET GLOBAL, and when it cannot be written.
-pub async fn keep_only(session: &mut Session, name: &str, value: Option<&Scalar>) -> Result<()> {
+pub async fn keep_only(session: &mut Session, name: &str, value: Given<'_>) -> Result<()> {
+    let (id, value) = accepted(session, name, value).await?;
+    change(session, move |kept| drop(kept.insert(id.variable().name.to_owned(), value))).await
+}
+
+/// The value that SET GLOBAL would set, which may come with a warning.
+async fn accepted(
+    session: &mut Session,
+    name: &str,
+    (value, parameters): Given<'_>,
+) -> Result<(VariableId, Value)> {
     if let Some(name) = id_of_session(name) {
         return Err(only_of_session(name));
     }
     let id = variables::require(name)?;
     session.authorize(Privilege::Super, Object::Server)?;
     let value = match value {
-        Some(expr) => Some(values::value(session, expr, Vec::new()).await?),
+        Some(expr) => Some(values::value(session, expr, parameters.to_vec()).await?),
         None => None,
     };
     check_reachable(session, id, value.as_ref())?;
     let (value, warning) = Globals::accepted(id, value.as_ref())?;
     note(session, warning);
-    change(session, move |kept| drop(kept.insert(id.variable().name.to_owned(), value))).await
+    Ok((id, value))
 }
 
 /// RESET PERSIST of a variable, or of all; the values of this run stay.
