@@ -30,7 +30,7 @@ pub mod nested;
 pub mod nested_cast;
 pub mod net;
 pub mod number;
-mod once;
+pub mod once;
 pub mod one_row;
 pub mod operators;
 pub mod password;

@@ -200,9 +200,18 @@ fn nested(count: usize, of: impl Fn(String) -> String) -> String {
     format!("SELECT {inner}")
 }
 
-/// `SELECT of(of(...)) FROM d.t`, nested `count` deep in a column.
+/// `SELECT of(of(...)) FROM d.t`, nested `count` deep in the number `a`.
 fn over(count: usize, of: impl Fn(String, usize) -> String) -> String {
-    let inner = (0..count).fold("a".to_owned(), of);
+    over_column("a", count, of)
+}
+
+/// The same in the text `b`, with its collation.
+fn over_text(count: usize, of: impl Fn(String) -> String) -> String {
+    over_column("b", count, |inner, _| of(inner))
+}
+
+fn over_column(name: &str, count: usize, of: impl Fn(String, usize) -> String) -> String {
+    let inner = (0..count).fold(name.to_owned(), of);
     format!("SELECT {inner} FROM d.t")
 }
 
@@ -226,6 +235,27 @@ fn nested_calls() -> Vec<(&'static str, String, Option<u16>)> {
         ("40 CAST", over(40, |inner, _| format!("CAST({inner} AS SIGNED)")), None),
         ("40 LOWER", over(40, |inner, _| format!("LOWER({inner})")), None),
         ("40 TRIM", over(40, |inner, _| format!("TRIM({inner})")), None),
+        ("30 NULLIF of texts", over_text(30, |inner| format!("NULLIF({inner}, 'x')")), None),
+        (
+            "20 IN of texts",
+            over_text(20, |inner| format!("IF({inner} IN ('a', 1), 'b', 'c')")),
+            None,
+        ),
+        (
+            "20 STRCMP of texts",
+            over_text(20, |inner| format!("CONCAT(STRCMP({inner}, 'x'))")),
+            None,
+        ),
+        (
+            "20 FIELD of texts",
+            over_text(20, |inner| format!("CONCAT(FIELD({inner}, 'x', 'y', 'z'))")),
+            None,
+        ),
+        (
+            "20 COALESCE of texts",
+            over_text(20, |inner| format!("COALESCE(LOWER({inner}), REVERSE(b), 'c')")),
+            None,
+        ),
     ]
 }
 
@@ -289,7 +319,7 @@ fn what_is_large_is_answered_or_refused_soon() {
         .returning_memory_within(Duration::from_millis(200));
     let server = TestServer::of(&setup, dir);
     let mut client = server.database("d");
-    client.run("CREATE TABLE t (a INT)");
+    client.run("CREATE TABLE t (a INT, b VARCHAR(20))");
     client.run("SET max_execution_time = 160000");
     let mut other = server.connect();
     let mut wrong = Vec::new();

@@ -15,8 +15,10 @@ use crate::functions::collate::{
     COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF, folded_text, packed, text_of, weights, weights_of,
 };
 use crate::functions::group_concat::BY;
+use crate::functions::once::{is_long, once};
 use crate::functions::operators::compare;
 use crate::functions::{call, in_set};
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 /// The column of a subquery that is compared; no user column is named like this.
@@ -175,13 +177,13 @@ impl Scope<'_> {
         };
         Ok(Transformed::yes(match name {
             "mysql_between" => func.call(all(args).collect()),
-            "nullif" => {
+            "nullif" => self.copying(args, |args| {
                 let value = args[0].clone();
                 let equal = all(args).reduce(Expr::eq).expect("arity is checked");
-                crate::functions::call("mysql_case", vec![equal, lit(ScalarValue::Null), value])
-            }
-            "strcmp" => compared_signs(all(args).collect()),
-            "field" => place(all(args).collect()),
+                Ok(call("mysql_case", vec![equal, lit(ScalarValue::Null), value]))
+            })?,
+            "strcmp" => self.copying(args, |args| Ok(compared_signs(all(args).collect())))?,
+            "field" => self.copying(args, |args| Ok(place(all(args).collect())))?,
             "greatest" | "least" => {
                 let ty = func_type(self, &args);
                 let args = args.into_iter().map(|arg| packed(by, arg)).collect();
@@ -240,26 +242,45 @@ impl Scope<'_> {
             by => by,
         };
         let Some(by) = by else { return same(args) };
-        let mut args = args.into_iter();
-        let value = args.next().expect("arity is checked");
-        let weighed = weights(by, value.clone());
-        let (mut texts, mut others) = (vec![weighed], vec![value]);
-        for item in args {
-            if is_text_item(&item) {
-                texts.push(weights(by, item));
-            } else if is_text_list(&item) {
-                let (with, without) = in_set::divided(&item, is_text, |list| weights_of(by, list))?;
-                texts.push(with);
-                others.extend(without);
-            } else {
-                others.push(item);
+        let are_texts = args.iter().map(is_text_item).collect::<Vec<_>>();
+        let test = |args: Vec<Expr>| -> Result<Expr> {
+            let mut args = args.into_iter();
+            let value = args.next().expect("arity is checked");
+            let weighed = weights(by, value.clone());
+            let (mut texts, mut others) = (vec![weighed], vec![value]);
+            for (item, is_one) in args.zip(are_texts.into_iter().skip(1)) {
+                if is_one {
+                    texts.push(weights(by, item));
+                } else if is_text_list(&item) {
+                    let weigh = |list: &ArrayRef| weights_of(by, list);
+                    let (with, without) = in_set::divided(&item, is_text, weigh)?;
+                    texts.push(with);
+                    others.extend(without);
+                } else {
+                    others.push(item);
+                }
             }
+            let found = call("mysql_in", texts);
+            Ok(match others.len() {
+                1 => found,
+                _ => found.or(call("mysql_in", others)),
+            })
+        };
+        self.copying(args, test).map(Transformed::yes)
+    }
+
+    /// What `body` makes of arguments that it may use several times; if one is long, each is
+    /// computed once.
+    fn copying(
+        &self,
+        args: Vec<Expr>,
+        body: impl FnOnce(Vec<Expr>) -> Result<Expr>,
+    ) -> Result<Expr> {
+        if !args.iter().any(is_long) {
+            return body(args);
         }
-        let found = call("mysql_in", texts);
-        Ok(Transformed::yes(match others.len() {
-            1 => found,
-            _ => found.or(call("mysql_in", others)),
-        }))
+        let types = args.iter().map(|arg| arg.get_type(self.schema)).collect::<Result<Vec<_>>>()?;
+        once(args, &types, body)
     }
 
     /// Each text as the digits of its weights.

@@ -9,8 +9,8 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::conditional_expressions::CaseBuilder;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
-    cast, lit, when,
+    Case, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    Volatility, cast, lit, when,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use freshet_base::err;
@@ -158,7 +158,17 @@ fn all_converted(args: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
 /// The first value that is not NULL, as a CASE that uses all arguments but the last twice. If one of
 /// these is long, all are computed, and once.
 fn coalesced(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
-    let first = |args| Ok(super::call("df_coalesce", all_converted(args, types)));
+    let first = |args: Vec<Expr>| -> Result<Expr> {
+        let mut args = all_converted(args, types);
+        let last = args.pop().map(Box::new);
+        let whens =
+            args.into_iter().map(|arg| (Box::new(arg.clone().is_not_null()), Box::new(arg)));
+        let whens = whens.collect::<Vec<_>>();
+        Ok(match (whens.is_empty(), last) {
+            (true, Some(alone)) => *alone,
+            (_, last) => Expr::Case(Case::new(None, whens, last)),
+        })
+    };
     let twice = &args[..args.len() - 1];
     if twice.iter().any(is_long) { once(args, types, first) } else { first(args) }
 }
