@@ -29,7 +29,8 @@ pub fn limits(tokens: &[TokenWithSpan]) -> Vec<usize> {
             }
             Token::Word(word) if word.quote_style.is_none() => {
                 let counts = |name: &str| word.value.eq_ignore_ascii_case(name);
-                is_count = counts("LIMIT") || counts("OFFSET");
+                // Elsewhere OFFSET is a name.
+                is_count = counts("LIMIT") || (is_count && counts("OFFSET"));
             }
             _ => is_count = false,
         }
@@ -50,5 +51,6 @@ mod tests {
         assert_eq!(limits("SELECT * FROM (SELECT a FROM t LIMIT 1, ?) x WHERE a IN (?, ?)"), [0]);
         assert_eq!(limits("DELETE FROM t WHERE a = ? LIMIT ?"), [1]);
         assert_eq!(limits("SELECT `limit`, ? FROM t"), [0_usize; 0]);
+        assert_eq!(limits("SELECT offset, ? FROM t WHERE 5 IN (t.offset, ?) LIMIT ?"), [2]);
     }
 }

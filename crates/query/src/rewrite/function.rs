@@ -1,7 +1,7 @@
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, ObjectName, UnaryOperator, Value,
+    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, UnaryOperator, Value,
 };
 
 use super::Rewriter;
@@ -119,7 +119,8 @@ pub fn before(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-/// Takes the type of `JSON_VALUE(document, path RETURNING type)`.
+/// Takes the type of `JSON_VALUE(document, path RETURNING type)`, to which its value is to be cast.
+/// Numbers are cast from JSON, which has truth values, and what is JSON is not cast at all.
 pub fn returning(function: &mut Function) -> Option<DataType> {
     if name_of(function) != "json_value" {
         return None;
@@ -128,10 +129,16 @@ pub fn returning(function: &mut Function) -> Option<DataType> {
     let is_type = |clause: &mut FunctionArgumentClause| {
         matches!(clause, FunctionArgumentClause::JsonReturningClause(_))
     };
-    list.clauses.extract_if(.., is_type).find_map(|clause| match clause {
+    let said = list.clauses.extract_if(.., is_type).find_map(|clause| match clause {
         FunctionArgumentClause::JsonReturningClause(returning) => Some(returning.data_type),
         _ => None,
-    })
+    })?;
+    let name = said.to_string().to_uppercase();
+    let numbers = ["SIGNED", "UNSIGNED", "DEC", "NUMERIC", "FLOAT", "DOUBLE", "REAL"];
+    if name == "JSON" || numbers.iter().any(|number| name.starts_with(number)) {
+        function.name = ObjectName::from(vec![Ident::new("json_extract")]);
+    }
+    (name != "JSON").then_some(said)
 }
 
 /// Whether a call is `LAST_INSERT_ID(value)`, which is of a row.
