@@ -2,7 +2,7 @@ use super::*;
 use crate::Meta;
 use crate::spec::DefaultSpec;
 use crate::test::{INT, meta, spec};
-use freshet_schema::ColumnType;
+use freshet_schema::{ColumnType, LengthUnit, LobSize, TableForm};
 
 fn table(meta: &Meta) -> Arc<Table> {
     meta.create_database("d", None, None, true).unwrap();
@@ -150,6 +150,33 @@ fn a_type_becomes_one_that_holds_all_values_and_no_other() {
     assert!(refused(&table, modify("score", not_null)).1.contains("may have NULL"));
     assert_eq!(refused(&table, modify("nope", ColumnSpec::new("nope", INT))).0, 1054);
     assert_eq!(refused(&table, modify("score", ColumnSpec::new("NAME", INT))).0, 1060);
+}
+
+#[test]
+fn a_text_becomes_a_longer_one_without_a_copy() {
+    use ColumnType::{Blob, Text, VarBinary, VarChar};
+    use LobSize::{Long, Medium, Plain, Tiny};
+    let meta = meta();
+    let table = Table { form: TableForm::MySql, ..Table::clone(&table(&meta)) };
+    let of = |ty, lob_size| ColumnSpec { lob_size, ..ColumnSpec::new("a", ty) };
+    for (from, to, unit, is_done) in [
+        ((Text, Plain), (Text, Medium), LengthUnit::Characters, true),
+        ((Blob, Medium), (Blob, Long), LengthUnit::Characters, true),
+        ((Text, Medium), (Text, Plain), LengthUnit::Characters, false),
+        ((VarBinary { len: 255 }, Plain), (Blob, Tiny), LengthUnit::Characters, true),
+        ((VarBinary { len: 256 }, Plain), (Blob, Tiny), LengthUnit::Characters, false),
+        ((VarChar { len: 63 }, Plain), (Text, Tiny), LengthUnit::Characters, true),
+        ((VarChar { len: 64 }, Plain), (Text, Tiny), LengthUnit::Characters, false),
+        ((VarChar { len: 64 }, Plain), (Text, Tiny), LengthUnit::Bytes, true),
+    ] {
+        let column = of(from.0, from.1);
+        let added = [SchemaChange::AddColumn { column, place: ColumnPlace::Last }];
+        let mut added = changed(&table, &added).unwrap();
+        added.columns.last_mut().unwrap().length_unit = unit;
+        let later = Table { history: table.history.with(added), ..table.clone() };
+        let done = changed(&later, &[modify("a", of(to.0, to.1))]);
+        assert_eq!(done.is_ok(), is_done, "{from:?} to {to:?} of {unit:?}: {done:?}");
+    }
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn who_changes_a_row_waits_for_who_holds_it() {
         one.run("update u set v = v + 1 where id = 1");
         one.run("commit");
     }
-    assert_eq!(one.one("select v from u where id = 1"), "12");
+    assert_eq!(one.one("select v from u where id = 1"), "13");
     // It goes on once the row is free, with what the row is by then.
     two.run("set innodb_lock_wait_timeout = 20");
     one.run("begin");
