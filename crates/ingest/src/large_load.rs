@@ -16,7 +16,6 @@ use freshet_storage::view::TableView;
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::{row_count, too_many_rows};
 use crate::flush::Flusher;
-use crate::left_out::LeftOut;
 use crate::removals::{Encoded, divided};
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -174,7 +173,6 @@ impl LargeLoad {
             rows: self.rows,
             removals: 0,
             ids: None,
-            left_out: LeftOut::default(),
             looked_up: None,
             body: PartBody::Rowsets { metas: rowsets, in_flight: self.flusher.sweeper.in_flight() },
         }

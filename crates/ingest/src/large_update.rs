@@ -23,7 +23,6 @@ use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::{KeyRules, resolver};
 use crate::large_load::LargeLoad;
-use crate::left_out::LeftOut;
 use crate::looked::{KEYS_AT_ONCE, PartialRows};
 use crate::overtaken::LookedUp;
 use crate::target::{LoadTarget, Loaded};
@@ -45,8 +44,9 @@ pub struct LargeUpdate<'a> {
     watch: Option<Watch>,
     /// Keys that have been completed, and were written by others since.
     overtaken: BTreeSet<Box<[u8]>>,
-    /// Nothing is to be done for these, unless a partition takes them at the end.
-    left_out: LeftOut,
+    /// Keys that are deleted and that no partition takes: nothing is to be done for them, unless
+    /// one does at the end. With AUTO PARTITION others may make it.
+    left_out: BTreeSet<Box<[u8]>>,
     /// The keys of this round, in all rounds but the first.
     again: Option<BTreeSet<Box<[u8]>>>,
     ids: Option<UsedIds>,
@@ -70,7 +70,7 @@ impl<'a> LargeUpdate<'a> {
             round: 0,
             watch: None,
             overtaken: BTreeSet::new(),
-            left_out: LeftOut::default(),
+            left_out: BTreeSet::new(),
             again: None,
             ids: None,
             prepared_in: None,
@@ -118,7 +118,7 @@ impl<'a> LargeUpdate<'a> {
                 deletes.push(row.is_none());
                 whole.extend_from_slice(row.as_deref().unwrap_or(last));
             }
-            self.write(whole, deletes).await?;
+            self.write((whole, deletes), &wanted).await?;
         }
         self.files.write().await?;
         let files = &self.engine.store.files;
@@ -130,24 +130,71 @@ impl<'a> LargeUpdate<'a> {
         self.look_again(&mut latch).await
     }
 
-    /// Writes rows, of which those in `deletes` remove their key.
-    async fn write(&mut self, rows: Vec<u8>, deletes: Vec<bool>) -> Result<()> {
+    /// Writes rows with these keys, of which those in `deletes` remove theirs.
+    async fn write(
+        &mut self,
+        (rows, deletes): (Vec<u8>, Vec<bool>),
+        keys: &KeyedRows,
+    ) -> Result<()> {
         let (engine, target, count) = (self.engine, self.target, row_count(deletes.len())?);
         if let Some(counter) = target.counter() {
             self.ids = UsedIds::join(self.ids, counter.of_rows(target.schema(), &rows, count));
         }
         let soon = self.patience.soon(&engine.admission);
         let memory = engine.take_memory(rows.len() as u64, soon).await?;
-        let given = (Bytes::from(rows), deletes);
-        let (rows, deletes) = self.left_out.leave(&engine.ddl, target, given).await?;
+        let (rows, deletes) = self.with_partitions(rows, deletes, keys).await?;
         if deletes.is_empty() {
             return Ok(());
         }
         let count = row_count(deletes.len())?;
         match deletes.contains(&true) {
-            true => self.files.push_deleting(rows, deletes, memory).await,
-            false => self.files.push(rows, count, memory).await,
+            true => self.files.push_deleting(rows.into(), deletes, memory).await,
+            false => self.files.push(rows.into(), count, memory).await,
         }
+    }
+
+    /// Makes the partitions that rows need. Left out are those that delete a key which none takes.
+    async fn with_partitions(
+        &mut self,
+        rows: Vec<u8>,
+        deletes: Vec<bool>,
+        keys: &KeyedRows,
+    ) -> Result<(Vec<u8>, Vec<bool>)> {
+        let (ddl, target) = (&self.engine.ddl, self.target);
+        let may_leave_out = deletes.contains(&true) && self.left_out.len() < OVERTAKEN_MAX;
+        if !may_leave_out || target.state.layout().is_none() {
+            ddl.make_partitions(target, &rows, 0).await?;
+            return Ok((rows, deletes));
+        }
+        let cells = RowCells::new(target.schema());
+        let added = cells.rows(&rows).zip(&deletes).filter(|(_, deletes)| !**deletes);
+        let added = added.flat_map(|(row, _)| row).copied().collect::<Vec<_>>();
+        ddl.make_partitions(target, &added, 0).await?;
+        let layout = target.state.layout().expect("a table stays divided");
+        let routed = layout.routed_keys(target.schema());
+        let (mut left, mut signs) = (Vec::with_capacity(rows.len()), Vec::new());
+        for ((row, deletes), at) in cells.rows(&rows).zip(deletes).zip(0..) {
+            let key = keys.key(at);
+            if deletes && !routed.has(key) {
+                self.left_out.insert(key.into());
+                continue;
+            }
+            left.extend_from_slice(row);
+            signs.push(deletes);
+        }
+        Ok((left, signs))
+    }
+
+    /// Finds out which of the keys that were left out a partition takes by now. Others may have
+    /// written these; a later row of this load may even be completed of what they wrote.
+    fn look_at_left_out(&mut self) {
+        let target = self.target;
+        let Some(layout) = target.state.layout().filter(|_| !self.left_out.is_empty()) else {
+            return;
+        };
+        let routed = layout.routed_keys(target.schema());
+        let taken = self.left_out.extract_if(.., |key| routed.has(key));
+        self.overtaken.extend(taken);
     }
 
     /// The row that each key has, in this load or else in the table.
@@ -226,9 +273,7 @@ impl<'a> LargeUpdate<'a> {
             let room = engine.appender.room_for(&parts, deadline).await?;
             let mut latch = resolver(target).latch().await?;
             self.look_again(&mut latch).await?;
-            // Others may have written these; a later row of this load may even be completed of
-            // what they wrote.
-            self.overtaken.extend(self.left_out.taken(target));
+            self.look_at_left_out();
             if !self.overtaken.is_empty() {
                 self.again = Some(std::mem::take(&mut self.overtaken));
                 self.round = self.own.len();

@@ -56,7 +56,6 @@ mod labels;
 mod large_load;
 mod large_update;
 mod layout;
-mod left_out;
 mod load;
 mod locks;
 mod log_dirs;

@@ -25,11 +25,10 @@ use crate::key_rules::KeyRules;
 use crate::keyed::KeyedLoad;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
-use crate::left_out::LeftOut;
 use crate::looked::merge_own;
 use crate::own_rows::OwnRows;
 use crate::prepared::WholeRows;
-use crate::removals::{encode, put_signed, with_removals};
+use crate::removals::{put_signed, with_removals};
 use crate::spooled::SpooledRows;
 use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
@@ -93,8 +92,6 @@ pub struct Load<'a> {
     pass: Option<Arc<Pass>>,
     /// Whether rows of it are in the file of its transaction.
     spools: bool,
-    /// Of a load in files.
-    left_out: LeftOut,
 }
 
 impl Load<'_> {
@@ -155,38 +152,9 @@ impl Load<'_> {
             return self.push(signed.into(), deletes.len(), memory).await;
         }
         self.go_to_files().await?;
-        let given = (rows, deletes);
-        let (rows, deletes) = self.left_out.leave(&self.engine.ddl, self.target, given).await?;
-        self.push_left_out().await?;
-        if deletes.is_empty() {
-            return Ok(());
-        }
+        self.engine.ddl.make_partitions(self.target, &rows, 0).await?;
         let files = self.files.as_mut().expect("they have just gone there");
         files.push_deleting(rows, deletes, memory).await
-    }
-
-    /// Writes the deletion of keys that were left out, and that a partition takes by now. No row of
-    /// the load has come before with one of these, since its partition would have been there.
-    async fn push_left_out(&mut self) -> Result<()> {
-        let taken = self.left_out.taken(self.target);
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let mut rows = Vec::new();
-        encode(self.target.schema(), taken.iter().map(|key| &**key), &mut rows)?;
-        let soon = self.patience.soon(&self.engine.admission);
-        let memory = self.engine.take_memory(rows.len() as u64, soon).await?;
-        let files = self.files.as_mut().expect("keys are left out of a load in files");
-        files.push_deleting(rows.into(), vec![true; taken.len()], memory).await
-    }
-
-    /// Makes partitions for all keys that were left out, of a load that is committed at any time:
-    /// then nobody looks for what others have done meanwhile.
-    async fn leave_none_out(&mut self) -> Result<()> {
-        let mut rows = Vec::new();
-        encode(self.target.schema(), self.left_out.keys(), &mut rows)?;
-        self.engine.ddl.make_partitions(self.target, &rows, 0).await?;
-        self.push_left_out().await
     }
 
     /// Gives the load a label, which shares no group.
@@ -319,10 +287,9 @@ impl Load<'_> {
             let (state, schema) = (&self.target.state, self.target.schema());
             self.files = Some(Box::new(LargeLoad::begin(&self.engine.flusher, state, schema)?));
         }
-        for (rows, count, memory) in std::mem::take(&mut self.pieces) {
+        let files = self.files.as_mut().expect("just made");
+        for (rows, count, memory) in self.pieces.drain(..) {
             self.engine.ddl.make_partitions(self.target, &rows, 0).await?;
-            self.push_left_out().await?;
-            let files = self.files.as_mut().expect("just made");
             files.push(rows, count, memory).await?;
         }
         Ok(())
@@ -431,18 +398,10 @@ impl Load<'_> {
     async fn append_files(mut self, label: Option<Claim>) -> Result<Appended> {
         self.go_to_files().await?;
         assert!(self.pieces.is_empty(), "all rows of a large load go to files");
-        self.push_left_out().await?;
         let engine = self.engine;
         let deadline = self.patience.late(&engine.admission);
         let files = self.files.expect("a large load has gone to files");
-        let finished = files.finish().await?;
-        let mut part = PartLoad { ids: self.ids, left_out: self.left_out, ..finished };
-        if part.rows == 0 && self.target.table().key_model == KeyModel::Unique {
-            // All rows were left out; a record without files is one of no rows.
-            let permit = engine.memory().acquire_over(0);
-            part.body = PartBody::Rows { bytes: Bytes::new(), permit };
-        }
-        let parts = vec![part];
+        let parts = vec![PartLoad { ids: self.ids, ..files.finish().await? }];
         if self.target.table().key_model == KeyModel::Primary {
             let large = KeyedFiles { engine, target: self.target, rules: self.key_rules };
             return large.append(parts, &mut label.into(), deadline).await;
@@ -464,7 +423,6 @@ impl Load<'_> {
         }
         self.go_to_files().await?;
         self.take(buffer).await?;
-        self.leave_none_out().await?;
         let files = self.files.expect("they have just gone there");
         let PartLoad { began_in, rows, body, .. } = files.finish().await?;
         let PartBody::Rowsets { metas, in_flight } = body else {
@@ -521,7 +479,6 @@ impl Engine {
         Load {
             pass,
             spools: false,
-            left_out: LeftOut::default(),
             engine: self,
             target,
             destination,

@@ -16,7 +16,6 @@ use crate::admit::HeldMemory;
 use crate::append::{PartBody, PartLoad};
 use crate::engine::Engine;
 use crate::keyed_own::RowsByKey;
-use crate::left_out::LeftOut;
 use crate::ranks::Ranks;
 use crate::spool;
 use crate::state::TableState;
@@ -288,7 +287,6 @@ impl TableRows {
             removals: 0,
             looked_up: None,
             ids: None,
-            left_out: LeftOut::default(),
             body: PartBody::Rows { bytes: Bytes::from(bytes), permit: self.held.memory },
         }
     }

@@ -106,10 +106,7 @@ pub(crate) async fn put_all_removals(
 }
 
 /// Appends rows that only remove these keys.
-///
-/// # Errors
-/// Never, as long as these are keys of the schema.
-pub(crate) fn encode<'k>(
+fn encode<'k>(
     schema: &TableSchema,
     keys: impl Iterator<Item = &'k [u8]>,
     out: &mut Vec<u8>,

@@ -24,7 +24,6 @@ use crate::engine::Engine;
 use crate::key_rules::KeyRules;
 use crate::keyed_files::KeyedFiles;
 use crate::large_load::LargeLoad;
-use crate::left_out::LeftOut;
 use crate::load::{Load, Staged, StagedBody};
 use crate::looked::{OnNewKey, PartialRows, has_deleting};
 use crate::names;
@@ -282,7 +281,6 @@ impl Engine {
             },
             looked_up: None,
             ids: note.highest_id.map(UsedIds::up_to),
-            left_out: LeftOut::default(),
         };
         let patience = WaitLimit::For(self.config().load_patience);
         let deadline = patience.late(&self.admission);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
-use freshet_base::task::{BackgroundShare, Lane, set_background_share};
+use freshet_base::task::{BackgroundShare, Lane, set_background_share, with_background_share};
 use freshet_base::{ErrorCode, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, Limits, TableStats};
 use freshet_storage::resolver::Resolver;
@@ -172,13 +172,15 @@ impl Upkeep {
             let Some(running) = state.resolving.begin() else { continue };
             let (resolver, name) = (Arc::clone(resolver), state.name());
             let job = move || {
-                if let Err(error) = resolver.try_resolve_to(horizon) {
+                // Who comes meanwhile waits for all of it, so it lets nobody else pass.
+                let full = BackgroundShare::Full;
+                let done = with_background_share(full, || resolver.try_resolve_to(horizon));
+                if let Err(error) = done {
                     tracing::warn!(table = name, %error, "keys cannot be looked up, tried again");
                 }
                 drop(running);
             };
-            // A reader that comes meanwhile waits for it.
-            self.store.pool().execute(Lane::Foreground, Box::new(job));
+            self.store.pool().execute(Lane::Background, Box::new(job));
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use freshet_base::Lsn;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::lock::FairLock;
-use freshet_base::task::{Pool, run, yield_core};
+use freshet_base::task::{Lane, Pool, run_in, yield_core};
 use freshet_schema::{Distribution, Table};
 use parking_lot::RwLock;
 
@@ -196,7 +196,8 @@ impl Resolver {
     }
 
     /// Like [`Self::resolve_to`], for who must not keep its own thread busy with the rows of others:
-    /// they are looked up on one of `pool`.
+    /// they are looked up on one of `pool` that waits for nothing but the device, since everybody who
+    /// writes to the table waits meanwhile.
     ///
     /// # Errors
     /// Those of [`Self::resolve_to`].
@@ -209,7 +210,8 @@ impl Resolver {
         if state.resolved >= lsn {
             return Ok(());
         }
-        run(pool, move || at_once(state.resolve(lsn, WaitMode::Blocking))).await
+        let look_up = move || at_once(state.resolve(lsn, WaitMode::Blocking));
+        run_in(pool, Lane::Read, look_up).await
     }
 
     /// Like [`Self::resolve_to`], blocking, unless another resolves at present.

@@ -13,7 +13,6 @@ use crate::admit::HeldMemory;
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::group::JoinSize;
-use crate::left_out::LeftOut;
 use crate::overtaken::{self, LookedUp, check_generated};
 use crate::partitions::Layout;
 use crate::record::{PART_HEAD_BYTES, PartHead};
@@ -48,8 +47,6 @@ pub struct PartLoad {
     pub looked_up: Option<LookedUp>,
     /// In the AUTO_INCREMENT column.
     pub ids: Option<UsedIds>,
-    /// Keys that it deletes beside its rows, as long as no partition takes them.
-    pub left_out: LeftOut,
 }
 
 impl PartLoad {
@@ -75,7 +72,6 @@ impl PartLoad {
             body: PartBody::Rows { bytes, permit },
             looked_up: looked_from.map(|end| LookedUp { end, is_derived: true, is_last: false }),
             ids: None,
-            left_out: LeftOut::default(),
         }
     }
 
@@ -152,9 +148,6 @@ pub(super) fn check_parts(parts: &[PartLoad], layouts: &[Option<Arc<Layout>>]) -
         overtaken::check(&part.table, part.looked_up, versions)?;
         let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
         check_generated(&part.table, log, part.schema.version, is_in_files)?;
-        if let Some(now) = part.table.layout() {
-            part.left_out.check(&part.table.name(), &part.schema, &now)?;
-        }
         match (&part.body, part.table.layout()) {
             (PartBody::Rowsets { metas, .. }, Some(now)) => {
                 now.check_files(&part.table.name(), metas)?

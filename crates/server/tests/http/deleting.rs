@@ -8,7 +8,6 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::client::ROOT;
-use crate::columnar::put;
 use crate::mapped::{counts, into_unique, unique_table};
 use crate::query::data;
 use crate::site::Site;
@@ -259,44 +258,5 @@ fn a_prepared_delete_may_be_older_than_the_sequence_column() {
     flush(&site);
     let site = Site::in_dir(site.stop(), HttpConfig::default());
     assert_eq!(rows(&site), two);
-    site.stop();
-}
-
-#[test]
-fn keys_that_no_partition_takes_are_left_out_of_large_loads() {
-    let site = Site::with_small_records();
-    data(
-        &site,
-        "CREATE TABLE p (day DATE NOT NULL, a INT NOT NULL, b INT) UNIQUE KEY(day, a) \
-         AUTO PARTITION BY RANGE (date_trunc(day, 'day')) () DISTRIBUTED BY HASH(a) BUCKETS 2",
-    );
-    let merge =
-        ["column_separator: ,", "columns: day, a, b, op", "merge_type: MERGE", "delete: op = 'd'"];
-    let load = |headers: &[&str], body: &str| {
-        put(&site, "p", &[&merge[..], headers].concat(), body.as_bytes())
-    };
-    let partitions = "SELECT COUNT(*) FROM information_schema.partitions \
-                      WHERE table_schema = 'd' AND table_name = 'p'";
-    let sums = "SELECT COUNT(*), CAST(SUM(b) AS SIGNED), MIN(day) FROM p";
-    // Much more than a record takes; the last two rows come behind what deletes their keys.
-    let old = (0..40_000).map(|n| format!("{}-01-{:02},{n},0,d\n", 1950 + n % 40, 1 + n % 28));
-    let old = old.collect::<String>();
-    let new = (0..20_000).map(|a| format!("2024-05-05,{a},1,u\n")).collect::<String>();
-    let gone = (0..10_000).map(|a| format!("2024-05-05,{},0,d\n", 2 * a)).collect::<String>();
-    let again = "1950-01-01,0,5,u\n2024-05-05,0,6,u\n";
-    let reply = load(&[], &[&old, &new, &gone, again].concat());
-    assert_eq!(counts(&reply), [70_002, 70_002, 0, 0], "{reply}");
-    assert_eq!(data(&site, partitions)["data"], json!([[2]]));
-    assert_eq!(data(&site, sums)["data"], json!([[10_002, 10_011, "1950-01-01"]]));
-    // Where nothing is left to be written the label is taken all the same.
-    let rest = old.lines().filter(|row| !row.starts_with("1950-01-01,"));
-    let rest = rest.flat_map(|row| [row, "\n"]).collect::<String>();
-    assert_eq!(load(&["label: rest"], &rest)["Status"], "Success");
-    assert_eq!(load(&["label: rest"], &rest)["Status"], "Label Already Exists");
-    // A key of a partition that is there goes.
-    assert_eq!(load(&[], &old)["Status"], "Success");
-    let site = Site::small_records_in(site.stop());
-    assert_eq!(data(&site, partitions)["data"], json!([[2]]));
-    assert_eq!(data(&site, sums)["data"], json!([[10_001, 10_006, "2024-05-05"]]));
     site.stop();
 }
