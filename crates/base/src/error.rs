@@ -24,7 +24,6 @@ macro_rules! codes {
                 match self { $(Self::$name => $errno,)* }
             }
 
-            /// The SQLSTATE, five characters.
             pub const fn sqlstate(self) -> &'static str {
                 match self { $(Self::$name => $state,)* }
             }
@@ -272,7 +271,6 @@ codes! {
     SchemaChangeForbidden = 1450 "HY000" 400;
     /// As many prepared statements as a connection may have.
     TooManyStatements = 1461 "42000" 503;
-    /// A view that reads itself.
     ViewRecursion = 1462 "HY000" 400;
     /// An AUTO_INCREMENT column holds no further id.
     NoMoreIds = 1467 "HY000" 409;
@@ -282,7 +280,6 @@ codes! {
     PartitionValues = 1480 "HY000" 400;
     /// MAXVALUE where another partition follows.
     MaxValueNotLast = 1481 "HY000" 400;
-    /// Other partitions written than counted.
     PartitionCount = 1484 "HY000" 400;
     PartitionsMissing = 1492 "HY000" 400;
     /// Ranges of partitions that do not rise, or overlap.
@@ -294,7 +291,6 @@ codes! {
     TooManyPartitions = 1499 "HY000" 400;
     /// A unique key without a column of PARTITION BY.
     PartitionKey = 1503 "HY000" 400;
-    /// PARTITIONS 0.
     NoPartitions = 1504 "HY000" 400;
     NotPartitioned = 1505 "HY000" 400;
     /// DROP PARTITION of what is none.

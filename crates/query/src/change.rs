@@ -29,9 +29,8 @@ use crate::syntax::{Scalar, Select, TableName, select_of, table_factor};
 use crate::through::{BELOW, Below, Through};
 use crate::visit::{visit_expressions, visit_expressions_mut};
 
+pub use crate::error::NEW;
 pub use crate::joined::ROW;
-/// Stands before the name of a column that has the value of the row to be inserted.
-pub const NEW: &str = "\u{1}new.";
 
 /// Stands before the place of a column of that row, in place of its name.
 const PLACE: &str = "\u{1}at.";

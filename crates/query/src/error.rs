@@ -5,8 +5,10 @@ use std::fmt;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
-use crate::change::NEW;
 use crate::group_pool::OF_GROUP;
+
+/// Stands before the name of a column that has the value of the row to be inserted.
+pub const NEW: &str = "\u{1}new.";
 
 /// An expression's result for a batch would be larger than a batch may be; it may fit with fewer
 /// rows.

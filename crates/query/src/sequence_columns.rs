@@ -218,8 +218,8 @@ mod tests {
                 "SELECT a, 0 AS n FROM t UNION ALL SELECT 1, 0 AS `s.nextval`",
             ),
             (
-                "(SELECT s.nextval, a FROM t LIMIT 2) UNION (SELECT s.nextval, 1)",
-                "(SELECT 0 AS `s.nextval`, a FROM t LIMIT 2) UNION ALL (SELECT 0 AS `s.nextval`, 1)",
+                "(SELECT s.nextval, a FROM t LIMIT 2) UNION (SELECT s.nextval)",
+                "(SELECT 0 AS `s.nextval`, a FROM t LIMIT 2) UNION ALL (SELECT 0 AS `s.nextval`)",
             ),
             ("(SELECT DISTINCT s.nextval)", "(SELECT 0 AS `s.nextval`)"),
         ] {
