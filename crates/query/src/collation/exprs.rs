@@ -180,7 +180,7 @@ impl Scope<'_> {
             "nullif" => self.copying(args, |args| {
                 let value = args[0].clone();
                 let equal = all(args).reduce(Expr::eq).expect("arity is checked");
-                Ok(call("mysql_case", vec![equal, lit(ScalarValue::Null), value]))
+                Ok(crate::functions::call("mysql_case", vec![equal, lit(ScalarValue::Null), value]))
             })?,
             "strcmp" => self.copying(args, |args| Ok(compared_signs(all(args).collect())))?,
             "field" => self.copying(args, |args| Ok(place(all(args).collect())))?,
