@@ -9,7 +9,9 @@ use freshet_query::session::Value;
 use freshet_query::syntax::Scalar;
 
 use super::super::{shield, values};
-use super::{check_reachable, id_of_session, note, only_of_session};
+use super::{
+    SERIALIZABLE, check_reachable, id_of_session, note, only_of_session, warn_of_serializable,
+};
 use crate::session::Session;
 use crate::variables::{self, Globals, Kept, VariableId};
 
