@@ -183,7 +183,7 @@ impl Resolver {
         &self.filters
     }
 
-    /// Makes the marks up to `lsn`, which the horizon has reached.
+    /// Makes the marks up to `lsn`, which is in the log.
     ///
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a segment's keys; the marks up to
