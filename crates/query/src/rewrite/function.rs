@@ -119,8 +119,8 @@ pub fn before(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-/// Takes the type of `JSON_VALUE(document, path RETURNING type)`, to which its value is to be cast.
-/// Numbers are cast from JSON, which has truth values, and what is JSON is not cast at all.
+/// Takes the type of `JSON_VALUE(document, path RETURNING type)`, to which its text is to be cast;
+/// what is JSON is not cast.
 pub fn returning(function: &mut Function) -> Option<DataType> {
     if name_of(function) != "json_value" {
         return None;
@@ -133,12 +133,11 @@ pub fn returning(function: &mut Function) -> Option<DataType> {
         FunctionArgumentClause::JsonReturningClause(returning) => Some(returning.data_type),
         _ => None,
     })?;
-    let name = said.to_string().to_uppercase();
-    let numbers = ["SIGNED", "UNSIGNED", "DEC", "NUMERIC", "FLOAT", "DOUBLE", "REAL"];
-    if name == "JSON" || numbers.iter().any(|number| name.starts_with(number)) {
+    if matches!(said, DataType::JSON) {
         function.name = ObjectName::from(vec![Ident::new("json_extract")]);
+        return None;
     }
-    (name != "JSON").then_some(said)
+    Some(said)
 }
 
 /// Whether a call is `LAST_INSERT_ID(value)`, which is of a row.
