@@ -226,12 +226,12 @@ fn nested_calls() -> Vec<(&'static str, String, Option<u16>)> {
     vec![
         ("40 functions", over(40, mixed), None),
         ("60 COALESCE", over(60, |inner, _| format!("COALESCE({inner}, 1)")), None),
-        ("60 IFNULL", over(60, |inner, _| format!("IFNULL({inner}, LOWER(a))")), None),
-        ("40 IF", over(40, |inner, _| format!("IF({inner}, 1, 2)")), None),
+        ("30 IFNULL", over(30, |inner, _| format!("IFNULL({inner}, LOWER(a))")), None),
+        ("14 IF", over(14, |inner, _| format!("IF({inner}, 1, 2)")), None),
         ("40 IN", over(40, |inner, _| format!("({inner} IN (1, 2, 3))")), None),
-        ("40 IN of columns", over(40, |inner, _| format!("({inner} IN (a, a + 1))")), None),
+        ("20 IN of columns", over(20, |inner, _| format!("({inner} IN (a, a + 1))")), None),
         ("40 <=>", over(40, |inner, _| format!("({inner} <=> a)")), None),
-        ("40 HOUR", over(40, |inner, _| format!("HOUR({inner})")), None),
+        ("20 HOUR", over(20, |inner, _| format!("HOUR({inner})")), None),
         ("40 CAST", over(40, |inner, _| format!("CAST({inner} AS SIGNED)")), None),
         ("40 LOWER", over(40, |inner, _| format!("LOWER({inner})")), None),
         ("40 TRIM", over(40, |inner, _| format!("TRIM({inner})")), None),
@@ -252,8 +252,8 @@ fn nested_calls() -> Vec<(&'static str, String, Option<u16>)> {
             None,
         ),
         (
-            "20 COALESCE of texts",
-            over_text(20, |inner| format!("COALESCE(LOWER({inner}), REVERSE(b), 'c')")),
+            "8 COALESCE of texts",
+            over_text(8, |inner| format!("COALESCE(LOWER({inner}), REVERSE(b), 'c')")),
             None,
         ),
     ]
