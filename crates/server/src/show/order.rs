@@ -8,9 +8,9 @@ use freshet_query::result::ResultColumn;
 
 use super::listing::Row;
 
-/// Sorts rows: numbers by value, other texts by bytes, NULL first. Rows that are alike stay in their
-/// order, by id, which goes down where the last column does: times are of whole seconds, and who
-/// asks for the newest row is told of the newest one of its second.
+/// Sorts rows: numbers by value, other texts by bytes, NULL first. Rows that are alike stay in
+/// their order, by id, which goes down where the last column does: times are of whole seconds, and
+/// who asks for the newest row is told of the newest one of its second.
 ///
 /// # Errors
 /// 1054 for an unknown column.

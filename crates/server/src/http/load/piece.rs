@@ -38,8 +38,8 @@ pub(super) struct Decoded {
     pub given: Vec<bool>,
 }
 
-/// Frees what decoded rows have not used of their memory, if it is much: the delta may keep them for
-/// long.
+/// Frees what decoded rows have not used of their memory, if it is much: the delta may keep them
+/// for long.
 pub(super) fn shrink(rows: &mut Vec<u8>) {
     if rows.capacity() - rows.len() > rows.len() / 4 {
         rows.shrink_to_fit();
