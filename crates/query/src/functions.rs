@@ -10,6 +10,7 @@ pub mod date;
 pub mod date_format;
 mod digest;
 pub mod encode;
+mod evaluated;
 pub mod extreme;
 pub mod group_concat;
 pub mod in_list;

@@ -195,9 +195,9 @@ impl Resolver {
         self.state.lock().await.resolve(lsn, WaitMode::Awaiting).await
     }
 
-    /// Like [`Self::resolve_to`], for who must not keep its own thread busy with the rows of others:
-    /// they are looked up on one of `pool` that waits for nothing but the device, since everybody who
-    /// writes to the table waits meanwhile.
+    /// Like [`Self::resolve_to`], for who must not keep its own thread busy with the rows of
+    /// others: they are looked up on one of `pool` that waits for nothing but the device, since
+    /// everybody who writes to the table waits meanwhile.
     ///
     /// # Errors
     /// Those of [`Self::resolve_to`].

@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, InListExpr};
 
-use super::once::computed;
+use super::evaluated::computed;
 
 /// Lists from this length on become sets. For a shorter list, pruning tests each literal; for a
 /// set, only its minimum and maximum.

@@ -7,11 +7,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::array::RecordBatchOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -22,9 +20,9 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 
+use super::evaluated::computed;
 use super::in_set;
 use super::whole::short_name;
-use crate::losses;
 
 /// Expressions up to this number of nodes are duplicated instead.
 const SHORT_NODES_MAX: usize = 8;
@@ -153,27 +151,5 @@ impl ScalarUDFImpl for SharedSubexpressions {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         computed(&*self.computed, &self.schema, &args)
-    }
-}
-
-/// Evaluates an expression with the arguments as its columns; constants give a constant.
-pub fn computed(
-    expr: &dyn PhysicalExpr,
-    schema: &SchemaRef,
-    args: &ScalarFunctionArgs,
-) -> Result<ColumnarValue> {
-    let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-    let rows = if constant { 1 } else { args.number_rows };
-    let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?;
-    // Functions inside the expression have no access to the statement, so their losses are
-    // collected here.
-    let values = losses::collecting(&args.config_options, || expr.evaluate(&batch))?;
-    match (constant, values) {
-        (true, ColumnarValue::Array(array)) => {
-            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
-        }
-        (_, values) => Ok(values),
     }
 }

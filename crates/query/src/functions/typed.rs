@@ -155,8 +155,8 @@ fn all_converted(args: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
     args.into_iter().zip(types).map(|(arg, ty)| converted(arg, ty, &wanted)).collect()
 }
 
-/// The first value that is not NULL, as a CASE that uses all arguments but the last twice. If one of
-/// these is long, all are computed, and once.
+/// The first value that is not NULL, as a CASE that uses all arguments but the last twice. If one
+/// of these is long, all are computed, and once.
 fn coalesced(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let first = |args: Vec<Expr>| -> Result<Expr> {
         let mut args = all_converted(args, types);
