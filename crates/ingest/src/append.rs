@@ -35,10 +35,9 @@ use crate::store::Store;
 use crate::target::Loaded;
 
 mod parts;
-mod pieces;
+pub(crate) mod pieces;
 
 pub use self::parts::{PartBody, PartLoad};
-pub use self::pieces::RowPieces;
 
 /// Payloads of at least this size are shared by log and delta instead of copied under the lock.
 pub(crate) const SHARED_BYTES_MIN: usize = 64 << 10;

@@ -14,9 +14,8 @@ use freshet_meta::{Claim, LabelKind, NotedPartial, NotedRows, PreparedNote, Rena
 use freshet_schema::{GroupCommitMode, KeyModel, TableSchema};
 
 use crate::admit::WaitLimit;
-use crate::append::{
-    Appended, PartBody, PartLoad, PreparedLoad, RowPieces, Signature, Signed, SmallLoad,
-};
+use crate::append::pieces::RowPieces;
+use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, Signed, SmallLoad};
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::decode::PartialColumns;

@@ -8,7 +8,8 @@ use freshet_meta::Claim;
 use freshet_schema::{GroupCommitMode, KeyModel};
 
 use super::Load;
-use crate::append::{Appended, RowPieces, SHARED_BYTES_MIN, Signed, SmallLoad};
+use crate::append::pieces::RowPieces;
+use crate::append::{Appended, SHARED_BYTES_MIN, Signed, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::counter::UsedIds;
 use crate::target::{KeyOutcome, Loaded};
