@@ -68,7 +68,7 @@ pub fn count_rows(parameters: &mut [Parameter], places: &[usize]) -> Result<()> 
 
 /// A number without a fraction that is not negative; what no BIGINT holds is its largest.
 fn whole(number: f64) -> Option<u64> {
-    (number >= 0.0 && number.fract() == 0.0).then(|| number as u64)
+    (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// The types of values, for planning; NULL has none.
