@@ -221,10 +221,13 @@ impl Digest {
     }
 }
 
+/// The current database of the statements, if there is one, and the text of their digest.
+type Key = (Option<Arc<str>>, String);
+
 /// The digests of a server.
 #[derive(Default)]
 pub struct Digests {
-    kept: RwLock<HashMap<(Option<Arc<str>>, String), Arc<Digest>>>,
+    kept: RwLock<HashMap<Key, Arc<Digest>>>,
     /// Of the statements whose digests are not kept.
     others: Arc<Digest>,
     /// How many these were.
