@@ -404,7 +404,8 @@ fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Writes LOCK IN SHARE MODE at the end as FOR SHARE, which is the same; `None` if it is not there.
+/// Writes LOCK IN SHARE MODE at the end as FOR SHARE, which is the same, or leaves it out where no
+/// table is read; `None` if it is not there.
 fn for_share(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let (mut left, mut span) = (tokens, None);
     for wanted in ["MODE", "SHARE", "IN", "LOCK"] {
@@ -423,6 +424,13 @@ fn for_share(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
         }
     }
     let span = span?;
+    let is_from = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("FROM"),
+        _ => false,
+    };
+    if !left.iter().any(is_from) {
+        return Some(left.to_vec());
+    }
     let word = |text: &str| TokenWithSpan { token: Token::make_keyword(text), span };
     let space = TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span };
     Some([left, &[word("FOR"), space, word("SHARE")]].concat())
