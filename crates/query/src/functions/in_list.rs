@@ -16,7 +16,7 @@ use crate::interrupt;
 /// ways there are in which items are compared to it.
 ///
 /// # Errors
-/// Those of [`in_list`].
+/// When an expression cannot be traversed.
 pub fn membership(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let test = |args: Vec<Expr>| {
         let mut operands = args.into_iter().zip(types);
