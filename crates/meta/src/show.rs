@@ -35,7 +35,7 @@ pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
 
 fn column(column: &Column, table: &Table) -> String {
     let mut line = format!("{} {}", quoted(&column.name), type_name(column, table.form));
-    if column.ty.is_text() && column.collation != table.collation {
+    if column.ty.has_collation() && column.collation != table.collation {
         line += &format!(" CHARACTER SET utf8mb4 COLLATE {}", column.collation.name());
     }
     if let Some(function) = column.aggregate {
@@ -89,7 +89,7 @@ fn type_name(column: &Column, form: TableForm) -> String {
 
 /// Types for which MySQL prints no default.
 fn has_default(ty: ColumnType) -> bool {
-    !matches!(ty, ColumnType::Text | ColumnType::Blob) && !ty.is_json()
+    !matches!(ty, ColumnType::Text | ColumnType::Blob)
 }
 
 fn default(value: &DefaultValue, column: &Column) -> String {

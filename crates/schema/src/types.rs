@@ -208,7 +208,13 @@ impl ColumnType {
 
     /// CHAR, VARCHAR, TEXT, ENUM, SET, and [documents](Self::is_document).
     pub const fn is_text(self) -> bool {
-        self.is_collated() || self.is_labelled() || self.is_document()
+        self.has_collation() || self.is_document()
+    }
+
+    /// Whether values compare by a collation: CHAR, VARCHAR, TEXT, ENUM, SET. What MySQL tells of
+    /// the character set and collation of other columns is NULL, those of JSON as well.
+    pub const fn has_collation(self) -> bool {
+        self.is_collated() || self.is_labelled()
     }
 
     /// Whether values are JSON: JSON, VARIANT.

@@ -276,7 +276,7 @@ fn column_row(
         }
         _ => None,
     };
-    let text = column.ty.is_text();
+    let text = column.ty.has_collation();
     let collation = column.collation.name();
     vec![
         CATALOG.into(),

@@ -188,7 +188,7 @@ fn view_columns(view: &View, full: bool, mut listing: Listing) -> Listing {
         let (ty, null) =
             (some(column.type_text()), some(if column.nullable { "YES" } else { "NO" }));
         let (key, extra) = (some(""), some(""));
-        let collation = column.ty.is_text().then(|| COLLATION.to_owned());
+        let collation = column.ty.has_collation().then(|| COLLATION.to_owned());
         match full {
             false => listing.push([name, ty, null, key, None, extra]),
             true => listing.push([
@@ -265,7 +265,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
             true => listing.push([
                 name,
                 ty,
-                column.ty.is_text().then(|| shown_collation(column.collation).to_owned()),
+                column.ty.has_collation().then(|| shown_collation(column.collation).to_owned()),
                 null,
                 key,
                 default,
