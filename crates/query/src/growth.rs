@@ -16,6 +16,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 
+use crate::named_twice::{guarded, unguarded};
+
 /// The parts by which conditions may grow below one projection, and those of a column in terms of
 /// what all projections below are computed from.
 const GROWTH_MAX: usize = 1000;
@@ -56,7 +58,8 @@ fn parts(projection: &Projection, at: usize) -> Result<usize, DataFusionError> {
     Ok(count)
 }
 
-/// A physical pass that moves conditions down, which is left out where they would grow too much.
+/// A physical pass that moves conditions down, which is left out where they would grow too much,
+/// and which does not mistake columns of one name.
 #[derive(Debug)]
 pub struct Bounded(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -68,7 +71,7 @@ impl PhysicalOptimizerRule for Bounded {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match widest(&*plan)? > GROWTH_MAX {
             true => Ok(plan),
-            false => self.0.optimize(plan, config),
+            false => unguarded(self.0.optimize(guarded(plan)?, config)?),
         }
     }
 

@@ -61,6 +61,7 @@ mod lists;
 mod losses;
 pub mod mapping;
 mod membership;
+mod named_twice;
 mod narrow;
 mod nesting;
 mod numbers;

@@ -162,9 +162,13 @@ fn apart(membership: InSubquery) -> Result<InSubquery> {
     if membership.subquery.outer_ref_columns.is_empty() {
         return Ok(membership);
     }
-    let value = membership.subquery.subquery.schema().qualified_field(0);
-    let value = Expr::Column(Column::from(value));
-    selecting(membership, value)
+    let value = Column::from(membership.subquery.subquery.schema().qualified_field(0));
+    // Converted values have the name. Given twice, the columns that the optimizer hands through
+    // for the correlation would meet a second one of it.
+    if value == Column::new_unqualified(MEMBER) {
+        return Ok(membership);
+    }
+    selecting(membership, Expr::Column(value))
 }
 
 /// Replaces the selected value of the subquery.
