@@ -14,8 +14,8 @@ use freshet_base::{Error, Result, bail, err};
 use freshet_schema::ROW_ID;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
-    NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
-    TableAlias, TableFactor, TableWithJoins, Value, With,
+    LockType, NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem,
+    SetExpr, TableAlias, TableFactor, TableWithJoins, Value, With,
 };
 
 pub use looks::{Columns, Reads};
@@ -62,7 +62,11 @@ pub enum ChangeKind {
     },
     Delete,
     /// SELECT .. FOR UPDATE or FOR SHARE, which locks and changes nothing.
-    Lock(LockWait),
+    Lock {
+        wait: LockWait,
+        /// All that it has is FOR SHARE, so that it takes no right but to read.
+        is_shared: bool,
+    },
 }
 
 /// What SELECT .. FOR UPDATE does about rows that others hold.
@@ -90,6 +94,11 @@ impl Select {
     /// Whether it has FOR UPDATE or FOR SHARE.
     pub fn locks(&self) -> bool {
         !self.0.locks.is_empty()
+    }
+
+    /// Whether all that it has is FOR SHARE.
+    pub fn is_shared(&self) -> bool {
+        self.0.locks.iter().all(|lock| lock.lock_type == LockType::Share)
     }
 }
 
@@ -130,7 +139,8 @@ impl Change {
             order: if limit.is_some() { order } else { Vec::new() },
             limit,
         };
-        let (kind, beside) = (ChangeKind::Lock(wait), Vec::new());
+        let kind = ChangeKind::Lock { wait, is_shared: select.is_shared() };
+        let beside = Vec::new();
         Ok(Self { kind, target, name, ignores: false, view: None, beside, rows })
     }
 

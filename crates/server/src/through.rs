@@ -93,7 +93,7 @@ pub fn changed(session: &Session, change: &Change) -> Result<Option<Change>> {
             (Writing::Update, columns.collect::<Vec<_>>())
         }
         ChangeKind::Delete => (Writing::Delete, Vec::new()),
-        ChangeKind::Lock(_) => return Ok(None),
+        ChangeKind::Lock { .. } => return Ok(None),
     };
     let database = session.database_of(change.target.database.as_deref())?;
     let place = (database, change.target.table.as_str());

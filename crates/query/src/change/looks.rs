@@ -30,7 +30,7 @@ impl Change {
         let of_order = self.rows.order.iter().map(|by| &by.expr);
         let set = match &self.kind {
             ChangeKind::Update { set } => set.as_slice(),
-            ChangeKind::Delete | ChangeKind::Lock(_) => &[],
+            ChangeKind::Delete | ChangeKind::Lock { .. } => &[],
         };
         let values = set.iter().filter_map(|(_, value)| value.as_ref()).map(|value| &value.0);
         let exprs = self.rows.selection.iter().chain(of_order).chain(values).collect::<Vec<_>>();

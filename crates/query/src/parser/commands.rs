@@ -204,7 +204,7 @@ fn of_change(change: &Change) -> CommandKind {
     match change.kind {
         ChangeKind::Update { .. } => CommandKind::Update,
         ChangeKind::Delete => CommandKind::Delete,
-        ChangeKind::Lock(_) => CommandKind::Select,
+        ChangeKind::Lock { .. } => CommandKind::Select,
     }
 }
 

@@ -126,7 +126,10 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
                 session.authorize_use(Privilege::Delete, database, table)?;
             }
         }
-        ChangeKind::Lock(_) => session.authorize_use(Privilege::Update, database, table)?,
+        ChangeKind::Lock { is_shared: true, .. } => {
+            session.authorize_use(Privilege::Select, database, table)?;
+        }
+        ChangeKind::Lock { .. } => authorize_lock(session, database, table)?,
         ChangeKind::Delete => session.authorize_use(Privilege::Delete, database, table)?,
     }
     // What is read and what is written is of one table, whatever comes between.
@@ -134,6 +137,15 @@ pub fn resolve(session: &Session, change: &Change) -> Result<LoadTarget> {
     match change.temporary() {
         None => target.entered(),
         Some(names) => session.shared.engine.temporary_target(target.table(), &names)?.entered(),
+    }
+}
+
+/// FOR UPDATE takes one of the rights to change rows, or LOCK TABLES.
+fn authorize_lock(session: &Session, database: &str, table: &str) -> Result<()> {
+    let may = |right| session.authorize_use(right, database, table).is_ok();
+    match [Privilege::Delete, Privilege::LockTables].into_iter().any(may) {
+        true => Ok(()),
+        false => session.authorize_use(Privilege::Update, database, table),
     }
 }
 

@@ -179,7 +179,7 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
     let (word, instead) = match &change.kind {
         ChangeKind::Update { .. } => ("UPDATE in a transaction", "INSERT"),
         ChangeKind::Delete => ("DELETE in a transaction", "TRUNCATE"),
-        ChangeKind::Lock(_) => ("FOR UPDATE", "a SELECT without it"),
+        ChangeKind::Lock { .. } => ("FOR UPDATE", "a SELECT without it"),
     };
     let name = &target.table().name;
     let (has, hint) = match target.table().key_model {

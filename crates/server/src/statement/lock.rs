@@ -28,11 +28,12 @@ const ROWS_AT_ONCE: usize = 1024;
 const TRIES_MAX: u32 = 10;
 
 /// Runs the query. Outside of a transaction it is one of its own: it waits for who holds the rows,
-/// and holds none when it ends. What cannot be locked is read there as by any SELECT.
+/// and holds none when it ends. What cannot be locked is read there as by any SELECT, and FOR SHARE
+/// of it in a transaction, too: who only reads can do no harm by it, but sees its snapshot.
 ///
 /// # Errors
-/// Those of planning; 1205, 1213 and 3572 for keys that others hold; in a transaction
-/// `NotSupported` where rows have no key that can be locked.
+/// Those of planning; 1205, 1213 and 3572 for keys that others hold; for FOR UPDATE 1792 in a
+/// read-only transaction, and in any `NotSupported` where rows have no key that can be locked.
 pub async fn select(
     session: &mut Session,
     query: &Select,
@@ -40,11 +41,18 @@ pub async fn select(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
-    if let Some(own) = session.transactions.writable(&engine, &session.settings)?.cloned() {
-        return within(session, query, items, parameters, own).await;
-    }
-    if !is_lockable(session, query) {
+    let own = match query.is_shared() {
+        true => {
+            session.transactions.check_alive()?;
+            session.transactions.own_rows(&engine, &session.settings)?.cloned()
+        }
+        false => session.transactions.writable(&engine, &session.settings)?.cloned(),
+    };
+    if (own.is_none() || query.is_shared()) && !is_lockable(session, query) {
         return query::select(session, query, items, parameters).await;
+    }
+    if let Some(own) = own {
+        return within(session, query, items, parameters, own).await;
     }
     session.transactions.begin(&engine, &session.settings, None, false)?;
     let own = session.transactions.open().expect("it was just opened").own_rows().clone();
@@ -57,7 +65,8 @@ pub async fn select(
 fn is_lockable(session: &Session, query: &Select) -> bool {
     let Ok(lock) = Change::locking(query) else { return false };
     // How many are free is not known where a parameter says how many are wanted.
-    if lock.kind == ChangeKind::Lock(LockWait::Skip) && lock.limit().is_err() {
+    let skips = matches!(lock.kind, ChangeKind::Lock { wait: LockWait::Skip, .. });
+    if skips && lock.limit().is_err() {
         return false;
     }
     resolve(session, &lock).is_ok_and(|target| target.table().key_model.is_keyed())
@@ -79,7 +88,7 @@ async fn within(
     if !target.table().key_model.is_keyed() {
         return Err(refused(&lock, &target));
     }
-    let ChangeKind::Lock(wait) = lock.kind else { unreachable!("it locks rows") };
+    let ChangeKind::Lock { wait, .. } = lock.kind else { unreachable!("it locks rows") };
     let mut rules = key_rules(&session.settings, OnExisting::Overwrite);
     if wait == LockWait::Fail {
         rules.lock_wait = Duration::ZERO;

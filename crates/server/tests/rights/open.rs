@@ -50,3 +50,35 @@ fn a_right_that_is_taken_away_is_gone_for_the_next_statement() {
     root.run("create user u");
     assert_eq!(user.fails("insert into d.t values (10, 10)").errno, 1142);
 }
+
+/// FOR SHARE takes the right to read alone, FOR UPDATE one of those to change rows beside it.
+#[test]
+fn locking_reads_take_the_rights_of_mysql() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int primary key, b int)");
+    root.run("insert into t values (1, 10)");
+    root.run("create table secret (a int primary key)");
+    root.run("create user reader, cleaner");
+    root.run("grant select on d.t to reader");
+    root.run("grant select, delete on d.t to cleaner");
+    let (mut reader, mut cleaner) = (as_user(&server, "reader"), as_user(&server, "cleaner"));
+    for begin in ["begin", "start transaction read only"] {
+        reader.run(begin);
+        assert_eq!(reader.one("select b from d.t where a = 1 for share"), "10");
+        assert_eq!(reader.one("select b from d.t where a = 1 lock in share mode"), "10");
+        assert_eq!(reader.fails("select a from d.secret for share").errno, 1142);
+        root.run("set innodb_lock_wait_timeout = 1");
+        assert_eq!(root.fails("update t set b = 11").errno, 1205, "{begin}: it holds the row");
+        reader.run("commit");
+    }
+    assert_eq!(root.run("update t set b = 10").0, 0, "the row is free");
+    reader.run("begin");
+    assert_eq!(reader.fails("select b from d.t for update").errno, 1142);
+    reader.run("rollback");
+    cleaner.run("begin");
+    assert_eq!(cleaner.one("select b from d.t for update"), "10");
+    assert_eq!(cleaner.fails("update d.t set b = 1").errno, 1142);
+    assert_eq!(cleaner.run("delete from d.t where a = 1").0, 1);
+    cleaner.run("rollback");
+}
