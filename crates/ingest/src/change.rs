@@ -22,7 +22,7 @@ use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
 use crate::keyed_own::{OwnKeys, RowsByKey, Step, Told};
 use crate::locks::{LockOwner, PRIMARY};
-use crate::meeting::{Course, Meeting};
+use crate::meeting::{Course, Meeting, codecs_of, values_of};
 use crate::overtaken::{check_current, last_of};
 use crate::own_rows::OwnRows;
 use crate::ranks::Ranks;
@@ -534,6 +534,36 @@ impl<'a> Change<'a> {
             }
         };
         Ok(taken.map(|key| duplicate_entry(self.target, key, &[], Some(after))))
+    }
+
+    /// Of rows that are to become others one after another, those that would share a value of a key
+    /// with another row by then, by number, and 1062 for each: what IGNORE leaves as they are. The
+    /// keys that the others bring are locked.
+    ///
+    /// # Errors
+    /// Those of [`Self::lock`].
+    pub async fn taken(&mut self, becomes: &[(&[u8], &[u8])]) -> Result<BTreeMap<usize, Error>> {
+        let codecs = codecs_of(self.target);
+        let changes_key = |(before, after): &(&[u8], &[u8])| {
+            values_of(&codecs, before) != values_of(&codecs, after)
+        };
+        if !becomes.iter().any(changes_key) {
+            return Ok(BTreeMap::new());
+        }
+        let mut new = LoadBuffer::default();
+        let out = new.begin();
+        becomes.iter().for_each(|(_, after)| out.extend_from_slice(after));
+        new.count(becomes.len())?;
+        let meeting = self.meet(&new).await?;
+        let refused = meeting.refused(becomes.iter().map(|(before, _)| *before));
+        if !refused.is_empty() {
+            // A reply that tells of a row comes when that is durable.
+            self.engine.horizon().wait(self.seen).await;
+        }
+        let error = |(at, key): (usize, usize)| {
+            (at, duplicate_entry(self.target, key, &[], Some(becomes[at].1)))
+        };
+        Ok(refused.into_iter().map(error).collect())
     }
 
     /// Locks the keys that some of the new rows bring, and checks that no row has them.

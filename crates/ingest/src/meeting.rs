@@ -1,5 +1,5 @@
 //! INSERT .. ON DUPLICATE KEY UPDATE: which row each new one meets, on the first of its keys on
-//! which it meets any.
+//! which it meets any. And UPDATE IGNORE: which rows would meet another one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -59,14 +59,7 @@ impl Meeting {
         holders: Holders,
         current: BTreeMap<Vec<u8>, Vec<u8>>,
     ) -> Self {
-        let schema = target.schema();
-        let indexed = target.table().indexed();
-        let unique = indexed.iter().map(|columns| {
-            let codec = KeyCodec::of_index(schema, columns);
-            codec.expect("columns of a key are never dropped")
-        });
-        let codecs = std::iter::once(KeyCodec::of_sort_key(schema)).chain(unique).collect();
-        Self { rows, values, holders, current, codecs }
+        Self { rows, values, holders, current, codecs: codecs_of(target) }
     }
 
     /// The new rows by the row that they meet, as long as no key is changed meanwhile.
@@ -146,18 +139,49 @@ impl Meeting {
 
     /// Of each key the value that a row has, if it is not NULL.
     fn values_of(&self, row: &[u8]) -> Vec<(usize, Vec<u8>)> {
-        let of = |(number, codec): (usize, &KeyCodec)| match number {
-            PRIMARY => {
-                let mut key = Vec::new();
-                codec.put(row, &mut key);
-                Some((number, key))
+        values_of(&self.codecs, row)
+    }
+
+    /// Of rows that were `before` and become the new rows one after another, those that would get a
+    /// value which another row has by then, by number, and the key. They stay as they are.
+    pub(crate) fn refused<'r>(
+        &self,
+        before: impl Iterator<Item = &'r [u8]>,
+    ) -> BTreeMap<usize, usize> {
+        // Of each key the values that rows of the statement have got so far, and those that they
+        // had.
+        let mut taken = vec![HashSet::<&[u8]>::new(); self.codecs.len()];
+        let mut left = vec![HashSet::<Vec<u8>>::new(); self.codecs.len()];
+        let (after, mut refused) = (self.values_of_rows(), BTreeMap::new());
+        for ((before, after), at) in before.zip(&after).zip(0_u32..) {
+            let had = self.values_of(before);
+            let is_in = |values: &[(usize, Vec<u8>)], number: usize, value: &[u8]| {
+                values.iter().any(|(key, known)| *key == number && known == value)
+            };
+            let brings = || after.iter().filter(|(key, value)| !is_in(&had, *key, value));
+            let is_taken = |(key, value): &&(usize, &[u8])| {
+                let is_left = || left[*key].contains(*value);
+                taken[*key].contains(value) || self.is_held(*key, value, at) && !is_left()
+            };
+            if let Some((key, _)) = brings().find(is_taken) {
+                refused.insert(at as usize, *key);
+                continue;
             }
-            _ => {
-                let (values, nulls) = codec.values_of_rows(row);
-                (!nulls[0]).then(|| (number, values.key(0).to_vec()))
-            }
+            brings().for_each(|(key, value)| _ = taken[*key].insert(value));
+            let is_kept = |key: usize, value: &[u8]| after.contains(&(key, value));
+            let gone = had.iter().filter(|(key, value)| !is_kept(*key, value));
+            gone.for_each(|(key, value)| _ = left[*key].insert(value.clone()));
+        }
+        refused
+    }
+
+    /// Whether a row had a value of the new row `at` before the statement.
+    fn is_held(&self, number: usize, value: &[u8], at: u32) -> bool {
+        let key = match number.checked_sub(1) {
+            None => Some(value),
+            Some(index) => self.holders.holder(index, at),
         };
-        self.codecs.iter().enumerate().filter_map(of).collect()
+        key.is_some_and(|key| self.current.contains_key(key))
     }
 
     /// Whether other rows of the statement than `at` have a key that an update with it gives up or
@@ -184,6 +208,33 @@ impl Meeting {
         }
         all
     }
+}
+
+/// Of the primary key of a table and then of each unique key.
+pub(crate) fn codecs_of(target: &LoadTarget) -> Vec<KeyCodec> {
+    let schema = target.schema();
+    let indexed = target.table().indexed();
+    let unique = indexed.iter().map(|columns| {
+        let codec = KeyCodec::of_index(schema, columns);
+        codec.expect("columns of a key are never dropped")
+    });
+    std::iter::once(KeyCodec::of_sort_key(schema)).chain(unique).collect()
+}
+
+/// Of each of these keys the value that a row has, if it is not NULL.
+pub(crate) fn values_of(codecs: &[KeyCodec], row: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let of = |(number, codec): (usize, &KeyCodec)| match number {
+        PRIMARY => {
+            let mut key = Vec::new();
+            codec.put(row, &mut key);
+            Some((number, key))
+        }
+        _ => {
+            let (values, nulls) = codec.values_of_rows(row);
+            (!nulls[0]).then(|| (number, values.key(0).to_vec()))
+        }
+    };
+    codecs.iter().enumerate().filter_map(of).collect()
 }
 
 impl Course<'_> {

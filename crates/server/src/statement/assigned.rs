@@ -6,7 +6,7 @@ mod columns;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
-use freshet_base::{ColumnId, Error, Result, bail, err};
+use freshet_base::{ColumnId, Error, ErrorCode, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::{Fault, RowEncoder};
 use freshet_query::actions::{self, SequenceCall};
@@ -101,6 +101,34 @@ impl Assigned {
         &self.columns
     }
 
+    /// Appends what `old` becomes, and says whether it is another row, as
+    /// [`AssignedColumns::apply`]. What a constraint of the table, or of the view that it is changed
+    /// through, refuses stays as it is by IGNORE, with a warning.
+    ///
+    /// # Errors
+    /// Those of [`AssignedColumns::apply`].
+    pub fn apply(
+        &self,
+        session: &mut Session,
+        old: &[u8],
+        values: (&mut NewValues, usize),
+        ignores: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let start = out.len();
+        let differs = match self.columns.apply(old, values, out) {
+            Err(error) if ignores && is_constraint(&error) => {
+                ignore(session, &error);
+                false
+            }
+            differs => differs?,
+        };
+        if !differs {
+            out.truncate(start);
+        }
+        Ok(differs)
+    }
+
     /// The expressions, in the order in which [`Self::compute`] takes their values.
     pub fn exprs(&self) -> Vec<Scalar> {
         self.values.iter().flatten().cloned().collect()
@@ -176,6 +204,15 @@ impl Assigned {
         }
         Ok(())
     }
+}
+
+fn is_constraint(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::CheckViolated | ErrorCode::CheckOptionFailed)
+}
+
+/// Notes that IGNORE leaves a row as it is.
+pub fn ignore(session: &mut Session, error: &Error) {
+    session.diagnostics.push("Warning", error.code().errno(), error.message().into());
 }
 
 /// The values of sequences among those that rows get, by their place behind [`ROW`] in the query

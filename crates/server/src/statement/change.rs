@@ -15,10 +15,11 @@ use freshet_query::change::{Change, ChangeKind};
 use freshet_query::result::Cells;
 use freshet_query::syntax::Select;
 use freshet_query::through::Through;
+use freshet_schema::row::RowCells;
 use freshet_schema::{ColumnType, DELETE_SIGN, KeyModel, TableSchema, encode};
 use freshet_storage::resolver::KeyedRows;
 
-use super::assigned::{Assigned, NewValues, given, note, rules};
+use super::assigned::{Assigned, NewValues, given, ignore, note, rules};
 use super::cells::put_cell;
 use super::cells::row_numbers;
 use super::changed::{Tries, check_safe, reads, report};
@@ -407,7 +408,7 @@ impl<'a> Keyed<'a> {
         found: Found<'a>,
         parameters: &[Parameter],
     ) -> Result<Looked<'a>> {
-        let Found { changing, keys, current } = found;
+        let Found { mut changing, keys, current } = found;
         let current = match current {
             Current::Read(current) => current,
             Current::Same => {
@@ -421,17 +422,14 @@ impl<'a> Keyed<'a> {
         let old = rows.iter().map(Vec::as_slice).collect::<Vec<_>>();
         let (mut gone, mut new) = (Vec::new(), LoadBuffer::default());
         let (schema, out) = (self.target.schema(), new.begin());
-        let (mut matched, mut written) = (0, 0);
+        let (mut matched, mut written, mut before) = (0, 0, Vec::new());
         let (changing_rows, mut values) = self.computed(session, &old, parameters).await?;
         for at in changing_rows {
             matched += 1;
             let differs = match (&self.plan, &mut values) {
                 (Some(plan), Some(values)) => {
-                    let before = out.len();
-                    let differs = plan.columns().apply(old[at], (values, at), out)?;
-                    if !differs {
-                        out.truncate(before);
-                    }
+                    let ignores = self.change.ignores;
+                    let differs = plan.apply(session, old[at], (values, at), ignores, out)?;
                     written += usize::from(differs);
                     differs
                 }
@@ -444,15 +442,52 @@ impl<'a> Keyed<'a> {
             };
             if differs {
                 gone.push(keys.key(places[at]).to_vec());
+                before.push(old[at]);
             }
         }
         if let Some(values) = values {
             crate::insert::told(session, values.warnings);
         }
         new.count(written)?;
+        if self.change.ignores && self.plan.is_some() {
+            (gone, new) = self.without_taken(session, &mut changing, (gone, before), new).await?;
+        }
         // Of many, one by one would take longer.
         let gone = Gone::Read(BTreeSet::from_iter(gone));
         Ok(Looked { changing, gone, new, matched })
+    }
+
+    /// Leaves out the rows that would get a key which another row has by then: these stay as they
+    /// are by IGNORE, with a warning each. They come in the order of the statement, or of their
+    /// keys.
+    async fn without_taken(
+        &self,
+        session: &mut Session,
+        changing: &mut freshet_ingest::Change<'a>,
+        (keys, before): (Vec<Vec<u8>>, Vec<&[u8]>),
+        new: LoadBuffer,
+    ) -> Result<(Vec<Vec<u8>>, LoadBuffer)> {
+        let mut order = (0..keys.len()).collect::<Vec<_>>();
+        if !self.change.is_ordered() {
+            order.sort_by_key(|at| &keys[*at]);
+        }
+        let cells = RowCells::new(self.target.schema());
+        let rows = cells.rows(new.row_bytes()).collect::<Vec<_>>();
+        let becomes = order.iter().map(|&at| (before[at], rows[at])).collect::<Vec<_>>();
+        let taken = bounded(session, changing.taken(&becomes)).await?;
+        if taken.is_empty() {
+            return Ok((keys, new));
+        }
+        taken.values().for_each(|error| ignore(session, error));
+        let kept = order.iter().enumerate().filter(|(number, _)| !taken.contains_key(number));
+        let (mut kept_keys, mut kept_rows) = (Vec::new(), LoadBuffer::default());
+        let out = kept_rows.begin();
+        for (_, &at) in kept {
+            kept_keys.push(keys[at].clone());
+            out.extend_from_slice(rows[at]);
+        }
+        kept_rows.count(kept_keys.len())?;
+        Ok((kept_keys, kept_rows))
     }
 
     /// The rows that are still to be changed, by number, and their values.

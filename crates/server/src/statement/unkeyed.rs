@@ -293,7 +293,7 @@ async fn updates(
         }
         matched += u64::from(new.has(at));
         let mut row = Vec::new();
-        if plan.columns().apply(&old, (&mut new, at), &mut row)? {
+        if plan.apply(session, &old, (&mut new, at), change.ignores, &mut row)? {
             changes.push(RowChange { old, new: Some(row) });
         }
     }
