@@ -442,6 +442,9 @@ codes! {
     CurrentPasswordWrong = 3891 "HY000" 403;
     /// A new password without the current one, where the account asks for it.
     CurrentPasswordMissing = 3892 "HY000" 403;
+    /// DROP CONSTRAINT of a name that a key and a CHECK have.
+    SeveralConstraints = 3939 "HY000" 409;
+    NoSuchConstraint = 3940 "HY000" 404;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
     /// The password of the account was wrong too often in a row.

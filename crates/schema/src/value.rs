@@ -28,7 +28,7 @@ pub use lax::adjust;
 pub use number::ShortNumber;
 use numeric::put_quoted;
 pub use numeric::{put_decimal, put_f64, put_i64, put_i128, put_number, put_short};
-pub use show::{cell_text, default_text, literal_text};
+pub use show::{bytes_text, cell_text, default_text, literal_text};
 pub use temporal::{LocalDateTime, micros_cut};
 pub use text::{Encoding, instant_literal, put_binary, put_date_time, put_text};
 

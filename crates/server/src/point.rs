@@ -21,7 +21,7 @@ use freshet_query::Parameter;
 use freshet_query::parser::CommandKind;
 use freshet_query::result::ResultColumn;
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
-use freshet_schema::{ColumnType, Layout, Table};
+use freshet_schema::{ColumnType, Layout, Table, TableSchema};
 use freshet_storage::delta::Freshness;
 use freshet_storage::point;
 use freshet_wire::PacketWriter;
@@ -278,16 +278,21 @@ pub fn learn(session: &Session, sql: &str, columns: &[ResultColumn]) {
 pub fn explained(session: &Session, sql: &str, columns: &[ResultColumn]) -> Option<Explained> {
     let text = PointText::parse(sql.as_bytes())?;
     let plan = PointPlan::of(session, &text, columns)?;
-    let schema = plan.table.schema();
-    let key = schema.sort_key.iter().map(|&at| schema.columns[at].name.as_str());
-    Some(Explained { table: plan.table.name.clone(), key: key.collect::<Vec<_>>().join(", ") })
+    Some(Explained::of(&plan.table, plan.table.schema()))
 }
 
-/// A point read, for EXPLAIN.
+/// A statement of the row with a key, for EXPLAIN.
 pub struct Explained {
     pub table: String,
     /// The columns of the key.
     pub key: String,
+}
+
+impl Explained {
+    pub(crate) fn of(table: &Table, schema: &TableSchema) -> Self {
+        let key = schema.sort_key.iter().map(|&at| schema.columns[at].name.as_str());
+        Self { table: table.name.clone(), key: key.collect::<Vec<_>>().join(", ") }
+    }
 }
 
 /// Answers a text if it is a point read; false if it has to go the ordinary road.

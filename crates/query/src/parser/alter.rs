@@ -80,6 +80,8 @@ pub struct Clauses {
     pub columns: Vec<SchemaChange>,
     /// ADD, DROP and RENAME of keys.
     pub keys: Vec<KeyChange>,
+    /// DROP CONSTRAINT: names of keys and of CHECKs.
+    pub constraints: Vec<String>,
     /// COMMENT of the table.
     pub comment: Option<String>,
     /// AUTO_INCREMENT: the next generated id.
@@ -154,10 +156,19 @@ fn count_of_partitions(cursor: &mut Cursor<'_>) -> Result<Option<Division>> {
     if cursor.words("COALESCE PARTITION") {
         return Ok(Some(Division::Fewer(cursor.number()?)));
     }
-    match cursor.words("ADD PARTITION PARTITIONS") {
-        true => Ok(Some(Division::More(cursor.number()?))),
-        false => Ok(None),
+    if cursor.words("ADD PARTITION PARTITIONS") {
+        return Ok(Some(Division::More(cursor.number()?)));
     }
+    // Partitions of HASH and KEY have no VALUES, and their names only count.
+    let named = cursor.attempt(|cursor| {
+        cursor.expect_words("ADD PARTITION")?;
+        cursor.in_parens(|cursor| {
+            cursor.expect_words("PARTITION")?;
+            cursor.name_or_text()?;
+            partition::options(cursor)
+        })
+    });
+    Ok(named.map(|names| Division::More(names.len() as u64)))
 }
 
 /// Parses how the rows of a table are divided from there on, if it comes next.
@@ -237,7 +248,7 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
     if option(cursor, clauses)? {
         return Ok(());
     }
-    let Clauses { columns: changes, keys, .. } = clauses;
+    let Clauses { columns: changes, keys, constraints, .. } = clauses;
     if let Some(change) = index::change(cursor)? {
         keys.extend(change);
         return Ok(());
@@ -245,8 +256,12 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
     if cursor.words("ADD") {
         return add(cursor, changes, keys);
     }
-    if cursor.one_of(&["DROP CHECK", "DROP CONSTRAINT"]).is_some() {
+    if cursor.words("DROP CHECK") {
         changes.push(SchemaChange::DropCheck { name: cursor.name()? });
+        return Ok(());
+    }
+    if cursor.words("DROP CONSTRAINT") {
+        constraints.push(cursor.name()?);
         return Ok(());
     }
     if cursor.one_of(&["ALTER CHECK", "ALTER CONSTRAINT"]).is_some() {

@@ -287,6 +287,21 @@ fn value(cursor: &mut Cursor<'_>) -> Result<ValueSpec> {
     if cursor.words("DEFAULT") {
         return Ok(ValueSpec::Default);
     }
+    let literal = cursor.attempt(|cursor| {
+        let literal = literal(cursor)?;
+        match cursor.peek().token {
+            Token::Comma | Token::RParen => Ok(literal),
+            _ => Err(cursor.error()),
+        }
+    });
+    match literal {
+        Some(literal) => Ok(literal),
+        None => computed::constant(cursor).map(ValueSpec::Literal),
+    }
+}
+
+/// Parses a literal, or a function of one that the table is divided by.
+fn literal(cursor: &mut Cursor<'_>) -> Result<ValueSpec> {
     cursor.one_of(&["DATE", "TIMESTAMP"]);
     if let Some(text) = cursor.text_opt() {
         return Ok(ValueSpec::Literal(text));

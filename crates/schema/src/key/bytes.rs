@@ -12,7 +12,7 @@ use freshet_base::ColumnId;
 
 use super::part::length_of;
 use super::weights::{put_text_of, put_weights, text_of};
-use crate::value::cell_text;
+use crate::value::{bytes_text, cell_text};
 use crate::{Collation, ColumnType, Layout, RowCells, TableSchema, encode};
 
 mod rows;
@@ -267,7 +267,10 @@ impl KeyCodec {
         cells: impl Iterator<Item = Option<&'c [u8]>>,
     ) -> String {
         let shown = self.columns.iter().zip(cells).map(|(column, cell)| match cell {
-            Some(cell) => cell_text(schema.columns[column.at].ty, cell),
+            Some(cell) => match schema.columns[column.at].ty {
+                ty if ty.is_binary() => bytes_text(ty, cell),
+                ty => cell_text(ty, cell),
+            },
             None => "NULL".to_owned(),
         });
         shown.collect::<Vec<_>>().join("-")

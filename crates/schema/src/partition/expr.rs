@@ -208,12 +208,24 @@ impl PartitionExpr {
 
     /// Its number, of what `operand` has for the column or a part of it.
     fn run(&self, operand: impl Fn(Option<DatePart>) -> i128) -> Option<i64> {
+        Step::run(&self.steps, |part| Some(operand(part)))
+    }
+}
+
+impl Step {
+    /// The number of steps that name no column; `None` if they do, and for a division by zero and
+    /// what does not fit 38 digits.
+    pub fn constant(steps: &[Self]) -> Option<i64> {
+        Self::run(steps, |_| None)
+    }
+
+    fn run(steps: &[Self], operand: impl Fn(Option<DatePart>) -> Option<i128>) -> Option<i64> {
         let mut stack = Vec::<i128>::with_capacity(4);
-        for step in &self.steps {
+        for step in steps {
             let number = match step {
-                Step::Value => operand(None),
+                Step::Value => operand(None)?,
                 Step::Number(number) => i128::from(*number),
-                Step::Part(part) => operand(Some(*part)),
+                Step::Part(part) => operand(Some(*part))?,
                 Step::Negate => stack.pop().and_then(i128::checked_neg)?,
                 Step::Absolute => stack.pop().and_then(i128::checked_abs)?,
                 Step::Add | Step::Subtract | Step::Multiply | Step::Divide | Step::Modulo => {

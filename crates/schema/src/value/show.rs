@@ -32,6 +32,26 @@ pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
     }
 }
 
+/// Bytes in a message, as MySQL has them: what is no printable ASCII as `\x0A`, and without the zero
+/// bytes at the end of a BINARY, but for one that is the whole value.
+pub fn bytes_text(ty: ColumnType, bytes: &[u8]) -> String {
+    let end = match ty {
+        ColumnType::Binary { .. } => {
+            let last = bytes.iter().rposition(|byte| *byte != 0);
+            last.map_or(bytes.len().min(1), |last| last + 1)
+        }
+        _ => bytes.len(),
+    };
+    let mut text = String::with_capacity(end);
+    for &byte in &bytes[..end] {
+        match byte {
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("\\x{byte:02X}")),
+        }
+    }
+    text
+}
+
 /// The default of a column as SHOW COLUMNS and information_schema have it, in the form of its type:
 /// `0.00` of a DECIMAL(8,2) DEFAULT 0. `None` for NULL or none.
 pub fn default_text(column: &Column) -> Option<String> {
@@ -91,5 +111,17 @@ mod tests {
         assert_eq!(text(cents, &(-5i64).to_le_bytes()), "-0.05");
         assert_eq!(text(cents, &1234i64.to_le_bytes()), "12.34");
         assert_eq!(text(ColumnType::LargeInt, &(-7i128).to_le_bytes()), "-7");
+    }
+
+    #[test]
+    fn bytes_are_shown_as_in_mysql() {
+        let fixed = |bytes: &[u8]| bytes_text(ColumnType::Binary { len: 4 }, bytes);
+        assert_eq!(fixed(&[0xff, 0, 1, 2]), r"\xFF\x00\x01\x02");
+        assert_eq!(fixed(b"abc\0"), "abc");
+        assert_eq!(fixed(&[0x7f, 0x1f, b' ', 0]), r"\x7F\x1F ");
+        assert_eq!(fixed(&[0; 4]), r"\x00");
+        assert_eq!(fixed(b""), "");
+        let any = ColumnType::VarBinary { len: 4 };
+        assert_eq!(bytes_text(any, b"ab\0"), r"ab\x00");
     }
 }

@@ -31,8 +31,8 @@ use crate::as_of::AsOf;
 use crate::digests::Asked;
 use crate::insert::{key_rules, told};
 use crate::point::{
-    ChangeText, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of, key_of,
-    named,
+    ChangeText, Explained, NewValue, Operand, Values, can_be_compared, cell, hides_tables, int_of,
+    key_of, named,
 };
 use crate::reply::bounded;
 use crate::session::Session;
@@ -121,6 +121,17 @@ pub async fn change(
             Some(done)
         }
     }
+}
+
+/// The change of the row with a key that a text is, for EXPLAIN.
+pub fn explained(session: &Session, sql: &str, parameters: &[Parameter]) -> Option<Explained> {
+    if session.is_restricted() || hides_tables(session) {
+        return None;
+    }
+    let text = ChangeText::parse(sql.as_bytes())?;
+    let plan = Plan::of(session, session.database.as_deref(), &text)?;
+    plan.key(&text.operands, parameters)?;
+    Some(Explained::of(plan.into.table(), plan.into.schema()))
 }
 
 impl KeyedChanges {

@@ -269,6 +269,8 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     }
     match action {
         AlterAction::Clauses(clauses) => {
+            let found = checked::constraints(engine.catalog().require(id)?, clauses)?;
+            let clauses = found.as_ref().unwrap_or(clauses);
             let affected = alter_clauses(session, (table, id), clauses).await?;
             return Ok(Reply::Done { affected });
         }

@@ -1,6 +1,7 @@
 //! EXPLAIN, in the forms of MySQL and line by line.
 
 use freshet_base::{Result, bail};
+use freshet_query::change::ChangeKind;
 use freshet_query::engine::PlanRequest;
 use freshet_query::evaluation::Losses;
 use freshet_query::explain::Operator;
@@ -12,6 +13,7 @@ use freshet_query::syntax::{Scalar, Select};
 use freshet_query::{Parameter, parameters};
 use freshet_schema::GroupCommitMode;
 
+use super::by_key;
 use crate::insert;
 use crate::point;
 use crate::reader::Reader;
@@ -33,6 +35,11 @@ const TRADITIONAL: [&str; 12] = [
     "filtered",
     "Extra",
 ];
+
+/// What `select_type` says.
+const SIMPLE: &str = "SIMPLE";
+const UPDATE: &str = "UPDATE";
+const DELETE: &str = "DELETE";
 
 /// EXPLAIN of a statement.
 ///
@@ -66,22 +73,25 @@ pub async fn explain(
                 query
             }
             InsertSource::Values(rows) => {
-                return Ok(shown(&inserted(session, insert, rows, *text_bytes), format));
+                return Ok(shown(&inserted(session, insert, rows, *text_bytes), format, SIMPLE));
             }
         },
         _ => bail!(NotSupported, "EXPLAIN explains SELECT, INSERT, UPDATE and DELETE"),
     };
-    if !*analyze && let Some(point) = point_read(session, query, text, &parameters).await? {
+    let kind = kind_of(statement);
+    if !*analyze
+        && let Some(point) = point_of(session, (&**statement, query), text, &parameters).await?
+    {
         return Ok(match format {
-            ExplainFormat::Traditional => traditional_point(&point),
-            _ => shown(&Operator::alone(point_text(&point)), format),
+            ExplainFormat::Traditional => traditional_point(&point, kind),
+            _ => shown(&Operator::alone(point_text(&point, kind)), format, kind),
         });
     }
     let asked = asked(session, query, &parameters).await?;
     let values = parameters::values(parameters);
     if !*analyze {
         let plan = bounded(session, session.shared.query.explain(asked, values)).await?;
-        return Ok(shown(&inserting(plan, group), format));
+        return Ok(shown(&inserting(plan, group), format, kind));
     }
     session.enter_for(query).await?;
     let lines = bounded(session, session.query().analyze(asked, values)).await?;
@@ -89,6 +99,33 @@ pub async fn explain(
         ExplainFormat::Tree => whole(lines.join("\n") + "\n"),
         _ => table(&["Explain String(Freshet)"], lines.into_iter().map(|line| vec![Some(line)])),
     })
+}
+
+/// The `select_type` of the tables of a statement.
+fn kind_of(statement: &Statement) -> &'static str {
+    match statement {
+        Statement::Change(change) if !change.is_joined() => match change.kind {
+            ChangeKind::Update { .. } => UPDATE,
+            ChangeKind::Delete => DELETE,
+            ChangeKind::Lock { .. } => SIMPLE,
+        },
+        _ => SIMPLE,
+    }
+}
+
+/// What the statement does by a key alone, if it does.
+async fn point_of(
+    session: &mut Session,
+    (statement, query): (&Statement, &Select),
+    text: &str,
+    parameters: &[Parameter],
+) -> Result<Option<point::Explained>> {
+    let word = match kind_of(statement) {
+        SIMPLE => return point_read(session, query, text, parameters).await,
+        kind => kind.to_ascii_lowercase(),
+    };
+    let at = text.to_ascii_lowercase().find(&word);
+    Ok(at.and_then(|at| by_key::explained(session, &text[at..], parameters)))
 }
 
 /// The point read that a SELECT is, if it is one.
@@ -105,26 +142,32 @@ async fn point_read(
     Ok(point::explained(session, &text[at..], &plan.columns))
 }
 
-fn point_text(point: &point::Explained) -> String {
-    format!("PointRead: {} key=({})", point.table, point.key)
+fn point_text(point: &point::Explained, kind: &str) -> String {
+    let what = match kind {
+        UPDATE => "PointUpdate",
+        DELETE => "PointDelete",
+        _ => "PointRead",
+    };
+    format!("{what}: {} key=({})", point.table, point.key)
 }
 
-/// The row of FORMAT=TRADITIONAL for a point read.
-fn traditional_point(point: &point::Explained) -> Reply {
+/// The row of FORMAT=TRADITIONAL for a statement of one row.
+fn traditional_point(point: &point::Explained, kind: &str) -> Reply {
     let text = |text: &str| Some(text.to_owned());
     let row = vec![
         text("1"),
-        text("SIMPLE"),
+        text(kind),
         text(&point.table),
         None,
-        text("const"),
+        // As MySQL has it.
+        text(if kind == SIMPLE { "const" } else { "range" }),
         text("PRIMARY"),
         text("PRIMARY"),
         None,
         text("const"),
         text("1"),
         text("100.00"),
-        Some(point_text(point)),
+        Some(point_text(point, kind)),
     ];
     table(&TRADITIONAL, std::iter::once(row))
 }
@@ -143,7 +186,7 @@ async fn asked(
     })
 }
 
-fn shown(plan: &Operator, format: ExplainFormat) -> Reply {
+fn shown(plan: &Operator, format: ExplainFormat, kind: &str) -> Reply {
     match format {
         ExplainFormat::Lines => {
             let lines = plan.lines().into_iter().map(|line| vec![Some(line)]);
@@ -151,7 +194,7 @@ fn shown(plan: &Operator, format: ExplainFormat) -> Reply {
         }
         ExplainFormat::Tree => whole(plan.tree()),
         ExplainFormat::Json => whole(plan.json()),
-        ExplainFormat::Traditional => traditional(plan),
+        ExplainFormat::Traditional => traditional(plan, kind),
     }
 }
 
@@ -160,14 +203,14 @@ fn whole(text: String) -> Reply {
     table(&["EXPLAIN"], std::iter::once(vec![Some(text)]))
 }
 
-fn traditional(plan: &Operator) -> Reply {
+fn traditional(plan: &Operator, kind: &str) -> Reply {
     let text = |text: &str| Some(text.to_owned());
     let scanned = plan.scanned();
     let mut rows = Vec::new();
     for scanned in &scanned {
         let name = scanned.table.rsplit_once('.').map_or(&*scanned.table, |(_, name)| name);
         let partitions = scanned.partitions.as_deref().map(str::to_owned);
-        let before = [text("1"), text("SIMPLE"), text(name), partitions, text(scanned.access())];
+        let before = [text("1"), text(kind), text(name), partitions, text(scanned.access())];
         let counts = [Some(scanned.rows.to_string()), text("100.00"), None];
         let [possible, used] = [&scanned.index.possible, &scanned.index.used];
         let keys = [possible.as_deref().map(text), used.as_deref().map(text)].map(Option::flatten);

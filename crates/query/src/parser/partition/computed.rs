@@ -27,6 +27,20 @@ pub fn expression(cursor: &mut Cursor<'_>) -> Result<(String, ComputedSpec)> {
     Ok((column, ComputedSpec { text: expr.to_string(), steps: compiled.steps }))
 }
 
+/// Parses an expression over literals, and returns its whole number.
+///
+/// # Errors
+/// 1235 for what is no such expression, or has no number.
+pub fn constant(cursor: &mut Cursor<'_>) -> Result<String> {
+    let expr = cursor.expr()?.0;
+    let mut compiled = Compiled::default();
+    let number = compiled.add(&expr).and_then(|()| Step::constant(&compiled.steps));
+    match number {
+        Some(number) => Ok(number.to_string()),
+        None => Err(refuse(&format!("'{expr}' as a value of a partition"))),
+    }
+}
+
 /// Whether the number of an expression is that of its column: `(a)`, `a + 0`, `1 * a`.
 pub fn is_column(steps: &[Step]) -> bool {
     #[derive(Clone, Copy, PartialEq)]
@@ -169,11 +183,7 @@ impl Compiled {
 
     /// The days of a date, which is the column or a literal.
     fn days(&mut self, expr: &Expr) -> Option<()> {
-        let Expr::Value(value) = expr else { return self.part(DatePart::ToDays, expr) };
-        let Value::SingleQuotedString(text) = &value.value else { return None };
-        let days = DatePart::ToDays.number(parse(text.as_bytes())?.days, 0);
-        self.steps.push(Step::Number(days));
-        Some(())
+        self.part(DatePart::ToDays, expr)
     }
 
     fn extract(&mut self, field: &DateTimeField, expr: &Expr) -> Option<()> {
@@ -189,6 +199,12 @@ impl Compiled {
     }
 
     fn part(&mut self, part: DatePart, expr: &Expr) -> Option<()> {
+        if let Expr::Value(value) = expr {
+            let Value::SingleQuotedString(text) = &value.value else { return None };
+            let at = parse(text.as_bytes())?;
+            self.steps.push(Step::Number(part.number(at.days, at.micros)));
+            return Some(());
+        }
         let Expr::Identifier(name) = expr else { return None };
         self.of(name)?;
         self.steps.push(Step::Part(part));

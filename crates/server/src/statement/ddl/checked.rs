@@ -1,10 +1,10 @@
 //! CHECK constraints and generated columns of new tables, and of tables that have rows.
 
 use freshet_base::{Result, TableId, bail, err};
-use freshet_meta::{ColumnSpec, DefaultSpec, Planned, SchemaChange, TableSpec};
+use freshet_meta::{ColumnSpec, DefaultSpec, KeyChange, Planned, SchemaChange, TableSpec};
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{AlterAction, Clauses, Statement, TableName, parse};
-use freshet_schema::{Check, DefaultValue, TableSchema};
+use freshet_schema::{Check, DefaultValue, Table, TableSchema};
 
 use super::super::query;
 use super::unverified::Unverified;
@@ -51,11 +51,40 @@ fn is_expression(default: &DefaultSpec) -> bool {
     matches!(value, DefaultValue::Expression(_))
 }
 
+/// The clauses with what their DROP CONSTRAINT drop: keys, or CHECKs. `None` where there is none.
+///
+/// # Errors
+/// 3940 for a name that the table has not, 3939 for one of a key and of a CHECK.
+pub fn constraints(table: &Table, clauses: &Clauses) -> Result<Option<Clauses>> {
+    if clauses.constraints.is_empty() {
+        return Ok(None);
+    }
+    let mut found = clauses.clone();
+    for name in found.constraints.drain(..) {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(&name);
+        let mut unique = table.declared_keys.iter().filter(|key| key.kind.is_unique());
+        let is_key = unique.any(|key| is_it(&key.name));
+        let is_check = table.schema().checks.iter().any(|check| is_it(&check.name));
+        match (is_key, is_check) {
+            (true, false) => found.keys.push(KeyChange::Drop { name }),
+            (false, true) => found.columns.push(SchemaChange::DropCheck { name }),
+            (false, false) => bail!(NoSuchConstraint, "Constraint '{name}' does not exist."),
+            (true, true) => bail!(
+                SeveralConstraints,
+                "Table has multiple constraints with the name '{name}'. Please use constraint \
+                 specific 'DROP' clause."
+            ),
+        }
+    }
+    Ok(Some(found))
+}
+
 /// Whether the answer to an ALTER TABLE tells of rows that are there.
 pub fn looks_at_rows(action: &AlterAction) -> bool {
     match action {
-        AlterAction::Clauses(Clauses { columns, keys, division, .. }) => {
+        AlterAction::Clauses(Clauses { columns, keys, constraints, division, .. }) => {
             !keys.is_empty()
+                || !constraints.is_empty()
                 || division.is_some()
                 || columns.iter().any(|it| is_of_checks(it) || adds_generated(it))
         }
