@@ -6,6 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
+#[macro_use]
+mod macros;
+
 /// `Result` with the [`Error`] that clients see.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -581,22 +584,6 @@ impl std::error::Error for Error {
             None => None,
         }
     }
-}
-
-/// Builds an [`Error`] with a formatted message: `err!(NoSuchTable, "Table '{t}' ...")`.
-#[macro_export]
-macro_rules! err {
-    ($code:ident, $($arg:tt)+) => {
-        $crate::Error::new($crate::ErrorCode::$code, format!($($arg)+))
-    };
-}
-
-/// Returns early with an [`Error`].
-#[macro_export]
-macro_rules! bail {
-    ($code:ident, $($arg:tt)+) => {
-        return Err($crate::err!($code, $($arg)+))
-    };
 }
 
 #[cfg(test)]
