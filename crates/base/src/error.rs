@@ -324,6 +324,7 @@ codes! {
     PartitionValueType = 1654 "HY000" 400;
     /// A column whose type cannot divide a table.
     PartitionFieldType = 1659 "HY000" 400;
+    KeyCommentTooLong = 1688 "HY000" 400;
     /// A number too large for its expression's type.
     ExpressionRange = 1690 "22003" 400;
     /// EXCHANGE PARTITION with a table of which something else is said.

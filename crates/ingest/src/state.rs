@@ -185,7 +185,8 @@ impl TableState {
         let mut indexed = Table::clone(table);
         indexed.declared_keys.extend(added.iter().map(|columns| {
             let (kind, name) = (DeclaredKeyKind::Index, String::new());
-            DeclaredKey { kind, name, columns: columns.clone(), global: None }
+            let comment = String::new();
+            DeclaredKey { kind, name, columns: columns.clone(), comment, global: None }
         }));
         Arc::new(indexed)
     }

@@ -391,6 +391,9 @@ pub(crate) fn rank(key: &DeclaredKey, columns: &[Column]) -> u8 {
     }
 }
 
+/// As in MySQL.
+const KEY_COMMENT_CHARS_MAX: usize = 1024;
+
 pub(crate) fn declared_key(
     written: &DeclaredKeySpec,
     columns: &[Column],
@@ -423,7 +426,14 @@ pub(crate) fn declared_key(
         None => free_name(first, taken),
     };
     let global = global::of_key(written, &ids, columns)?;
-    Ok(DeclaredKey { kind: written.kind, name, columns: ids, global })
+    if written.comment.chars().count() > KEY_COMMENT_CHARS_MAX {
+        bail!(
+            KeyCommentTooLong,
+            "Comment for index '{name}' is too long (max = {KEY_COMMENT_CHARS_MAX})"
+        );
+    }
+    let comment = written.comment.clone();
+    Ok(DeclaredKey { kind: written.kind, name, columns: ids, comment, global })
 }
 
 /// The name that MySQL gives an unnamed key: that of its first column, with a number if it is
@@ -459,6 +469,7 @@ pub(crate) fn add_foreign(
         name: name.clone(),
         columns: named.clone(),
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     };
     let free = DeclaredKeySpec { name: None, ..index.clone() };

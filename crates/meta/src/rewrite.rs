@@ -381,6 +381,7 @@ impl Edit<'_> {
                 name: None,
                 columns,
                 first: Vec::new(),
+                comment: String::new(),
                 global: None,
             });
         }

@@ -48,6 +48,7 @@ impl Meta {
             name: None,
             columns: vec![COLUMN.to_owned()],
             first: Vec::new(),
+            comment: String::new(),
             global: None,
         };
         let spec = TableSpec {

@@ -116,23 +116,32 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
         return global_index(key, global, names);
     }
     let names = names(&key.columns);
+    let comment = comment(key);
     match key.kind {
         DeclaredKeyKind::Primary if table.key_model == KeyModel::Primary => {
-            format!("PRIMARY KEY ({names})")
+            format!("PRIMARY KEY ({names}){comment}")
         }
         DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}) COMMENT '{NOT_ENFORCED}'"),
-        DeclaredKeyKind::Unique => format!("UNIQUE KEY {} ({names})", quoted(&key.name)),
+        DeclaredKeyKind::Unique => format!("UNIQUE KEY {} ({names}){comment}", quoted(&key.name)),
         DeclaredKeyKind::UniqueHint => {
             format!("UNIQUE KEY {} ({names}) COMMENT '{NOT_ENFORCED}'", quoted(&key.name))
         }
         // As Doris has it, whatever index was asked for.
         DeclaredKeyKind::Index if table.form == TableForm::Olap => {
-            format!("INDEX {} ({names}) USING INVERTED", quoted(&key.name))
+            format!("INDEX {} ({names}) USING INVERTED{comment}", quoted(&key.name))
         }
-        DeclaredKeyKind::Index => format!("KEY {} ({names})", quoted(&key.name)),
+        DeclaredKeyKind::Index => format!("KEY {} ({names}){comment}", quoted(&key.name)),
         DeclaredKeyKind::InvisibleIndex => {
-            format!("KEY {} ({names}) /*!80000 INVISIBLE */", quoted(&key.name))
+            format!("KEY {} ({names}){comment} /*!80000 INVISIBLE */", quoted(&key.name))
         }
+    }
+}
+
+/// The COMMENT of a key, with a space before it.
+fn comment(key: &DeclaredKey) -> String {
+    match key.comment.as_str() {
+        "" => String::new(),
+        comment => format!(" COMMENT {}", text(comment)),
     }
 }
 
@@ -150,6 +159,7 @@ fn global_index(
     if let Some(clause) = &global.placement {
         line += &format!(" {}", clause.text);
     }
+    line += &comment(key);
     if key.kind == DeclaredKeyKind::InvisibleIndex {
         line += " /*!80000 INVISIBLE */";
     }

@@ -117,6 +117,8 @@ pub struct DeclaredKeySpec {
     pub columns: Vec<String>,
     /// Those of a unique key of which only so many first characters count.
     pub first: Vec<(String, u32)>,
+    /// Its COMMENT; empty for none.
+    pub comment: String,
     /// Of a GLOBAL or CLUSTERED INDEX.
     pub global: Option<GlobalIndexSpec>,
 }

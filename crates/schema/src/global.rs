@@ -40,8 +40,8 @@ impl DeclaredKey {
 
 impl Table {
     /// What SHOW INDEX says of a key.
-    pub fn key_comment(&self, key: &DeclaredKey) -> &'static str {
-        if key.kind.is_unique() && !self.enforces(key) { NOT_ENFORCED } else { "" }
+    pub fn key_comment<'k>(&self, key: &'k DeclaredKey) -> &'k str {
+        if key.kind.is_unique() && !self.enforces(key) { NOT_ENFORCED } else { &key.comment }
     }
 
     /// The columns that an index covers beside its key columns.

@@ -283,6 +283,8 @@ pub struct DeclaredKey {
     pub name: String,
     /// Its columns; those of which only the first characters count by [`crate::key::first_of`].
     pub columns: Vec<ColumnId>,
+    /// Its COMMENT; empty for none.
+    pub comment: String,
     /// Of a GLOBAL or CLUSTERED INDEX.
     pub global: Option<GlobalIndex>,
 }

@@ -187,6 +187,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         name: None,
         columns: vec![column.to_owned()],
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     };
     let index = key(DeclaredKeyKind::Index, "amount");

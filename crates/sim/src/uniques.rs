@@ -42,6 +42,7 @@ impl Client {
                 name: Some(COLUMN.to_owned()),
                 columns: vec![COLUMN.to_owned()],
                 first: Vec::new(),
+                comment: String::new(),
                 global: None,
             }),
         };

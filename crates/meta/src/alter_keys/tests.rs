@@ -14,6 +14,7 @@ fn add(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> KeyChange
         name: name.map(str::to_owned),
         columns,
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     })
 }

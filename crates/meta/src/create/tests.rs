@@ -22,6 +22,7 @@ fn declared(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> Decl
         name: name.map(str::to_owned),
         columns,
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     }
 }

@@ -115,6 +115,8 @@ pub struct DeclaredKeyForm {
     columns: Vec<u32>,
     #[prost(message, optional, tag = "4")]
     global: Option<GlobalIndexForm>,
+    #[prost(string, tag = "5")]
+    comment: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -388,13 +390,15 @@ impl OnDisk for DeclaredKey {
     fn form(&self) -> DeclaredKeyForm {
         let columns = self.columns.iter().map(|column| column.get()).collect();
         let global = self.global.as_ref().map(GlobalIndex::form);
-        DeclaredKeyForm { kind: self.kind.form(), name: self.name.clone(), columns, global }
+        let (name, comment) = (self.name.clone(), self.comment.clone());
+        DeclaredKeyForm { kind: self.kind.form(), name, columns, global, comment }
     }
 
     fn from_form(form: DeclaredKeyForm) -> Result<Self, Unreadable> {
         let columns = form.columns.into_iter().map(ColumnId).collect();
         let global = form.global.map(GlobalIndex::from_form).transpose()?;
-        Ok(Self { kind: DeclaredKeyKind::from_form(form.kind)?, name: form.name, columns, global })
+        let kind = DeclaredKeyKind::from_form(form.kind)?;
+        Ok(Self { kind, name: form.name, columns, comment: form.comment, global })
     }
 }
 

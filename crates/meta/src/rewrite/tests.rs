@@ -35,6 +35,7 @@ fn primary(columns: &[&str]) -> KeyChange {
         name: None,
         columns,
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     })
 }

@@ -62,6 +62,7 @@ fn a_mysql_table_is_shown_in_the_form_of_mysql() {
         name: name.map(str::to_owned),
         columns: vec![column.to_owned()],
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     };
     spec.declared_keys = vec![

@@ -186,8 +186,9 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
         cursor.name()?;
     }
     let (columns, first) = global::key_columns(cursor, kind, global.as_ref())?;
-    let kind = key_options(cursor, kind, &mut global)?;
-    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns, first, global });
+    let mut comment = String::new();
+    let kind = key_options(cursor, kind, (&mut global, &mut comment))?;
+    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns, first, comment, global });
     Ok(())
 }
 
@@ -195,14 +196,15 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
 pub fn key_options(
     cursor: &mut Cursor<'_>,
     mut kind: DeclaredKeyKind,
-    global: &mut Option<GlobalIndexSpec>,
+    (global, comment): (&mut Option<GlobalIndexSpec>, &mut String),
 ) -> Result<DeclaredKeyKind> {
     loop {
         if cursor.words("USING") {
             cursor.name()?;
         } else if cursor.words("COMMENT") {
             // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again.
-            let is_hint = cursor.text()? == NOT_ENFORCED && global.is_none();
+            *comment = cursor.text()?;
+            let is_hint = *comment == NOT_ENFORCED && global.is_none();
             if is_hint && kind == DeclaredKeyKind::Unique {
                 kind = DeclaredKeyKind::UniqueHint;
             }
@@ -221,7 +223,8 @@ pub fn key_options(
 
 fn key_of_column(kind: DeclaredKeyKind, column: &str) -> DeclaredKeySpec {
     let columns = vec![column.to_owned()];
-    DeclaredKeySpec { kind, name: None, columns, first: Vec::new(), global: None }
+    let (first, comment) = (Vec::new(), String::new());
+    DeclaredKeySpec { kind, name: None, columns, first, comment, global: None }
 }
 
 /// Parses the type of a column of this name.
@@ -571,6 +574,7 @@ fn finish(spec: &mut TableSpec, keys: Vec<String>) {
             name: None,
             columns: keys,
             first: Vec::new(),
+            comment: String::new(),
             global: None,
         }),
     }

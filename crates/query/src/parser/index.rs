@@ -40,14 +40,14 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterA
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
     let (columns, first) = global::key_columns(cursor, kind, global.as_ref())?;
-    let mut kind = kind;
+    let (mut kind, mut comment) = (kind, String::new());
     loop {
-        kind = key_options(cursor, kind, &mut global)?;
+        kind = key_options(cursor, kind, (&mut global, &mut comment))?;
         if !how(cursor)? {
             break;
         }
     }
-    let key = KeyChange::Add(DeclaredKeySpec { kind, name, columns, first, global });
+    let key = KeyChange::Add(DeclaredKeySpec { kind, name, columns, first, comment, global });
     Ok(Some((table, AlterAction::Index { key, if_needed })))
 }
 

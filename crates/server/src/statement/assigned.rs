@@ -102,8 +102,8 @@ impl Assigned {
     }
 
     /// Appends what `old` becomes, and says whether it is another row, as
-    /// [`AssignedColumns::apply`]. What a constraint of the table, or of the view that it is changed
-    /// through, refuses stays as it is by IGNORE, with a warning.
+    /// [`AssignedColumns::apply`]. What a constraint of the table, or of a view, refuses stays as
+    /// it is by IGNORE, with a warning.
     ///
     /// # Errors
     /// Those of [`AssignedColumns::apply`].

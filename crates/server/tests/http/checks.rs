@@ -17,6 +17,7 @@ fn create(site: &Site) {
         name: None,
         columns: vec!["a".to_owned()],
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     };
     let check = CheckSpec {

@@ -207,6 +207,7 @@ fn primary_table(site: &Site) {
         name: None,
         columns: vec!["a".to_owned()],
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     };
     create(site, TableForm::MySql, |spec| spec.declared_keys = vec![key]);

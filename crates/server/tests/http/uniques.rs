@@ -24,6 +24,7 @@ fn create(site: &Site) {
         name: None,
         columns: vec![column.to_owned()],
         first: Vec::new(),
+        comment: String::new(),
         global: None,
     };
     let spec = TableSpec {

@@ -150,6 +150,7 @@ pub(super) fn sample_table() -> Table {
             kind: DeclaredKeyKind::UniqueHint,
             name: "k".to_owned(),
             columns: vec![ColumnId(1), ColumnId(2)],
+            comment: String::new(),
             global: None,
         }],
         history: SchemaHistory::of(vec![Arc::new(first), Arc::new(second)]).unwrap(),

@@ -208,15 +208,20 @@ fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Dist
         Distribution::Computed(Box::new(PartitionExpr { text, steps, of, nullable, numbers }))
     });
     let named = vec(select(columns), 0..3);
-    let clause = (text(), named.clone()).prop_map(|(text, columns)| {
-        // An empty clause is none.
-        Placement { text: format!("p{text}"), columns }
-    });
+    // An empty clause is none.
+    let clause = (text(), named.clone())
+        .prop_map(|(text, columns)| Placement { text: format!("p{text}"), columns });
     let global = (any::<bool>(), named.clone(), option::of(clause)).prop_map(
         |(clustered, covering, placement)| GlobalIndex { clustered, covering, placement },
     );
-    let key = (select(kinds.to_vec()), text(), named.clone(), option::of(global))
-        .prop_map(|(kind, name, columns, global)| DeclaredKey { kind, name, columns, global });
+    let key = (select(kinds.to_vec()), [text(), text()], named.clone(), option::of(global));
+    let key = key.prop_map(|(kind, [name, comment], columns, global)| DeclaredKey {
+        kind,
+        name,
+        columns,
+        comment,
+        global,
+    });
     let part = option::of(select(TimePart::ALL.to_vec()));
     let parts = named.clone().prop_flat_map(move |ids| {
         let parts = vec(part.clone(), ids.len());
