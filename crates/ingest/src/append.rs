@@ -141,6 +141,17 @@ impl SmallLoad<'_> {
         }
     }
 
+    /// Appends the label of the client to its rows, if there is one.
+    fn write_label(&mut self, payload: &mut Vec<u8>) {
+        let known = match (self.mode, self.signed.prepared()) {
+            (GroupCommitMode::Off, _) | (_, None) => None,
+            (_, Some(prepared)) => prepared.signature.txn,
+        };
+        if let Some(claim) = self.signed.label() {
+            record::write_label(payload, &record::Label { known, ..label_of(claim) });
+        }
+    }
+
     /// The label of the client, as replies have it.
     pub(crate) fn given(&self) -> Option<Arc<str>> {
         let label = match &self.signed {
@@ -233,9 +244,7 @@ impl Appender {
         let layout = load.table.check_rows(schema_version, rows_bytes, removals)?;
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         PartHead { table, rowsets: false, schema_version, rows, removals, len }.write(head);
-        if let Some(label) = load.signed.label() {
-            write_label(label, &mut buffer.payload);
-        }
+        load.write_label(&mut buffer.payload);
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
             let bytes = delta::Payload::Copied(&payload[PART_HEAD_BYTES..rows_end]);
@@ -288,7 +297,7 @@ impl Appender {
                 let body = Body::Rows { schema_version, rows, removals, payload, permit };
                 let full = enter_part(&mut group, lsn, &joined, body, stamp);
                 if let Some(label) = load.signed.label().take() {
-                    label.appended(joined.txn, lsn, time);
+                    label.appended(known.unwrap_or(joined.txn), lsn, time);
                 }
                 Ok::<_, Error>((joined, full, load.table.delta.truncated()))
             })?;
@@ -573,5 +582,5 @@ fn label_of(claim: &mut Claim) -> record::Label<'_> {
     assert!(claim.label().len() <= LABEL_CHARS_MAX, "admission counts on the length of a label");
     let wall_micros = claim.dated();
     let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
-    record::Label { db, kind, wall_micros, text }
+    record::Label { db, kind, wall_micros, known: None, text }
 }

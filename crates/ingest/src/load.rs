@@ -100,6 +100,14 @@ impl Load<'_> {
         self.target
     }
 
+    /// Whether it shares a group, if it is small enough.
+    pub(crate) fn is_grouped(&self) -> bool {
+        match self.destination {
+            Destination::Group(mode) | Destination::Label(_, mode) => mode != GroupCommitMode::Off,
+            Destination::Transaction(_) => false,
+        }
+    }
+
     /// Sets what happens to rows whose key exists, in a table with a primary key.
     #[must_use]
     pub fn with_keys(mut self, rules: KeyRules) -> Self {

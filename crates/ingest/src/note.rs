@@ -258,6 +258,7 @@ mod tests {
             rowsets: Vec::new(),
             noted: Some(noted),
             partial: None,
+            is_grouped: true,
             highest_id: None,
             expires_micros: 5,
         };

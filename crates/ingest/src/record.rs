@@ -11,7 +11,8 @@
 //!                    these rows, the first ones, only the key counts: it is removed), len u32,
 //!                    len bytes (encoded rows, or rowsets encoded by `meta::disk`);
 //!                    then, if the client gave a label: db u64, kind u8,
-//!                    committed i64 (microseconds since 1970), the label's bytes
+//!                    committed i64 (microseconds since 1970), of kind 3 the transaction that
+//!                    the client knows u64, the label's bytes
 //! group end stamp    table u64, txn u64, version u64, reason u8
 //! barrier   stamp    u16 tables, then per table: table u64, incarnation u32 (new),
 //!                    schema version u32 (current from here on), txn u64 (of the group it ended;

@@ -105,7 +105,7 @@ impl<'a> Replay<'a> {
                     self.part(record.lsn, stamp, part).map_err(at)?;
                 }
                 if let (Some(label), Some((stamp, _))) = (label, parts.first()) {
-                    self.label(&label, stamp.txn, record);
+                    self.label(&label, label.known.unwrap_or(stamp.txn), record);
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),

@@ -37,9 +37,22 @@ use crate::target::LoadTarget;
 /// meanwhile.
 const RENAMES_MAX: usize = 20;
 
+/// What the commit of a load that is being prepared has to know.
+struct HowCommitted {
+    partial: Option<NotedPartial>,
+    is_grouped: bool,
+}
+
+impl From<NotedPartial> for HowCommitted {
+    fn from(partial: NotedPartial) -> Self {
+        Self { partial: Some(partial), is_grouped: false }
+    }
+}
+
 impl Engine {
     /// Prepares a load: its rows are durable when this returns, and readable behind its commit.
-    /// Without a commit it is aborted after `keep`.
+    /// Without a commit it is aborted after `keep`. If it is of a group and fits in a record, its
+    /// commit joins the group that is open then.
     ///
     /// # Errors
     /// Those of writing files; nothing of it remains then.
@@ -52,8 +65,10 @@ impl Engine {
         let target = load.target().clone();
         // Until its note keeps the table (RFC 0039).
         let _pass = load.pass();
+        let is_grouped = load.is_grouped();
         let staged = load.staged(buffer).await?;
-        self.note_staged(&target, staged, None, (claim, keep)).await
+        let how = HowCommitted { partial: None, is_grouped };
+        self.note_staged(&target, staged, how, (claim, keep)).await
     }
 
     /// Prepares a partial update: its rows are durable when this returns, and completed by those
@@ -89,7 +104,7 @@ impl Engine {
             ids,
             body: StagedBody::Rows(WholeRows::new(vec![noted.into()], memory)),
         };
-        self.note_staged(&target, staged, Some(partial), (claim, keep)).await
+        self.note_staged(&target, staged, partial.into(), (claim, keep)).await
     }
 
     /// As [`Self::prepare_partial`], of rows that are too many for a record.
@@ -120,7 +135,7 @@ impl Engine {
             ids: UsedIds::join(ids, load.ids()),
             body: StagedBody::Spooled(rows, noted),
         };
-        self.note_staged(&target, staged, Some(partial), (claim, keep)).await
+        self.note_staged(&target, staged, partial.into(), (claim, keep)).await
     }
 
     /// Writes the note of a load.
@@ -128,7 +143,7 @@ impl Engine {
         &self,
         target: &LoadTarget,
         staged: Staged,
-        partial: Option<NotedPartial>,
+        HowCommitted { partial, is_grouped }: HowCommitted,
         (claim, keep): (Option<Claim>, Duration),
     ) -> Result<(TxnId, String)> {
         // Ids in its rows are never given again, whatever happens before its commit.
@@ -141,6 +156,7 @@ impl Engine {
             StagedBody::Rows(rows) => (nothing(), Some(rows), None),
             StagedBody::Spooled(rows, noted) => (nothing(), None, Some((rows, noted))),
         };
+        let is_small = kept.is_some();
         if let Some((_, noted)) = &spooled {
             spool::wait_for_room(self, noted.bytes).await?;
         }
@@ -174,6 +190,7 @@ impl Engine {
             rowsets,
             noted: None,
             partial,
+            is_grouped: is_grouped && is_small,
             highest_id: staged.ids.map(|ids| ids.highest()),
             expires_micros: labels.clock().now_micros().saturating_add(keep_micros),
         };
@@ -321,11 +338,15 @@ impl Engine {
         let of = RowPieces { pieces, rows, ids: highest_id.map(UsedIds::up_to) };
         let is_noted = of.payload_bytes() == PART_HEAD_BYTES + bytes;
         assert!(is_noted, "the rows are those that were noted");
+        let mode = match prepared.note.is_grouped {
+            true => GroupCommitMode::Async,
+            false => GroupCommitMode::Off,
+        };
         let mut signature = Signature { label: prepared.claim.take(), txn: Some(txn) };
         let load = SmallLoad {
             table: &target.state,
             schema_version,
-            mode: GroupCommitMode::Off,
+            mode,
             signed: Signed::Prepared(PreparedLoad { signature: &mut signature, incarnation }),
             looked_up: None,
         };

@@ -23,6 +23,8 @@ pub struct PreparedNote {
     pub noted: Option<NotedRows>,
     /// Of a partial update, whose rows stand behind the note: they are completed by the commit.
     pub partial: Option<NotedPartial>,
+    /// Whether its commit joins a group, if its rows stand behind the note.
+    pub is_grouped: bool,
     /// The highest id in its rows, of an AUTO_INCREMENT column.
     pub highest_id: Option<u64>,
     /// When it is aborted, by the clock of labels.

@@ -6,7 +6,7 @@ use freshet_base::Result;
 use freshet_storage::delta;
 use freshet_wal as wal;
 
-use super::{Appended, Appender, SHARED_BYTES_MIN, SmallLoad, write_label};
+use super::{Appended, Appender, SHARED_BYTES_MIN, SmallLoad};
 use crate::admit::Admitted;
 use crate::counter::UsedIds;
 use crate::record::{PART_HEAD_BYTES, PartHead};
@@ -54,10 +54,10 @@ impl Appender {
         PartHead { table, rowsets: false, schema_version, rows, removals: 0, len }.write(&mut head);
         let mut payload = vec![Bytes::from(head)];
         payload.extend_from_slice(&pieces);
-        if let Some(label) = load.signed.label() {
-            let mut written = Vec::new();
-            write_label(label, &mut written);
-            payload.push(written.into());
+        let mut label = Vec::new();
+        load.write_label(&mut label);
+        if !label.is_empty() {
+            payload.push(label.into());
         }
         let (end, rows) = (PART_HEAD_BYTES + len as usize, (rows, 0, layout));
         let whole = (end < SHARED_BYTES_MIN).then(|| payload.concat());

@@ -13,6 +13,9 @@ pub struct Label<'a> {
     pub kind: LabelKind,
     /// When its load was committed, in microseconds since 1970-01-01 UTC.
     pub wall_micros: i64,
+    /// The transaction that its client knows, where that is not the one of the record: of a
+    /// prepared load whose commit has joined a group.
+    pub known: Option<TxnId>,
     pub text: &'a str,
 }
 
@@ -26,17 +29,28 @@ pub struct SignedLabel<'a> {
 /// The first byte of a payload that has a label in front.
 const LABELLED: u8 = 9;
 
-/// Bytes of a label besides its text: database, kind and time.
-pub(crate) const LABEL_HEAD_BYTES: usize = 8 + 1 + 8;
+/// Bytes of a label besides its text: database, kind, time and known transaction.
+pub(crate) const LABEL_HEAD_BYTES: usize = 8 + 1 + 8 + 8;
+
+/// The kinds of labels in records: of statements, of streams, and of streams with a known
+/// transaction.
+const STATEMENT: u8 = 1;
+const STREAMING: u8 = 2;
+const KNOWN: u8 = 3;
 
 /// Appends a label after the parts.
 pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
     payload.extend_from_slice(&label.db.get().to_le_bytes());
-    payload.push(match label.kind {
-        LabelKind::Statement => 1,
-        LabelKind::Streaming => 2,
+    payload.push(match (label.kind, label.known) {
+        (_, Some(_)) => KNOWN,
+        (LabelKind::Statement, None) => STATEMENT,
+        (LabelKind::Streaming, None) => STREAMING,
     });
     payload.extend_from_slice(&label.wall_micros.to_le_bytes());
+    if let Some(txn) = label.known {
+        assert_eq!(label.kind, LabelKind::Streaming, "streams are prepared");
+        payload.extend_from_slice(&txn.get().to_le_bytes());
+    }
     payload.extend_from_slice(label.text.as_bytes());
 }
 
@@ -65,14 +79,16 @@ impl<'a> Reader<'a> {
     /// The label that these bytes are.
     pub fn label(&mut self) -> Result<Label<'a>> {
         let db = DbId(self.u64()?);
-        let kind = match self.u8()? {
-            1 => LabelKind::Statement,
-            2 => LabelKind::Streaming,
+        let (kind, is_known) = match self.u8()? {
+            STATEMENT => (LabelKind::Statement, false),
+            STREAMING => (LabelKind::Streaming, false),
+            KNOWN => (LabelKind::Streaming, true),
             other => return Err(err!(Corruption, "label of unknown kind {other} in the log")),
         };
         let wall_micros = i64::from_le_bytes(self.array()?);
+        let known = if is_known { Some(TxnId(self.u64()?)) } else { None };
         let text = std::str::from_utf8(self.0)
             .map_err(|_| err!(Corruption, "a label in the log is no text"))?;
-        Ok(Label { db, kind, wall_micros, text })
+        Ok(Label { db, kind, wall_micros, known, text })
     }
 }

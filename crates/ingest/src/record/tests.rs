@@ -30,7 +30,7 @@ fn stamp_of(table: u64, ends_with: Option<Version>) -> PartStamp {
 
 fn signed_label() -> SignedLabel<'static> {
     let (db, kind, text) = (DbId(4), LabelKind::Statement, "overwritten");
-    SignedLabel { label: Label { db, kind, wall_micros: 17, text }, txn: TxnId(12) }
+    SignedLabel { label: Label { db, kind, wall_micros: 17, known: None, text }, txn: TxnId(12) }
 }
 
 #[test]
@@ -38,8 +38,9 @@ fn a_load_of_two_tables_with_a_label_comes_back() {
     let mut payload = Vec::new();
     part(&mut payload, 5, false, 2, b"rows");
     part(&mut payload, 6, true, 9, b"rowsets");
+    let kind = LabelKind::Streaming;
     let my_label =
-        Label { db: DbId(4), kind: LabelKind::Streaming, wall_micros: 17, text: "my_label" };
+        Label { db: DbId(4), kind, wall_micros: 17, known: Some(TxnId(6)), text: "my_label" };
     write_label(&mut payload, &my_label);
     let mut stamp = 2u16.to_le_bytes().to_vec();
     let stamps = [stamp_of(5, None), stamp_of(6, Some(Version(8)))];

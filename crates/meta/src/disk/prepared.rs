@@ -33,6 +33,9 @@ pub struct PreparedForm {
     noted: Option<NotedForm>,
     #[prost(message, optional, tag = "12")]
     partial: Option<PartialForm>,
+    /// An older version refuses a note that has it.
+    #[prost(bool, tag = "13")]
+    is_grouped: bool,
 }
 
 /// Among the required columns of a partial update that has rows which delete: an older version
@@ -94,6 +97,7 @@ impl OnDisk for PreparedNote {
             expires_micros: self.expires_micros,
             noted: self.noted.map(|NotedRows { bytes, checksum }| NotedForm { bytes, checksum }),
             partial: self.partial.as_ref().map(PartialForm::of),
+            is_grouped: self.is_grouped,
         }
     }
 
@@ -117,6 +121,7 @@ impl OnDisk for PreparedNote {
             expires_micros: form.expires_micros,
             noted: form.noted.map(|NotedForm { bytes, checksum }| NotedRows { bytes, checksum }),
             partial: form.partial.map(PartialForm::read).transpose()?,
+            is_grouped: form.is_grouped,
         })
     }
 }

@@ -105,6 +105,9 @@ pub(super) async fn put(
     answer_of(http, &reply, failed)
 }
 
+/// What is said of a prepared load that asks for a group.
+const COMMIT_JOINS: &str = "its commit joins a group, unless it is larger than wal_load_bytes_max";
+
 /// What is said of a grouped load whose rows went to files.
 const OF_ITS_OWN: &str = "it is larger than wal_load_bytes_max, so it is a group of its own, \
                           committed with its reply as in sync_mode";
@@ -183,7 +186,7 @@ impl Load<'_> {
         let target = self.target(&request, &account, deadline).await?;
         let (mode, why_alone) = mode_of(headers, size, target.table());
         self.report.note = why_alone;
-        self.report.grouped = mode != GroupCommitMode::Off;
+        self.report.grouped = mode != GroupCommitMode::Off && !headers.two_phases;
         self.report.two_phases = headers.two_phases;
         let mut claim = None;
         if let Some(label) = &headers.label {
@@ -407,14 +410,17 @@ fn mode_of(
             let note = format!("{} has no effect on this load: {why}", mode.name());
             (GroupCommitMode::Off, Some(note))
         }
+        None if mode != GroupCommitMode::Off && headers.two_phases => {
+            (mode, Some(COMMIT_JOINS.to_owned()))
+        }
         _ => (mode, None),
     }
 }
 
 /// Why a load shares no group, whatever its mode.
 fn why_alone(headers: &LoadHeaders, size: BodySize, table: &Table) -> Option<&'static str> {
-    if headers.two_phases {
-        Some("it has two_phase_commit")
+    if headers.two_phases && !headers.group_labels {
+        Some("it has two_phase_commit (group_commit_labels)")
     } else if headers.label.is_some() && !headers.group_labels {
         Some("it has a label (group_commit_labels)")
     } else if headers.partial.is_some() {

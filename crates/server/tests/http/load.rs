@@ -152,7 +152,8 @@ fn the_reply_tells_why_a_load_shares_no_group() {
     };
     let alone = "async_mode has no effect on this load: ";
     assert_eq!(note(&["label: named"]), format!("{alone}it has a label (group_commit_labels)"));
-    assert_eq!(note(&["two_phase_commit: true"]), format!("{alone}it has two_phase_commit"));
+    let why = "it has two_phase_commit (group_commit_labels)";
+    assert_eq!(note(&["two_phase_commit: true"]), format!("{alone}{why}"));
     assert!(site.load(&["label: other"], "1,1,a").get("GroupCommitNote").is_none());
     site.stop();
 }

@@ -125,6 +125,50 @@ fn a_commit_is_told_before_its_note_goes() {
 }
 
 #[test]
+fn the_commit_of_a_prepared_load_joins_a_group_where_its_header_asks_for_it() {
+    let site = Site::new();
+    let grouped = ["group_commit: async_mode", "group_commit_labels: true"];
+    let load = |label: &'static str, body: &str| {
+        let headers = [&grouped[..], &["two_phase_commit: true", label]].concat();
+        let reply = site.load(&headers, body);
+        assert_eq!((&reply["TwoPhaseCommit"], reply.get("GroupCommit")), (&json!("true"), None));
+        let note = reply["GroupCommitNote"].as_str().unwrap();
+        assert!(note.starts_with("its commit joins a group"), "{note}");
+        reply["TxnId"].as_i64().unwrap()
+    };
+    let (first, second) = (load("label: one", "1,10,x\n"), load("label: two", "2,20,y\n"));
+    let waits = load("label: three", "3,30,z\n");
+    for txn in [first, second] {
+        let id = format!("txn_id: {txn}");
+        let told = format!("transaction [{txn}] commit successfully.");
+        assert_eq!(end(&site, &[&id, "txn_operation: commit"]), done(&told));
+    }
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y"], "they are readable at once");
+    let plain = site.load(&["group_commit: async_mode"], "4,40,w\n");
+    assert_eq!(plain["TxnId"], first, "the first commit has opened the group of all three");
+    // Each is known by its own transaction and label, behind a restart, too.
+    let dir = site.stop();
+    let site = Site::in_dir(dir, HttpConfig::default());
+    for (label, txn) in [("one", first), ("two", second)] {
+        let visible =
+            refused(&format!("transaction [{txn}] is already visible, not pre-committed."));
+        let (id, label) = (format!("txn_id: {txn}"), format!("label: {label}"));
+        for name in [&id, &label] {
+            assert_eq!(end(&site, &[name, "txn_operation: commit"]), visible);
+        }
+        let again = site.load(&[&label], "9,9,z\n");
+        assert_eq!(again["ExistingJobStatus"], "FINISHED");
+        assert_eq!(again["TxnId"], txn);
+    }
+    let told = format!("transaction [{waits}] commit successfully.");
+    let id = format!("txn_id: {waits}");
+    assert_eq!(end(&site, &[&id, "txn_operation: commit"]), done(&told));
+    assert_eq!(site.rows(), ["1,10,x", "2,20,y", "3,30,z", "4,40,w"]);
+    assert_eq!(notes_left(&site), 0);
+    site.stop();
+}
+
+#[test]
 fn what_names_no_prepared_load_is_told_so() {
     let site = Site::new();
     let fails = |headers: &[&str], message: &str| {

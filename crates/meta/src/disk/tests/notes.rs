@@ -19,6 +19,7 @@ fn notes_of_prepared_loads() {
         rowsets: vec![rowset],
         noted: None,
         partial: None,
+        is_grouped: false,
         highest_id: Some(9),
         expires_micros: 10,
     };
@@ -32,6 +33,8 @@ fn notes_of_prepared_loads() {
     let noted = Some(NotedRows { bytes: 300, checksum: 5 });
     let note = PreparedNote { rowsets: Vec::new(), noted, ..note };
     has_bytes(&note, "01080710021a016c20032804300538074809500a5a0508ac021005");
+    let grouped = PreparedNote { is_grouped: true, ..note.clone() };
+    has_bytes(&grouped, "01080710021a016c20032804300538074809500a5a0508ac0210056801");
     let (given, required) = (vec![true, false], vec![1]);
     let (is_flexible, refuses_new, deletes) = (true, false, false);
     let partial = NotedPartial { given, required, is_flexible, refuses_new, deletes };
