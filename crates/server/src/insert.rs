@@ -541,8 +541,6 @@ pub fn tell(session: &mut Session, loaded: Loaded, (table, rows): (TableId, u64)
         true => session.info.clear(),
         false => session.info.describe(&loaded, session.process.id),
     }
-    if loaded.txn.is_some() {
-        let filtered = session.filtered;
-        session.last_insert = Some(LastInsert { loaded, table, rows, filtered });
-    }
+    let filtered = session.filtered;
+    session.note_insert(LastInsert { loaded, table, rows, filtered });
 }

@@ -6,6 +6,7 @@ mod digested;
 mod disabled_keys;
 mod hinted;
 mod ids;
+mod last_insert;
 mod left_out;
 mod options;
 pub mod policies;
@@ -18,7 +19,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use freshet_base::{Error, ErrorCode, Lsn, Result, TableId, TxnId, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, TxnId, err};
 use freshet_ingest::{LoadBuffer, Loaded, names};
 use freshet_meta::{
     Account, ActiveRoles, Actor, Object, Privilege, UserLimits, authorize, is_reserved_database,
@@ -34,6 +35,7 @@ pub use currents::Currents;
 pub use disabled_keys::DisabledKeys;
 pub use hinted::Hinted;
 pub use ids::Told;
+pub use last_insert::LastInsert;
 pub use left_out::LeftOut;
 pub use options::seconds;
 pub use temporary::{TemporaryName, TemporaryTables};
@@ -238,17 +240,6 @@ impl Info {
         };
         write().expect("a String takes all text");
     }
-}
-
-/// The data of SHOW LAST INSERT.
-#[derive(Clone, Debug)]
-pub struct LastInsert {
-    /// Its position, label and transaction.
-    pub loaded: Loaded,
-    pub table: TableId,
-    pub rows: u64,
-    /// Rows filtered out.
-    pub filtered: u64,
 }
 
 /// The session of one client. It is owned by either its connection or the running statement;

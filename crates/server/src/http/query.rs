@@ -137,34 +137,49 @@ async fn run(
     sql: String,
     mut memory: Memory,
 ) -> Result<(Vec<u8>, Memory)> {
-    let reply = alone::run(&mut session, sql).await?;
+    let (reply, begun) = alone::run(&mut session, sql).await?;
     let mut rows = Rows::new(&mut memory);
-    match reply {
-        Reply::Done { affected } => {
-            let (info, warnings) = (session.info.text(), session.diagnostics.count);
-            let status = json!({ "affected_rows": affected, "info": info, "warnings": warnings });
-            rows.end_without(&status);
-        }
-        Reply::Table(columns, batch) => {
-            rows.put(&columns, &batch)?;
-            rows.end(&columns);
-        }
-        Reply::Stream(columns, mut stream, mut watched) => {
-            while let Some(batch) = bounded(&session, stream.next()).await? {
-                let batch = match &mut watched {
-                    Some(watched) => watched.pass(batch, &columns)?,
-                    None => batch,
-                };
-                rows.put(&columns, &batch)?;
-            }
-            if let Some(watched) = watched {
-                watched.finish(&mut session)?;
-            }
-            rows.end(&columns);
-        }
-    }
+    let written = write(&mut session, reply, &mut rows).await;
+    begun.count(&mut session, written.is_ok());
+    written?;
     let text = rows.into_text();
     // What was committed must be durable before it is acknowledged.
     session.wait_durable().await;
     Ok((text, memory))
+}
+
+/// Writes the answer of a statement. Like one over the MySQL protocol, it leaves in the session how
+/// many rows it has changed or sent.
+async fn write(session: &mut Session, reply: Reply, rows: &mut Rows<'_>) -> Result<()> {
+    let mut sent = 0;
+    match reply {
+        Reply::Done { affected } => {
+            session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
+            let (info, warnings) = (session.info.text(), session.diagnostics.count);
+            let status = json!({ "affected_rows": affected, "info": info, "warnings": warnings });
+            rows.end_without(&status);
+            return Ok(());
+        }
+        Reply::Table(columns, batch) => {
+            sent += batch.num_rows() as u64;
+            rows.put(&columns, &batch)?;
+            rows.end(&columns);
+        }
+        Reply::Stream(columns, mut stream, mut watched) => {
+            while let Some(batch) = bounded(session, stream.next()).await? {
+                let batch = match &mut watched {
+                    Some(watched) => watched.pass(batch, &columns)?,
+                    None => batch,
+                };
+                sent += batch.num_rows() as u64;
+                rows.put(&columns, &batch)?;
+            }
+            if let Some(watched) = watched {
+                watched.finish(session)?;
+            }
+            rows.end(&columns);
+        }
+    }
+    (session.found_rows, session.row_count) = (sent, -1);
+    Ok(())
 }

@@ -4,7 +4,7 @@ use freshet_base::Result;
 use freshet_ingest::WaitLimit;
 use freshet_meta::{Claim, LabelKind};
 
-use super::Session;
+use super::{LastInsert, Session};
 use crate::transaction::{Begin, Control};
 
 impl Session {
@@ -67,6 +67,19 @@ impl Session {
         engine.claim_label(db, label, LabelKind::Statement).await?.or_refuse()
     }
 
+    /// Keeps the result of a load for SHOW LAST INSERT; of several of a transaction, their sums.
+    pub fn note_insert(&mut self, mut insert: LastInsert) {
+        let loaded = &insert.loaded;
+        if loaded.txn.is_none() && loaded.given.is_none() {
+            return;
+        }
+        if let Some(before) = self.last_insert.take_if(|last| last.waits_for(loaded)) {
+            insert.rows += before.rows;
+            insert.filtered += before.filtered;
+        }
+        self.last_insert = Some(insert);
+    }
+
     /// COMMIT, also when implied by DDL or BEGIN. Without a transaction it does nothing.
     ///
     /// # Errors
@@ -80,6 +93,9 @@ impl Session {
         if let Some(loaded) = engine.commit(transaction, patience).await? {
             self.acked = self.acked.max(loaded.lsn);
             self.info.describe(&loaded, self.process.id);
+            if let Some(last) = self.last_insert.take_if(|last| last.waits_for(&loaded)) {
+                self.last_insert = Some(LastInsert { loaded, ..last });
+            }
         }
         Ok(())
     }

@@ -316,7 +316,7 @@ fn add_reasons(listing: &mut Listing, [job, label]: [Option<String>; 2], text: &
     }
 }
 
-/// SHOW LAST INSERT.
+/// SHOW LAST INSERT. What a transaction has inserted has no number before its COMMIT.
 pub fn last_insert(session: &Session) -> Listing {
     let mut listing = Listing::new(&[
         "TransactionId",
@@ -331,12 +331,14 @@ pub fn last_insert(session: &Session) -> Listing {
     let catalog = session.shared.engine.catalog();
     let table = catalog.table_by_id(last.table);
     let database = table.and_then(|table| catalog.database_by_id(table.db));
+    let open = session.transactions.open().and_then(|open| open.own_rows().label());
+    let is_undone = last.loaded.txn.is_none() && open != last.loaded.given.as_deref();
     listing.push([
-        last.loaded.txn.map(|txn| txn.to_string()),
+        some(last.loaded.txn.map_or(-1, |txn| txn.get().cast_signed())),
         some(last.loaded.label()),
         database.map(|database| database.name.clone()),
         table.map(|table| table.name.clone()),
-        some(last.loaded.status()),
+        some(if is_undone { "ABORTED" } else { last.loaded.status() }),
         some(last.rows),
         some(last.filtered),
     ]);

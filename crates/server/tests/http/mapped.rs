@@ -37,6 +37,22 @@ fn columns_are_computed_of_fields() {
 }
 
 #[test]
+fn the_planning_of_expressions_ends_with_the_timeout() {
+    let site = Site::new();
+    // Planning takes longer than linearly in the nesting.
+    let nested = format!("{}c{}", "lower(".repeat(90), ")".repeat(90));
+    let columns = format!("columns: a, b, c, c = {}", vec![nested; 4].join(" || "));
+    let begun = std::time::Instant::now();
+    let reply = site.load(&[&columns, "timeout: 1"], "1,10,xyz\n");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(6), "{:?}", begun.elapsed());
+    if reply["Status"] == "Fail" {
+        let message = reply["Message"].as_str().unwrap();
+        assert!(message.starts_with("[TIMEOUT]the load took longer than its timeout"), "{message}");
+    }
+    site.stop();
+}
+
+#[test]
 fn where_sees_computed_columns_and_fields() {
     let site = Site::new();
     let reply = site.load(&["where: b > 15 and c <> 'no'"], "1,10,a\n2,20,b\n3,30,no\n4,\\N,d\n");

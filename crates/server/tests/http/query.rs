@@ -69,6 +69,25 @@ fn a_transaction_that_is_left_open_is_rolled_back() {
 }
 
 #[test]
+fn statements_are_counted_by_their_digests() {
+    let site = Site::new();
+    data(&site, "INSERT INTO t VALUES (1, 1, 'a')");
+    data(&site, "INSERT INTO t VALUES (2, 2, 'b')");
+    data(&site, "SELECT a FROM t WHERE a < 9");
+    ask(&site, "d", "SELECT nothing FROM t");
+    let digests = "SELECT DIGEST_TEXT, COUNT_STAR, SUM_ERRORS, SUM_ROWS_AFFECTED, SUM_ROWS_SENT \
+                   FROM performance_schema.events_statements_summary_by_digest \
+                   WHERE SCHEMA_NAME = 'd' ORDER BY 1";
+    let counted = json!([
+        ["INSERT INTO `t` VALUES (...)", 2, 0, 2, 0],
+        ["SELECT `a` FROM `t` WHERE `a` < ?", 1, 0, 0, 2],
+        ["SELECT `nothing` FROM `t`", 1, 1, 0, 0]
+    ]);
+    assert_eq!(data(&site, digests)["data"], counted);
+    site.stop();
+}
+
+#[test]
 fn what_is_refused_says_why() {
     let site = Site::new();
     let refused = |answer: Answer, status: u16, says: &str| {

@@ -216,6 +216,35 @@ fn loads_are_shown_by_their_labels() {
 }
 
 #[test]
+fn the_last_insert_of_a_transaction_is_that_of_all_its_inserts() {
+    let (_server, mut client) = server();
+    let last = |client: &mut Client| client.texts("show last insert").remove(0);
+    client.run("create table other (id int)");
+    client.run("begin with label three");
+    client.run("insert into t values (1), (2)");
+    client.run("insert into other values (3)");
+    let open = ["-1", "three", "d", "other", "PREPARE", "3", "0"];
+    assert_eq!(last(&mut client), open);
+    client.run("commit");
+    let done = last(&mut client);
+    let txn = client.texts("show transaction where label = 'three'")[0][0].clone();
+    assert_eq!(done[..2], [txn, "three".to_owned()]);
+    assert_eq!(done[2..], ["d", "other", "VISIBLE", "3", "0"]);
+    // A transaction without INSERT has none, and one that is undone tells so.
+    client.run("begin");
+    client.run("commit");
+    assert_eq!(last(&mut client), done);
+    client.run("begin");
+    client.run("insert into t values (4)");
+    let label = last(&mut client)[1].clone();
+    assert!(label.starts_with("txn_insert_"), "{label}");
+    client.run("rollback");
+    assert_eq!(last(&mut client), ["-1", &label, "d", "t", "ABORTED", "1", "0"]);
+    client.run("insert into t values (5)");
+    assert_eq!(last(&mut client)[4..], ["VISIBLE", "1", "0"]);
+}
+
+#[test]
 fn stream_loads_are_known_as_such_behind_a_restart() {
     let (mut server, mut client) = server();
     let load = |server: &TestServer, headers: &[&str]| {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use freshet_base::clock::until;
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::columnar::BodySchema;
@@ -476,7 +477,13 @@ impl Planner<'_> {
         let losses = losses(headers);
         let (texts, parameters) = (Vec::new(), Vec::new());
         let asked = PlanRequest { query: select, texts, parameters, origin, losses };
-        let mapping = http.query.mapping(asked).await?;
+        let planned = until(&**http.clock(), bounds.deadline, http.query.mapping(asked)).await;
+        let Some(mapping) = planned.transpose()? else {
+            bail!(
+                QueryTimeout,
+                "the load took longer than its timeout allows: its expressions are not planned yet"
+            );
+        };
         let deletes = self.deletes();
         let marks = deletes == Deletes::Marked;
         if mapping.columns.len() != targets.len() + 1 + usize::from(marks) {
