@@ -143,10 +143,13 @@ pub(crate) fn check_columns(pairs: &[(String, String)], columns: &[Column]) -> R
 }
 
 /// All properties in effect, as SHOW CREATE TABLE prints them.
-pub(crate) fn effective(properties: &Properties) -> Vec<(String, String)> {
+pub(crate) fn effective(model: KeyModel, properties: &Properties) -> Vec<(String, String)> {
     let replicas = format!("{ALLOCATION_TAG}: {}", properties.replication_num);
     let mut pairs = vec![(REPLICATION_ALLOCATION.to_owned(), replicas)];
     pairs.extend(properties.others.iter().cloned());
+    if model == KeyModel::Unique && !pairs.iter().any(|(key, _)| key == MERGE_ON_WRITE) {
+        pairs.push((MERGE_ON_WRITE.to_owned(), "true".to_owned()));
+    }
     if !pairs.iter().any(|(key, _)| key == LIGHT_SCHEMA_CHANGE) {
         pairs.push((LIGHT_SCHEMA_CHANGE.to_owned(), "true".to_owned()));
     }
@@ -382,13 +385,13 @@ mod tests {
             ("group_commit_mode", "ASYNC_MODE"),
         ]);
         let first = create(KeyModel::Duplicate, &written).unwrap().properties;
-        let shown = effective(&first);
+        let shown = effective(KeyModel::Duplicate, &first);
         assert!(shown.contains(&(
             "replication_allocation".to_owned(),
             "tag.location.default: 2".to_owned()
         )));
         let second = create(KeyModel::Duplicate, &shown).unwrap().properties;
-        assert_eq!(effective(&second), shown);
+        assert_eq!(effective(KeyModel::Duplicate, &second), shown);
         assert_eq!(second.group_commit_interval_ms, 50);
         assert_eq!(second.group_commit_mode, GroupCommitMode::Async);
     }

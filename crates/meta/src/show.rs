@@ -192,7 +192,9 @@ fn olap_tail(table: &Table) -> String {
     tail += &placement(table);
     tail += "\n";
     let sequence = sequence(table.schema()).into_iter();
-    tail += &property_list(sequence.chain(properties::effective(&table.properties)).collect());
+    tail += &property_list(
+        sequence.chain(properties::effective(table.key_model, &table.properties)).collect(),
+    );
     tail
 }
 
@@ -231,7 +233,10 @@ fn mysql_tail(table: &Table, next_id: Option<u64>) -> String {
         tail += &format!("\n{}", placement(table));
     }
     if table.properties != Properties::default() {
-        tail += &format!("\n{}", property_list(properties::effective(&table.properties)));
+        tail += &format!(
+            "\n{}",
+            property_list(properties::effective(table.key_model, &table.properties))
+        );
     }
     tail
 }

@@ -1,7 +1,7 @@
 use freshet_schema::DeclaredKeyKind;
 
 use super::*;
-use crate::spec::{ColumnSpec, DeclaredKeySpec, DefaultSpec, KeyModelSpec, KeySpec};
+use crate::spec::{ColumnSpec, DeclaredKeySpec, DefaultSpec, KeyModelSpec, KeySpec, TableSpec};
 use crate::test::{INT, meta, spec};
 
 #[test]
@@ -18,6 +18,12 @@ fn a_doris_table_is_shown_in_the_form_of_doris() {
     spec.comment = "all \\ of it".to_owned();
     spec.properties = vec![("replication_num".to_owned(), "2".to_owned())];
     let table = meta.create_table("d", &spec).unwrap();
+    let merges = "\n\"enable_unique_key_merge_on_write\" = \"true\",\n";
+    assert!(!show_create_table(&table, None).contains(merges));
+    let key = KeySpec { model: KeyModelSpec::Unique, columns: vec!["id".into(), "name".into()] };
+    let unique = TableSpec { name: "u".to_owned(), key: Some(key), ..spec.clone() };
+    let unique = meta.create_table("d", &unique).unwrap();
+    assert!(show_create_table(&unique, None).contains(merges));
     let expected = "\
 CREATE TABLE `t` (
   `id` int NOT NULL,
