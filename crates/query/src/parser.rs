@@ -586,7 +586,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             Ok(Statement::Show(Box::new(show)))
         }
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
-        "UNLOCK" | "LOCK" | "RESET" | "PURGE" | "SWITCH" | "SYNC" => {
+        "UNLOCK" | "LOCK" | "RESET" | "PURGE" | "SWITCH" | "SYNC" | "BUILD" | "REFRESH" => {
             cursor.skip();
             Ok(Statement::Nothing("accepted without effect"))
         }

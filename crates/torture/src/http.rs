@@ -109,12 +109,23 @@ pub fn http_stream(
     loaded(&reply(port, put_head("/api/_http_stream", &headers, body.len()) + body)?)
 }
 
-/// Loads CSV in two phases: prepares it, and commits or aborts it.
+/// Loads CSV in two phases: prepares it, and commits or aborts it. In a mode of group commit its
+/// commit joins a group.
 ///
 /// # Errors
 /// See [`Failure`].
-pub fn two_phase_load(port: u16, table: &str, commit: bool, body: &str) -> Result<Loaded, Failure> {
-    let headers = [("two_phase_commit", "true"), ("columns", "id,amount,body")];
+pub fn two_phase_load(
+    port: u16,
+    (table, mode): (&str, &str),
+    commit: bool,
+    body: &str,
+) -> Result<Loaded, Failure> {
+    let headers = [
+        ("two_phase_commit", "true"),
+        ("columns", "id,amount,body"),
+        ("group_commit", mode),
+        ("group_commit_labels", "true"),
+    ];
     let prepared = reply(port, load_head(table, &headers, body.len()) + body)?;
     loaded(&prepared)?;
     let id = prepared.json["TxnId"].to_string();

@@ -114,6 +114,7 @@ pub fn all_writers() -> Vec<Writer> {
         Writer::new(Stream, "async_mode", &["events_1"]).labelled_in_groups(),
         Writer::new(Text, "sync_mode", &["events_0"]).labelled_in_groups(),
         Writer::new(TwoPhase, "off_mode", &[PREPARED]).rows(1..=200),
+        Writer::new(TwoPhase, "async_mode", &[PREPARED]).rows(1..=200),
         Writer::new(TwoPhase, "off_mode", &[PREPARED]).rows(3000..=5000),
         Writer::new(Transaction, "off_mode", LEDGERS),
         Writer::new(Transaction, "off_mode", LEDGERS).rows(1..=200),
@@ -348,7 +349,8 @@ fn load(
         }
         Method::TwoPhase => {
             let commit = random.random_ratio(9, 10);
-            let done = two_phase_load(shared.http_port, table, commit, &csv(table, &ids));
+            let (to, body) = ((table, writer.mode), csv(table, &ids));
+            let done = two_phase_load(shared.http_port, to, commit, &body);
             if done.is_ok() && !commit {
                 shared.journal.end(entry, Fate::Gone);
                 return Ok(());

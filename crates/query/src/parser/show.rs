@@ -407,6 +407,7 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
         "ALTER TABLE",
         "BACKEND CONFIG",
         "BROKER",
+        "BUILD INDEX",
         "COLUMN STATS",
         "ENCRYPTKEYS",
         "JOBS",
