@@ -65,6 +65,14 @@ fn labelled(session: &Session, home: &Home) -> Vec<Labelled> {
     running.chain(finished).collect()
 }
 
+/// How long a load may take that does not say it itself: what it said is not kept.
+const fn timeout_seconds(kind: LoadKind) -> u64 {
+    match kind {
+        LoadKind::Stream => 259_200,
+        LoadKind::Insert => 14_400,
+    }
+}
+
 /// SHOW TRANSACTION: loads with a label from a client that run or are still remembered.
 ///
 /// # Errors
@@ -99,14 +107,14 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
             LabelState::Prepared => ("PRECOMMITTED", received, None),
             LabelState::Running => ("PREPARE", None, None),
         };
-        let source = match load.kind {
-            LabelKind::Streaming => "BACKEND_STREAMING",
-            LabelKind::Statement => "INSERT_STREAMING",
+        let (source, coordinator, kind) = match load.kind {
+            LabelKind::Streaming => ("BACKEND_STREAMING", "BE: localhost", LoadKind::Stream),
+            LabelKind::Statement => ("INSERT_STREAMING", "FE: localhost", LoadKind::Insert),
         };
         listing.push([
             load.txn.map(|txn| txn.to_string()),
             some(&load.label),
-            some("FE: localhost"),
+            some(coordinator),
             some(status),
             some(source),
             begun,
@@ -117,7 +125,7 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
             some(""),
             some(0),
             some(-1),
-            some(14_400_000),
+            some(timeout_seconds(kind) * 1000),
             some(""),
         ]);
     }
@@ -202,6 +210,8 @@ fn load_row(
             note.rows_total, note.body_bytes, note.rows_filtered, note.rows_unselected
         )
     });
+    let seconds = timeout_seconds(kind);
+    let task = format!("cluster:N/A; timeout(s):{seconds}; max_filter_ratio:0.0");
     let kind = match kind {
         LoadKind::Stream => "STREAM_LOAD",
         LoadKind::Insert => "INSERT",
@@ -211,7 +221,7 @@ fn load_row(
         some(progress),
         some(kind),
         None,
-        some("cluster:N/A; timeout(s):14400; max_filter_ratio:0.0"),
+        some(task),
         error,
         began.clone(),
         began.clone(),

@@ -258,6 +258,9 @@ fn stream_loads_are_known_as_such_behind_a_restart() {
     for start in 0..3 {
         let rows = client.texts("show transaction from d order by Label");
         let of = |row: &Vec<String>| (row[1].clone(), row[3].clone(), row[4].clone());
+        let timeouts = rows.iter().map(|row| (&row[2][..3], row[13].as_str())).collect::<Vec<_>>();
+        let streamed = ("BE:", "259200000");
+        assert_eq!(timeouts, [("FE:", "14400000"), streamed, streamed], "start {start}");
         let line = |label: &str, state: &str, kind: &str| {
             (label.to_owned(), state.to_owned(), kind.to_owned())
         };
