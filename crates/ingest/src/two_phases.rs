@@ -148,15 +148,13 @@ impl Engine {
     ) -> Result<(TxnId, String)> {
         // Ids in its rows are never given again, whatever happens before its commit.
         let entered = self.appender.enter_ids(&target.state, staged.ids)?;
-        let reserved = entered.map_or(Lsn::ZERO, |ids| ids.reserved);
-        self.horizon().wait(reserved).await;
+        self.horizon().wait(entered.map_or(Lsn::ZERO, |ids| ids.reserved)).await;
         let nothing = || (Vec::new(), self.upkeep.sweeper.in_flight());
         let ((rowsets, in_flight), kept, spooled) = match staged.body {
             StagedBody::Files { metas, in_flight } => ((metas, in_flight), None, None),
             StagedBody::Rows(rows) => (nothing(), Some(rows), None),
             StagedBody::Spooled(rows, noted) => (nothing(), None, Some((rows, noted))),
         };
-        let is_small = kept.is_some();
         if let Some((_, noted)) = &spooled {
             spool::wait_for_room(self, noted.bytes).await?;
         }
@@ -190,7 +188,7 @@ impl Engine {
             rowsets,
             noted: None,
             partial,
-            is_grouped: is_grouped && is_small,
+            is_grouped: is_grouped && kept.is_some(),
             highest_id: staged.ids.map(|ids| ids.highest()),
             expires_micros: labels.clock().now_micros().saturating_add(keep_micros),
         };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use freshet_base::clock::until;
-use freshet_base::{ColumnId, Result, bail, err};
+use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_ingest::LoadTarget;
 use freshet_ingest::decode::columnar::BodySchema;
 use freshet_ingest::decode::csv::field_count;
@@ -478,12 +478,7 @@ impl Planner<'_> {
         let (texts, parameters) = (Vec::new(), Vec::new());
         let asked = PlanRequest { query: select, texts, parameters, origin, losses };
         let planned = until(&**http.clock(), bounds.deadline, http.query.mapping(asked)).await;
-        let Some(mapping) = planned.transpose()? else {
-            bail!(
-                QueryTimeout,
-                "the load took longer than its timeout allows: its expressions are not planned yet"
-            );
-        };
+        let mapping = planned.unwrap_or_else(|| Err(not_planned()))?;
         let deletes = self.deletes();
         let marks = deletes == Deletes::Marked;
         if mapping.columns.len() != targets.len() + 1 + usize::from(marks) {
@@ -534,6 +529,13 @@ impl Planner<'_> {
             partial,
         })
     }
+}
+
+fn not_planned() -> Error {
+    err!(
+        QueryTimeout,
+        "the load took longer than its timeout allows: its expressions are not planned yet"
+    )
 }
 
 /// How values of a column are negated, if it keeps sums.
