@@ -39,19 +39,39 @@ pub struct Asked<'a> {
     /// What statements of one digest have in common, if that is known without reading them: one
     /// shape has one digest.
     pub shape: Option<&'a [u8]>,
-    /// Whether it has several rows of VALUES, of which the shape says nothing.
-    pub has_rows: bool,
+    /// Those of VALUES, of which the shape says nothing.
+    pub rows: Rows,
+}
+
+/// What a digest says of rows of VALUES.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rows {
+    One,
+    Several,
+    /// They were not read to their end.
+    Cut,
+}
+
+impl Rows {
+    /// Of so many rows in a statement of this length.
+    pub fn of(count: usize, sql_bytes: usize) -> Self {
+        match count {
+            _ if sql_bytes > READ_BYTES_MAX => Self::Cut,
+            ..=1 => Self::One,
+            _ => Self::Several,
+        }
+    }
 }
 
 impl<'a> Asked<'a> {
     /// One that has a shape.
     pub fn of(sql: &'a [u8], shape: &'a [u8]) -> Self {
-        Self { sql, shape: Some(shape), has_rows: false }
+        Self { sql, shape: Some(shape), rows: Rows::One }
     }
 
     /// One that has to be read.
     pub fn unknown(sql: &'a [u8]) -> Self {
-        Self { sql, shape: None, has_rows: false }
+        Self { sql, shape: None, rows: Rows::One }
     }
 }
 
@@ -349,7 +369,7 @@ pub struct KnownDigests {
 
 struct Known {
     shape: Shape,
-    has_rows: bool,
+    rows: Rows,
     database: Option<Arc<str>>,
     digest: Arc<Digest>,
 }
@@ -370,24 +390,23 @@ impl KnownDigests {
         }
         let hashed = asked.shape.filter(|shape| shape.len() > SHAPE_BYTES_MAX).map_or(0, hash);
         let is_it = |known: &Known| {
-            known.has_rows == asked.has_rows
+            known.rows == asked.rows
                 && asked.shape.is_some_and(|shape| known.shape.is(shape, hashed))
                 && known.database.as_ref() == database
         };
         if let Some(at) = self.known.iter().position(is_it) {
             // Those that come often move to the front.
-            let digest = Arc::clone(&self.known[at].digest);
             self.known.swap(at, at / 2);
-            digests.add(&digest, connection, ended, asked.sql);
+            digests.add(&self.known[at / 2].digest, connection, ended, asked.sql);
             return;
         }
         let digest = digests.of(database, asked.sql, hides);
         digests.add(&digest, connection, ended, asked.sql);
         if let Some(shape) = asked.shape {
-            let (shape, has_rows) = (Shape::of(shape), asked.has_rows);
+            let (shape, rows) = (Shape::of(shape), asked.rows);
             self.known.truncate(KNOWN_MAX - 1);
             let database = database.cloned();
-            self.known.insert(0, Known { shape, has_rows, database, digest });
+            self.known.insert(0, Known { shape, rows, database, digest });
         }
     }
 }
@@ -428,23 +447,29 @@ mod tests {
         let (digests, mut known) = (Digests::default(), KnownDigests::default());
         let ended =
             Ended { began: SECOND, ended: SECOND, outcome: Outcome::Changed(1), warnings: 0 };
-        let mut count = |sql: &str, shape: &[u8], has_rows| {
-            let asked = Asked { sql: sql.as_bytes(), shape: Some(shape), has_rows };
+        let mut count = |sql: &str, shape: &[u8], rows| {
+            let asked = Asked { sql: sql.as_bytes(), shape: Some(shape), rows };
             known.count((&digests, None), (1, false), &asked, &ended);
         };
         let long = vec![b' '; SHAPE_BYTES_MAX + 1];
+        let cut = format!("insert t values {}(1)", "(1), ".repeat(READ_BYTES_MAX));
         for _ in 0..2 {
-            count("insert t values (1)", b"insert t values", false);
-            count("insert t values (1), (2)", b"insert t values", true);
-            count("select 1", &long, false);
-            count("select a", &long[1..], false);
+            count("insert t values (1)", b"insert t values", Rows::One);
+            count("insert t values (1), (2)", b"insert t values", Rows::Several);
+            count(&cut, b"insert t values", Rows::Cut);
+            count("select 1", &long, Rows::One);
+            count("select a", &long[1..], Rows::One);
         }
-        for text in
-            ["INSERT `t` VALUES (?)", "INSERT `t` VALUES (?) /* , ... */", "SELECT ?", "SELECT `a`"]
-        {
+        for text in [
+            "INSERT `t` VALUES (?)",
+            "INSERT `t` VALUES (?) /* , ... */",
+            "INSERT `t` VALUES (?) /* , ... */ ...",
+            "SELECT ?",
+            "SELECT `a`",
+        ] {
             assert_eq!(of(&digests, text).count, 2, "{text}");
         }
-        assert_eq!(known.known.len(), 4);
+        assert_eq!(known.known.len(), 5);
     }
 
     #[test]

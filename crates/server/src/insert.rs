@@ -9,6 +9,7 @@ mod grouping;
 mod left_out;
 mod noted;
 mod partial;
+mod shape;
 mod sign;
 mod through;
 mod upsert;
@@ -33,10 +34,12 @@ pub use cache::InsertCache;
 pub use grouping::{Grouping, claimed, note_alone};
 pub use left_out::warn;
 pub use noted::{note_failed, note_if_failed, note_labelled};
+use shape::InsertShape;
 pub use sign::{names_sign, sign_among};
 use upsert::Updating;
 
 use crate::as_of::AsOf;
+use crate::digests::Rows;
 use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
 use crate::settings::{Settings, StatementDeadline};
@@ -62,6 +65,8 @@ pub struct Target {
     pub partial: Option<PartialColumns>,
     /// Whether its table takes the place of another one behind the load, which is told then.
     pub is_beside: bool,
+    /// What stored rows got from the last statement that gave them something.
+    updating: Option<Arc<Updating>>,
 }
 
 impl Target {
@@ -117,6 +122,7 @@ impl Target {
             on_existing,
             partial,
             is_beside: false,
+            updating: None,
             into,
             through: None,
         })
@@ -252,10 +258,16 @@ pub struct Done {
     pub rows: u64,
     /// The length in bytes of the statement in the text.
     pub consumed: usize,
-    /// That of what is before its rows, if nothing is behind them.
-    pub head: Option<usize>,
-    /// Whether it has several rows, which may not all be inserted.
-    pub has_rows: bool,
+    pub shape: InsertShape,
+    /// Of the rows in its text, which may not all be inserted.
+    pub form: Rows,
+}
+
+impl Done {
+    /// Of a prepared one, whose text is its shape.
+    pub fn of(rows: u64, consumed: usize) -> Self {
+        Self { rows, consumed, shape: InsertShape::Unknown, form: Rows::One }
+    }
 }
 
 /// Runs the INSERT of literals at the beginning of `sql` and sets the session's `info`. `None` when
@@ -322,8 +334,9 @@ impl Values<'_> {
         let text = &self.sql[self.at..];
         session.diagnostics.clear();
         target.begin_statement(session);
-        let Scanned { encoded: done, consumed } = match self.scan(session, target).await {
+        let scanned = match self.scan(session, target).await {
             Ok((scanned, Some(updating))) => {
+                target.updating = Some(Arc::clone(&updating));
                 let done = upsert::insert_or_update(session, target, &self, (scanned, updating));
                 return done.await.map(Some);
             }
@@ -336,8 +349,11 @@ impl Values<'_> {
             Err(NoRows::Bad(error)) => return Err(error),
         };
         session.count_update()?;
-        let has_rows = done.rows > 1;
-        encoded(session, target, done)?;
+        let consumed = self.at + scanned.consumed;
+        let form = Rows::of(scanned.encoded.rows, consumed);
+        let shape =
+            if scanned.is_plain { InsertShape::Head(self.at) } else { InsertShape::Unknown };
+        encoded(session, target, scanned.encoded)?;
         if let Some(hint) = self.hint {
             session.tell_hint(hint);
         }
@@ -346,7 +362,7 @@ impl Values<'_> {
             Some(label) => Grouping::labelled(session, target, label).await?,
         };
         let rows = load(session, target, grouping).await?;
-        Ok(Some(Done { rows, consumed: self.at + consumed, head: Some(self.at), has_rows }))
+        Ok(Some(Done { rows, consumed, shape, form }))
     }
 
     /// Reads the rows into the session's buffer, and what stored rows get that have their keys.
@@ -354,7 +370,7 @@ impl Values<'_> {
         &self,
         session: &mut Session,
         target: &Target,
-    ) -> std::result::Result<(Scanned, Option<Updating>), NoRows> {
+    ) -> std::result::Result<(Scanned, Option<Arc<Updating>>), NoRows> {
         let mut buffer = std::mem::take(&mut session.buffer);
         let scanned = self.scan_into(session, target, buffer.begin()).await;
         session.buffer = buffer;
@@ -367,7 +383,7 @@ impl Values<'_> {
         session: &Session,
         target: &Target,
         out: &mut Vec<u8>,
-    ) -> std::result::Result<(Scanned, Option<Updating>), NoRows> {
+    ) -> std::result::Result<(Scanned, Option<Arc<Updating>>), NoRows> {
         let policy = session.settings.batch;
         let policy = self.hint.map_or(policy, |hint| hint.batch(policy));
         let (text, dialect) = (&self.sql[self.at..], session.settings.dialect);

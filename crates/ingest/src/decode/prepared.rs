@@ -68,7 +68,8 @@ fn params_to_rows(
     let result = encoded.map_err(|fault| {
         reader.broken().unwrap_or_else(|| fault.error(plan, encoder.row_number()))
     });
-    let scanned = result.and_then(|()| Ok(Scanned { encoded: encoder.finish()?, consumed: 0 }));
+    let scanned = result
+        .and_then(|()| Ok(Scanned { encoded: encoder.finish()?, consumed: 0, is_plain: true }));
     if scanned.is_err() {
         out.truncate(length_before);
     }

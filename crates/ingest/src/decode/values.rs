@@ -31,6 +31,8 @@ pub struct Scanned {
     /// Number of bytes of the statement, including its semicolon; those before words that follow
     /// its rows, if it was scanned up to them.
     pub consumed: usize,
+    /// Whether each row has values and nothing else: neither DEFAULT, nor nothing at all.
+    pub is_plain: bool,
 }
 
 /// Why a scan appended no rows.
@@ -121,9 +123,8 @@ impl<'a> RowScan<'a> {
     /// # Errors
     /// 1467 when there are not as many generated ids.
     pub fn finish(self) -> Result<Scanned, NoRows> {
-        let consumed = self.scanner.at;
         let encoded = self.encoder.finish().map_err(NoRows::Bad)?;
-        Ok(Scanned { encoded, consumed })
+        Ok(self.scanner.scanned(encoded))
     }
 }
 
@@ -140,10 +141,7 @@ pub(super) fn scan(
     let mut encoder = RowEncoder::new(plan, rules, out);
     let mut scanner = Scanner::new(text, dialect, params);
     let scanned = match scanner.rows(&mut encoder, usize::MAX) {
-        Ok(_) => encoder
-            .finish()
-            .map(|encoded| Scanned { encoded, consumed: scanner.at })
-            .map_err(NoRows::Bad),
+        Ok(_) => encoder.finish().map(|encoded| scanner.scanned(encoded)).map_err(NoRows::Bad),
         Err(stop) => Err(stop.reason(plan, &encoder)),
     };
     if let Ok(scanned) = &scanned {
@@ -168,6 +166,8 @@ struct Scanner<'a, 'p, 'b> {
     /// Whether words may follow the rows, and whether they do.
     takes_tail: bool,
     has_tail: bool,
+    /// As in [`Scanned`].
+    is_plain: bool,
 }
 
 impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
@@ -178,7 +178,12 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
             Err(_) => Encoding::Unknown,
         };
         let (unescaped, takes_tail, has_tail) = (Vec::new(), false, false);
-        Self { text, at: 0, dialect, encoding, unescaped, params, takes_tail, has_tail }
+        let is_plain = true;
+        Self { text, at: 0, dialect, encoding, unescaped, params, takes_tail, has_tail, is_plain }
+    }
+
+    fn scanned(&self, encoded: Encoded) -> Scanned {
+        Scanned { encoded, consumed: self.at, is_plain: self.is_plain }
     }
 
     /// Scans at most so many rows; whether the statement ends behind them.
@@ -214,6 +219,7 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
         encoder.begin_row();
         self.skip_blanks()?;
         if self.peek() == Some(b')') {
+            self.is_plain = false;
             self.at += 1;
             return Ok(encoder.end_row()?);
         }

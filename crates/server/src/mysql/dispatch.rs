@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use freshet_base::{Error, Result};
-use freshet_query::digest::READ_BYTES_MAX;
 use freshet_query::parser::CommandKind;
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
@@ -279,8 +278,8 @@ impl Dispatcher<'_> {
                     return Next::Answered;
                 }
             };
-            let shape = done.head.and_then(|head| shape(&rest[..done.consumed], head));
-            let asked = Asked { sql: &rest[..done.consumed], shape, has_rows: done.has_rows };
+            let sql = &rest[..done.consumed];
+            let asked = Asked { sql, shape: done.shape.of(sql), rows: done.form };
             self.session.count_done(&asked, began, true);
             self.session.shared.metrics().inserts.inc();
             self.count(CommandKind::Insert);
@@ -414,15 +413,6 @@ fn kind_of(command: &Command<'_>) -> Option<CommandKind> {
             CommandKind::AdminCommands
         }
     })
-}
-
-/// The shape of an INSERT of literals whose rows begin at `head`; DEFAULT among them is no value,
-/// and stands in its digest.
-fn shape(sql: &[u8], head: usize) -> Option<&[u8]> {
-    let read = &sql[head..sql.len().min(READ_BYTES_MAX).max(head)];
-    let word = b"default";
-    let has_default = read.windows(word.len()).any(|some| some.eq_ignore_ascii_case(word));
-    (!has_default).then(|| &sql[..head])
 }
 
 /// Runs a prepared INSERT of parameters; again, where it meets the end of a change of columns.

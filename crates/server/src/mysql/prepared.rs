@@ -244,7 +244,7 @@ impl Prepared {
             None => Grouping::Shared,
         };
         let rows = insert::load(session, target, grouping).await?;
-        Ok(Some(Done { rows, consumed: self.sql.len(), head: None, has_rows: rows > 1 }))
+        Ok(Some(Done::of(rows, self.sql.len())))
     }
 }
 

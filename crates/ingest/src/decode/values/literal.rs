@@ -166,6 +166,7 @@ impl Scanner<'_, '_, '_> {
                 put_i64(column, value, rules, out)
             })?;
         } else if is("DEFAULT") {
+            self.is_plain = false;
             encoder.put_default()?;
         } else if (is("X") || is("B")) && self.peek() == Some(b'\'') {
             self.at += 1;

@@ -274,6 +274,21 @@ fn hints_of_polardbx_are_blanks() {
 }
 
 #[test]
+fn rows_of_values_alone_are_told_apart() {
+    let text = ColumnType::VarChar { len: 20 };
+    let schema = schema(&[("a", INT, true), ("b", INT, true), ("c", text, true)]);
+    let rules = Rules::default();
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let is_plain = |text: &str| {
+        let (text, dialect) = (text.as_bytes(), Dialect::default());
+        scan_rows(text, &plan, &rules, dialect, &mut Vec::new()).unwrap().is_plain
+    };
+    assert!(is_plain("(1,2,'default'), (-1,true,NULL)"));
+    assert!(!is_plain("(1,2,'a'), (1,default,'a')"));
+    assert!(!is_plain("()"));
+}
+
+#[test]
 fn a_row_scan_pauses_where_it_is_told() {
     let (schema, rules) = (table(), Rules::default());
     let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
