@@ -50,6 +50,8 @@ pub struct KeyedChanges {
 struct Kept {
     database: Option<Box<str>>,
     shape: Vec<u8>,
+    /// How many values the shape has.
+    values: usize,
     plan: Box<Plan>,
 }
 
@@ -93,11 +95,29 @@ pub async fn change(
     if !matches!(first, b'u' | b'd') || !is_free {
         return None;
     }
+    if !parameters.is_empty()
+        && let Some((plan, operands)) = cache.prepared(session, database, sql)
+    {
+        return carry_out(session, plan, (&operands, parameters), &Asked::of(sql, sql)).await;
+    }
     let text = ChangeText::parse(sql)?;
     let plan = cache.plan(session, database, &text)?;
-    let key = plan.key(&text.operands, parameters)?;
-    let values = text.operands.iter().map(|operand| Value::of(*operand, parameters));
+    carry_out(session, plan, (&text.operands, parameters), &Asked::of(sql, &text.shape)).await
+}
+
+/// Carries a statement out whose text has these operands.
+async fn carry_out(
+    session: &mut Session,
+    plan: &mut Plan,
+    (operands, parameters): (&[Operand<'_>], &[Parameter]),
+    asked: &Asked<'_>,
+) -> Option<Result<u64>> {
+    let key = plan.key(operands, parameters)?;
+    let values = operands.iter().map(|operand| Value::of(*operand, parameters));
     let values = values.collect::<Option<Vec<_>>>()?;
+    if let Some(columns) = &mut plan.columns {
+        columns.begin_statement(session.shared.engine.clock().wall_micros());
+    }
     session.diagnostics.clear();
     session.info.clear();
     let clock = session.shared.engine.clock();
@@ -112,12 +132,11 @@ pub async fn change(
             let metrics = session.shared.metrics();
             metrics.statements.with_label_values(&["change"]).inc();
             metrics.point_changes.inc();
-            session.shared.counters.command(match first {
-                b'd' => CommandKind::Delete,
-                _ => CommandKind::Update,
+            session.shared.counters.command(match plan.kind {
+                ChangeKind::Delete => CommandKind::Delete,
+                ChangeKind::Update { .. } | ChangeKind::Lock(_) => CommandKind::Update,
             });
-            let asked = Asked::of(sql, &text.shape);
-            session.count_done(&asked, began, done.is_ok());
+            session.count_done(asked, began, done.is_ok());
             Some(done)
         }
     }
@@ -135,6 +154,22 @@ pub fn explained(session: &Session, sql: &str, parameters: &[Parameter]) -> Opti
 }
 
 impl KeyedChanges {
+    /// The plan of a text that is its own shape, which need not be read: all its values are
+    /// parameters, in their order.
+    fn prepared(
+        &mut self,
+        session: &Session,
+        database: Option<&str>,
+        sql: &[u8],
+    ) -> Option<(&mut Plan, Vec<Operand<'static>>)> {
+        let is_it = |kept: &Kept| kept.shape == sql && kept.database.as_deref() == database;
+        let at = self.kept.iter().position(is_it)?;
+        self.kept[..=at].rotate_right(1);
+        let Kept { values, plan, .. } = &mut self.kept[0];
+        plan.is_current(session)
+            .then(|| (&mut **plan, (0..*values).map(Operand::Parameter).collect()))
+    }
+
     fn plan(
         &mut self,
         session: &Session,
@@ -148,15 +183,13 @@ impl KeyedChanges {
                 let plan = Box::new(Plan::of(session, database, text)?);
                 self.kept.truncate(SHAPES_MAX - 1);
                 let (database, shape) = (database.map(Box::from), text.shape.clone());
-                self.kept.insert(0, Kept { database, shape, plan });
+                let values = text.operands.len();
+                self.kept.insert(0, Kept { database, shape, values, plan });
             }
         }
         let kept = self.kept.first_mut().expect("it was just put there");
         if !kept.plan.is_current(session) {
             *kept.plan = Plan::of(session, database, text)?;
-        }
-        if let Some(columns) = &mut kept.plan.columns {
-            columns.begin_statement(session.shared.engine.clock().wall_micros());
         }
         Some(&mut kept.plan)
     }

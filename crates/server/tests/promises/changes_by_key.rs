@@ -160,6 +160,64 @@ fn prepared_changes_do_the_same() {
 }
 
 #[test]
+fn a_prepared_change_is_of_a_table_a_user_and_a_time() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (id int primary key, n int, v varchar(9) default 'v')");
+    root.run("insert into t (id, n) values (1, 1), (2, 2)");
+    let sql = "update t set n = n + ? where id = ?";
+    root.run("create user u");
+    root.run("grant select, update on d.t to u");
+    let mut other = Client::connect(server.address, "u", "", None).unwrap();
+    other.run("use d");
+    let (own, of_other) = (root.prepare(sql).unwrap(), other.prepare(sql).unwrap());
+    let named = root.prepare("update t set v = 'w' where id = ?").unwrap().statement_id;
+    let (own, of_other) = (own.statement_id, of_other.statement_id);
+    let add = |client: &mut Client, statement, by: i64| {
+        client.writer.command_execute(statement, &[Param::Int(by), Param::Int(1)], true);
+        let answer = packets(client, Encoding::Binary).concat();
+        assert_eq!(answer[0], 0, "{}", String::from_utf8_lossy(&answer));
+    };
+    for by in 1..=3 {
+        add(&mut root, own, by);
+        add(&mut other, of_other, by);
+    }
+    assert_eq!((root.one("select n from t where id = 1"), count(&server)), ("13".into(), 6));
+    // What was kept is of the table before.
+    root.run("alter table t drop column n");
+    root.run("alter table t add column n bigint");
+    root.run("update t set n = 40 where id = 1");
+    add(&mut root, own, 1);
+    add(&mut other, of_other, 1);
+    assert_eq!(root.one("select n from t where id = 1"), "42");
+    root.run("revoke update on d.t from u");
+    other.writer.command_execute(of_other, &[Param::Int(1), Param::Int(1)], true);
+    let refused = packets(&mut other, Encoding::Binary).concat();
+    assert_eq!((refused[0], u16::from_le_bytes([refused[1], refused[2]])), (0xff, 1142));
+    // The table of its name in another database is another one, and so is a temporary one.
+    root.run("create database e");
+    root.run("create table e.t (id int primary key, n int)");
+    root.run("insert into e.t values (1, 1)");
+    root.run("use e");
+    add(&mut root, own, 1);
+    assert_eq!(root.one("select n from e.t"), "1");
+    assert_eq!(root.one("select max(n) from d.t"), "43");
+    root.run("use d");
+    root.run("create temporary table t (id int primary key, n int, v varchar(9))");
+    add(&mut root, own, 1);
+    root.run("drop temporary table t");
+    assert_eq!(root.one("select max(n) from t"), "43");
+    // A text that has values itself is read each time.
+    let before = count(&server);
+    for id in [1, 1, 2] {
+        root.writer.command_execute(named, &[Param::Int(id)], true);
+        packets(&mut root, Encoding::Binary);
+    }
+    assert_eq!(root.one("select count(*) from t where v = 'w'"), "2");
+    assert_eq!(count(&server), before + 3);
+}
+
+#[test]
 fn a_plan_is_of_a_table_a_user_and_a_time() {
     let server = TestServer::start();
     let mut root = server.database("d");
