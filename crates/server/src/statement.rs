@@ -331,7 +331,12 @@ async fn one(
     if matches!(answered, Ok(Ok(()))) {
         opening::observe(session, began);
     }
-    let asked = Asked::unknown(statement.text.as_bytes());
+    let text = statement.text.as_bytes();
+    let asked = match encoding {
+        Encoding::Text => Asked::unknown(text),
+        // One that is prepared comes again.
+        Encoding::Binary => Asked::of(text, text),
+    };
     opening::count_digest(session, &asked, begun, &answered);
     session.end_statement();
     answered
