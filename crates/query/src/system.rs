@@ -11,6 +11,7 @@ mod roles;
 mod shape;
 mod usage;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -37,21 +38,29 @@ pub const SEQUENCE_OF_IDS: &str = "AUTO_SEQ_";
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
     Null,
-    Text(String),
+    Text(Cow<'static, str>),
     Int(i64),
     /// An instant in microseconds since 1970 UTC.
     Time(i64),
 }
 
+impl Cell {
+    /// A text that is the same in many rows, of which there may be as many as columns of all
+    /// tables.
+    pub fn fixed(text: &'static str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::Text(Cow::Owned(text.to_owned()))
     }
 }
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::Text(Cow::Owned(text))
     }
 }
 
@@ -270,15 +279,15 @@ fn is_by_bytes(column: &str) -> bool {
     ENDS.iter().any(|end| column.ends_with(end))
 }
 
-fn text(cell: &Cell) -> Option<String> {
+fn text(cell: &Cell) -> Option<Cow<'_, str>> {
     match cell {
         Cell::Null => None,
-        Cell::Text(text) => Some(text.clone()),
-        Cell::Int(value) => Some(value.to_string()),
+        Cell::Text(text) => Some(Cow::Borrowed(text)),
+        Cell::Int(value) => Some(value.to_string().into()),
         Cell::Time(micros) => {
             let mut out = String::new();
             crate::format::datetime(&mut out, *micros, 0);
-            Some(out)
+            Some(out.into())
         }
     }
 }

@@ -60,7 +60,7 @@ pub fn groups(session: &Session) -> Listing {
     let mut listing = Listing::new(&columns);
     for row in rows(&session.shared, session.client.actor()) {
         listing.push(row.into_iter().take(columns.len()).map(|cell| match cell {
-            Cell::Text(text) => Some(text),
+            Cell::Text(text) => Some(text.into_owned()),
             Cell::Int(number) => some(number),
             Cell::Null | Cell::Time(_) => None,
         }));
