@@ -422,6 +422,20 @@ codes! {
     JsonTableValue = 3665 "22035" 400;
     /// The argument of STATEMENT_DIGEST is no statement.
     DigestArgument = 3676 "HY000" 400;
+    /// A regular expression of no characters.
+    RegexpArgument = 3685 "HY000" 400;
+    /// A position that is not in the text which is searched.
+    RegexpOutOfBounds = 3686 "HY000" 400;
+    RegexpSyntax = 3688 "HY000" 400;
+    RegexpEscape = 3689 "HY000" 400;
+    /// What a regular expression may have in MySQL and not here.
+    RegexpUnsupported = 3690 "HY000" 400;
+    RegexpParenthesis = 3691 "HY000" 400;
+    RegexpInterval = 3692 "HY000" 400;
+    RegexpMaxBelowMin = 3693 "HY000" 400;
+    RegexpBracket = 3696 "HY000" 400;
+    RegexpRange = 3697 "HY000" 400;
+    RegexpTooBig = 3700 "HY000" 400;
     /// A generated column whose value depends on more than the row.
     GeneratedFunction = 3763 "HY000" 400;
     GeneratedVariable = 3765 "HY000" 400;

@@ -35,6 +35,7 @@ pub mod once;
 pub mod one_row;
 pub mod operators;
 pub mod password;
+pub mod pattern;
 pub mod random;
 pub mod regexp;
 pub mod rounding;

@@ -17,6 +17,7 @@ use crate::functions::collate::{
 use crate::functions::group_concat::BY;
 use crate::functions::once::{is_long, once};
 use crate::functions::operators::compare;
+use crate::functions::pattern::IGNORES_CASE;
 use crate::functions::{call, in_set};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -195,7 +196,7 @@ impl Scope<'_> {
                 }
                 let mut args = args;
                 let pattern = std::mem::take(&mut args[1]);
-                args[1] = crate::functions::call("concat", vec![lit("(?i)"), pattern]);
+                args[1] = crate::functions::call("concat", vec![lit(IGNORES_CASE), pattern]);
                 func.call(args)
             }
             _ if by.is_case_sensitive() => return same(args),
@@ -330,7 +331,7 @@ fn is_truth(text: &Expr) -> bool {
 fn has_flags(name: &str, args: usize) -> bool {
     match name {
         "regexp_like" => args > 2,
-        "regexp_replace" => args > 5,
+        "regexp_replace" | "regexp_instr" => args > 5,
         "regexp_substr" => args > 4,
         _ => false,
     }

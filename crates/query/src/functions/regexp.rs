@@ -1,72 +1,30 @@
-use std::borrow::Cow;
-use std::cell::RefCell;
-
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
-use regex::{Regex, RegexBuilder};
+use freshet_base::err;
 
+use super::pattern::with_pattern;
 use super::row::{Kind, Out, Row, RowFunction};
-
-/// Maximum memory of a compiled pattern.
-const PATTERN_BYTES_MAX: usize = 10 << 20;
-
-thread_local! {
-    // A cache of one pattern: patterns are nearly always literals.
-    static LAST: RefCell<Option<(String, String, Regex)>> = const { RefCell::new(None) };
-}
-
-/// Calls `use_it` with the compiled pattern; `flags` are `c i m n u`.
-fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T) -> Result<T> {
-    LAST.with_borrow_mut(|last| {
-        if let Some((text, with, regex)) = last
-            && text == pattern
-            && with == flags
-        {
-            return Ok(use_it(regex));
-        }
-        let regex = RegexBuilder::new(&with_classes(pattern))
-            .case_insensitive(
-                flags.rfind(['c', 'i']).is_some_and(|at| flags[at..].starts_with('i')),
-            )
-            .multi_line(flags.contains('m'))
-            .dot_matches_new_line(flags.contains('n'))
-            .size_limit(PATTERN_BYTES_MAX)
-            .build()
-            .map_err(|error| exec_datafusion_err!("Invalid regular expression: {error}"))?;
-        let result = use_it(&regex);
-        *last = Some((pattern.to_owned(), flags.to_owned(), regex));
-        Ok(result)
-    })
-}
-
-/// Replaces POSIX character classes by Unicode ones, as in MySQL.
-fn with_classes(pattern: &str) -> Cow<'_, str> {
-    const CLASSES: [(&str, &str); 7] = [
-        ("alpha", r"\p{Alphabetic}"),
-        ("alnum", r"\p{Alphabetic}\p{Nd}"),
-        ("digit", r"\p{Nd}"),
-        ("upper", r"\p{Uppercase}"),
-        ("lower", r"\p{Lowercase}"),
-        ("punct", r"\p{P}"),
-        ("space", r"\p{White_Space}"),
-    ];
-    if !pattern.contains("[:") {
-        return Cow::Borrowed(pattern);
-    }
-    let named = |pattern: String, (name, class): (&str, &str)| {
-        pattern.replace(&format!("[:{name}:]"), class)
-    };
-    Cow::Owned(CLASSES.into_iter().fold(pattern.to_owned(), named))
-}
+use crate::error::external;
 
 fn text_or<'a>(row: &'a Row<'_>, arg: usize, otherwise: &'a str) -> &'a str {
     if arg < row.count() { row.text(arg) } else { otherwise }
 }
 
-/// The byte offset of a character position, from 1.
-fn byte_at(text: &str, position: i64) -> usize {
-    let skip = usize::try_from(position.saturating_sub(1)).unwrap_or(0);
-    text.char_indices().nth(skip).map_or(text.len(), |(at, _)| at)
+/// The byte offset of a character position, from 1; 0 is the first one, too.
+///
+/// # Errors
+/// 3686 for a position behind the end of the text, or below 0.
+fn byte_at(text: &str, position: i64) -> Result<usize> {
+    let skip = usize::try_from(position.max(1) - 1).ok().filter(|_| position >= 0);
+    let mut places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    skip.and_then(|skip| places.nth(skip)).ok_or_else(|| {
+        external(err!(
+            RegexpOutOfBounds,
+            "Index out of bounds in regular expression search: position {position} of a text of \
+             {} characters",
+            text.chars().count()
+        ))
+    })
 }
 
 fn like(row: &Row<'_>) -> Result<Option<Out>> {
@@ -110,7 +68,7 @@ fn replacement(text: &str) -> Vec<Piece> {
 /// `REGEXP_REPLACE(text, pattern, new[, position[, occurrence[, flags]]])`.
 fn replace(row: &Row<'_>) -> Result<Option<Out>> {
     let (body, new) = (row.text(0), replacement(row.text(2)));
-    let from = byte_at(body, row.int_or(3, 1));
+    let from = byte_at(body, row.int_or(3, 1))?;
     let occurrence = usize::try_from(row.int_or(4, 0)).unwrap_or(0);
     with_pattern(row.text(1), text_or(row, 5, ""), |regex| {
         let tail = &body[from..];
@@ -142,21 +100,32 @@ fn replace(row: &Row<'_>) -> Result<Option<Out>> {
 /// `REGEXP_SUBSTR(text, pattern[, position[, occurrence[, flags]]])`.
 fn substr(row: &Row<'_>) -> Result<Option<Out>> {
     let body = row.text(0);
-    let from = byte_at(body, row.int_or(2, 1));
+    let from = byte_at(body, row.int_or(2, 1))?;
     let skip = usize::try_from(row.int_or(3, 1).saturating_sub(1)).unwrap_or(0);
     with_pattern(row.text(1), text_or(row, 4, ""), |regex| {
         regex.find_iter(&body[from..]).nth(skip).map(|found| Out::Text(found.as_str().to_owned()))
     })
 }
 
-/// `REGEXP_INSTR(text, pattern[, position[, occurrence]])`: the position in characters, from 1; 0
-/// if not found.
+/// `REGEXP_INSTR(text, pattern[, position[, occurrence[, behind[, flags]]]])`: the position in
+/// characters, from 1, of the match, or with `behind` of what follows it; 0 if not found.
 fn instr(row: &Row<'_>) -> Result<Option<Out>> {
     let body = row.text(0);
-    let from = byte_at(body, row.int_or(2, 1));
+    let from = byte_at(body, row.int_or(2, 1))?;
     let skip = usize::try_from(row.int_or(3, 1).saturating_sub(1)).unwrap_or(0);
-    let found = with_pattern(row.text(1), "", |regex| {
-        regex.find_iter(&body[from..]).nth(skip).map(|found| from + found.start())
+    let behind = match row.int_or(4, 0) {
+        0 => false,
+        1 => true,
+        _ => {
+            return Err(external(err!(
+                WrongArguments,
+                "Incorrect arguments to regexp_instr: return_option must be 1 or 0."
+            )));
+        }
+    };
+    let found = with_pattern(row.text(1), text_or(row, 5, ""), |regex| {
+        let found = regex.find_iter(&body[from..]).nth(skip)?;
+        Some(from + if behind { found.end() } else { found.start() })
     })?;
     let place = found.map_or(0, |at| body[..at].chars().count() + 1);
     Ok(Some(Out::Int(i64::try_from(place).unwrap_or(i64::MAX))))
@@ -195,7 +164,13 @@ pub fn all() -> Vec<ScalarUDF> {
             Some(Out::Text(with_escape(row.text(0), row.text(1))))
         }),
         RowFunction::fallible("regexp_substr", &[Text, Text, Int, Int, Text], (2, 5), Text, substr),
-        RowFunction::fallible("regexp_instr", &[Text, Text, Int, Int], (2, 4), Int, instr),
+        RowFunction::fallible(
+            "regexp_instr",
+            &[Text, Text, Int, Int, Int, Text],
+            (2, 6),
+            Int,
+            instr,
+        ),
     ]
     .into_iter()
     .map(RowFunction::udf)
@@ -215,11 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn flags_decide_about_case() {
-        let matches = |flags| with_pattern("AB", flags, |regex| regex.is_match("ab")).unwrap();
-        assert!(!matches(""));
-        assert!(matches("i"));
-        assert!(!matches("ic"));
-        assert!(with_pattern("(", "", |_| ()).is_err());
+    fn positions_are_in_the_text_or_at_its_end() {
+        let byte = |position| byte_at("a\u{e9}b", position).ok();
+        assert_eq!([byte(0), byte(1), byte(3), byte(4)], [Some(0), Some(0), Some(3), Some(4)]);
+        assert_eq!([byte(5), byte(-1), byte(i64::MIN), byte(i64::MAX)], [None; 4]);
     }
 }
