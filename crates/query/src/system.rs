@@ -5,6 +5,7 @@ mod catalog;
 mod columns;
 mod fixed;
 mod innodb;
+mod keywords;
 mod nothing;
 mod performance;
 mod roles;

@@ -2,7 +2,8 @@
 
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::{
-    Cell, ServerTable, accounts, catalog, fixed, innodb, nothing, performance, roles, usage,
+    Cell, ServerTable, accounts, catalog, fixed, innodb, keywords, nothing, performance, roles,
+    usage,
 };
 
 /// All system tables.
@@ -112,7 +113,7 @@ const TABLES: &[SystemTable] = &[
         COLLATION_NAME,
         CHARACTER_SET_NAME
     ),
-    table!("keywords", Rows::Fixed(fixed::keywords), WORD, #RESERVED),
+    table!("keywords", Rows::Fixed(keywords::rows), WORD, #RESERVED),
     table!(
         "plugins",
         Rows::Fixed(fixed::plugins),

@@ -1,7 +1,6 @@
 //! Constant rows of system tables.
 
 use freshet_schema::{Collation, Zone};
-use sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_IDENTIFIER};
 
 use super::Cell;
 
@@ -114,16 +113,4 @@ pub fn applicability() -> Vec<Vec<Cell>> {
 /// Name and number of each time zone.
 pub fn time_zones() -> Vec<Vec<Cell>> {
     (1_i64..).zip(Zone::names()).map(|(at, name)| vec![name.into(), at.into()]).collect()
-}
-
-pub fn keywords() -> Vec<Vec<Cell>> {
-    let reserved =
-        RESERVED_FOR_IDENTIFIER.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>();
-    ALL_KEYWORDS
-        .iter()
-        .map(|word| {
-            let reserved = reserved.iter().any(|reserved| reserved == word);
-            vec![(*word).into(), i64::from(reserved).into()]
-        })
-        .collect()
 }
