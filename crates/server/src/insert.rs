@@ -145,7 +145,7 @@ impl Target {
     /// it, and an id that the session has set.
     pub fn begin_statement(&mut self, session: &Session) {
         if self.plan.depends_on_now() {
-            self.plan.set_now(session.shared.engine.clock().wall_micros(), &self.rules);
+            self.plan.set_now(session.now_micros(), &self.rules);
         }
         self.plan.force_id(session.forced_id);
     }

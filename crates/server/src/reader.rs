@@ -236,7 +236,7 @@ impl Reader {
             conditions: session.diagnostics.before,
             last_insert_id: session.last_insert_id,
             forced_id: session.forced_id.unwrap_or(0),
-            now_micros: engine.clock().wall_micros(),
+            now_micros: session.now_micros(),
         };
         let zone_name = match variables.system(Scope::Session, "time_zone") {
             Some(Value::Text(name)) => name,

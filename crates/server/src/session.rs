@@ -306,6 +306,8 @@ pub struct Session {
     pub currents: Currents,
     /// `insert_id`: the first id that the next INSERT generates.
     pub forced_id: Option<u64>,
+    /// `timestamp`: the time of its statements, in microseconds since 1970 UTC; else the clock's.
+    pub timestamp_micros: Option<i64>,
     /// Encoded rows of the running load.
     pub buffer: LoadBuffer,
     /// The text of the next OK packet.
@@ -362,6 +364,7 @@ impl Session {
             last_insert_id: 0,
             insert_id: 0,
             forced_id: None,
+            timestamp_micros: None,
             temporary: TemporaryTables::default(),
             disabled_keys: DisabledKeys::default(),
             currents: Currents::default(),
@@ -393,6 +396,7 @@ impl Session {
         self.row_count = -1;
         self.found_rows = 0;
         (self.last_insert_id, self.insert_id, self.forced_id) = (0, 0, None);
+        self.timestamp_micros = None;
         self.temporary = TemporaryTables::default();
         self.currents = Currents::default();
         self.adopt_client();

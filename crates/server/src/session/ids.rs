@@ -1,4 +1,5 @@
 //! What statements tell their session: LAST_INSERT_ID(), the id of an OK packet, user variables.
+//! And what it tells them: their time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,11 @@ pub struct Told {
 }
 
 impl Session {
+    /// The time of a statement that begins now, in microseconds since 1970 UTC.
+    pub fn now_micros(&self) -> i64 {
+        self.timestamp_micros.unwrap_or_else(|| self.shared.engine.clock().wall_micros())
+    }
+
     pub fn told(&self) -> Told {
         Told {
             diagnostics: self.diagnostics.clone(),

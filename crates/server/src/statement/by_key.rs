@@ -116,7 +116,7 @@ async fn carry_out(
     let values = operands.iter().map(|operand| Value::of(*operand, parameters));
     let values = values.collect::<Option<Vec<_>>>()?;
     if let Some(columns) = &mut plan.columns {
-        columns.begin_statement(session.shared.engine.clock().wall_micros());
+        columns.begin_statement(session.now_micros());
     }
     session.diagnostics.clear();
     session.info.clear();

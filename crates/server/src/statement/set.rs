@@ -9,7 +9,7 @@ use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
 use freshet_query::Parameter;
 use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
-use freshet_query::syntax::Scalar;
+use freshet_query::syntax::{Constant, Scalar};
 
 use super::act::id_of;
 use super::values;
@@ -18,6 +18,11 @@ use crate::reply::Reply;
 use crate::session::{Session, seconds};
 use crate::settings::keeps_snapshot;
 use crate::variables;
+
+/// The variable with the time of the session's statements.
+const TIMESTAMP: &str = "timestamp";
+/// The latest value of it, in seconds since 1970, as in MySQL.
+const TIMESTAMP_MAX: f64 = 32_536_771_199.0;
 
 /// Accepted and treated as REPEATABLE READ.
 const SERIALIZABLE: &str = "SERIALIZABLE";
@@ -90,6 +95,9 @@ async fn system(
     (value, parameters): (Option<&Scalar>, &[Parameter]),
 ) -> Result<()> {
     if let Some(name) = id_of_session(name) {
+        if name == TIMESTAMP {
+            return set_timestamp(session, scope, (value, parameters)).await;
+        }
         return set_id(session, scope, name, (value, parameters)).await;
     }
     let id = variables::require(name)?;
@@ -100,9 +108,9 @@ async fn system(
     put(session, scope, id, value.as_ref())
 }
 
-/// The name of a variable that is an id of the session, and no variable of the registry.
+/// The name of a variable that is an id or the time of the session, and none of the registry.
 fn id_of_session(name: &str) -> Option<&'static str> {
-    let ids = ["last_insert_id", "identity", "insert_id"];
+    let ids = ["last_insert_id", "identity", "insert_id", TIMESTAMP];
     ids.into_iter().find(|id| name.eq_ignore_ascii_case(id))
 }
 
@@ -134,6 +142,38 @@ async fn set_id(
         "insert_id" => session.forced_id = (id > 0).then_some(id),
         _ => session.last_insert_id = id,
     }
+    Ok(())
+}
+
+/// SET of the time of the statements that follow: 0 and DEFAULT are that of the clock.
+async fn set_timestamp(
+    session: &mut Session,
+    scope: Scope,
+    (value, parameters): (Option<&Scalar>, &[Parameter]),
+) -> Result<()> {
+    if scope == Scope::Global {
+        return Err(only_of_session(TIMESTAMP));
+    }
+    let is_text = matches!(value.and_then(Scalar::constant), Some(Constant::Text(_)));
+    let value = match value {
+        Some(expr) => values::value(session, expr, parameters.to_vec()).await?,
+        None => Value::Int(0),
+    };
+    let given = match &value {
+        Value::Int(seconds) => Some(*seconds as f64),
+        Value::UInt(seconds) => Some(*seconds as f64),
+        Value::Double(seconds) => Some(*seconds),
+        // A DECIMAL comes as its digits.
+        Value::Text(digits) if !is_text => digits.parse::<f64>().ok(),
+        Value::Text(_) | Value::Null => None,
+    };
+    let Some(given) = given else {
+        bail!(VariableType, "Incorrect argument type to variable '{TIMESTAMP}'")
+    };
+    let seconds = given.clamp(0.0, TIMESTAMP_MAX);
+    let is_cut = seconds != given;
+    note(session, is_cut.then(|| format!("Truncated incorrect {TIMESTAMP} value: '{given}'")));
+    session.timestamp_micros = (seconds > 0.0).then_some((seconds * 1e6).round() as i64);
     Ok(())
 }
 

@@ -66,7 +66,7 @@ impl AssignedColumns {
         let alone = columns.iter().map(column).collect();
         let alone = Arc::new(TableSchema::new(schema.version, alone, Vec::new()));
         let rules = rules(session, target, ignores);
-        let now = session.shared.engine.clock().wall_micros();
+        let now = session.now_micros();
         let plan = InsertPlan::partial::<&str>(&alone, None, now, &rules)?;
         let losses = session.settings.losses(target.table().form);
         let plan = plan.computing(session.shared.defaults(&alone, losses, rules.zone)?);

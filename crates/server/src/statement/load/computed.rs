@@ -85,7 +85,7 @@ impl Computed {
             columns.push(Column { id: ColumnId(id), nullable: true, ..plain });
         }
         let alone = Arc::new(TableSchema::new(schema.version, columns, Vec::new()));
-        let now = session.shared.engine.clock().wall_micros();
+        let now = session.now_micros();
         let slot = |field: &FieldTarget| match field {
             FieldTarget::Column(_) => Slot::Value,
             FieldTarget::Variable(name) => Slot::Variable(name.clone()),
