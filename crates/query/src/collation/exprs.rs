@@ -12,7 +12,8 @@ use std::sync::Arc;
 use super::scope::{Class, Scope};
 use crate::convert::is_text;
 use crate::functions::collate::{
-    COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF, folded_text, packed, text_of, weights, weights_of,
+    CHARSET_OF, COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF, folded_text, packed, text_of, weights,
+    weights_of,
 };
 use crate::functions::group_concat::BY;
 use crate::functions::once::{is_long, once};
@@ -144,16 +145,8 @@ impl Scope<'_> {
         let name = func.name();
         match name {
             "mysql_in" => return self.list(args),
-            COLLATION_OF => {
-                let name = match self.class(&args[0]) {
-                    Class::Text => self.of(&args[0])?.collation.name(),
-                    Class::Null | Class::Other => "binary",
-                };
-                return Ok(Transformed::yes(lit(name)));
-            }
-            COERCIBILITY_OF => {
-                let strength = self.of(&args[0])?.strength;
-                return Ok(Transformed::yes(lit(strength as i64)));
+            COLLATION_OF | CHARSET_OF | COERCIBILITY_OF => {
+                return Ok(Transformed::yes(self.property(name, &args[0])?));
             }
             WEIGHTS_OF => return self.weight_string(args).map(Transformed::yes),
             "mysql_row_key" => return self.row_key(args),
@@ -202,6 +195,17 @@ impl Scope<'_> {
             _ if by.is_case_sensitive() => return same(args),
             _ => func.call(first_two(args)),
         }))
+    }
+
+    /// COLLATION, CHARSET or COERCIBILITY of a value.
+    fn property(&self, name: &str, value: &Expr) -> Result<Expr> {
+        let is_text = matches!(self.class(value), Class::Text);
+        Ok(match name {
+            COERCIBILITY_OF => lit(self.of(value)?.strength as i64),
+            COLLATION_OF if is_text => lit(self.of(value)?.collation.name()),
+            CHARSET_OF if is_text => lit("utf8mb4"),
+            _ => lit("binary"),
+        })
     }
 
     /// `WEIGHT_STRING(value)`: what texts are compared by, bytes themselves, and NULL for others.

@@ -27,6 +27,8 @@ pub const COLLATE: &str = "mysql_collate";
 pub const COLLATED: &str = "mysql_collated";
 /// COLLATION(text), which is known where it is planned.
 pub const COLLATION_OF: &str = "mysql_collation";
+/// CHARSET(text), likewise.
+pub const CHARSET_OF: &str = "mysql_charset";
 /// WEIGHT_STRING(text), likewise.
 pub const WEIGHTS_OF: &str = "mysql_weight_string";
 /// COERCIBILITY(text), likewise.
@@ -280,6 +282,7 @@ pub fn all() -> Vec<ScalarUDF> {
         collate(COLLATE),
         collate(COLLATED),
         property(COLLATION_OF, DataType::Utf8View),
+        property(CHARSET_OF, DataType::Utf8View),
         property(COERCIBILITY_OF, DataType::Int64),
         property(WEIGHTS_OF, DataType::BinaryView),
     ]

@@ -10,7 +10,7 @@ use super::cast::{bytes_of_converted, within};
 use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
-use crate::functions::collate::{COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
+use crate::functions::collate::{CHARSET_OF, COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
 use crate::functions::math::SEEDED;
 use crate::functions::meaning::digits_of_text;
 use crate::functions::misc::NOTE_INSERT_ID;
@@ -21,8 +21,7 @@ use crate::session::{self, Scope};
 use crate::temporal::SECOND;
 
 /// Functions that depend on the session or the current time.
-const OF_SESSION: [&str; 30] = [
-    "charset",
+const OF_SESSION: [&str; 29] = [
     "connection_id",
     "curdate",
     "current_date",
@@ -172,8 +171,10 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 46] = [
+const CHANGED: [Changed; 48] = [
     ("char", (1, MANY), char_of),
+    (BYTES_OF_CODES, (1, MANY), codes_of),
+    ("charset", (1, 1), |_, args| Ok(call(CHARSET_OF, args))),
     ("collation", (1, 1), |_, args| Ok(call(COLLATION_OF, args))),
     ("weight_string", (1, 1), |_, args| Ok(call(WEIGHTS_OF, args))),
     ("coercibility", (1, 1), |_, args| Ok(call(COERCIBILITY_OF, args))),
@@ -289,7 +290,7 @@ fn of_numbers(name: &str, args: Vec<Expr>) -> Expr {
 
 /// `CHAR(72, 105)`. Of literals whose bytes are UTF-8 it is a text, as in `CONCAT(name, CHAR(10))`,
 /// which MySQL makes a text of because its bytes are weaker than a column; all else is bytes.
-fn char_of(_: &str, args: Vec<Expr>) -> Result<Expr> {
+fn char_of(name: &str, args: Vec<Expr>) -> Result<Expr> {
     let code = |arg: &Expr| match arg {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => digits.parse().ok(),
@@ -302,8 +303,21 @@ fn char_of(_: &str, args: Vec<Expr>) -> Result<Expr> {
     let bytes = codes.map(|codes| codes.into_iter().flat_map(bytes_of_code).collect::<Vec<_>>());
     Ok(match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
         Some(known) => text(known),
-        None => call(BYTES_OF_CODES, args),
+        None => codes_of(name, args)?,
     })
+}
+
+/// The bytes of codes, of which a literal as `0x41` is a number.
+fn codes_of(_: &str, args: Vec<Expr>) -> Result<Expr> {
+    let code = |arg: Expr| {
+        let Expr::Value(value) = &arg else { return arg };
+        let Value::HexStringLiteral(digits) = &value.value else { return arg };
+        match u64::from_str_radix(digits, 16) {
+            Ok(code) => int(code & u64::from(u32::MAX)),
+            Err(_) => arg,
+        }
+    };
+    Ok(call(BYTES_OF_CODES, args.into_iter().map(code).collect()))
 }
 
 /// `IF(condition, result, otherwise)`.
@@ -512,7 +526,6 @@ impl Rewriter<'_> {
             "last_insert_id" => Some(int(session.last_insert_id)),
             "row_count" => Some(int(session.row_count)),
             "found_rows" => Some(int(session.found_rows)),
-            "charset" => Some(text("utf8mb4")),
             other => {
                 bail!(NotSupported, "This version of Freshet doesn't yet support '{other}()'")
             }
