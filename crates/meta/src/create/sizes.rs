@@ -16,9 +16,9 @@ pub(super) fn check_type(name: &str, ty: ColumnType) -> Result<()> {
         ColumnType::Decimal { precision, scale } => {
             if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) {
                 bail!(
-                    Unknown,
-                    "Precision {precision} of column '{name}' is not between 1 and \
-                     {DECIMAL_PRECISION_MAX}"
+                    TooBigPrecision,
+                    "Too-big precision {precision} specified for '{name}'. Maximum is \
+                     {DECIMAL_PRECISION_MAX}."
                 );
             }
             (u32::from(scale), u32::from(precision))

@@ -248,6 +248,9 @@ pub fn key_part(cursor: &mut Cursor<'_>) -> Result<String> {
 
 /// As [`key_part`], and whether it has a length: the key is one of the beginnings of texts.
 pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<(String, Option<u32>)> {
+    if cursor.peek().token == Token::LParen {
+        return Err(refuse("functional key parts"));
+    }
     let (column, mut length) = (cursor.name()?, None);
     if cursor.token(&Token::LParen) {
         length = Some(u32::try_from(cursor.number()?).unwrap_or(u32::MAX));
