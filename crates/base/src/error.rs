@@ -415,6 +415,8 @@ codes! {
     /// GROUPING of what is no key of its GROUP BY.
     NotGroupingKey = 3602 "HY000" 400;
     NotPersisted = 3615 "HY000" 404;
+    /// A dynamic privilege on something else than the server.
+    PrivilegeLevel = 3619 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
     PasswordReused = 3638 "HY000" 400;

@@ -36,6 +36,8 @@ pub struct GrantStatement {
     pub privileges: Privileges,
     /// Privileges on columns alone.
     pub columns: Vec<(Privilege, Vec<String>)>,
+    /// Dynamic privileges, which nothing asks for here.
+    pub dynamic: Vec<String>,
     pub object: GrantTarget,
     pub accounts: Vec<Account>,
     /// IGNORE UNKNOWN USER of REVOKE: accounts that do not exist are left out, with a warning.
@@ -264,6 +266,7 @@ pub fn revoking_everything(cursor: &mut Cursor<'_>) -> Result<GrantStatement> {
     Ok(GrantStatement {
         privileges: Privileges::NONE,
         columns: Vec::new(),
+        dynamic: Vec::new(),
         object: GrantTarget::Everything,
         accounts: cursor.list(account)?,
         ignores_unknown: cursor.words("IGNORE UNKNOWN USER"),
@@ -272,16 +275,22 @@ pub fn revoking_everything(cursor: &mut Cursor<'_>) -> Result<GrantStatement> {
 
 /// Parses the part after GRANT (`to` = "TO") or REVOKE ("FROM").
 pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
-    let (mut privileges, mut columns) = (Privileges::NONE, Vec::new());
-    for (one, of_columns) in cursor.list(privilege)? {
-        match of_columns {
-            None => privileges = one.iter().fold(privileges, Privileges::with),
-            Some(names) => columns.extend(one.iter().map(|privilege| (privilege, names.clone()))),
+    let (mut privileges, mut columns, mut dynamic) = (Privileges::NONE, Vec::new(), Vec::new());
+    let named = cursor.list(privilege)?;
+    let all_dynamic = named.iter().all(|one| matches!(one, Named::Dynamic(_)));
+    for one in named {
+        match one {
+            Named::Whole(one) => privileges = one.iter().fold(privileges, Privileges::with),
+            Named::OnColumns(one, names) => {
+                columns.extend(one.iter().map(|privilege| (privilege, names.clone())));
+            }
+            Named::Dynamic(name) => dynamic.push(name),
         }
     }
     cursor.expect_words("ON")?;
+    let named_none = privileges.is_empty() && columns.is_empty() && dynamic.is_empty();
     let object = match cursor.words("WORKLOAD GROUP") {
-        true => workload_group(cursor, privileges, &columns)?,
+        true => workload_group(cursor, named_none)?,
         false => {
             if let Some(kind) = cursor.one_of(&["PROCEDURE", "FUNCTION"]) {
                 let name = cursor.table()?.table;
@@ -297,19 +306,18 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
         if let GrantTarget::WorkloadGroup(_) = object {
             return Err(refuse("WITH GRANT OPTION of a workload group"));
         }
-        privileges = privileges.with(Privilege::GrantOption);
+        // Of a dynamic privilege it is of that alone.
+        if !all_dynamic {
+            privileges = privileges.with(Privilege::GrantOption);
+        }
     }
     let ignores_unknown = to == "FROM" && cursor.words("IGNORE UNKNOWN USER");
-    Ok(GrantStatement { privileges, columns, object, accounts, ignores_unknown })
+    Ok(GrantStatement { privileges, columns, dynamic, object, accounts, ignores_unknown })
 }
 
 /// The workload group of a grant, whose only privilege is USAGE_PRIV.
-fn workload_group(
-    cursor: &mut Cursor<'_>,
-    privileges: Privileges,
-    columns: &[(Privilege, Vec<String>)],
-) -> Result<GrantTarget> {
-    if !privileges.is_empty() || !columns.is_empty() {
+fn workload_group(cursor: &mut Cursor<'_>, named_none: bool) -> Result<GrantTarget> {
+    if !named_none {
         bail!(
             IllegalGrant,
             "Illegal GRANT/REVOKE command; the privilege on a workload group is USAGE_PRIV"
@@ -318,8 +326,14 @@ fn workload_group(
     cursor.name_or_text().map(GrantTarget::WorkloadGroup)
 }
 
-/// A privilege, and the columns that it is on.
-fn privilege(cursor: &mut Cursor<'_>) -> Result<(Privileges, Option<Vec<String>>)> {
+/// A privilege as GRANT names it.
+enum Named {
+    Whole(Privileges),
+    OnColumns(Privileges, Vec<String>),
+    Dynamic(String),
+}
+
+fn privilege(cursor: &mut Cursor<'_>) -> Result<Named> {
     let mut words = Vec::new();
     while !matches!(cursor.peek().token, Token::Comma | Token::LParen | Token::EOF)
         && cursor.peek_word(0).is_some_and(|word| word != "ON" && word != "TO" && word != "FROM")
@@ -330,14 +344,17 @@ fn privilege(cursor: &mut Cursor<'_>) -> Result<(Privileges, Option<Vec<String>>
     if name.is_empty() {
         return Err(cursor.error());
     }
+    if name.eq_ignore_ascii_case("PROXY") {
+        return Err(refuse("the privilege PROXY"));
+    }
     if is_dynamic(&name) {
-        return Err(refuse(&format!("the dynamic privilege {}", name.to_uppercase())));
+        return Ok(Named::Dynamic(name.to_uppercase()));
     }
     let privileges = Privilege::parse(&name).ok_or_else(|| {
         err!(Syntax, "You have an error in your SQL syntax; '{name}' is no privilege")
     })?;
     if !cursor.token(&Token::LParen) {
-        return Ok((privileges, None));
+        return Ok(Named::Whole(privileges));
     }
     let of_columns = [Privilege::Select, Privilege::Insert, Privilege::Update];
     if !of_columns.iter().any(|one| Privileges::NONE.with(*one) == privileges) {
@@ -349,14 +366,14 @@ fn privilege(cursor: &mut Cursor<'_>) -> Result<(Privileges, Option<Vec<String>>
     }
     let columns = cursor.list(|cursor| cursor.name())?;
     cursor.expect(&Token::RParen)?;
-    Ok((privileges, Some(columns)))
+    Ok(Named::OnColumns(privileges, columns))
 }
 
-/// Whether it is a privilege that MySQL registers at its start, or PROXY; there are none here.
+/// Whether it is a privilege that MySQL registers at its start; nothing asks for them here.
 fn is_dynamic(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     const OTHERS: [&str; 12] = [
-        "PROXY",
+        "ALLOW_NONEXISTENT_DEFINER",
         "AUDIT_ABORT_EXEMPT",
         "FIREWALL_EXEMPT",
         "FIREWALL_USER",

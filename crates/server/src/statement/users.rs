@@ -304,6 +304,7 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
         }
     };
     check_may_grant(session, granting.privileges, &object)?;
+    check_dynamic(session, &granting.dynamic, &object)?;
     if give {
         check_level(granting.privileges, &object)?;
     }
@@ -351,6 +352,21 @@ async fn revoke_all(session: &mut Session, granting: &GrantStatement) -> Result<
         accounts.iter().try_for_each(|account| admin.revoke_all(by.actor(), account))
     })
     .await
+}
+
+/// Warns that dynamic privileges are not kept: what they allow takes other privileges here.
+fn check_dynamic(session: &mut Session, dynamic: &[String], object: &GrantObject) -> Result<()> {
+    for name in dynamic {
+        if *object != GrantObject::Server {
+            bail!(PrivilegeLevel, "Illegal privilege level specified for {name}");
+        }
+        let warning = format!(
+            "The dynamic privilege {name} is not kept: SUPER, CREATE USER, PROCESS and RELOAD \
+             stand for all of them here"
+        );
+        session.diagnostics.push("Warning", 1235, warning);
+    }
+    Ok(())
 }
 
 /// Refuses what only the server can have on something else; ALL is what the thing can have.
