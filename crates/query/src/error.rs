@@ -223,6 +223,9 @@ fn worded(message: &str) -> Error {
         let name = quoted(message, '\'');
         return err!(UnknownFunction, "FUNCTION {name} does not exist");
     }
+    if let Some((_, table)) = first.split_once("Invalid qualifier ") {
+        return err!(UnknownTable, "Unknown table '{table}'");
+    }
     if is("Projections require unique expression names") {
         let shown = quoted(message, '"');
         let name = shown.rsplit_once(" AS ").or_else(|| shown.rsplit_once('.'));

@@ -19,6 +19,7 @@ mod select;
 pub mod set_operation;
 mod special;
 mod subquery;
+mod tables;
 mod tuple;
 pub mod values;
 mod windows;
@@ -182,7 +183,7 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Error> {
-        select::relation(relation);
+        tables::relation(relation);
         ControlFlow::Continue(())
     }
 

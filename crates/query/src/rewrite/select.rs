@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail, err};
-use freshet_meta::is_reserved_database;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, LimitClause, ObjectName,
     ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
@@ -19,22 +18,6 @@ use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
 use crate::snapshot::PARTITION_MARK;
 use crate::visit::visit_expressions;
-
-/// Converts names in system databases, which are case-insensitive, to lower case.
-pub fn relation(name: &mut ObjectName) {
-    let system = matches!(
-        &name.0[..],
-        [ObjectNamePart::Identifier(db), _] if is_reserved_database(&db.value)
-    );
-    for part in &mut name.0 {
-        if let ObjectNamePart::Identifier(ident) = part {
-            if system {
-                ident.value = ident.value.to_lowercase();
-            }
-            ident.quote_style = Some('`');
-        }
-    }
-}
 
 /// The column names of the outermost SELECT; `texts` are its items as written.
 pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
@@ -250,6 +233,7 @@ fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
         bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
     }
     without_dual(select);
+    super::tables::with_databases(select);
     super::having::before(select, has_outer)?;
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
