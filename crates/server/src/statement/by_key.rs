@@ -134,7 +134,7 @@ async fn carry_out(
             metrics.point_changes.inc();
             session.shared.counters.command(match plan.kind {
                 ChangeKind::Delete => CommandKind::Delete,
-                ChangeKind::Update { .. } | ChangeKind::Lock(_) => CommandKind::Update,
+                ChangeKind::Update { .. } | ChangeKind::Lock { .. } => CommandKind::Update,
             });
             session.count_done(asked, began, done.is_ok());
             Some(done)
