@@ -2,9 +2,9 @@
 //!
 //! A pass of DataFusion that hands filters down looks for their columns below by name
 //! (`FilterRemapper` of datafusion-physical-plan 55). A join may give out two columns of one name,
-//! `a.x` and `b.x`; a filter on the second would become one on the first, and a scan would leave out
-//! rows that are wanted. While such a pass runs, a guard over each operator that gives out a name
-//! twice hands on only filters on names that stand once.
+//! `a.x` and `b.x`; a filter on the second would become one on the first, and a scan would leave
+//! out rows that are wanted. While such a pass runs, a guard over each operator that gives out a
+//! name twice hands on only filters on names that stand once.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -32,8 +32,8 @@ pub fn cell_text(ty: ColumnType, cell: &[u8]) -> String {
     }
 }
 
-/// Bytes in a message, as MySQL has them: what is no printable ASCII as `\x0A`, and without the zero
-/// bytes at the end of a BINARY, but for one that is the whole value.
+/// Bytes in a message, as MySQL has them: what is no printable ASCII as `\x0A`, and without the
+/// zero bytes at the end of a BINARY, but for one that is the whole value.
 pub fn bytes_text(ty: ColumnType, bytes: &[u8]) -> String {
     let end = match ty {
         ColumnType::Binary { .. } => {

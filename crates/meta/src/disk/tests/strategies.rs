@@ -569,8 +569,7 @@ fn noted_partial() -> impl Strategy<Value = NotedPartial> {
 
 pub(super) fn prepared() -> impl Strategy<Value = PreparedNote> {
     let ids = any::<([u64; 3], [u32; 2], Option<(u64, u32)>, bool)>();
-    let partial = proptest::option::of(noted_partial());
-    let files = (vec(rowset(), 0..3), partial);
+    let files = (vec(rowset(), 0..3), option::of(noted_partial()));
     let all = (ids, any::<String>(), files, any::<Option<u64>>(), any::<i64>());
     all.prop_map(|(ids, label, (mut rowsets, partial), highest_id, expires_micros)| {
         let ([txn, db, table], [incarnation, schema_version], noted, is_grouped) = ids;
