@@ -26,7 +26,7 @@ pub const INVISIBLE_UNIQUE: &str =
 /// A change of the keys of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyChange {
-    Add(DeclaredKeySpec),
+    Add(Box<DeclaredKeySpec>),
     AddForeign(ForeignKeySpec),
     Drop {
         name: String,

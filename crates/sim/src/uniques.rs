@@ -37,14 +37,14 @@ impl Client {
         let id = target.id();
         let change = match target.table().unique_keys().next() {
             Some(key) => KeyChange::Drop { name: key.name.clone() },
-            None => KeyChange::Add(DeclaredKeySpec {
+            None => KeyChange::Add(Box::new(DeclaredKeySpec {
                 kind: DeclaredKeyKind::Unique,
                 name: Some(COLUMN.to_owned()),
                 columns: vec![COLUMN.to_owned()],
                 first: Vec::new(),
                 comment: String::new(),
                 global: None,
-            }),
+            })),
         };
         alter_keys(&self.engine, id, &[change]).await?;
         Ok(Outcome::Acknowledged(Lsn::ZERO))

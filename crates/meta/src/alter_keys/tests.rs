@@ -9,14 +9,14 @@ fn table(meta: &Meta) -> TableId {
 
 fn add(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> KeyChange {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    KeyChange::Add(DeclaredKeySpec {
+    KeyChange::Add(Box::new(DeclaredKeySpec {
         kind,
         name: name.map(str::to_owned),
         columns,
         first: Vec::new(),
         comment: String::new(),
         global: None,
-    })
+    }))
 }
 
 fn index(name: &str, columns: &[&str]) -> KeyChange {

@@ -30,14 +30,14 @@ fn modified(from: &str, column: ColumnSpec) -> SchemaChange {
 
 fn primary(columns: &[&str]) -> KeyChange {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    KeyChange::Add(DeclaredKeySpec {
+    KeyChange::Add(Box::new(DeclaredKeySpec {
         kind: DeclaredKeyKind::Primary,
         name: None,
         columns,
         first: Vec::new(),
         comment: String::new(),
         global: None,
-    })
+    }))
 }
 
 fn form(spec: &TableSpec, columns: &[SchemaChange], keys: &[KeyChange]) -> Result<NewForm> {

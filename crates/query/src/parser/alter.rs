@@ -384,7 +384,7 @@ fn modify(
     let (mut declared, mut keys) = (Vec::new(), Vec::new());
     let column = column(cursor, &mut declared, &mut keys)?;
     let place = place(cursor)?;
-    added.extend(declared.into_iter().map(KeyChange::Add));
+    added.extend(declared.into_iter().map(|key| KeyChange::Add(Box::new(key))));
     let from = name.unwrap_or_else(|| column.name.clone());
     changes.push(SchemaChange::ModifyColumn { from, column, place, is_key: !keys.is_empty() });
     Ok(())
@@ -435,6 +435,6 @@ fn add(
     if !keys.is_empty() {
         return Err(refuse("ALTER TABLE ... ADD COLUMN (... KEY)"));
     }
-    added.extend(declared.into_iter().map(KeyChange::Add));
+    added.extend(declared.into_iter().map(|key| KeyChange::Add(Box::new(key))));
     Ok(())
 }

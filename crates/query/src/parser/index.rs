@@ -47,7 +47,8 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterA
             break;
         }
     }
-    let key = KeyChange::Add(DeclaredKeySpec { kind, name, columns, first, comment, global });
+    let key = DeclaredKeySpec { kind, name, columns, first, comment, global };
+    let key = KeyChange::Add(Box::new(key));
     Ok(Some((table, AlterAction::Index { key, if_needed })))
 }
 
@@ -112,7 +113,7 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
     let mut parsed = TableSpec::new("", TableForm::MySql, Vec::new());
     let mut marked = Vec::new();
     element(cursor, &mut parsed, &mut marked)?;
-    let added = parsed.declared_keys.into_iter().map(KeyChange::Add);
+    let added = parsed.declared_keys.into_iter().map(|key| KeyChange::Add(Box::new(key)));
     Ok(Some(added.chain(parsed.foreign_keys.into_iter().map(KeyChange::AddForeign)).collect()))
 }
 

@@ -15,9 +15,7 @@ use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
 use freshet_ingest::alter_keys as alter_keys_of;
-use freshet_meta::{
-    DeclaredKeySpec, DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec,
-};
+use freshet_meta::{DefaultSpec, KeyChange, Object, Privilege, Renaming, SchemaChange, TableSpec};
 use freshet_query::parser::{AlterAction, Clauses, CreateTable, Statement, TableName};
 use freshet_schema::value::instant_literal;
 use freshet_schema::{DefaultValue, Table};
@@ -318,7 +316,8 @@ fn needless(table: &Table, key: &KeyChange) -> Option<Error> {
     let is_there =
         |name: &str| table.declared_keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
     match key {
-        KeyChange::Add(DeclaredKeySpec { name: Some(name), .. }) if is_there(name) => {
+        KeyChange::Add(key) => {
+            let name = key.name.as_deref().filter(|name| is_there(name))?;
             Some(err!(DuplicateKeyName, "Duplicate key name '{name}'"))
         }
         KeyChange::Drop { name } if !is_there(name) => {
