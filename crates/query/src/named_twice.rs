@@ -8,12 +8,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
-use datafusion::common::Result;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinType, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{
@@ -48,22 +49,27 @@ pub fn unguarded(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>
 }
 
 /// The positions of columns whose names stand once in what the operator gives out and, if it is a
-/// join that hands on filters, in what each of its inputs does.
+/// join that hands on filters, in each of its inputs; in those of a semi join together, since a
+/// filter on its key goes to the input that it is not of as well.
 fn named_once(plan: &dyn ExecutionPlan) -> HashSet<usize> {
     let schema = plan.schema();
-    let mut schemas = vec![Arc::clone(&schema)];
-    if plan.is::<HashJoinExec>() {
-        schemas.extend(plan.children().into_iter().map(|child| child.schema()));
+    let mut looked_in = vec![counts(slice::from_ref(&schema))];
+    let inputs = plan.children().into_iter().map(|child| child.schema()).collect::<Vec<_>>();
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        match join.join_type {
+            JoinType::LeftSemi | JoinType::RightSemi => looked_in.push(counts(&inputs)),
+            _ => looked_in.extend(inputs.iter().map(|input| counts(slice::from_ref(input)))),
+        }
     }
-    let counts = schemas.iter().map(|schema| counts(schema)).collect::<Vec<_>>();
-    let is_once = |name: &str| counts.iter().all(|counts| counts.get(name).is_none_or(|&n| n == 1));
+    let is_once = |name: &str| looked_in.iter().all(|it| it.get(name).is_none_or(|&n| n == 1));
     let fields = schema.fields().iter().enumerate();
     fields.filter(|(_, field)| is_once(field.name())).map(|(at, _)| at).collect()
 }
 
-fn counts(schema: &Schema) -> HashMap<&str, usize> {
+/// How often each name stands in all of these.
+fn counts(schemas: &[SchemaRef]) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
-    for field in schema.fields() {
+    for field in schemas.iter().flat_map(|schema| schema.fields()) {
         *counts.entry(field.name().as_str()).or_default() += 1;
     }
     counts

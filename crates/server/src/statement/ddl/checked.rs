@@ -51,7 +51,9 @@ fn is_expression(default: &DefaultSpec) -> bool {
     matches!(value, DefaultValue::Expression(_))
 }
 
-/// The clauses with what their DROP CONSTRAINT drop: keys, or CHECKs. `None` where there is none.
+/// The clauses with what their DROP CONSTRAINT drop: keys, or CHECKs. These go before all others,
+/// which may add a constraint of the same name, or drop the column it is of. `None` where there is
+/// none.
 ///
 /// # Errors
 /// 3940 for a name that the table has not, 3939 for one of a key and of a CHECK.
@@ -60,14 +62,15 @@ pub fn constraints(table: &Table, clauses: &Clauses) -> Result<Option<Clauses>> 
         return Ok(None);
     }
     let mut found = clauses.clone();
+    let (mut keys, mut checks) = (Vec::new(), Vec::new());
     for name in found.constraints.drain(..) {
         let is_it = |known: &str| known.eq_ignore_ascii_case(&name);
         let mut unique = table.declared_keys.iter().filter(|key| key.kind.is_unique());
         let is_key = unique.any(|key| is_it(&key.name));
         let is_check = table.schema().checks.iter().any(|check| is_it(&check.name));
         match (is_key, is_check) {
-            (true, false) => found.keys.push(KeyChange::Drop { name }),
-            (false, true) => found.columns.push(SchemaChange::DropCheck { name }),
+            (true, false) => keys.push(KeyChange::Drop { name }),
+            (false, true) => checks.push(SchemaChange::DropCheck { name }),
             (false, false) => bail!(NoSuchConstraint, "Constraint '{name}' does not exist."),
             (true, true) => bail!(
                 SeveralConstraints,
@@ -76,6 +79,8 @@ pub fn constraints(table: &Table, clauses: &Clauses) -> Result<Option<Clauses>> 
             ),
         }
     }
+    found.keys.splice(0..0, keys);
+    found.columns.splice(0..0, checks);
     Ok(Some(found))
 }
 
