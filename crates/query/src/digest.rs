@@ -49,6 +49,8 @@ const ONE: &str = "(?)";
 const SOME: &str = "(...)";
 const ONES: &str = "(?) /* , ... */";
 const SOMES: &str = "(...) /* , ... */";
+/// The word before rows of values.
+const ROWS: &str = "VALUES";
 
 /// A piece of a statement.
 enum Piece<'a> {
@@ -160,7 +162,8 @@ impl Digested {
         }
     }
 
-    /// Leaves out a list that was not read to its end: how much was read says nothing.
+    /// Leaves out a list that was not read to its end: how much was read says nothing, nor whether
+    /// that was the first of several rows.
     fn cut(&mut self) {
         let is_open = |part: &String| {
             matches!(part.as_str(), "," | "(" | "-" | "+") || part == VALUE || part == VALUES
@@ -169,8 +172,8 @@ impl Digested {
             self.parts.pop();
         }
         match self.parts.last_mut() {
-            Some(last) if last == ONE => ONES.clone_into(last),
-            Some(last) if last == SOME => SOMES.clone_into(last),
+            Some(last) if [ONE, SOME, ONES].contains(&last.as_str()) => SOMES.clone_into(last),
+            Some(last) if last == ROWS => self.parts.push(SOMES.to_owned()),
             Some(_) | None => {}
         }
     }

@@ -377,6 +377,7 @@ impl Planner {
         let mut session = around.tables.session();
         (session.database, session.mode) = (Some(database), SqlMode::default());
         (session.zone, session.zone_name) = (Zone::UTC, "UTC");
+        session.now_micros = session.clock_micros;
         session.variables = &policies::Unset;
         session.current_user = reader.as_deref().unwrap_or(session.current_user);
         limits::measure(&query.0, &session.limits)?;

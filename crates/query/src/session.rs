@@ -71,8 +71,10 @@ pub struct Session<'a> {
     pub row_count: i64,
     /// The result of FOUND_ROWS().
     pub found_rows: u64,
-    /// The start of the statement in microseconds since 1970 UTC.
+    /// The time of the statement in microseconds since 1970 UTC: that of NOW().
     pub now_micros: i64,
+    /// The same by the clock, which SET timestamp does not move.
+    pub clock_micros: i64,
     /// `time_zone`.
     pub zone: Zone,
     /// `time_zone` as text, for time zone functions.

@@ -217,6 +217,7 @@ impl StatementContext for RowContext {
             row_count: 0,
             found_rows: 0,
             now_micros: self.now_micros,
+            clock_micros: self.now_micros,
             zone: self.zone,
             zone_name: "UTC",
             mode: SqlMode::default(),

@@ -463,7 +463,7 @@ mod tests {
         for text in [
             "INSERT `t` VALUES (?)",
             "INSERT `t` VALUES (?) /* , ... */",
-            "INSERT `t` VALUES (?) /* , ... */ ...",
+            "INSERT `t` VALUES (...) /* , ... */ ...",
             "SELECT ?",
             "SELECT `a`",
         ] {

@@ -88,6 +88,7 @@ pub struct Reader {
     last_insert_id: u64,
     found_rows: u64,
     now_micros: i64,
+    clock_micros: i64,
     zone_name: String,
     mode: planning::SqlMode,
     limits: Limits,
@@ -237,6 +238,7 @@ impl Reader {
             last_insert_id: session.last_insert_id,
             forced_id: session.forced_id.unwrap_or(0),
             now_micros: session.now_micros(),
+            clock_micros: session.shared.engine.clock().wall_micros(),
         };
         let zone_name = match variables.system(Scope::Session, "time_zone") {
             Some(Value::Text(name)) => name,
@@ -266,6 +268,7 @@ impl Reader {
             last_insert_id: session.last_insert_id,
             found_rows: session.found_rows,
             now_micros: variables.now_micros,
+            clock_micros: variables.now_micros,
             zone_name,
             mode: session.settings.mode,
             limits: limits(&variables.globals),
@@ -381,6 +384,7 @@ impl StatementContext for Reader {
             row_count: self.row_count,
             found_rows: self.found_rows,
             now_micros: self.now_micros,
+            clock_micros: self.clock_micros,
             zone: self.zone,
             zone_name: &self.zone_name,
             mode: self.mode,

@@ -343,7 +343,9 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "FLOAT" | "FLOAT4" => ColumnType::Float,
         "DOUBLE" | "REAL" | "FLOAT8" => ColumnType::Double,
         "DECIMAL" | "NUMERIC" | "DEC" | "FIXED" | "DECIMALV2" | "DECIMALV3" => {
-            ColumnType::Decimal { precision: small(argument(0), 10), scale: small(argument(1), 0) }
+            // No digits are as many as where none are named.
+            let precision = argument(0).filter(|&digits| digits > 0);
+            ColumnType::Decimal { precision: small(precision, 10), scale: small(argument(1), 0) }
         }
         "DATE" | "DATEV2" | "DATEV1" => ColumnType::Date,
         "DATETIME" | "DATETIMEV2" | "DATETIMEV1" => ColumnType::DateTime { fsp: fsp()? },

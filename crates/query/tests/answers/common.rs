@@ -77,6 +77,7 @@ pub fn session() -> Session<'static> {
         row_count: -1,
         found_rows: 0,
         now_micros: parse_datetime("2024-06-01 12:00:00").unwrap(),
+        clock_micros: parse_datetime("2024-06-01 12:00:00").unwrap(),
         zone: Zone::UTC,
         zone_name: "+00:00",
         mode: SqlMode::default(),

@@ -120,6 +120,10 @@ async fn point_of(
     text: &str,
     parameters: &[Parameter],
 ) -> Result<Option<point::Explained>> {
+    // What the names of WITH stand for is no part of a key.
+    if matches!(statement, Statement::Change(change) if change.with.is_some()) {
+        return Ok(None);
+    }
     let word = match kind_of(statement) {
         SIMPLE => return point_read(session, query, text, parameters).await,
         kind => kind.to_ascii_lowercase(),

@@ -48,7 +48,7 @@ pub async fn select(
         }
         false => session.transactions.writable(&engine, &session.settings)?.cloned(),
     };
-    if (own.is_none() || query.is_shared()) && !is_lockable(session, query) {
+    if (own.is_none() || query.is_shared()) && !is_lockable(session, query, own.is_some()) {
         return query::select(session, query, items, parameters).await;
     }
     if let Some(own) = own {
@@ -61,15 +61,20 @@ pub async fn select(
     done
 }
 
-/// Whether a query is of rows of a table that have keys, and that the session may lock.
-fn is_lockable(session: &Session, query: &Select) -> bool {
+/// Whether a query is of rows of a table that have keys, and that the session may lock. In a
+/// transaction also one that is refused only for a while, or for how it skips rows: read plainly,
+/// it would go on as if it held them.
+fn is_lockable(session: &Session, query: &Select, in_transaction: bool) -> bool {
     let Ok(lock) = Change::locking(query) else { return false };
     // How many are free is not known where a parameter says how many are wanted.
     let skips = matches!(lock.kind, ChangeKind::Lock { wait: LockWait::Skip, .. });
-    if skips && lock.limit().is_err() {
+    if skips && !in_transaction && lock.limit().is_err() {
         return false;
     }
-    resolve(session, &lock).is_ok_and(|target| target.table().key_model.is_keyed())
+    match resolve(session, &lock) {
+        Ok(target) => target.table().key_model.is_keyed(),
+        Err(error) => in_transaction && error.code() == ErrorCode::TableChanged,
+    }
 }
 
 /// Runs the query in a transaction, which holds the rows until its end.

@@ -476,3 +476,16 @@ fn what_is_no_policy_is_refused() {
         assert_eq!(user.fails(sql).errno, 1227, "{sql}");
     }
 }
+
+#[test]
+fn the_time_of_a_policy_is_that_of_the_clock() {
+    let (_server, mut root, mut user) = server();
+    root.run("create table s (id int primary key, at datetime)");
+    root.run("insert into s values (1, '2020-01-01'), (2, '2037-01-01')");
+    root.run("create row policy past on d.s as permissive to u using (at <= now())");
+    assert_eq!(ids(&mut user, "select id from s"), "1");
+    user.run("set timestamp = 2147000000");
+    assert_eq!(ids(&mut user, "select year(now())"), "2038");
+    assert_eq!(ids(&mut user, "select id from s"), "1");
+    assert_eq!(ids(&mut user, "select id from s where id = 2"), "");
+}

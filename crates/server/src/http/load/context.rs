@@ -59,6 +59,7 @@ impl StatementContext for LoadContext {
             row_count: 0,
             found_rows: 0,
             now_micros: self.variables.now_micros(),
+            clock_micros: self.variables.now_micros(),
             zone: self.zone,
             zone_name: &self.zone_name,
             mode: SqlMode::default(),
