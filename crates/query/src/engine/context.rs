@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     AggregateUDF, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
 use freshet_base::{Result, err};
-use freshet_meta::{Account, View};
+use freshet_meta::{Account, View, is_reserved_database};
 use sqlparser::ast::Query;
 
 use super::{Planner, StatementContext, no_database};
@@ -47,7 +47,7 @@ pub(super) struct Context<'a> {
     /// The only table that there is, whatever its name.
     pub only: Option<&'a Arc<dyn TableProvider>>,
     pub view_plans: &'a ViewPlans,
-    /// Set when the plan depends on who reads: by views and policies.
+    /// Set when the plan depends on who reads, and when: by views, policies and system tables.
     pub of_reader: &'a Cell<bool>,
 }
 
@@ -143,6 +143,9 @@ impl ContextProvider for Context<'_> {
         if let Some(view) = found {
             let place = (database, name.table());
             return self.view(place, &view, below.as_ref()).map_err(external);
+        }
+        if is_reserved_database(database) {
+            self.of_reader.set(true);
         }
         let table = match self.reader {
             Some(reader) => self.tables.table_of(reader, database, name.table()),

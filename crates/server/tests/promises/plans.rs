@@ -72,6 +72,23 @@ fn a_plan_of_today_is_not_bound_to_an_old_snapshot() {
     assert_eq!(cell(&mut one, id), "x");
 }
 
+#[test]
+fn a_plan_of_system_tables_reads_those_of_now() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int primary key)");
+    let of_t = "from information_schema.tables where table_schema = 'd' and table_name = 't'";
+    let id = client.prepare(&format!("select table_rows {of_t}")).unwrap().statement_id;
+    let state = "select variable_value from performance_schema.session_status \
+                 where variable_name = 'Questions'";
+    let questions = client.prepare(state).unwrap().statement_id;
+    assert_eq!(cell(&mut client, id), "0");
+    let before = cell(&mut client, questions);
+    client.run("insert into t values (1), (2)");
+    assert_eq!(cell(&mut client, id), "2");
+    assert_ne!(cell(&mut client, questions), before);
+}
+
 /// The rows that the scan of a table read, by EXPLAIN ANALYZE of a query.
 fn rows_read(client: &mut Client, table: &str, sql: &str) -> u64 {
     let lines = rows(client.query(&format!("explain analyze {sql}"))).rows;
