@@ -209,30 +209,6 @@ pub fn may_see_table<'a>(
     })
 }
 
-/// Whether the actor has any privilege on the column; otherwise it is not listed for it.
-pub fn may_see_column<'a>(
-    catalog: &Catalog,
-    actor: impl Into<Actor<'a>>,
-    (database, table): (&str, &str),
-    column: &str,
-) -> bool {
-    actor.into().has_grant(catalog, |grant| {
-        let is_it = matches!(&grant.object, GrantObject::Column(_, _, name)
-            if grant.object.is_column_of(database, table) && name.eq_ignore_ascii_case(column));
-        // CREATE or DROP of a table tells nothing of its columns.
-        const TELL: [Privilege; 5] = [
-            Privilege::Select,
-            Privilege::Insert,
-            Privilege::Update,
-            Privilege::Delete,
-            Privilege::Alter,
-        ];
-        let tells = TELL.iter().any(|privilege| grant.privileges.has(*privilege));
-        let covers = tells && covers(&grant.object, Object::Table(database, table));
-        is_it && !grant.privileges.is_empty() || covers
-    })
-}
-
 /// On which columns of a table somebody has a privilege.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnRights {
@@ -248,6 +224,49 @@ impl ColumnRights {
             Self::These(columns) => columns.contains(&column.to_lowercase()),
         }
     }
+}
+
+/// The columns of a table on which the actor has any privilege; others are not listed for it.
+/// `None` if there are none.
+pub fn seen_columns<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    (database, table): (&str, &str),
+) -> Option<ColumnRights> {
+    // CREATE or DROP of a table tells nothing of its columns.
+    const TELL: [Privilege; 5] = [
+        Privilege::Select,
+        Privilege::Insert,
+        Privilege::Update,
+        Privilege::Delete,
+        Privilege::Alter,
+    ];
+    let columns = RefCell::new(BTreeSet::new());
+    let sees_all = actor.into().has_grant(catalog, |grant| {
+        if let GrantObject::Column(_, _, column) = &grant.object
+            && grant.object.is_column_of(database, table)
+            && !grant.privileges.is_empty()
+        {
+            columns.borrow_mut().insert(column.to_lowercase());
+        }
+        let tells = TELL.iter().any(|privilege| grant.privileges.has(*privilege));
+        tells && covers(&grant.object, Object::Table(database, table))
+    });
+    if sees_all {
+        return Some(ColumnRights::All);
+    }
+    let columns = columns.into_inner();
+    (!columns.is_empty()).then_some(ColumnRights::These(columns))
+}
+
+/// Whether the actor has any privilege on the column of a table.
+pub fn may_see_column<'a>(
+    catalog: &Catalog,
+    actor: impl Into<Actor<'a>>,
+    place: (&str, &str),
+    column: &str,
+) -> bool {
+    seen_columns(catalog, actor, place).is_some_and(|seen| seen.has(column))
 }
 
 /// On which columns of a table `actor` has a privilege.

@@ -11,6 +11,7 @@ mod performance;
 mod roles;
 mod shape;
 mod usage;
+mod wanted;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, Timestamp
 use arrow::datatypes::{Field, Schema};
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, TableId, err};
-use freshet_meta::Account;
+use freshet_meta::{Account, ColumnRights};
 use freshet_schema::{Collation, ColumnType, Zone};
 use freshet_storage::snapshot::Snapshot;
 
@@ -31,6 +32,7 @@ use crate::origin::ColumnOrigin;
 use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
 pub use fixed::{ENGINES, PLUGINS};
+use wanted::{NamedPlaces, Wanted};
 
 /// Begins the name of the sequence that stands for the ids of a table, as in PolarDB-X.
 pub const SEQUENCE_OF_IDS: &str = "AUTO_SEQ_";
@@ -158,20 +160,22 @@ pub trait SystemSource: Send + Sync {
     /// Whether row policies hide rows of a table from the user, who is not told how many there are.
     fn hides_rows_of(&self, table: &freshet_schema::Table) -> bool;
 
-    fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool;
+    /// The columns of a table that the user may see; `None` if there are none.
+    fn column_rights(&self, database: &str, table: &str) -> Option<ColumnRights>;
 
     /// Whether the user may see what a view selects.
     fn may_show_view(&self, database: &str, view: &str) -> bool;
 }
 
 /// The system tables for a snapshot.
-pub struct SystemTables<'a> {
-    pub snapshot: &'a Snapshot,
-    pub source: &'a dyn SystemSource,
+#[derive(Clone)]
+pub struct SystemTables {
+    pub snapshot: Snapshot,
+    pub source: Arc<dyn SystemSource>,
     /// The time zone in which instants are displayed.
     pub zone: Zone,
     /// The version of the server.
-    pub version: &'a str,
+    pub version: String,
 }
 
 /// The table names of a system database, in lower case.
@@ -181,7 +185,7 @@ pub fn names(database: &str) -> Vec<&'static str> {
     tables.map(|table| table.name).collect()
 }
 
-impl Tables for SystemTables<'_> {
+impl Tables for SystemTables {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
         let (database, name) = (database.to_lowercase(), name.to_lowercase());
         if let Some(numbers) = Numbers::of(&name).filter(|_| database == SYSTEM) {
@@ -196,19 +200,32 @@ impl Tables for SystemTables<'_> {
             shape::Rows::None => Vec::new(),
             shape::Rows::Fixed(rows) => rows(),
             shape::Rows::Catalog(rows) => rows(self),
+            shape::Rows::Places(rows) => return Ok(self.places(table, rows)),
             shape::Rows::Named(rows) => {
                 rows(self, &table.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>())
             }
             shape::Rows::Server(which) => self.source.rows(which)?,
         };
-        let mut batches = vec![batch(table, &rows, self.zone)];
-        if table.database == SYSTEM {
-            let own = OWN.iter().filter(|(of, _)| *of == table.name);
-            batches.extend(own.map(|(_, batch)| batch.clone()));
-        }
-        let schema = batches[0].schema();
-        let provider = MemTable::try_new(schema, vec![batches]).map_err(mapped)?;
+        let batch = batch(table, &rows, self.zone);
+        let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;
         Ok(Table::new(Arc::new(provider)))
+    }
+}
+
+impl SystemTables {
+    /// A table whose rows are made when a query has said of which tables it wants them.
+    fn places(&self, table: &'static shape::SystemTable, rows: shape::OfPlaces) -> Table {
+        let system = self.clone();
+        let batches = move |wanted: &Wanted| {
+            let mut batches = vec![batch(table, &rows(&system, wanted), system.zone)];
+            if wanted.has_system() {
+                let own = OWN.iter().filter(|(of, _)| *of == table.name);
+                batches.extend(own.map(|(_, batch)| batch.clone()));
+            }
+            batches
+        };
+        let schema = batch(table, &[], self.zone).schema();
+        Table::new(Arc::new(NamedPlaces::new(schema, batches)))
     }
 }
 

@@ -75,14 +75,13 @@ pub struct Reader {
     variables: SessionVariables,
     client: Client,
     catalog: Arc<Catalog>,
-    server: ServerView,
+    system: SystemTables,
     temporary: Arc<Vec<TemporaryName>>,
     zone: Zone,
     database: Option<Arc<str>>,
     user: String,
     current_user: String,
     current_role: String,
-    version: String,
     connection_id: u64,
     row_count: i64,
     last_insert_id: u64,
@@ -244,6 +243,12 @@ impl Reader {
             Some(Value::Text(name)) => name,
             _ => "SYSTEM".to_owned(),
         };
+        let system = SystemTables {
+            snapshot: snapshot.clone(),
+            source: Arc::new(ServerView::new(session)),
+            zone: session.settings.zone(),
+            version: shared.settings.version.clone(),
+        };
         Self {
             given: None,
             written: None,
@@ -255,14 +260,13 @@ impl Reader {
             own: session.transactions.open().map(|open| open.own_rows().clone()),
             client: session.client.clone(),
             catalog: engine.catalog(),
-            server: ServerView::new(session),
+            system,
             temporary: Arc::clone(session.temporary.names()),
             zone: session.settings.zone(),
             database: session.database.clone(),
             user: session.user_at_host(),
             current_user: format!("{}@{}", account.name, account.host),
             current_role: session.current_role(),
-            version: shared.settings.version.clone(),
             connection_id: u64::from(session.process.id),
             row_count: session.row_count,
             last_insert_id: session.last_insert_id,
@@ -378,7 +382,7 @@ impl StatementContext for Reader {
             user: &self.user,
             current_user: &self.current_user,
             current_role: &self.current_role,
-            version: &self.version,
+            version: &self.system.version,
             connection_id: self.connection_id,
             last_insert_id: self.last_insert_id,
             row_count: self.row_count,
@@ -490,9 +494,8 @@ impl Reader {
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {
         let overlay = |table, is_given| self.overlaid(table, is_given);
         let (snapshot, zone, shows_hidden) = (&self.snapshot, self.zone, self.shows_hidden);
-        let system = SystemTables { snapshot, source: &self.server, zone, version: &self.version };
-        let overlay = &overlay;
-        read(&SnapshotTables { snapshot, zone, overlay, shows_hidden, system: &system })
+        let (overlay, system) = (&overlay, &self.system);
+        read(&SnapshotTables { snapshot, zone, overlay, shows_hidden, system })
     }
 }
 

@@ -6,7 +6,7 @@ use freshet_meta::{Account, GrantObject, Privilege, Privileges, TlsRequirement, 
 use super::catalog::CATALOG;
 use super::{Cell, SystemTables};
 
-fn users<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a User> {
+fn users<'a>(system: &'a SystemTables) -> impl Iterator<Item = &'a User> {
     let users = system.snapshot.catalog.users();
     users.filter(|user| system.source.may_see_account(&user.account)).map(AsRef::as_ref)
 }
@@ -63,23 +63,23 @@ fn rows_of(user: &User, thing: &[&str], granted: Privileges) -> Vec<Vec<Cell>> {
     rows(&user.account, thing, granted, granted.has(Privilege::GrantOption)).collect()
 }
 
-pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn user_privileges(system: &SystemTables) -> Vec<Vec<Cell>> {
     users(system).flat_map(|user| rows_of(user, &[], user.granted(&GrantObject::Server))).collect()
 }
 
-pub fn schema_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn schema_privileges(system: &SystemTables) -> Vec<Vec<Cell>> {
     of_databases(system)
         .flat_map(|(user, database, granted)| rows_of(user, &[database], granted))
         .collect()
 }
 
-pub fn table_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn table_privileges(system: &SystemTables) -> Vec<Vec<Cell>> {
     of_tables(system)
         .flat_map(|(user, database, table, granted)| rows_of(user, &[database, table], granted))
         .collect()
 }
 
-pub fn column_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn column_privileges(system: &SystemTables) -> Vec<Vec<Cell>> {
     let all = |(account, column, granted, is_grantable): (&Account, [&str; 3], _, _)| {
         rows(account, &column, granted, is_grantable).collect::<Vec<_>>()
     };
@@ -87,7 +87,7 @@ pub fn column_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 fn of_databases<'a>(
-    system: &'a SystemTables<'_>,
+    system: &'a SystemTables,
 ) -> impl Iterator<Item = (&'a User, &'a str, Privileges)> {
     users(system).flat_map(|user| {
         user.grants.iter().filter_map(move |grant| {
@@ -98,7 +98,7 @@ fn of_databases<'a>(
 }
 
 fn of_tables<'a>(
-    system: &'a SystemTables<'_>,
+    system: &'a SystemTables,
 ) -> impl Iterator<Item = (&'a User, &'a str, &'a str, Privileges)> {
     users(system).flat_map(|user| {
         user.grants.iter().filter_map(move |grant| {
@@ -109,7 +109,7 @@ fn of_tables<'a>(
 }
 
 /// `mysql.db`, which has these columns.
-pub fn db(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
+pub fn db(system: &SystemTables, columns: &[&str]) -> Vec<Vec<Cell>> {
     let row = |(user, database, privileges): (&User, &str, Privileges)| {
         let Account { name, host } = &user.account;
         let account = [host.as_str().into(), database.into(), name.as_str().into()];
@@ -140,7 +140,7 @@ fn named(flag: &str) -> Option<Privilege> {
 }
 
 /// `mysql.tables_priv`.
-pub fn tables_priv(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn tables_priv(system: &SystemTables) -> Vec<Vec<Cell>> {
     let row = |(user, database, table, privileges): (&User, &str, &str, Privileges)| {
         let Account { name, host } = &user.account;
         vec![
@@ -159,7 +159,7 @@ pub fn tables_priv(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 
 /// Privileges on columns, of accounts that the user may see.
 fn of_columns<'a>(
-    system: &'a SystemTables<'_>,
+    system: &'a SystemTables,
 ) -> impl Iterator<Item = (&'a Account, [&'a str; 3], Privileges, bool)> {
     users(system).flat_map(|user| {
         user.grants.iter().filter_map(|grant| {
@@ -172,7 +172,7 @@ fn of_columns<'a>(
 }
 
 /// `mysql.columns_priv`.
-pub fn columns_priv(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn columns_priv(system: &SystemTables) -> Vec<Vec<Cell>> {
     let row = |(account, [database, table, column], privileges, _): (
         &Account,
         [&str; 3],
@@ -193,7 +193,7 @@ pub fn columns_priv(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// `mysql.role_edges`: which roles were granted to which accounts.
-pub fn role_edges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn role_edges(system: &SystemTables) -> Vec<Vec<Cell>> {
     let users = system.snapshot.catalog.users();
     users
         .flat_map(|user| {
@@ -211,7 +211,7 @@ pub fn role_edges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// `mysql.default_roles`.
-pub fn default_roles(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn default_roles(system: &SystemTables) -> Vec<Vec<Cell>> {
     let users = system.snapshot.catalog.users();
     users
         .flat_map(|user| {
@@ -228,7 +228,7 @@ pub fn default_roles(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// `user_attributes`: what COMMENT and ATTRIBUTE say of accounts.
-pub fn attributes(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn attributes(system: &SystemTables) -> Vec<Vec<Cell>> {
     let row = |user: &User| {
         let attributes = user.attributes.as_deref();
         vec![
@@ -250,7 +250,7 @@ fn number(number: Option<u16>) -> Cell {
 }
 
 /// `mysql.password_history`: when the passwords were set that accounts remember.
-pub fn password_history(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn password_history(system: &SystemTables) -> Vec<Vec<Cell>> {
     let rows = users(system).flat_map(|user| {
         user.past.iter().map(|past| {
             vec![
@@ -266,7 +266,7 @@ pub fn password_history(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// `mysql.user`, which has these columns.
-pub fn user(system: &SystemTables<'_>, columns: &[&str]) -> Vec<Vec<Cell>> {
+pub fn user(system: &SystemTables, columns: &[&str]) -> Vec<Vec<Cell>> {
     // Behind the columns of TLS and limits are flags of privileges that came later.
     let of_tls = columns.iter().position(|name| *name == "ssl_type");
     let row = |user: &User| {

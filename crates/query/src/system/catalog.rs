@@ -13,6 +13,7 @@ use freshet_schema::{
     SequenceChange, Table, TableForm,
 };
 
+use super::wanted::Wanted;
 use super::{Cell, SEQUENCE_OF_IDS, SystemTables};
 use crate::updatable;
 
@@ -21,24 +22,30 @@ pub const CATALOG: &str = "def";
 /// Maximum length of a character.
 const CHARACTER_BYTES: u64 = 4;
 
-/// The databases that the user may see.
-fn databases<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a Arc<Database>> {
+/// The wanted databases that the user may see.
+fn databases<'a>(
+    system: &'a SystemTables,
+    wanted: &'a Wanted,
+) -> impl Iterator<Item = &'a Arc<Database>> {
     let all = system.snapshot.catalog.databases();
-    all.filter(|database| system.source.may_see(&database.name))
+    all.filter(|database| wanted.has_database(&database.name))
+        .filter(|database| system.source.may_see(&database.name))
 }
 
-/// The tables that the user may see, with their databases.
+/// The wanted tables that the user may see, with their databases.
 fn stored<'a>(
-    system: &'a SystemTables<'_>,
+    system: &'a SystemTables,
+    wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<Table>)> {
-    databases(system)
-        .flat_map(|database| database.tables.values().map(move |table| (database, table)))
+    databases(system, wanted)
+        .flat_map(|database| wanted.tables_of(database).map(move |table| (database, table)))
         .filter(|(database, table)| system.source.may_see_table(&database.name, &table.name))
 }
 
-/// The views that the user may see, with their databases.
+/// The wanted views that the user may see, with their databases.
 pub fn visible_views<'a>(
-    system: &'a SystemTables<'_>,
+    system: &'a SystemTables,
+    wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<View>)> {
     let catalog = &system.snapshot.catalog;
     let with_database = |view: &'a Arc<View>| {
@@ -48,11 +55,13 @@ pub fn visible_views<'a>(
     };
     catalog
         .views()
+        .filter(|view| wanted.has_table(&view.name))
         .filter_map(with_database)
+        .filter(|(database, _)| wanted.has_database(&database.name))
         .filter(|(database, view)| system.source.may_see_table(&database.name, &view.name))
 }
 
-pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn views(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let catalog = &system.snapshot.catalog;
     let is_updatable =
         |database: &str, view: &Arc<View>| updatable::is_updatable(catalog, database, view);
@@ -71,13 +80,14 @@ pub fn views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             "utf8mb4_bin".into(),
         ]
     };
-    visible_views(system).map(row).collect()
+    visible_views(system, wanted).map(row).collect()
 }
 
 /// The sequences that the user may see, with the values that come next; that of a TIME sequence
 /// depends on when it is taken.
-pub fn sequences(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let all = databases(system).flat_map(|home| home.sequences.values().map(move |it| (home, it)));
+pub fn sequences(system: &SystemTables) -> Vec<Vec<Cell>> {
+    let all = databases(system, &Wanted::ALL)
+        .flat_map(|home| home.sequences.values().map(move |it| (home, it)));
     let visible = all.filter(|(home, it)| system.source.may_see_table(&home.name, &it.name));
     let row = |(home, table): (&Arc<Database>, &Arc<Table>)| {
         let sequence = table.sequence?;
@@ -98,9 +108,9 @@ pub fn sequences(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// The ids of the tables that the user may see, as sequences.
-fn sequences_of_ids(system: &SystemTables<'_>) -> impl Iterator<Item = Vec<Cell>> {
+fn sequences_of_ids(system: &SystemTables) -> impl Iterator<Item = Vec<Cell>> {
     let kind = Sequence::new(&SequenceChange::default()).expect("a sequence has defaults");
-    stored(system).filter_map(move |(home, table)| {
+    stored(system, &Wanted::ALL).filter_map(move |(home, table)| {
         table.schema().shown_auto_increment()?;
         let next = system.source.next_id(table.id)?;
         Some(vec![
@@ -117,10 +127,10 @@ fn sequences_of_ids(system: &SystemTables<'_>) -> impl Iterator<Item = Vec<Cell>
     })
 }
 
-pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn schemata(system: &SystemTables) -> Vec<Vec<Cell>> {
     let names = RESERVED_DATABASES
         .into_iter()
-        .chain(databases(system).map(|database| database.name.as_str()));
+        .chain(databases(system, &Wanted::ALL).map(|database| database.name.as_str()));
     names
         .map(|name| {
             vec![
@@ -137,7 +147,7 @@ pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 
 /// The number of rows of a table, their average and total size in bytes; NULL if the snapshot is
 /// too old, and where policies hide rows.
-fn size(system: &SystemTables<'_>, table: &Table) -> [Cell; 3] {
+fn size(system: &SystemTables, table: &Table) -> [Cell; 3] {
     if system.source.hides_rows_of(table) {
         return [const { Cell::Null }; 3];
     }
@@ -146,9 +156,9 @@ fn size(system: &SystemTables<'_>, table: &Table) -> [Cell; 3] {
     [rows.into(), bytes.checked_div(rows).unwrap_or(0).into(), bytes.into()]
 }
 
-pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn tables(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, wanted) {
         let [count, average, bytes] = size(system, table);
         rows.push(vec![
             CATALOG.into(),
@@ -174,7 +184,7 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             table.comment.as_str().into(),
         ]);
     }
-    for (database, view) in visible_views(system) {
+    for (database, view) in visible_views(system, wanted) {
         let mut row = vec![Cell::Null; 21];
         row[0] = CATALOG.into();
         row[1] = database.name.as_str().into();
@@ -243,18 +253,20 @@ fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
     }
 }
 
-pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn columns(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, wanted) {
+        let rights = system.source.column_rights(&database.name, &table.name);
+        let Some(rights) = rights else { continue };
         for (at, column) in table.schema().shown().iter().enumerate() {
-            if !system.source.may_see_column(&database.name, &table.name, &column.name) {
+            if !rights.has(&column.name) {
                 continue;
             }
             let key = column_key(table, column, at);
             rows.push(column_row([&database.name, &table.name], column, at, key));
         }
     }
-    for (database, view) in visible_views(system) {
+    for (database, view) in visible_views(system, wanted) {
         for (at, column) in view.columns.iter().enumerate() {
             rows.push(column_row([&database.name, &view.name], column, at, ""));
         }
@@ -305,7 +317,7 @@ fn column_row(
 }
 
 /// The rows and bytes of each partition; none if they cannot be read, or policies hide rows.
-fn partition_sizes(system: &SystemTables<'_>, table: &Table) -> HashMap<PartitionId, (u64, u64)> {
+fn partition_sizes(system: &SystemTables, table: &Table) -> HashMap<PartitionId, (u64, u64)> {
     if system.source.hides_rows_of(table) {
         return HashMap::new();
     }
@@ -313,9 +325,9 @@ fn partition_sizes(system: &SystemTables<'_>, table: &Table) -> HashMap<Partitio
     read.and_then(|read| read.by_partition().ok()).unwrap_or_default()
 }
 
-pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn partitions(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, wanted) {
         let counts = partition_sizes(system, table);
         for (place, (_, partition)) in (1_u64..).zip(table.shown_partitions()) {
             let mut row = vec![Cell::Null; 25];
@@ -366,12 +378,15 @@ fn key_parts(table: &Table, key: &DeclaredKey) -> Vec<KeyPart> {
     parts.collect()
 }
 
-pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn statistics(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, wanted) {
+        if table.declared_keys.is_empty() {
+            continue;
+        }
+        let [count, ..] = size(system, table);
         for key in &table.declared_keys {
             for KeyPart { place, column, nullable, first } in key_parts(table, key) {
-                let [count, ..] = size(system, table);
                 rows.push(vec![
                     CATALOG.into(),
                     database.name.as_str().into(),
@@ -382,7 +397,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     place.into(),
                     column.into(),
                     "A".into(),
-                    count,
+                    count.clone(),
                     first.map_or(Cell::Null, |first| u64::from(first).into()),
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
@@ -398,9 +413,9 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-pub fn key_columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn key_columns(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, wanted) {
         let keys = table.declared_keys.iter().filter(|key| key.kind.is_unique());
         for key in keys {
             for KeyPart { place, column, .. } in key_parts(table, key) {
@@ -420,9 +435,9 @@ pub fn key_columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn constraints(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, wanted) {
         for key in &table.declared_keys {
             let kind = match key.kind {
                 DeclaredKeyKind::Primary => "PRIMARY KEY",
@@ -454,9 +469,9 @@ pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-pub fn checks(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn checks(system: &SystemTables) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (database, table) in stored(system) {
+    for (database, table) in stored(system, &Wanted::ALL) {
         for check in &table.schema().checks {
             rows.push(vec![
                 CATALOG.into(),

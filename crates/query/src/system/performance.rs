@@ -69,6 +69,6 @@ const TABLES: &[SystemTable] = &[
     table!("sys", "version", Rows::Catalog(version), sys_version, mysql_version),
 ];
 
-fn version(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    vec![vec![SYS_VERSION.into(), system.version.into()]]
+fn version(system: &SystemTables) -> Vec<Vec<Cell>> {
+    vec![vec![SYS_VERSION.into(), system.version.as_str().into()]]
 }

@@ -8,12 +8,12 @@ use super::accounts::{each, yes_or_no};
 use super::catalog::CATALOG;
 use super::{Cell, SystemTables};
 
-fn user<'a>(system: &'a SystemTables<'_>, account: &Account) -> Option<&'a User> {
+fn user<'a>(system: &'a SystemTables, account: &Account) -> Option<&'a User> {
     system.snapshot.catalog.user(account).map(AsRef::as_ref)
 }
 
 /// Which roles were granted to which accounts and roles, from the user on; each grant once.
-fn granted<'a>(system: &'a SystemTables<'_>) -> Vec<(&'a User, &'a GrantedRole)> {
+fn granted<'a>(system: &'a SystemTables) -> Vec<(&'a User, &'a GrantedRole)> {
     let (mut seen, mut all) = (BTreeSet::new(), Vec::new());
     let mut holders = vec![system.source.account()];
     while let Some(account) = holders.pop() {
@@ -27,7 +27,7 @@ fn granted<'a>(system: &'a SystemTables<'_>) -> Vec<(&'a User, &'a GrantedRole)>
 }
 
 /// The roles that are active, and those that were granted to them.
-fn active<'a>(system: &'a SystemTables<'_>) -> BTreeSet<&'a Account> {
+fn active<'a>(system: &'a SystemTables) -> BTreeSet<&'a Account> {
     let held = user(system, system.source.account());
     let is_held = |role: &&Account| held.is_some_and(|user| user.holds(role));
     let mut roles = system.source.roles().iter().filter(is_held).collect::<Vec<_>>();
@@ -39,12 +39,12 @@ fn active<'a>(system: &'a SystemTables<'_>) -> BTreeSet<&'a Account> {
     all
 }
 
-fn is_default(system: &SystemTables<'_>, role: &Account) -> bool {
+fn is_default(system: &SystemTables, role: &Account) -> bool {
     let user = user(system, system.source.account());
     user.is_some_and(|user| user.default_roles.contains(role))
 }
 
-fn role_rows(system: &SystemTables<'_>, is_meant: fn(&GrantedRole) -> bool) -> Vec<Vec<Cell>> {
+fn role_rows(system: &SystemTables, is_meant: fn(&GrantedRole) -> bool) -> Vec<Vec<Cell>> {
     let own = system.source.account();
     let granted = granted(system).into_iter().filter(|(_, role)| is_meant(role));
     let row = |(holder, granted): (&User, &GrantedRole)| {
@@ -63,15 +63,15 @@ fn role_rows(system: &SystemTables<'_>, is_meant: fn(&GrantedRole) -> bool) -> V
     granted.map(row).collect()
 }
 
-pub fn applicable(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn applicable(system: &SystemTables) -> Vec<Vec<Cell>> {
     role_rows(system, |_| true)
 }
 
-pub fn administrable(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn administrable(system: &SystemTables) -> Vec<Vec<Cell>> {
     role_rows(system, |granted| granted.admin)
 }
 
-pub fn enabled(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn enabled(system: &SystemTables) -> Vec<Vec<Cell>> {
     let row = |role: &Account| {
         vec![
             role.name.as_str().into(),
@@ -91,7 +91,7 @@ fn grant_row(role: &User) -> Vec<Cell> {
 }
 
 /// Privileges on tables of active roles.
-pub fn table_grants(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn table_grants(system: &SystemTables) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for role in active(system).into_iter().filter_map(|role| user(system, role)) {
         for grant in &role.grants {
@@ -112,7 +112,7 @@ pub fn table_grants(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// Privileges on columns of active roles.
-pub fn column_grants(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn column_grants(system: &SystemTables) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for role in active(system).into_iter().filter_map(|role| user(system, role)) {
         for grant in &role.grants {

@@ -1,5 +1,6 @@
 //! What a system table is: its columns, and where its rows come from.
 
+use super::wanted::Wanted;
 use super::{Cell, ServerTable, SystemTables};
 use crate::result::SYSTEM;
 
@@ -10,6 +11,9 @@ pub enum Kind {
     Time,
 }
 
+/// The rows of a table for the databases and tables that are wanted.
+pub type OfPlaces = fn(&SystemTables, &Wanted) -> Vec<Vec<Cell>>;
+
 /// The source of a table's rows.
 #[derive(Clone, Copy)]
 pub enum Rows {
@@ -18,9 +22,12 @@ pub enum Rows {
     /// Constant rows.
     Fixed(fn() -> Vec<Vec<Cell>>),
     /// Derived from the catalog.
-    Catalog(fn(&SystemTables<'_>) -> Vec<Vec<Cell>>),
-    /// The same, of a table whose rows follow from the names of its columns.
-    Named(fn(&SystemTables<'_>, &[&str]) -> Vec<Vec<Cell>>),
+    Catalog(fn(&SystemTables) -> Vec<Vec<Cell>>),
+    /// The same, of a table whose columns TABLE_SCHEMA and TABLE_NAME name what a row is of: the
+    /// rows of the databases and tables that are wanted.
+    Places(OfPlaces),
+    /// Derived from the catalog, of a table whose rows follow from the names of its columns.
+    Named(fn(&SystemTables, &[&str]) -> Vec<Vec<Cell>>),
     /// Provided by the server.
     Server(ServerTable),
 }

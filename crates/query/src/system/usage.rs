@@ -7,6 +7,7 @@ use freshet_meta::View;
 use sqlparser::ast::{ObjectName, ObjectNamePart, Query, Visitor};
 
 use super::catalog::{CATALOG, visible_views};
+use super::wanted::Wanted;
 use super::{Cell, SystemTables};
 use crate::parser::{Statement, parse};
 use crate::views::mode_of;
@@ -54,9 +55,9 @@ fn read_by(view: &View) -> BTreeSet<(String, String)> {
     tables.into_iter().filter_map(of).collect()
 }
 
-pub fn of_views(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+pub fn of_views(system: &SystemTables) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (home, view) in visible_views(system) {
+    for (home, view) in visible_views(system, &Wanted::ALL) {
         let shown = system.source.may_show_view(&home.name, &view.name);
         let read = if shown { read_by(view) } else { BTreeSet::new() };
         for (database, table) in read {

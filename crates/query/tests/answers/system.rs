@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use crate::common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
-use freshet_meta::{Account, Catalog};
+use freshet_meta::{Account, Catalog, ColumnRights};
 use freshet_query::engine::StatementContext;
 use freshet_query::session::Session;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
@@ -72,8 +72,8 @@ impl SystemSource for Source {
         true
     }
 
-    fn may_see_column(&self, _database: &str, _table: &str, _column: &str) -> bool {
-        true
+    fn column_rights(&self, _database: &str, _table: &str) -> Option<ColumnRights> {
+        Some(ColumnRights::All)
     }
 }
 
@@ -81,8 +81,8 @@ struct System(Snapshot);
 
 impl Tables for System {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
-        let system =
-            SystemTables { snapshot: &self.0, source: &Source, zone: Zone::UTC, version: "8.0.36" };
+        let (snapshot, version) = (self.0.clone(), "8.0.36".to_owned());
+        let system = SystemTables { snapshot, source: Arc::new(Source), zone: Zone::UTC, version };
         system.table(database, name)
     }
 }

@@ -309,9 +309,9 @@ fn system_columns(
 
 fn system_schema(session: &Session, database: &str, table: &str) -> Result<SchemaRef> {
     let snapshot = session.shared.engine.snapshot(session.settings.freshness);
-    let source = ServerView::new(session);
-    let (version, zone) = (&*session.shared.settings.version, Zone::UTC);
-    let tables = SystemTables { snapshot: &snapshot, source: &source, zone, version };
+    let source = Arc::new(ServerView::new(session));
+    let (version, zone) = (session.shared.settings.version.clone(), Zone::UTC);
+    let tables = SystemTables { snapshot, source, zone, version };
     Ok(tables.table(database, table)?.schema())
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId};
 use freshet_meta::{
-    Account, Object, Privilege, authorize, is_restricted, may_see_column, may_see_database,
-    may_see_table,
+    Account, ColumnRights, Object, Privilege, authorize, is_restricted, may_see_database,
+    may_see_table, seen_columns,
 };
 use freshet_query::system::{Cell, ServerTable, SystemSource};
 use freshet_schema::{Collation, Table};
@@ -219,8 +219,7 @@ impl SystemSource for ServerView {
         !table.policies.is_empty() && is_restricted(&catalog, self.client.actor(), table)
     }
 
-    fn may_see_column(&self, database: &str, table: &str, column: &str) -> bool {
-        let catalog = self.shared.engine.catalog();
-        may_see_column(&catalog, self.client.actor(), (database, table), column)
+    fn column_rights(&self, database: &str, table: &str) -> Option<ColumnRights> {
+        seen_columns(&self.shared.engine.catalog(), self.client.actor(), (database, table))
     }
 }

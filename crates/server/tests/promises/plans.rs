@@ -89,6 +89,45 @@ fn a_plan_of_system_tables_reads_those_of_now() {
     assert_ne!(cell(&mut client, questions), before);
 }
 
+/// The rows that a filter looked at, by EXPLAIN ANALYZE of a query that has only one.
+fn rows_filtered(client: &mut Client, sql: &str) -> u64 {
+    let lines = rows(client.query(&format!("explain analyze {sql}"))).rows;
+    let lines = lines.iter().map(|row| text(&row[0])).collect::<Vec<_>>();
+    let filter = lines.iter().find(|line| line.contains("FilterExec"));
+    let looked = filter.and_then(|line| line.split("selectivity=").nth(1)).unwrap_or_else(|| {
+        panic!("{lines:?}");
+    });
+    let of = looked.split(['/', ')']).nth(1).unwrap();
+    of.parse().unwrap_or_else(|_| panic!("{looked}"))
+}
+
+#[test]
+fn rows_of_system_tables_are_made_for_the_tables_that_are_asked_for() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    for database in ["d", "e"] {
+        client.run(&format!("create database if not exists {database}"));
+        for table in ["t", "u", "w"] {
+            client.run(&format!("create table {database}.{table} (a int primary key, b int)"));
+        }
+        client.run(&format!("create view {database}.v as select a from {database}.t"));
+    }
+    for (condition, looked) in [
+        ("table_schema = 'd' and table_name = 't'", 2),
+        ("'d' = table_schema and table_name in ('t', 'v', 'missing')", 3),
+        ("table_schema = database() and (table_name = 't' or table_name = 'u')", 4),
+        ("table_schema in ('d', 'e') and table_name = 'w'", 4),
+        ("table_schema = 'd' and column_name = 'b'", 7),
+        (
+            "(table_schema = 'd' and table_name = 't') or (table_schema = 'e' and table_name = 'v')",
+            6,
+        ),
+    ] {
+        let sql = format!("select column_name from information_schema.columns where {condition}");
+        assert_eq!(rows_filtered(&mut client, &sql), looked, "{condition}");
+    }
+}
+
 /// The rows that the scan of a table read, by EXPLAIN ANALYZE of a query.
 fn rows_read(client: &mut Client, table: &str, sql: &str) -> u64 {
     let lines = rows(client.query(&format!("explain analyze {sql}"))).rows;
