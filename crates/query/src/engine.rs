@@ -17,7 +17,6 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::planner::{ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use freshet_base::{Error, Result, err};
@@ -215,8 +214,7 @@ impl QueryEngine {
         let ((physical, evaluation), rows) = self.threads.query(size, prepare).await?;
         let mut rows = rows.of(evaluation);
         while rows.next().await?.is_some() {}
-        let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
-        Ok(shown.to_string().lines().map(str::to_owned).collect())
+        Ok(Operator::measured(&physical).lines())
     }
 
     /// Runs a CPU-intensive computation other than a query on the threads for large plans, so that

@@ -6,6 +6,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use serde_json::{Map, Value, json};
 
+use crate::policies::VisibleRowsExec;
 use crate::scan::{ScanExec, Scanned};
 
 /// An operator of a plan and those that it reads from.
@@ -21,11 +22,28 @@ pub struct Operator {
 impl Operator {
     /// The operators of a plan.
     pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
-        let text = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
+        Self::shown(plan, DisplayableExecutionPlan::new)
+    }
+
+    /// The operators of a plan that was executed, with what each of them has counted.
+    pub fn measured(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        Self::shown(plan, DisplayableExecutionPlan::with_metrics)
+    }
+
+    /// What stands below [`VisibleRowsExec`] is left out: it tells of rows that are hidden.
+    fn shown<'a>(
+        plan: &'a Arc<dyn ExecutionPlan>,
+        form: fn(&'a dyn ExecutionPlan) -> DisplayableExecutionPlan<'a>,
+    ) -> Self {
+        let text = form(plan.as_ref()).one_line().to_string();
+        let (scanned, inputs) = match plan.downcast_ref::<VisibleRowsExec>() {
+            Some(visible) => (Some(Scanned::hidden(visible.table())), Vec::new()),
+            None => (plan.downcast_ref::<ScanExec>().map(ScanExec::scanned), plan.children()),
+        };
         Self {
             text: text.trim().to_owned(),
-            scanned: plan.downcast_ref::<ScanExec>().map(ScanExec::scanned),
-            inputs: plan.children().into_iter().map(Self::of).collect(),
+            scanned,
+            inputs: inputs.into_iter().map(|input| Self::shown(input, form)).collect(),
         }
     }
 
@@ -69,9 +87,11 @@ impl Operator {
             let mut table = json!({
                 "table_name": name,
                 "access_type": scanned.access(),
-                "rows_examined_per_scan": scanned.rows,
                 "filtered": "100.00",
             });
+            if let Some(rows) = scanned.rows {
+                table["rows_examined_per_scan"] = json!(rows);
+            }
             if let Some(possible) = &scanned.index.possible {
                 table["possible_keys"] = possible.split(',').collect();
             }
@@ -119,7 +139,7 @@ mod tests {
                 partitions: None,
                 index: IndexUse::default(),
                 table: table.to_owned(),
-                rows,
+                rows: Some(rows),
             }),
             inputs: Vec::new(),
         };

@@ -188,7 +188,8 @@ impl TableProvider for VisibleRows {
         let plan = self.projected(&columns, filters)?;
         let input = state_of(state, &evaluation)?.create_physical_plan(&plan).await?;
         let schema = Arc::new(self.schema.project(&projection)?);
-        Ok(Arc::new(VisibleRowsExec::new(input, schema, evaluation)))
+        let table = stored(&self.table)?.full_name().into();
+        Ok(Arc::new(VisibleRowsExec::new(input, table, schema, evaluation)))
     }
 }
 
@@ -242,8 +243,10 @@ impl TableProvider for Narrowed {
 /// Hands on the rows of its input. DataFusion moves conditions and limits past operators that it
 /// knows, and not past this one.
 #[derive(Debug)]
-struct VisibleRowsExec {
+pub struct VisibleRowsExec {
     input: Arc<dyn ExecutionPlan>,
+    /// The name of the table with that of its database.
+    table: Arc<str>,
     /// The first columns of the input.
     schema: SchemaRef,
     evaluation: Evaluation,
@@ -251,7 +254,12 @@ struct VisibleRowsExec {
 }
 
 impl VisibleRowsExec {
-    fn new(input: Arc<dyn ExecutionPlan>, schema: SchemaRef, evaluation: Evaluation) -> Self {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        table: Arc<str>,
+        schema: SchemaRef,
+        evaluation: Evaluation,
+    ) -> Self {
         let partitions = input.output_partitioning().partition_count();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
@@ -259,17 +267,23 @@ impl VisibleRowsExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { input, schema, evaluation, properties: Arc::new(properties) }
+        Self { input, table, schema, evaluation, properties: Arc::new(properties) }
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(input, Arc::clone(&self.schema), self.evaluation.clone())
+        let (table, schema) = (Arc::clone(&self.table), Arc::clone(&self.schema));
+        Self::new(input, table, schema, self.evaluation.clone())
+    }
+
+    /// The table whose rows it shows, with its database, as `d.t`.
+    pub fn table(&self) -> &str {
+        &self.table
     }
 }
 
 impl DisplayAs for VisibleRowsExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("VisibleRowsExec: what row policies show")
+        write!(f, "VisibleRowsExec: what row policies show of {}", self.table)
     }
 }
 

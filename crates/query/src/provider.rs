@@ -68,6 +68,11 @@ impl StoredTable {
         Self { database, full_name, snapshot, zone, schema, constraints, denied }
     }
 
+    /// Its name with that of its database, as `d.t`.
+    pub fn full_name(&self) -> &str {
+        &self.full_name
+    }
+
     /// The same table, with its hidden columns.
     #[must_use]
     pub fn showing_hidden(self) -> Self {

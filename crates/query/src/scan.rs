@@ -210,11 +210,17 @@ pub struct Scanned {
     pub index: IndexUse,
     /// Its name with that of its database.
     pub table: String,
-    /// The rows that may have to be read, after pruning.
-    pub rows: u64,
+    /// The rows that may have to be read, after pruning; `None` where row policies hide some.
+    pub rows: Option<u64>,
 }
 
 impl Scanned {
+    /// A table of which row policies hide rows, and so how many there are and where.
+    pub fn hidden(table: &str) -> Self {
+        let (partitions, index) = (None, IndexUse::default());
+        Self { partitions, index, table: table.to_owned(), rows: None }
+    }
+
     /// How rows are found, in the words of MySQL.
     pub fn access(&self) -> &'static str {
         match &self.index {
@@ -228,9 +234,14 @@ impl Scanned {
 impl ScanExec {
     /// What it scans, for EXPLAIN.
     pub fn scanned(&self) -> Scanned {
-        let rows = self.partitions.iter().flatten().map(Morsel::rows).sum::<u64>();
         let PruningCounts { names, index, .. } = self.left.clone();
+        let rows = Some(self.rows());
         Scanned { table: self.table.clone(), partitions: names, index, rows }
+    }
+
+    /// The rows that may have to be read, after pruning.
+    fn rows(&self) -> u64 {
+        self.partitions.iter().flatten().map(Morsel::rows).sum()
     }
 }
 
@@ -238,7 +249,7 @@ impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let morsels = self.partitions.iter().flatten();
         let memory = morsels.clone().filter(|morsel| matches!(morsel, Morsel::Memory(_))).count();
-        let rows = self.scanned().rows;
+        let rows = self.rows();
         let slices = morsels.count() - memory;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(

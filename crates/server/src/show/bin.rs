@@ -4,6 +4,7 @@ use freshet_base::Result;
 use freshet_meta::{may_see_database, may_see_table};
 
 use super::listing::{Listing, instant, some};
+use super::nodes::{bytes_shown, readable};
 use crate::session::Session;
 
 /// The databases, tables and partitions in the recycle bin that the user may see, the newest first.
@@ -31,7 +32,7 @@ pub fn listing(session: &Session) -> Result<Listing> {
     for database in databases {
         let mut bytes = 0;
         for table in catalog.tables_of(database.id) {
-            bytes += snapshot.table(table.id)?.map_or(0, |read| read.bytes());
+            bytes += bytes_shown(session, &snapshot, &table)?.unwrap_or(0);
         }
         listing.push([
             some("Database"),
@@ -40,15 +41,15 @@ pub fn listing(session: &Session) -> Result<Listing> {
             None,
             None,
             database.dropped_micros.map(instant),
-            some(super::nodes::readable(bytes)),
-            some(super::nodes::readable(0)),
+            some(readable(bytes)),
+            some(readable(0)),
         ]);
     }
     let mut tables = catalog.bin().collect::<Vec<_>>();
     tables.retain(|table| is_seen(catalog.database_name(table), &table.name));
     tables.sort_by_key(|table| std::cmp::Reverse((table.dropped_micros, table.id)));
     for table in tables {
-        let bytes = snapshot.table(table.id)?.map_or(0, |read| read.bytes());
+        let bytes = bytes_shown(session, &snapshot, table)?;
         listing.push([
             some("Table"),
             some(&table.name),
@@ -56,8 +57,8 @@ pub fn listing(session: &Session) -> Result<Listing> {
             some(table.id),
             None,
             table.dropped_micros.map(instant),
-            some(super::nodes::readable(bytes)),
-            some(super::nodes::readable(0)),
+            bytes.map(readable),
+            some(readable(0)),
         ]);
     }
     partitions(&mut listing, session);
@@ -87,8 +88,8 @@ fn partitions(listing: &mut Listing, session: &Session) {
             some(table.id),
             some(resting.partition.id),
             some(instant(resting.dropped_micros)),
-            some(super::nodes::readable(stored.bytes())),
-            some(super::nodes::readable(0)),
+            (!session.hides_rows_of(table)).then(|| readable(stored.bytes())),
+            some(readable(0)),
         ]);
     }
 }

@@ -4,6 +4,8 @@
 use freshet_base::{Result, bail};
 use freshet_meta::{Object, Privilege, may_see_database};
 use freshet_query::parser::TableName;
+use freshet_schema::Table;
+use freshet_storage::snapshot::Snapshot;
 
 use super::catalog::visible;
 use super::listing::{Listing, instant, some};
@@ -45,7 +47,7 @@ pub fn proc(session: &Session, path: &str) -> Result<Listing> {
     }
 }
 
-/// SHOW DATA: bytes and rows of tables, then their sum.
+/// SHOW DATA: bytes of tables, then their sum; nothing of a table whose rows policies hide.
 ///
 /// # Errors
 /// 1046, 1049, 1146; those of a snapshot.
@@ -62,15 +64,28 @@ pub fn data(session: &Session, of: Option<&TableName>) -> Result<Listing> {
     let snapshot = session.shared.engine.snapshot(session.settings.freshness);
     let (mut bytes, mut tablets) = (0, 0);
     for table in tables {
-        let own = snapshot.table(table.id)?.map_or(0, |read| read.bytes());
+        let own = bytes_shown(session, &snapshot, &table)?;
         let count = table.tablets().count();
-        listing.push([some(&table.name), some(readable(own)), some(count), some(readable(0))]);
-        (bytes, tablets) = (bytes + own, tablets + count);
+        let size = own.map(readable);
+        listing.push([some(&table.name), size, some(count), some(readable(0))]);
+        (bytes, tablets) = (bytes + own.unwrap_or(0), tablets + count);
     }
     if of.is_none() {
         listing.push([some("Total"), some(readable(bytes)), some(tablets), some(readable(0))]);
     }
     Ok(listing)
+}
+
+/// The bytes of a table; `None` for who does not see all its rows, and is not told how many there
+/// are.
+///
+/// # Errors
+/// Those of a snapshot.
+pub fn bytes_shown(session: &Session, snapshot: &Snapshot, table: &Table) -> Result<Option<u64>> {
+    if session.hides_rows_of(table) {
+        return Ok(None);
+    }
+    Ok(Some(snapshot.table(table.id)?.map_or(0, |read| read.bytes())))
 }
 
 /// Bytes as Doris writes them.

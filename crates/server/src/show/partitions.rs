@@ -59,6 +59,8 @@ fn of_table(session: &Session, table: Option<&Arc<Table>>) -> Result<Listing> {
     let read = snapshot.table(table.id)?;
     let counts = read.map(|read| read.by_partition()).transpose()?.unwrap_or_default();
     let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
+    // Who does not see all rows is not told how many there are.
+    let is_told = !session.hides_rows_of(table);
     let replicas = table.properties.replication_num;
     for (_, partition) in table.shown_partitions() {
         let (rows, bytes) = counts.get(&partition.id).copied().unwrap_or_default();
@@ -79,14 +81,14 @@ fn of_table(session: &Session, table: Option<&Arc<Table>>) -> Result<Listing> {
             some("9999-12-31 23:59:59"),
             some(""),
             None,
-            some(bytes),
+            is_told.then(|| bytes.to_string()),
             some("false"),
             some(format!("tag.location.default: {replicas}")),
             some("true"),
             some("true"),
             None,
             some(version),
-            some(rows),
+            is_told.then(|| rows.to_string()),
         ]);
     }
     Ok(listing)

@@ -46,6 +46,8 @@ pub fn tablets(session: &Session, name: &TableName, partitions: &[String]) -> Re
     let version = version.map_or(1, |state| state.version().get());
     let views = session.shared.engine.views().load();
     let Some(view) = views.tables.get(&table.id) else { return Ok(listing) };
+    // Who does not see all rows is not told how many there are.
+    let is_told = !session.hides_rows_of(&table);
     for tablet in view.tablets.iter().filter(|tablet| chosen.contains(&tablet.id)) {
         let rows = tablet.rowsets.iter().map(|rowset| rowset.meta().rows).sum::<u64>();
         let bytes = tablet.rowsets.iter().map(|rowset| rowset.meta().bytes()).sum::<u64>();
@@ -59,9 +61,9 @@ pub fn tablets(session: &Session, name: &TableName, partitions: &[String]) -> Re
             some(version),
             some(-1),
             None,
-            some(bytes),
+            is_told.then(|| bytes.to_string()),
             some(0),
-            some(rows),
+            is_told.then(|| rows.to_string()),
             some("NORMAL"),
             None,
             some(-1),

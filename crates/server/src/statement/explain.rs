@@ -215,7 +215,7 @@ fn traditional(plan: &Operator, kind: &str) -> Reply {
         let name = scanned.table.rsplit_once('.').map_or(&*scanned.table, |(_, name)| name);
         let partitions = scanned.partitions.as_deref().map(str::to_owned);
         let before = [text("1"), text(kind), text(name), partitions, text(scanned.access())];
-        let counts = [Some(scanned.rows.to_string()), text("100.00"), None];
+        let counts = [scanned.rows.map(|rows| rows.to_string()), text("100.00"), None];
         let [possible, used] = [&scanned.index.possible, &scanned.index.used];
         let keys = [possible.as_deref().map(text), used.as_deref().map(text)].map(Option::flatten);
         let keys = keys.into_iter().chain([None, None]);

@@ -183,8 +183,51 @@ fn rows_do_not_come_out_by_other_roads() {
         let shown = user.texts(explain).concat().join("\n");
         assert!(shown.contains("VisibleRowsExec"), "{shown}");
     }
-    let filter = user.texts("explain select id from k where id = 3").concat().join("\n");
-    assert!(filter.contains("tenant"), "{filter}");
+}
+
+#[test]
+fn plans_do_not_tell_how_many_rows_are_hidden() {
+    let (_server, mut root, mut user) = server();
+    root.run("flush tables");
+    for table in ["k", "n", "q", "a"] {
+        for form in ["", "format = tree", "format = json", "analyze"] {
+            let sql = format!("explain {form} select count(*) from {table} where id = 3");
+            let shown = user.texts(&sql).concat().join("\n");
+            for told in ["tenant", "ScanExec", "slices", "rows_examined"] {
+                assert!(!shown.contains(told), "{sql}: {shown}");
+            }
+            assert!(shown.contains("VisibleRowsExec: what row policies show of d."), "{shown}");
+            let all = root.texts(&sql).concat().join("\n");
+            assert!(!all.contains("VisibleRowsExec"), "{all}");
+        }
+    }
+    for table in ["k", "q"] {
+        let sql = format!("explain format = traditional update {table} set v = 1 where tenant = 1");
+        let row = user.texts(&sql).remove(0);
+        assert_eq!([&*row[2], &*row[9]], [table, "NULL"], "{row:?}");
+    }
+    let both = user.texts("explain format = traditional select * from o, k where o.id = k.id");
+    let rows = |table: &str| both.iter().find(|row| row[2] == table).unwrap()[9].clone();
+    assert_eq!([rows("o"), rows("k")], ["4", "NULL"]);
+}
+
+#[test]
+fn sizes_do_not_tell_how_many_rows_are_hidden() {
+    let (_server, mut root, mut user) = server();
+    root.run("flush tables");
+    let size = |client: &mut Client| client.texts("show data from d.k")[0][1].clone();
+    assert_ne!(size(&mut root), "NULL");
+    assert_eq!(size(&mut user), "NULL");
+    let all = |client: &mut Client| client.texts("show data").last().unwrap()[1].clone();
+    assert_ne!(all(&mut root), all(&mut user), "the sum is of tables that are seen whole");
+    for (sql, at) in [("show tablets from d.k", [8, 10]), ("show partitions from d.k", [14, 21])] {
+        assert!(at.iter().all(|at| root.texts(sql)[0][*at] != "NULL"), "{sql}");
+        assert!(at.iter().all(|at| user.texts(sql)[0][*at] == "NULL"), "{sql}");
+    }
+    user.run("drop table d.k");
+    let bin = |client: &mut Client| client.texts("show catalog recycle bin")[0][6].clone();
+    assert_ne!(bin(&mut root), "NULL");
+    assert_eq!(bin(&mut user), "NULL");
 }
 
 #[test]
