@@ -244,8 +244,10 @@ pub enum Statement {
     Assigning(Select),
     /// A SELECT without FROM that calls functions with side effects, such as SLEEP or GET_LOCK.
     SideEffects(Select),
-    /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ...
-    Nothing(&'static str),
+    /// LOCK TABLES, which locks nothing.
+    LockTables(Vec<TableName>),
+    /// A statement that is accepted without effect, by its first word: UNLOCK, FLUSH, RESET, ...
+    Nothing(String),
 }
 
 /// A statement and its text.
@@ -586,9 +588,10 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             Ok(Statement::Show(Box::new(show)))
         }
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
-        "UNLOCK" | "LOCK" | "RESET" | "PURGE" | "SWITCH" | "SYNC" | "BUILD" | "REFRESH" => {
+        "LOCK" => admin::lock(cursor),
+        "RESET" | "PURGE" | "UNLOCK" | "SWITCH" | "SYNC" | "BUILD" | "REFRESH" => {
             cursor.skip();
-            Ok(Statement::Nothing("accepted without effect"))
+            Ok(Statement::Nothing(word.to_owned()))
         }
         _ => {
             cursor.parser.prev_token();

@@ -132,7 +132,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Databases => catalog::databases(session),
         ShowWhat::Tables { full, database } => catalog::tables(session, *full, database.as_deref()),
         ShowWhat::TableStatus { database } => catalog::table_status(session, database.as_deref()),
-        ShowWhat::OpenTables => Ok(Listing::new(&["Database", "Table", "#In_use", "#Name_locked"])),
+        ShowWhat::Within { what, database } => empty::within(session, what, database.as_deref()),
         ShowWhat::Columns { full, table } => catalog::columns(session, table, *full),
         ShowWhat::Index(table) => catalog::index(session, table),
         ShowWhat::GlobalIndexes(table) => global_indexes::listing(session, table.as_ref()),
@@ -168,7 +168,10 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::Plain("WORKLOAD GROUPS") => Ok(workload::groups(session)),
         ShowWhat::Plain("BACKENDS") => Ok(nodes::backends(&session.shared)),
         ShowWhat::Plain("FRONTENDS") => Ok(nodes::frontends(&session.shared)),
-        ShowWhat::Plain(what) => Ok(server::plain(what)),
+        ShowWhat::Plain(what) => {
+            empty::authorize(session, what)?;
+            Ok(server::plain(what))
+        }
     }
 }
 

@@ -41,7 +41,7 @@ mod workload;
 use std::panic::AssertUnwindSafe;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
-use freshet_meta::{Object, Privilege};
+use freshet_meta::Privilege;
 use freshet_query::clauses::located;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Insert, Into, Parsed, Statement, TextSize, parse};
@@ -504,13 +504,14 @@ async fn reply(
         | Statement::CancelLoad(_)
         | Statement::CleanLabels { .. }
         | Statement::SetConfig(_)
+        | Statement::LockTables(_)
+        | Statement::Nothing(_)
         | Statement::ReloadTls => admin::run(session, &parsed.statement).await,
         Statement::SideEffects(query) => act::select(session, query, items, parameters).await,
         Statement::Do(query) => act::discard(session, query, items, parameters).await,
         Statement::Tend(tending, tables) => tending::tend(session, *tending, tables).await,
         Statement::Signal(signal) => diagnostics::signal(session, signal).await,
         Statement::GetDiagnostics(wanted) => diagnostics::get(session, wanted).await,
-        Statement::Nothing(what) => nothing(session, what),
         Statement::Prepare { name, from } => named::prepare(session, name, from).await,
         Statement::Deallocate(name) => named::deallocate(session, name),
         Statement::CreateUser { .. }
@@ -535,14 +536,6 @@ async fn reply(
             ddl::define(session, &parsed.statement).await
         }
     }
-}
-
-/// What is accepted without effect; who may not FLUSH is refused all the same.
-fn nothing(session: &Session, what: &str) -> Result<Reply> {
-    if what == "FLUSH" {
-        session.authorize(Privilege::Reload, Object::Server)?;
-    }
-    Ok(Reply::done())
 }
 
 async fn select(

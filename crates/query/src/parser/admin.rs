@@ -1,4 +1,4 @@
-//! Statements of Doris about loads and settings of the server.
+//! Statements of Doris about loads and settings of the server, FLUSH and LOCK.
 
 use freshet_base::Result;
 use sqlparser::tokenizer::Token;
@@ -6,6 +6,7 @@ use sqlparser::tokenizer::Token;
 use super::Statement;
 use super::cursor::{Cursor, refuse};
 use super::show::{ShowWhat, shown};
+use crate::syntax::TableName;
 
 /// CANCEL LOAD: which loads are aborted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,6 +86,27 @@ pub fn clean(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
 }
 
+/// Parses the part after LOCK.
+pub fn lock(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if cursor.one_of(&["TABLES", "TABLE"]).is_none() {
+        cursor.skip();
+        return Ok(Statement::Nothing("LOCK".to_owned()));
+    }
+    cursor.list(locked).map(Statement::LockTables)
+}
+
+/// Parses `table [[AS] alias] READ [LOCAL]`, or WRITE.
+fn locked(cursor: &mut Cursor<'_>) -> Result<TableName> {
+    const MODES: [&str; 4] = ["READ LOCAL", "READ", "LOW_PRIORITY WRITE", "WRITE"];
+    let table = cursor.table()?;
+    if cursor.one_of(&MODES).is_none() {
+        cursor.words("AS");
+        cursor.name()?;
+        cursor.one_of(&MODES).ok_or_else(|| cursor.error())?;
+    }
+    Ok(table)
+}
+
 /// Parses the part after FLUSH.
 pub fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
@@ -99,5 +121,5 @@ pub fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::FlushTables(tables));
     }
     cursor.skip();
-    Ok(Statement::Nothing("FLUSH"))
+    Ok(Statement::Nothing("FLUSH".to_owned()))
 }

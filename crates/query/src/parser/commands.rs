@@ -223,7 +223,6 @@ fn of_show(what: &ShowWhat) -> CommandKind {
         ShowWhat::Databases => CommandKind::ShowDatabases,
         ShowWhat::Tables { .. } => CommandKind::ShowTables,
         ShowWhat::TableStatus { .. } => CommandKind::ShowTableStatus,
-        ShowWhat::OpenTables => CommandKind::ShowOpenTables,
         ShowWhat::Columns { .. } => CommandKind::ShowFields,
         ShowWhat::Index(_) => CommandKind::ShowKeys,
         ShowWhat::CreateTable(_) | ShowWhat::CreateView(_) => CommandKind::ShowCreateTable,
@@ -236,7 +235,7 @@ fn of_show(what: &ShowWhat) -> CommandKind {
         ShowWhat::Processlist { .. } => CommandKind::ShowProcesslist,
         ShowWhat::Grants { .. } => CommandKind::ShowGrants,
         ShowWhat::Engine(_) => CommandKind::ShowEngineStatus,
-        ShowWhat::Plain(name) => of_list(name),
+        ShowWhat::Plain(name) | ShowWhat::Within { what: name, .. } => of_list(name),
         _ => CommandKind::AdminCommands,
     }
 }
@@ -250,6 +249,7 @@ fn of_list(name: &str) -> CommandKind {
         "PRIVILEGES" => CommandKind::ShowPrivileges,
         "PROCEDURE STATUS" => CommandKind::ShowProcedureStatus,
         "FUNCTION STATUS" => CommandKind::ShowFunctionStatus,
+        "OPEN TABLES" => CommandKind::ShowOpenTables,
         "TRIGGERS" => CommandKind::ShowTriggers,
         "EVENTS" => CommandKind::ShowEvents,
         "MASTER STATUS" | "BINARY LOG STATUS" => CommandKind::ShowMasterStatus,

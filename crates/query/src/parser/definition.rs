@@ -117,7 +117,7 @@ pub fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
         // Dumps drop what they create; there is none.
         Some(_) if cursor.words("IF EXISTS") => {
             cursor.table()?;
-            Ok(Statement::Nothing("DROP of a stored program"))
+            Ok(Statement::Nothing("DROP of a stored program".to_owned()))
         }
         Some(what) => Err(refuse(&format!("DROP {what}"))),
         None => Err(of_server(cursor, "DROP")),

@@ -29,7 +29,6 @@ pub enum ShowWhat {
         /// FROM.
         database: Option<String>,
     },
-    OpenTables,
     /// COLUMNS or FIELDS.
     Columns {
         full: bool,
@@ -111,6 +110,12 @@ pub enum ShowWhat {
     Proc(String),
     /// ADMIN SHOW FRONTEND CONFIG.
     Config,
+    /// A list of what a database has none of: OPEN TABLES, TRIGGERS, EVENTS, VIEWS.
+    Within {
+        what: &'static str,
+        /// FROM.
+        database: Option<String>,
+    },
     /// A list without arguments, from `information_schema` or the server: ENGINES, CHARSET,
     /// BACKENDS, ...
     Plain(&'static str),
@@ -142,7 +147,8 @@ pub enum OrderColumn {
 }
 
 /// Lists without arguments.
-const PLAIN: [&str; 26] = [
+const PLAIN: [&str; 27] = [
+    "OPEN TABLES",
     "SEQUENCES",
     "ENGINES",
     "STORAGE ENGINES",
@@ -183,9 +189,12 @@ pub fn show(cursor: &mut Cursor<'_>) -> Result<Show> {
 
 /// Parses what restricts and orders the rows of `what`.
 pub fn shown(cursor: &mut Cursor<'_>, what: ShowWhat) -> Result<Show> {
-    if let ShowWhat::Plain("TRIGGERS" | "EVENTS" | "VIEWS") = what {
-        from(cursor)?;
-    }
+    let what = match what {
+        ShowWhat::Plain(what @ ("OPEN TABLES" | "TRIGGERS" | "EVENTS" | "VIEWS")) => {
+            ShowWhat::Within { what, database: from(cursor)? }
+        }
+        other => other,
+    };
     let filter = filter(cursor)?;
     let order = match cursor.words("ORDER BY") {
         true => cursor.list(order)?,
@@ -256,12 +265,11 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
 }
 
 fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
-    const KINDS: [&str; 21] = [
+    const KINDS: [&str; 20] = [
         "PROPERTY",
         "DATABASES",
         "SCHEMAS",
         "TABLE STATUS",
-        "OPEN TABLES",
         "INDEX",
         "INDEXES",
         "KEYS",
@@ -300,7 +308,6 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "PROPERTY" => ShowWhat::Property(named_account(cursor)?),
         "DATABASES" | "SCHEMAS" => ShowWhat::Databases,
         "TABLE STATUS" => ShowWhat::TableStatus { database: from(cursor)? },
-        "OPEN TABLES" => from(cursor).map(|_| ShowWhat::OpenTables)?,
         "INDEX" | "INDEXES" | "KEYS" => ShowWhat::Index(from_table(cursor)?),
         "CREATE TABLE" => ShowWhat::CreateTable(cursor.table()?),
         "CREATE VIEW" => ShowWhat::CreateView(cursor.table()?),

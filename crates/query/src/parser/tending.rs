@@ -32,7 +32,7 @@ pub fn tend(cursor: &mut Cursor<'_>, verb: &str) -> Result<Statement> {
     let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
     if cursor.one_of(&["TABLE", "TABLES"]).is_none() {
         cursor.skip();
-        return Ok(Statement::Nothing("accepted without effect"));
+        return Ok(Statement::Nothing("accepted without effect".to_owned()));
     }
     let tables = cursor.list(Cursor::table)?;
     let quick = cursor.peek_word(0).as_deref() == Some("QUICK");

@@ -190,6 +190,7 @@ fn the_rest_of_the_statements() {
         "FLUSH TABLES t",
         "FLUSH PRIVILEGES",
         "UNLOCK TABLES",
+        "LOCK TABLES `t` READ /*!32311 LOCAL */, d.u AS x WRITE, t y LOW_PRIORITY WRITE",
         "SELECT SLEEP(0.1)",
         "SELECT 1 LOCK IN SHARE MODE",
         "SELECT a FROM t LIMIT 5, 10",

@@ -1,6 +1,10 @@
 //! Lists that are always empty here, with their columns.
 
+use freshet_base::Result;
+use freshet_meta::{Object, Privilege, require_visible};
+
 use super::listing::Listing;
+use crate::session::Session;
 
 const EMPTY: &[(&[&str], &[&str])] = &[
     (
@@ -19,6 +23,7 @@ const EMPTY: &[(&[&str], &[&str])] = &[
             "Database Collation",
         ],
     ),
+    (&["OPEN TABLES"], &["Database", "Table", "#In_use", "#Name_locked"]),
     (
         &["TRIGGERS"],
         &[
@@ -143,6 +148,36 @@ fn name_before(column: &str) -> String {
     match column {
         "#Get_Source_public_key" => "#Get_master_public_key".to_owned(),
         _ => column.replace("Source", "Master").replace("Replica_", "Slave_"),
+    }
+}
+
+/// What a database has none of.
+///
+/// # Errors
+/// 1044.
+pub fn within(session: &Session, what: &str, database: Option<&str>) -> Result<Listing> {
+    if let Some(database) = database {
+        require_visible(&session.shared.engine.catalog(), session.client.actor(), database)?;
+    }
+    Ok(listing(what))
+}
+
+/// Checks that the user may see a list about replication, there being none.
+///
+/// # Errors
+/// 1227.
+pub fn authorize(session: &Session, what: &str) -> Result<()> {
+    let needed = match what {
+        "MASTER STATUS" | "BINARY LOG STATUS" | "BINARY LOGS" | "MASTER LOGS" | "SLAVE STATUS"
+        | "REPLICA STATUS" => Privilege::ReplicationClient,
+        "BINLOG EVENTS" | "RELAYLOG EVENTS" | "SLAVE HOSTS" | "REPLICAS" => {
+            Privilege::ReplicationSlave
+        }
+        _ => return Ok(()),
+    };
+    match session.authorize(Privilege::Super, Object::Server) {
+        Ok(()) => Ok(()),
+        Err(_) => session.authorize(needed, Object::Server),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Statements about the server and its loads: KILL, CANCEL LOAD, ADMIN SET FRONTEND CONFIG, ALTER
-//! INSTANCE RELOAD TLS.
+//! INSTANCE RELOAD TLS; and what does nothing here: LOCK TABLES, FLUSH, RESET, ...
 
 use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_ingest::{PreparedEnd, clean_labels as clean_labels_of};
-use freshet_meta::{LabelState, Object, Privilege, require_visible};
-use freshet_query::parser::{CancelLoad, Statement};
+use freshet_meta::{LabelState, Object, Privilege, is_reserved_database, require_visible};
+use freshet_query::parser::{CancelLoad, Statement, TableName};
 
 use super::shield;
 use crate::reply::Reply;
@@ -26,9 +26,37 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
         }
         Statement::SetConfig(pairs) => set_config(session, pairs)?,
         Statement::ReloadTls => reload_tls(session).await?,
+        Statement::LockTables(tables) => lock_tables(session, tables)?,
+        Statement::Nothing(word) => nothing(session, word)?,
         _ => bail!(NotSupported, "This statement is not supported here"),
     }
     Ok(Reply::done())
+}
+
+/// Locks nothing; who may not lock the tables is refused as in MySQL, and so is what is none.
+fn lock_tables(session: &Session, tables: &[TableName]) -> Result<()> {
+    let catalog = session.shared.engine.catalog();
+    for TableName { database, table } in tables {
+        let database = session.database_of(database.as_deref())?;
+        if session.temporary.find(database, table).is_some() {
+            continue;
+        }
+        session.authorize(Privilege::LockTables, Object::Database(database))?;
+        session.authorize(Privilege::Select, Object::Table(database, table))?;
+        if !is_reserved_database(database) && catalog.view(database, table).is_none() {
+            catalog.require_table(database, table)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is accepted without effect takes the rights of MySQL all the same.
+fn nothing(session: &Session, word: &str) -> Result<()> {
+    match word {
+        "FLUSH" | "RESET" => session.authorize(Privilege::Reload, Object::Server),
+        "PURGE" => session.authorize(Privilege::Super, Object::Server),
+        _ => Ok(()),
+    }
 }
 
 async fn reload_tls(session: &Session) -> Result<()> {

@@ -31,9 +31,10 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     AlterTable RenameTables Use Set Begin Commit Rollback Savepoint RollbackTo ReleaseSavepoint
     Show Kill CreateUser AlterUser DropUser Grant Revoke Role Workload Prepare Execute
     Deallocate CancelLoad CleanLabels Bin Policy CancelAlter SetConfig ReloadTls FlushTables
-    RenameUsers Tend Signal GetDiagnostics Do Assigning SideEffects Nothing);
+    RenameUsers Tend Signal GetDiagnostics Do Assigning SideEffects LockTables
+    Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
-    Databases Tables TableStatus OpenTables Columns Index GlobalIndexes CreateTable CreateView
+    Databases Tables TableStatus Within Columns Index GlobalIndexes CreateTable CreateView
     CreateDatabase Variables Status Warnings Processlist Grants CreateUser RowPolicies Property
     Partitions
     TemporaryPartitions DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load
@@ -228,6 +229,18 @@ const MORE: &[Case] = &[
     ("", "show proc '/backends'", &["process on *.*"], 1227, 0),
     ("", "show grants for other", &["create user on *.*"], 1227, 0),
     ("", "show engine innodb status", &["process on *.*"], 1227, 0),
+    ("", "show open tables from d", &["select on d.t"], 1044, 0),
+    ("", "show triggers from d", &["select on d.t"], 1044, 0),
+    ("", "show full events from d", &["select on d.t"], 1044, 0),
+    ("", "show master status", &["replication client on *.*"], 1227, 0),
+    ("", "show binary logs", &["replication client on *.*"], 1227, 0),
+    ("", "show replica status", &["super on *.*"], 1227, 0),
+    ("", "show replicas", &["replication slave on *.*"], 1227, 0),
+    ("", "show binlog events in 'x'", &["replication slave on *.*"], 1227, 0),
+    ("", "reset master", &["reload on *.*"], 1227, 0),
+    ("", "purge binary logs to 'x'", &["super on *.*"], 1227, 0),
+    ("", "lock tables d.t read, d.k as x write", &["lock tables on d.*", "select on d.*"], 1044, 0),
+    ("", "lock tables d.none read", &["lock tables on d.*", "select on d.*"], 1044, 1146),
     ("", "check table d.t", &["select on d.t"], 1142, 0),
     ("", "checksum table d.t", &["select on d.t"], 1142, 0),
     ("", "analyze table d.t", &["select on d.t", "insert on d.t"], 1142, 0),
