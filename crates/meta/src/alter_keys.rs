@@ -14,7 +14,8 @@ use crate::create::{
     key_warning, looked_up, made_global_of, make_hint, rank,
 };
 use crate::names;
-use crate::spec::{DeclaredKeySpec, ForeignKeySpec};
+use crate::spec::{DeclaredKeySpec, ForeignKeySpec, UnkeptKeySpec};
+use crate::unkept::unkept;
 
 /// Maximum number of keys of a table, as in MySQL.
 const KEYS_MAX: usize = 64;
@@ -28,6 +29,8 @@ pub const INVISIBLE_UNIQUE: &str =
 pub enum KeyChange {
     Add(Box<DeclaredKeySpec>),
     AddForeign(ForeignKeySpec),
+    /// FULLTEXT and SPATIAL keys are not kept, so this checks their columns alone.
+    AddUnkept(UnkeptKeySpec),
     Drop {
         name: String,
     },
@@ -51,7 +54,7 @@ pub enum KeyChange {
 impl KeyChange {
     /// Whether it is done before columns are added and dropped.
     pub const fn is_first(&self) -> bool {
-        !matches!(self, Self::Add(_) | Self::AddForeign(_))
+        !matches!(self, Self::Add(_) | Self::AddForeign(_) | Self::AddUnkept(_))
     }
 }
 
@@ -108,6 +111,9 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
             KeyChange::Add(written) => warnings.extend(add(table, &mut keys, written)?),
             KeyChange::AddForeign(written) => {
                 warnings.push(add_foreign(&mut keys, written, &table.schema().columns)?);
+            }
+            KeyChange::AddUnkept(written) => {
+                warnings.push(unkept(written, &table.schema().columns)?);
             }
             KeyChange::Drop { name } => drop(table, &mut keys, name)?,
             KeyChange::Enforce => enforce(table, &mut keys)?,

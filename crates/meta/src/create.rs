@@ -13,6 +13,7 @@ use crate::spec::{
     BucketsSpec, DeclaredKeySpec, DistributionSpec, ForeignKeySpec, KeyModelSpec, KeySpec,
     TableSpec,
 };
+use crate::unkept::unkept;
 use crate::{checks, generated, names, properties};
 
 mod aggregate;
@@ -108,6 +109,9 @@ impl Planned {
         warnings.extend(collation::of_divided(spec, &mut columns)?);
         for foreign in &spec.foreign_keys {
             warnings.push(add_foreign(&mut declared_keys, foreign, &columns)?);
+        }
+        for key in &spec.unkept_keys {
+            warnings.push(unkept(key, &columns)?);
         }
         let sequence = sequenced::of_table(spec, key_model, &mut columns)?;
         let placement = spec.placement.as_ref().map(|written| placement(written, &columns));

@@ -56,6 +56,7 @@ mod temporary;
 mod term;
 #[cfg(test)]
 mod test;
+mod unkept;
 mod user;
 mod user_admin;
 mod user_options;
@@ -105,7 +106,8 @@ pub use show::{PartitionText, partition_text, show_create_table};
 pub use spec::{
     BucketsSpec, CheckSpec, ColumnSpec, ComputedSpec, DeclaredKeySpec, DefaultSpec,
     DistributionSpec, ForeignKeySpec, GeneratedSpec, GlobalIndexSpec, KeyModelSpec, KeySpec,
-    PartitionBySpec, PartitionSpec, PlacementSpec, StepsSpec, TableSpec, ValueSpec, ValuesSpec,
+    PartitionBySpec, PartitionSpec, PlacementSpec, StepsSpec, TableSpec, UnkeptKeySpec, ValueSpec,
+    ValuesSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};

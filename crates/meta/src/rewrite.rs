@@ -404,6 +404,7 @@ impl Edit<'_> {
         match change {
             KeyChange::Add(written) => self.add_key(written)?,
             KeyChange::AddForeign(written) => self.spec.foreign_keys.push(written.clone()),
+            KeyChange::AddUnkept(written) => self.spec.unkept_keys.push(written.clone()),
             KeyChange::Drop { name } => {
                 let at = self.find_key(name)?;
                 self.spec.declared_keys.remove(at);

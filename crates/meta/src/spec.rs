@@ -160,6 +160,16 @@ pub struct ForeignKeySpec {
     pub references: String,
 }
 
+/// FULLTEXT KEY or SPATIAL KEY in the list of columns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnkeptKeySpec {
+    /// FULLTEXT or SPATIAL.
+    pub word: &'static str,
+    /// Its name, if given.
+    pub name: Option<String>,
+    pub columns: Vec<String>,
+}
+
 /// The DISTRIBUTED BY clause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DistributionSpec {
@@ -268,6 +278,8 @@ pub struct TableSpec {
     pub declared_keys: Vec<DeclaredKeySpec>,
     /// Not enforced, with a warning.
     pub foreign_keys: Vec<ForeignKeySpec>,
+    /// Not kept, with a warning.
+    pub unkept_keys: Vec<UnkeptKeySpec>,
     /// The CHECK constraints in the list of columns; columns have those behind them.
     pub checks: Vec<CheckSpec>,
     pub distribution: Option<DistributionSpec>,
@@ -304,6 +316,7 @@ impl TableSpec {
             key: None,
             declared_keys: Vec::new(),
             foreign_keys: Vec::new(),
+            unkept_keys: Vec::new(),
             checks: Vec::new(),
             distribution: None,
             placement: None,

@@ -41,7 +41,6 @@ mod workload;
 use std::panic::AssertUnwindSafe;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
-use freshet_meta::Privilege;
 use freshet_query::clauses::located;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Insert, Into, Parsed, Statement, TextSize, parse};

@@ -405,7 +405,7 @@ fn add(
     changes: &mut Vec<SchemaChange>,
     added: &mut Vec<KeyChange>,
 ) -> Result<()> {
-    let refused = ["TEMPORARY", "ROLLUP", "FULLTEXT"];
+    let refused = ["TEMPORARY", "ROLLUP"];
     if let Some(what) = cursor.one_of(&refused) {
         return Err(refuse(&format!("ALTER TABLE ... ADD {what}")));
     }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail, err};
-use freshet_meta::{CheckSpec, ColumnSpec, ForeignKeySpec, GeneratedSpec, INVISIBLE_UNIQUE};
+use freshet_meta::{
+    CheckSpec, ColumnSpec, ForeignKeySpec, GeneratedSpec, INVISIBLE_UNIQUE, UnkeptKeySpec,
+};
 use freshet_schema::{ColumnType, DeclaredKeyKind};
 use sqlparser::ast::Expr;
 use sqlparser::tokenizer::Token;
@@ -51,6 +53,32 @@ pub fn references(cursor: &mut Cursor<'_>) -> Result<String> {
         }
     }
     Ok(table)
+}
+
+/// Parses `FULLTEXT [KEY] [name] (columns)`, or the same of SPATIAL, if that is next.
+pub fn unkept_key(cursor: &mut Cursor<'_>) -> Result<Option<UnkeptKeySpec>> {
+    let Some(word) = cursor.one_of(&["FULLTEXT", "SPATIAL"]) else { return Ok(None) };
+    cursor.one_of(&["KEY", "INDEX"]);
+    let is_named = !matches!(cursor.peek().token, Token::LParen);
+    let name = is_named.then(|| cursor.name()).transpose()?;
+    Ok(Some(UnkeptKeySpec { word, name, columns: unkept_columns(cursor)? }))
+}
+
+/// Parses the columns of such a key, and what may stand behind them.
+pub fn unkept_columns(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    let columns = cursor.in_parens(key_part)?;
+    loop {
+        if cursor.words("WITH PARSER") {
+            cursor.name()?;
+        } else if cursor.words("COMMENT") {
+            cursor.text()?;
+        } else if cursor.words("KEY_BLOCK_SIZE") {
+            cursor.token(&Token::Eq);
+            cursor.number()?;
+        } else if visibility(cursor).is_none() {
+            return Ok(columns);
+        }
+    }
 }
 
 /// Parses a CHECK behind a column, if one is next. One that says nothing more than the type is not

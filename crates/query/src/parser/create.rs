@@ -122,8 +122,9 @@ pub fn element(
         "KEY" | "INDEX" if parens || !is_type(&second) => {
             declared(cursor, spec, DeclaredKeyKind::Index)
         }
-        "FULLTEXT" | "SPATIAL" if second == "KEY" || second == "INDEX" => {
-            Err(refuse(&format!("{word} KEY")))
+        "FULLTEXT" | "SPATIAL" if key || !second.is_empty() && !is_type(&second) => {
+            spec.unkept_keys.extend(constraint::unkept_key(cursor)?);
+            Ok(())
         }
         "FOREIGN" if second == "KEY" => {
             spec.foreign_keys.push(constraint::foreign_key(cursor)?);

@@ -1,21 +1,21 @@
 //! CREATE INDEX, DROP INDEX, and the clauses of ALTER TABLE for keys.
 
 use freshet_base::Result;
-use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec};
+use freshet_meta::{DeclaredKeySpec, KeyChange, TableSpec, UnkeptKeySpec};
 use freshet_schema::{DeclaredKeyKind, TableForm};
 use sqlparser::tokenizer::Token;
 
 use super::AlterAction;
-use super::constraint::visibility;
+use super::constraint::{unkept_columns, visibility};
 use super::create::{element, key_options};
-use super::cursor::{Cursor, refuse};
+use super::cursor::Cursor;
 use super::global;
 use crate::syntax::TableName;
 
 /// Parses CREATE [UNIQUE] INDEX behind CREATE; `None` if it is another statement.
 pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterAction)>> {
-    if let Some(what) = cursor.one_of(&["FULLTEXT INDEX", "SPATIAL INDEX"]) {
-        return Err(refuse(&format!("CREATE {what}")));
+    if let Some(created) = create_unkept(cursor)? {
+        return Ok(Some(created));
     }
     let words = [
         "UNIQUE INDEX",
@@ -50,6 +50,22 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterA
     let key = DeclaredKeySpec { kind, name, columns, first, comment, global };
     let key = KeyChange::Add(Box::new(key));
     Ok(Some((table, AlterAction::Index { key, if_needed })))
+}
+
+/// Parses FULLTEXT INDEX or SPATIAL INDEX behind CREATE, if that is next.
+fn create_unkept(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterAction)>> {
+    let word = match cursor.one_of(&["FULLTEXT INDEX", "SPATIAL INDEX"]) {
+        Some("FULLTEXT INDEX") => "FULLTEXT",
+        Some(_) => "SPATIAL",
+        None => return Ok(None),
+    };
+    let name = Some(cursor.name()?);
+    cursor.expect_words("ON")?;
+    let table = cursor.table()?;
+    let columns = unkept_columns(cursor)?;
+    while how(cursor)? {}
+    let key = KeyChange::AddUnkept(UnkeptKeySpec { word, name, columns });
+    Ok(Some((table, AlterAction::Index { key, if_needed: false })))
 }
 
 /// Parses the part behind DROP INDEX.
@@ -90,6 +106,8 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
         "UNIQUE",
         "PRIMARY KEY",
         "FOREIGN KEY",
+        "FULLTEXT",
+        "SPATIAL",
         "GLOBAL INDEX",
         "GLOBAL KEY",
         "CLUSTERED INDEX",
@@ -114,7 +132,9 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
     let mut marked = Vec::new();
     element(cursor, &mut parsed, &mut marked)?;
     let added = parsed.declared_keys.into_iter().map(|key| KeyChange::Add(Box::new(key)));
-    Ok(Some(added.chain(parsed.foreign_keys.into_iter().map(KeyChange::AddForeign)).collect()))
+    let foreign = parsed.foreign_keys.into_iter().map(KeyChange::AddForeign);
+    let unkept = parsed.unkept_keys.into_iter().map(KeyChange::AddUnkept);
+    Ok(Some(added.chain(foreign).chain(unkept).collect()))
 }
 
 fn using(cursor: &mut Cursor<'_>) -> Result<bool> {
