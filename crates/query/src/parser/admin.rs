@@ -89,8 +89,7 @@ pub fn clean(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// Parses the part after LOCK.
 pub fn lock(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.one_of(&["TABLES", "TABLE"]).is_none() {
-        cursor.skip();
-        return Ok(Statement::Nothing("LOCK".to_owned()));
+        return Ok(nothing(cursor, "LOCK"));
     }
     cursor.list(locked).map(Statement::LockTables)
 }
@@ -107,6 +106,12 @@ fn locked(cursor: &mut Cursor<'_>) -> Result<TableName> {
     Ok(table)
 }
 
+/// The rest of a statement that does nothing here, behind its first word.
+pub fn nothing(cursor: &mut Cursor<'_>, word: &str) -> Statement {
+    cursor.skip();
+    Statement::Nothing(word.to_owned())
+}
+
 /// Parses the part after FLUSH.
 pub fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
@@ -120,6 +125,5 @@ pub fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.skip();
         return Ok(Statement::FlushTables(tables));
     }
-    cursor.skip();
-    Ok(Statement::Nothing("FLUSH".to_owned()))
+    Ok(nothing(cursor, "FLUSH"))
 }
