@@ -158,6 +158,11 @@ impl Change {
         self.beside.push(TableName { database: Some(view.database.clone()), table });
     }
 
+    /// Whether it is behind a WITH.
+    pub fn has_with(&self) -> bool {
+        self.rows.with.is_some()
+    }
+
     /// How many rows it is of at most; `None` without LIMIT.
     ///
     /// # Errors

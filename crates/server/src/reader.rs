@@ -237,7 +237,6 @@ impl Reader {
             last_insert_id: session.last_insert_id,
             forced_id: session.forced_id.unwrap_or(0),
             now_micros: session.now_micros(),
-            clock_micros: session.shared.engine.clock().wall_micros(),
         };
         let zone_name = match variables.system(Scope::Session, "time_zone") {
             Some(Value::Text(name)) => name,
@@ -272,7 +271,7 @@ impl Reader {
             last_insert_id: session.last_insert_id,
             found_rows: session.found_rows,
             now_micros: variables.now_micros,
-            clock_micros: variables.now_micros,
+            clock_micros: shared.engine.clock().wall_micros(),
             zone_name,
             mode: session.settings.mode,
             limits: limits(&variables.globals),

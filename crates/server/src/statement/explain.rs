@@ -121,7 +121,7 @@ async fn point_of(
     parameters: &[Parameter],
 ) -> Result<Option<point::Explained>> {
     // What the names of WITH stand for is no part of a key.
-    if matches!(statement, Statement::Change(change) if change.with.is_some()) {
+    if matches!(statement, Statement::Change(change) if change.has_with()) {
         return Ok(None);
     }
     let word = match kind_of(statement) {
