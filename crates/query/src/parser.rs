@@ -590,7 +590,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
         "LOCK" => admin::lock(cursor),
         "RESET" | "PURGE" | "UNLOCK" | "SWITCH" | "SYNC" | "BUILD" | "REFRESH" => {
-            Ok(admin::nothing(cursor, word))
+            admin::nothing(cursor, word)
         }
         _ => {
             cursor.parser.prev_token();

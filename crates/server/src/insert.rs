@@ -558,5 +558,6 @@ pub fn tell(session: &mut Session, loaded: Loaded, (table, rows): (TableId, u64)
         false => session.info.describe(&loaded, session.process.id),
     }
     let filtered = session.filtered;
-    session.note_insert(LastInsert { loaded, table, rows, filtered });
+    let transaction = session.transactions.number();
+    session.note_insert(LastInsert { loaded, transaction, table, rows, filtered });
 }

@@ -132,6 +132,8 @@ pub struct Begin {
 pub struct Transactions {
     process: Arc<Process>,
     open: Option<OpenTransaction>,
+    /// How many have been opened.
+    opened: u64,
     lost: Option<Lost>,
     /// SET TRANSACTION without a scope.
     pub next: NextTransaction,
@@ -140,11 +142,16 @@ pub struct Transactions {
 impl Transactions {
     pub fn new(process: &Arc<Process>) -> Self {
         let (process, next) = (Arc::clone(process), NextTransaction::default());
-        Self { process, open: None, lost: None, next }
+        Self { process, open: None, opened: 0, lost: None, next }
     }
 
     pub fn open(&self) -> Option<&OpenTransaction> {
         self.open.as_ref()
+    }
+
+    /// The number of the open transaction among those of the session.
+    pub fn number(&self) -> Option<u64> {
+        self.open.as_ref().map(|_| self.opened)
     }
 
     /// What a transaction is like that follows the open one with AND CHAIN.
@@ -176,6 +183,7 @@ impl Transactions {
         read_only: bool,
     ) -> Result<()> {
         let next = std::mem::take(&mut self.next);
+        self.opened += 1;
         self.open = Some(OpenTransaction {
             inner: engine.begin_transaction(claim),
             snapshot: None,

@@ -89,7 +89,7 @@ pub fn clean(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// Parses the part after LOCK.
 pub fn lock(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.one_of(&["TABLES", "TABLE"]).is_none() {
-        return Ok(nothing(cursor, "LOCK"));
+        return nothing(cursor, "LOCK");
     }
     cursor.list(locked).map(Statement::LockTables)
 }
@@ -107,9 +107,19 @@ fn locked(cursor: &mut Cursor<'_>) -> Result<TableName> {
 }
 
 /// The rest of a statement that does nothing here, behind its first word.
-pub fn nothing(cursor: &mut Cursor<'_>, word: &str) -> Statement {
+///
+/// # Errors
+/// What is not built or refreshed by itself.
+pub fn nothing(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
+    match word {
+        "BUILD" => cursor.expect_words("INDEX")?,
+        "REFRESH" if cursor.one_of(&["CATALOG", "DATABASE", "TABLE"]).is_none() => {
+            return Err(refuse("REFRESH of that"));
+        }
+        _ => {}
+    }
     cursor.skip();
-    Statement::Nothing(word.to_owned())
+    Ok(Statement::Nothing(word.to_owned()))
 }
 
 /// Parses the part after FLUSH.
@@ -125,5 +135,5 @@ pub fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.skip();
         return Ok(Statement::FlushTables(tables));
     }
-    Ok(nothing(cursor, "FLUSH"))
+    nothing(cursor, "FLUSH")
 }

@@ -203,12 +203,14 @@ pub fn key_options(
         if cursor.words("USING") {
             cursor.name()?;
         } else if cursor.words("COMMENT") {
-            // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again.
-            *comment = cursor.text()?;
-            let is_hint = *comment == NOT_ENFORCED && global.is_none();
-            if is_hint && kind == DeclaredKeyKind::Unique {
+            let text = cursor.text()?;
+            // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again. It
+            // says what the key is, and is no comment: that would stay once the key is enforced.
+            let is_mark = text == NOT_ENFORCED && kind.is_unique();
+            if is_mark && global.is_none() && kind == DeclaredKeyKind::Unique {
                 kind = DeclaredKeyKind::UniqueHint;
             }
+            *comment = if is_mark { String::new() } else { text };
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
         } else if cursor.words("KEY_BLOCK_SIZE") {

@@ -421,6 +421,8 @@ fn mode_of(
 fn why_alone(headers: &LoadHeaders, size: BodySize, table: &Table) -> Option<&'static str> {
     if headers.two_phases && !headers.group_labels {
         Some("it has two_phase_commit (group_commit_labels)")
+    } else if headers.two_phases && table.key_model == KeyModel::Primary {
+        Some("it has two_phase_commit, and its table a PRIMARY KEY")
     } else if headers.label.is_some() && !headers.group_labels {
         Some("it has a label (group_commit_labels)")
     } else if headers.partial.is_some() {
@@ -429,10 +431,8 @@ fn why_alone(headers: &LoadHeaders, size: BodySize, table: &Table) -> Option<&'s
         Some("it has rows that delete")
     } else if !table.properties.is_light() {
         Some("its table has light_schema_change = false")
-    } else if size.is_empty() {
-        Some("its body is empty")
     } else {
-        None
+        size.is_empty().then_some("its body is empty")
     }
 }
 

@@ -8,6 +8,8 @@ use freshet_ingest::Loaded;
 pub struct LastInsert {
     /// Its position, label and transaction.
     pub loaded: Loaded,
+    /// The number of the transaction of the session that it is in.
+    pub transaction: Option<u64>,
     pub table: TableId,
     pub rows: u64,
     /// Rows filtered out.
@@ -15,8 +17,9 @@ pub struct LastInsert {
 }
 
 impl LastInsert {
-    /// Whether it is one of the transaction that `loaded` is of, and waits for its end.
-    pub fn waits_for(&self, loaded: &Loaded) -> bool {
-        self.loaded.txn.is_none() && self.loaded.given == loaded.given
+    /// Whether it waits for the end of the transaction with this number. Its label says less: once
+    /// it is rolled back, another one may have that.
+    pub fn waits_for(&self, transaction: Option<u64>) -> bool {
+        self.loaded.txn.is_none() && transaction.is_some() && self.transaction == transaction
     }
 }

@@ -73,7 +73,8 @@ impl Session {
         if loaded.txn.is_none() && loaded.given.is_none() {
             return;
         }
-        if let Some(before) = self.last_insert.take_if(|last| last.waits_for(loaded)) {
+        let transaction = insert.transaction;
+        if let Some(before) = self.last_insert.take_if(|last| last.waits_for(transaction)) {
             insert.rows += before.rows;
             insert.filtered += before.filtered;
         }
@@ -87,13 +88,14 @@ impl Session {
     /// rolled back.
     pub async fn commit(&mut self) -> Result<()> {
         self.info.clear();
+        let number = self.transactions.number();
         let Some(transaction) = self.transactions.take()? else { return Ok(()) };
         let engine = &self.shared.engine;
         let patience = WaitLimit::For(engine.config().load_patience);
         if let Some(loaded) = engine.commit(transaction, patience).await? {
             self.acked = self.acked.max(loaded.lsn);
             self.info.describe(&loaded, self.process.id);
-            if let Some(last) = self.last_insert.take_if(|last| last.waits_for(&loaded)) {
+            if let Some(last) = self.last_insert.take_if(|last| last.waits_for(number)) {
                 self.last_insert = Some(LastInsert { loaded, ..last });
             }
         }

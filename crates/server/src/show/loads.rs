@@ -341,8 +341,7 @@ pub fn last_insert(session: &Session) -> Listing {
     let catalog = session.shared.engine.catalog();
     let table = catalog.table_by_id(last.table);
     let database = table.and_then(|table| catalog.database_by_id(table.db));
-    let open = session.transactions.open().and_then(|open| open.own_rows().label());
-    let is_undone = last.loaded.txn.is_none() && open != last.loaded.given.as_deref();
+    let is_undone = last.loaded.txn.is_none() && !last.waits_for(session.transactions.number());
     listing.push([
         some(last.loaded.txn.map_or(-1, |txn| txn.get().cast_signed())),
         some(last.loaded.label()),

@@ -242,6 +242,15 @@ fn the_last_insert_of_a_transaction_is_that_of_all_its_inserts() {
     assert_eq!(last(&mut client), ["-1", &label, "d", "t", "ABORTED", "1", "0"]);
     client.run("insert into t values (5)");
     assert_eq!(last(&mut client)[4..], ["VISIBLE", "1", "0"]);
+    // A label that is used again is that of another transaction.
+    client.run("begin with label four");
+    client.run("insert into t values (6), (7)");
+    client.run("rollback");
+    client.run("begin with label four");
+    assert_eq!(last(&mut client)[1..], ["four", "d", "t", "ABORTED", "2", "0"]);
+    client.run("insert into t values (6), (7)");
+    client.run("commit");
+    assert_eq!(last(&mut client)[4..], ["VISIBLE", "2", "0"]);
 }
 
 #[test]
