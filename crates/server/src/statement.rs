@@ -43,7 +43,7 @@ use std::panic::AssertUnwindSafe;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_query::clauses::located;
 use freshet_query::evaluation::Memory;
-use freshet_query::parser::{Insert, Into, Parsed, Statement, TextSize, parse};
+use freshet_query::parser::{Insert, Into, Parsed, Show, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, Rows, parameters};
@@ -483,14 +483,13 @@ async fn reply(
             explain::explain(session, explained, &parsed.text, parameters).await
         }
         Statement::Assigning(query) => assign::select(session, query, items, parameters).await,
+        Statement::SideEffects(query) => act::select(session, query, items, parameters).await,
+        Statement::Do(query) => act::discard(session, query, items, parameters).await,
         Statement::Insert(values) => insert_rows(session, values, parameters).await,
         Statement::Change(changed) => change::change(session, changed, parameters).await,
         Statement::ChangeSeveral(changes) => several::change(session, changes, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments, &parameters).await,
-        Statement::Show(shown) => {
-            session.wait_durable().await;
-            show::show(session, shown).await
-        }
+        Statement::Show(shown) => shown_now(session, shown).await,
         Statement::Describe(table, of) => show::describe(session, table, of.as_deref()).await,
         Statement::Use(name) => session.move_to_database(name).map(|()| Reply::done()),
         Statement::Begin { .. }
@@ -506,8 +505,6 @@ async fn reply(
         | Statement::LockTables(_)
         | Statement::Nothing(_)
         | Statement::ReloadTls => admin::run(session, &parsed.statement).await,
-        Statement::SideEffects(query) => act::select(session, query, items, parameters).await,
-        Statement::Do(query) => act::discard(session, query, items, parameters).await,
         Statement::Tend(tending, tables) => tending::tend(session, *tending, tables).await,
         Statement::Signal(signal) => diagnostics::signal(session, signal).await,
         Statement::GetDiagnostics(wanted) => diagnostics::get(session, wanted).await,
@@ -535,6 +532,12 @@ async fn reply(
             ddl::define(session, &parsed.statement).await
         }
     }
+}
+
+/// SHOW, of all that the session was told is done.
+async fn shown_now(session: &mut Session, shown: &Show) -> Result<Reply> {
+    session.wait_durable().await;
+    show::show(session, shown).await
 }
 
 async fn select(

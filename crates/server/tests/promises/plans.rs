@@ -119,7 +119,8 @@ fn rows_of_system_tables_are_made_for_the_tables_that_are_asked_for() {
         ("table_schema in ('d', 'e') and table_name = 'w'", 4),
         ("table_schema = 'd' and column_name = 'b'", 7),
         (
-            "(table_schema = 'd' and table_name = 't') or (table_schema = 'e' and table_name = 'v')",
+            "(table_schema = 'd' and table_name = 't') \
+             or (table_schema = 'e' and table_name = 'v')",
             6,
         ),
     ] {
