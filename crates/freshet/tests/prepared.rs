@@ -14,10 +14,15 @@ const WRITERS: u64 = 3;
 const CRASHES: u64 = 6;
 const ROWS: u64 = 40;
 
+/// What makes the commit of a prepared load join a group.
+const GROUPED: &str = "group_commit: async_mode\r\ngroup_commit_labels: true\r\n";
+
 /// A client that prepares a load, commits it, and goes on with the next one. What it does not know
 /// the end of it does again.
 struct Writer {
     number: u64,
+    /// Whether its commits join groups, whose records have other transactions than it knows.
+    is_grouped: bool,
     /// Loads that were committed, as it was told.
     committed: u64,
     is_prepared: bool,
@@ -50,14 +55,19 @@ impl Writer {
         if !self.is_prepared {
             let row = |row| format!("{},{},{row}\n", self.number, self.committed);
             let body = (0..ROWS).map(row).collect::<String>();
-            let headers =
-                format!("label: {label}\r\ntwo_phase_commit: true\r\ncolumn_separator: ,\r\n");
+            let grouped = if self.is_grouped { GROUPED } else { "" };
+            let headers = format!(
+                "label: {label}\r\ntwo_phase_commit: true\r\ncolumn_separator: ,\r\n{grouped}"
+            );
             let reply = put(port, "/api/d/t/_stream_load", &headers, &body)?;
             let status = (reply["Status"].as_str()?, reply["ExistingJobStatus"].as_str());
             match status {
-                ("Success", _) | ("Label Already Exists", Some("PRECOMMITTED")) => {
+                ("Success", _) => {
+                    let note = reply["GroupCommitNote"].as_str().unwrap_or_default();
+                    assert_eq!(note.starts_with("its commit joins a group"), self.is_grouped);
                     self.is_prepared = true;
                 }
+                ("Label Already Exists", Some("PRECOMMITTED")) => self.is_prepared = true,
                 // The one before, whose connection has not ended yet.
                 ("Label Already Exists", Some("RUNNING")) => {}
                 _ => panic!("a load is prepared once: {reply}"),
@@ -86,7 +96,10 @@ fn prepared_loads_are_committed_once_through_crashes() {
     client.query("CREATE DATABASE d").unwrap();
     let key = "DUPLICATE KEY(w) DISTRIBUTED BY HASH(w) BUCKETS 2";
     client.query(&format!("CREATE TABLE d.t (w INT, n INT, i INT) {key}")).unwrap();
-    let writer = |number| Writer { number, committed: 0, is_prepared: false };
+    let writer = |number| {
+        let is_grouped = number > 0;
+        Writer { number, is_grouped, committed: 0, is_prepared: false }
+    };
     let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
     for crash in 0..=CRASHES {
         let (port, is_last) = (server.http_port, crash == CRASHES);
@@ -104,6 +117,7 @@ fn prepared_loads_are_committed_once_through_crashes() {
     }
     let committed = writers.iter().map(|writer| writer.committed).sum::<u64>();
     assert!(committed > WRITERS * CRASHES, "only {committed} loads were committed");
+    assert!(writers.iter().all(|writer| writer.committed > 0), "each writer has committed loads");
     let mut client = Client::connect(server.mysql_port).unwrap();
     let mut count = |sql: &str| client.number(sql).unwrap();
     assert_eq!(count("SELECT COUNT(*) FROM d.t"), (committed * ROWS) as i64);
