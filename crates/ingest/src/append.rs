@@ -148,7 +148,7 @@ impl SmallLoad<'_> {
             (_, Some(prepared)) => prepared.signature.txn,
         };
         if let Some(claim) = self.signed.label() {
-            record::write_label(payload, &record::Label { known, ..label_of(claim) });
+            write_label(claim, known, payload);
         }
     }
 
@@ -349,7 +349,7 @@ impl Appender {
         let layouts = parts.iter().map(PartLoad::check).collect::<Result<Vec<_>>>()?;
         let mut payload = encode_parts(parts);
         if let Some(label) = &mut signature.label {
-            write_label(label, &mut payload);
+            write_label(label, None, &mut payload);
         }
         let has_room = admitted_room.charge_bytes() >= payload.len() as u64;
         assert!(has_room, "a record was let in with the room that it takes");
@@ -572,9 +572,10 @@ pub(crate) fn convert_later(pool: &dyn Pool, chunk: Arc<Chunk>) {
     pool.execute(Lane::Background, Box::new(move || chunk.convert()));
 }
 
-/// Appends the label of a load to its rows.
-fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
-    record::write_label(payload, &label_of(claim));
+/// Appends the label of a load to its rows, with the transaction that its client knows if the
+/// record has another one.
+fn write_label(claim: &mut Claim, known: Option<TxnId>, payload: &mut Vec<u8>) {
+    record::write_label(payload, &record::Label { known, ..label_of(claim) });
 }
 
 /// A label as a record has it, with the time of now.

@@ -77,8 +77,8 @@ pub(crate) fn read(fs: &dyn Fs, path: &Path) -> Result<PreparedNote> {
     note.map_err(|why| {
         damaged(err!(
             Corruption,
-            "the note of a prepared load in {} is damaged: {why}; without the file its load is \
-             aborted",
+            "the note of a prepared load in {} is damaged, or of a newer version of Freshet, \
+             which can read it: {why}; without the file its load is aborted",
             path.display()
         ))
     })
