@@ -188,7 +188,7 @@ impl TableProvider for VisibleRows {
         let plan = self.projected(&columns, filters)?;
         let input = state_of(state, &evaluation)?.create_physical_plan(&plan).await?;
         let schema = Arc::new(self.schema.project(&projection)?);
-        let table = stored(&self.table)?.full_name().into();
+        let table = stored(&self.table)?.qualified_name().into();
         Ok(Arc::new(VisibleRowsExec::new(input, table, schema, evaluation)))
     }
 }

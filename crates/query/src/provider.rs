@@ -69,8 +69,8 @@ impl StoredTable {
     }
 
     /// Its name with that of its database, as `d.t`.
-    pub fn full_name(&self) -> &str {
-        &self.full_name
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.database, self.full_name)
     }
 
     /// The same table, with its hidden columns.

@@ -111,7 +111,7 @@ fn columns_are_checked() {
     assert_eq!(refused(&long).0, 1074);
     long.columns.pop();
     long.columns.push(ColumnSpec::new("d", ColumnType::Decimal { precision: 39, scale: 0 }));
-    assert!(refused(&long).1.contains("not between 1 and 38"));
+    assert!(refused(&long).1.contains("Too-big precision 39 specified for 'd'. Maximum is 38."));
     long.columns.pop();
     long.columns.push(ColumnSpec::new("d", ColumnType::Decimal { precision: 9, scale: 10 }));
     assert_eq!(refused(&long).0, 1074);

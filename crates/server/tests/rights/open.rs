@@ -72,7 +72,8 @@ fn locking_reads_take_the_rights_of_mysql() {
         assert_eq!(root.fails("update t set b = 11").errno, 1205, "{begin}: it holds the row");
         reader.run("commit");
     }
-    assert_eq!(root.run("update t set b = 10").0, 0, "the row is free");
+    // Nobody holds the row.
+    root.run("update t set b = 10");
     reader.run("begin");
     assert_eq!(reader.fails("select b from d.t for update").errno, 1142);
     reader.run("rollback");

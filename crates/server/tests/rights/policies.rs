@@ -1,5 +1,7 @@
 //! Row policies: they hold on every road by which rows come out, or are changed.
 
+use std::time::Duration;
+
 use freshet_wire::Param;
 use freshet_wire::client::{Outcome, Value};
 
@@ -10,7 +12,7 @@ use super::{Client, as_user};
 /// Tables of several kinds with rows of three tenants, and `u`, who may do anything in `d` and sees
 /// those of tenant 1.
 fn server() -> (TestServer, Client, Client) {
-    let server = TestServer::start();
+    let server = TestServer::sized(|config| config.recycle_bin_keep = Duration::from_secs(3600));
     let mut root = server.database("d");
     root.run(
         "create table k (id int primary key, tenant int, v varchar(20) collate \
