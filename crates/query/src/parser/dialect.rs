@@ -268,17 +268,15 @@ fn cast(parser: &mut Parser) -> Result<Expr, ParserError> {
 
 /// ``@`name` `` and `@'name'`, whose quotes are a token of their own.
 fn quoted_variable(parser: &mut Parser) -> Option<Expr> {
-    let signs = match &parser.peek_token_ref().token {
-        Token::AtSign => "@",
-        Token::Word(word) if word.value == "@@" && word.quote_style.is_none() => "@@",
-        _ => return None,
-    };
+    if parser.peek_token_ref().token != Token::AtSign {
+        return None;
+    }
     let name = match &parser.peek_nth_token_ref(1).token {
         Token::Word(word) if word.quote_style.is_some() => &word.value,
-        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) if signs == "@" => text,
+        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => text,
         _ => return None,
     };
-    let name = Ident::new(format!("{signs}{name}"));
+    let name = Ident::new(format!("@{name}"));
     parser.advance_token();
     parser.advance_token();
     Some(Expr::Identifier(name))

@@ -171,8 +171,6 @@ fn variable(
                 (Scope::Global, cursor.name()?)
             }
             "session" | "local" if cursor.token(&Token::Period) => (Scope::Session, cursor.name()?),
-            // A quoted name is a token of its own.
-            "" => (Scope::Session, cursor.name()?),
             _ => (Scope::Session, system.to_owned()),
         };
         let name = dotted(cursor, name)?.to_lowercase();
