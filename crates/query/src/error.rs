@@ -224,7 +224,7 @@ fn worded(message: &str) -> Error {
         return err!(UnknownFunction, "FUNCTION {name} does not exist");
     }
     if let Some((_, table)) = first.split_once("Invalid qualifier ") {
-        return err!(UnknownTable, "Unknown table '{table}'");
+        return err!(TableDropMissing, "Unknown table '{table}'");
     }
     if is("Projections require unique expression names") {
         let shown = quoted(message, '"');
