@@ -6,7 +6,7 @@ use freshet_meta::{Account, GrantObject, Privilege, Privileges, TlsRequirement, 
 use super::catalog::CATALOG;
 use super::{Cell, SystemTables};
 
-fn users<'a>(system: &'a SystemTables) -> impl Iterator<Item = &'a User> {
+fn users(system: &SystemTables) -> impl Iterator<Item = &User> {
     let users = system.snapshot.catalog.users();
     users.filter(|user| system.source.may_see_account(&user.account)).map(AsRef::as_ref)
 }
@@ -86,9 +86,7 @@ pub fn column_privileges(system: &SystemTables) -> Vec<Vec<Cell>> {
     of_columns(system).flat_map(all).collect()
 }
 
-fn of_databases<'a>(
-    system: &'a SystemTables,
-) -> impl Iterator<Item = (&'a User, &'a str, Privileges)> {
+fn of_databases(system: &SystemTables) -> impl Iterator<Item = (&User, &str, Privileges)> {
     users(system).flat_map(|user| {
         user.grants.iter().filter_map(move |grant| {
             let GrantObject::Database(database) = &grant.object else { return None };
@@ -97,9 +95,7 @@ fn of_databases<'a>(
     })
 }
 
-fn of_tables<'a>(
-    system: &'a SystemTables,
-) -> impl Iterator<Item = (&'a User, &'a str, &'a str, Privileges)> {
+fn of_tables(system: &SystemTables) -> impl Iterator<Item = (&User, &str, &str, Privileges)> {
     users(system).flat_map(|user| {
         user.grants.iter().filter_map(move |grant| {
             let GrantObject::Table(database, table) = &grant.object else { return None };
@@ -158,9 +154,9 @@ pub fn tables_priv(system: &SystemTables) -> Vec<Vec<Cell>> {
 }
 
 /// Privileges on columns, of accounts that the user may see.
-fn of_columns<'a>(
-    system: &'a SystemTables,
-) -> impl Iterator<Item = (&'a Account, [&'a str; 3], Privileges, bool)> {
+fn of_columns(
+    system: &SystemTables,
+) -> impl Iterator<Item = (&Account, [&str; 3], Privileges, bool)> {
     users(system).flat_map(|user| {
         user.grants.iter().filter_map(|grant| {
             let GrantObject::Column(database, table, column) = &grant.object else { return None };

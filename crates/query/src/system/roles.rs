@@ -13,7 +13,7 @@ fn user<'a>(system: &'a SystemTables, account: &Account) -> Option<&'a User> {
 }
 
 /// Which roles were granted to which accounts and roles, from the user on; each grant once.
-fn granted<'a>(system: &'a SystemTables) -> Vec<(&'a User, &'a GrantedRole)> {
+fn granted(system: &SystemTables) -> Vec<(&User, &GrantedRole)> {
     let (mut seen, mut all) = (BTreeSet::new(), Vec::new());
     let mut holders = vec![system.source.account()];
     while let Some(account) = holders.pop() {
@@ -27,7 +27,7 @@ fn granted<'a>(system: &'a SystemTables) -> Vec<(&'a User, &'a GrantedRole)> {
 }
 
 /// The roles that are active, and those that were granted to them.
-fn active<'a>(system: &'a SystemTables) -> BTreeSet<&'a Account> {
+fn active(system: &SystemTables) -> BTreeSet<&Account> {
     let held = user(system, system.source.account());
     let is_held = |role: &&Account| held.is_some_and(|user| user.holds(role));
     let mut roles = system.source.roles().iter().filter(is_held).collect::<Vec<_>>();

@@ -84,11 +84,14 @@ impl Wanted {
     }
 }
 
+/// Makes at least the rows that are wanted.
+type MakeRows = dyn Fn(&Wanted) -> Vec<RecordBatch> + Send + Sync;
+
 /// A system table that names databases and tables. Its rows are made when a plan has chosen which
 /// of them it reads; the plan looks at its conditions again.
 pub struct NamedPlaces {
     schema: SchemaRef,
-    batches: Box<dyn Fn(&Wanted) -> Vec<RecordBatch> + Send + Sync>,
+    batches: Box<MakeRows>,
 }
 
 impl NamedPlaces {
