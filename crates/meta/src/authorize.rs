@@ -259,16 +259,6 @@ pub fn seen_columns<'a>(
     (!columns.is_empty()).then_some(ColumnRights::These(columns))
 }
 
-/// Whether the actor has any privilege on the column of a table.
-pub fn may_see_column<'a>(
-    catalog: &Catalog,
-    actor: impl Into<Actor<'a>>,
-    place: (&str, &str),
-    column: &str,
-) -> bool {
-    seen_columns(catalog, actor, place).is_some_and(|seen| seen.has(column))
-}
-
 /// On which columns of a table `actor` has a privilege.
 ///
 /// # Errors

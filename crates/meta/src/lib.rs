@@ -71,7 +71,7 @@ pub use alter::{ColumnPlace, SchemaChange};
 pub use alter_keys::{INVISIBLE_UNIQUE, KeyChange};
 pub use authorize::{
     ActiveRoles, Actor, ColumnRights, Object, authorize, authorize_columns, column_denied,
-    may_see_column, may_see_database, may_see_table, require_visible, seen_columns,
+    may_see_database, may_see_table, require_visible, seen_columns,
 };
 pub use ballast::Ballast;
 pub use catalog::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::{LoadTarget, UnpublishedTable};
 use freshet_meta::{
-    ColumnRights, Object, Privilege, authorize_columns, column_denied, may_see_column,
+    ColumnRights, Object, Privilege, authorize_columns, column_denied, seen_columns,
 };
 use freshet_schema::Table;
 
@@ -170,8 +170,8 @@ impl Session {
         let catalog = self.shared.engine.catalog();
         let database = catalog.database_name(table);
         let is_own = self.temporary.find(database, &table.name).is_some();
-        if is_own || may_see_column(&catalog, self.client.actor(), (database, &table.name), column)
-        {
+        let seen = || seen_columns(&catalog, self.client.actor(), (database, &table.name));
+        if is_own || seen().is_some_and(|seen| seen.has(column)) {
             return Ok(());
         }
         Err(column_denied(&self.client.account, Privilege::Select, column, &table.name))

@@ -171,19 +171,14 @@ impl Compiled {
                 self.steps.extend([Step::Number(1 << bits), Step::Divide]);
             }
             ("datediff", [left, right]) => {
-                self.days(left)?;
-                self.days(right)?;
+                self.part(DatePart::ToDays, left)?;
+                self.part(DatePart::ToDays, right)?;
                 self.steps.push(Step::Subtract);
             }
             (_, [one]) => self.part(DatePart::parse(&name)?, one)?,
             _ => return None,
         }
         Some(())
-    }
-
-    /// The days of a date, which is the column or a literal.
-    fn days(&mut self, expr: &Expr) -> Option<()> {
-        self.part(DatePart::ToDays, expr)
     }
 
     fn extract(&mut self, field: &DateTimeField, expr: &Expr) -> Option<()> {
@@ -198,6 +193,7 @@ impl Compiled {
         Some(())
     }
 
+    /// The part of a time, which is the column or a literal.
     fn part(&mut self, part: DatePart, expr: &Expr) -> Option<()> {
         if let Expr::Value(value) = expr {
             let Value::SingleQuotedString(text) = &value.value else { return None };
