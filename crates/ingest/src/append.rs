@@ -143,13 +143,26 @@ impl SmallLoad<'_> {
 
     /// Appends the label of the client to its rows, if there is one.
     fn write_label(&mut self, payload: &mut Vec<u8>) {
-        let known = match (self.mode, self.signed.prepared()) {
-            (GroupCommitMode::Off, _) | (_, None) => None,
-            (_, Some(prepared)) => prepared.signature.txn,
+        // A group of its own has the number that the client knows.
+        let known = match self.mode {
+            GroupCommitMode::Off => None,
+            _ => self.known_txn(),
         };
         if let Some(claim) = self.signed.label() {
             write_label(claim, known, payload);
         }
+    }
+
+    /// What its record says in front of so many bytes of rows, of which the first remove their key.
+    fn part_head(&self, rows: u32, removals: u32, bytes: usize) -> PartHead {
+        let len = u32::try_from(bytes).expect("a record is far below 4 GiB");
+        let (table, schema_version) = (self.table.id, self.schema_version);
+        PartHead { table, rowsets: false, schema_version, rows, removals, len }
+    }
+
+    /// The transaction that the client knows already.
+    fn known_txn(&self) -> Option<TxnId> {
+        self.signed.prepared().and_then(|prepared| prepared.signature.txn)
     }
 
     /// The label of the client, as replies have it.
@@ -238,12 +251,10 @@ impl Appender {
         assert!(rows_end >= PART_HEAD_BYTES, "rows follow the head of their part");
         let is_paid = admitted.permit.bytes() >= rows_end as u64;
         assert!(is_paid, "rows that enter the delta hold their memory");
-        let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
-        let (table, schema_version) = (load.table.id, load.schema_version);
         let rows_bytes = &buffer.payload[PART_HEAD_BYTES..rows_end];
-        let layout = load.table.check_rows(schema_version, rows_bytes, removals)?;
-        let head = &mut buffer.payload[..PART_HEAD_BYTES];
-        PartHead { table, rowsets: false, schema_version, rows, removals, len }.write(head);
+        let layout = load.table.check_rows(load.schema_version, rows_bytes, removals)?;
+        let head = load.part_head(rows, removals, rows_bytes.len());
+        head.write(&mut buffer.payload[..PART_HEAD_BYTES]);
         load.write_label(&mut buffer.payload);
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
@@ -268,7 +279,7 @@ impl Appender {
     ) -> Result<(Appended, Lsn)> {
         let Admitted { permit, room } = admitted;
         let bytes = encoded.bytes();
-        let known = load.signed.prepared().and_then(|prepared| prepared.signature.txn);
+        let known = load.known_txn();
         let txn = known.map_or_else(|| self.store.meta().ids().txn(), Ok)?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let kind = Kind::Load as u8;

@@ -127,12 +127,14 @@ impl Meeting {
         self.values_of(before) != self.values_of(after)
     }
 
-    /// Of the keys on which a new row meets a stored one, the number, and the primary key of that.
-    fn stored(&self, at: u32) -> impl Iterator<Item = (usize, &[u8])> {
-        let values = self.values_of_rows().swap_remove(at as usize).into_iter();
+    /// Of the keys on which the only new row meets a stored one, the number, and the primary key of
+    /// that.
+    fn stored(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        assert_eq!(self.rows.len(), 1, "one row is asked about");
+        let values = self.values_of_rows().swap_remove(0).into_iter();
         let key = move |(number, value): (usize, _)| match number.checked_sub(1) {
             None => Some((number, value)),
-            Some(index) => self.holders.holder(index, at).map(|key| (number, key)),
+            Some(index) => self.holders.holder(index, 0).map(|key| (number, key)),
         };
         values.filter_map(key).filter(|(_, key)| self.current.contains_key(*key))
     }
@@ -267,9 +269,9 @@ impl Course<'_> {
         values.iter().find(is_taken).map(|(key, _)| *key)
     }
 
-    /// The same of stored rows that have no number, if `met` is what it meets.
+    /// The same of stored rows that have no number, if `met` is what that row alone meets.
     pub(crate) fn taken_by_stored(&self, met: &Meeting) -> Option<usize> {
-        met.stored(0).find(|(_, key)| !self.known.contains(key)).map(|(number, _)| number)
+        met.stored().find(|(_, key)| !self.known.contains(key)).map(|(number, _)| number)
     }
 
     /// Says that the row with this number, which was `before`, if it was there, is `after`.

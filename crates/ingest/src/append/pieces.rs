@@ -9,7 +9,7 @@ use freshet_wal as wal;
 use super::{Appended, Appender, SHARED_BYTES_MIN, SmallLoad};
 use crate::admit::Admitted;
 use crate::counter::UsedIds;
-use crate::record::{PART_HEAD_BYTES, PartHead};
+use crate::record::PART_HEAD_BYTES;
 
 /// Encoded rows in their order; each piece has whole ones.
 pub struct RowPieces {
@@ -20,13 +20,9 @@ pub struct RowPieces {
 }
 
 impl RowPieces {
-    fn row_bytes(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
-    }
-
     /// Size of the payload of their record, without a label.
     pub fn payload_bytes(&self) -> usize {
-        PART_HEAD_BYTES + self.row_bytes()
+        PART_HEAD_BYTES + self.pieces.iter().map(Bytes::len).sum::<usize>()
     }
 }
 
@@ -43,15 +39,14 @@ impl Appender {
     ) -> Result<Appended> {
         self.check_flushable(load.table)?;
         let _entered = self.enter_ids(load.table, of.ids)?;
-        let is_paid = admitted.permit.bytes() >= of.payload_bytes() as u64;
+        let end = of.payload_bytes();
+        let is_paid = admitted.permit.bytes() >= end as u64;
         assert!(is_paid, "rows that enter the delta hold their memory");
-        let len = u32::try_from(of.row_bytes()).expect("a record is far below 4 GiB");
-        let (table, schema_version) = (load.table.id, load.schema_version);
         let RowPieces { pieces, rows, .. } = of;
         let slices = pieces.iter().map(|piece| &piece[..]);
-        let layout = load.table.check_slices(schema_version, slices, 0)?;
+        let layout = load.table.check_slices(load.schema_version, slices, 0)?;
         let mut head = vec![0; PART_HEAD_BYTES];
-        PartHead { table, rowsets: false, schema_version, rows, removals: 0, len }.write(&mut head);
+        load.part_head(rows, 0, end - PART_HEAD_BYTES).write(&mut head);
         let mut payload = vec![Bytes::from(head)];
         payload.extend_from_slice(&pieces);
         let mut label = Vec::new();
@@ -59,7 +54,7 @@ impl Appender {
         if !label.is_empty() {
             payload.push(label.into());
         }
-        let (end, rows) = (PART_HEAD_BYTES + len as usize, (rows, 0, layout));
+        let rows = (rows, 0, layout);
         let whole = (end < SHARED_BYTES_MIN).then(|| payload.concat());
         let (payload, encoded) = match &whole {
             Some(whole) => {
