@@ -23,6 +23,7 @@ use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
 use crate::sketches::SketchUses;
+use crate::sorted_again::SortAgain;
 use crate::top_rows::FullMergeOrder;
 use crate::weighing::CompareTexts;
 use crate::wide::SplitLargeResults;
@@ -53,8 +54,8 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 }
 
 /// DataFusion's physical optimizer rules and ours. [`FullMergeOrder`] goes before the pass that
-/// sets up dynamic filters, because it changes the sort order that they depend on. Passes that move
-/// conditions are [`Bounded`].
+/// sets up dynamic filters, because it changes the sort order that they depend on; [`SortAgain`]
+/// before the one that refuses plans. Passes that move conditions are [`Bounded`].
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let learns = rules.iter().position(|rule| rule.name() == LEARN_FILTERS);
@@ -65,6 +66,9 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.insert(learns, Arc::new(FullMergeOrder));
+    let checks = rules.iter().position(|rule| rule.name() == CHECK_PLAN);
+    let checks = checks.expect("DataFusion checks the whole plan by a pass of this name");
+    rules.insert(checks, Arc::new(SortAgain));
     rules.push(Arc::new(CompareTexts));
     rules.push(Arc::new(YieldBehindJoins));
     rules.push(Arc::new(SplitLargeResults));
@@ -146,6 +150,8 @@ impl PhysicalOptimizerRule for CheckCancelled {
 const MOVE_FILTERS: &str = "FilterPushdown";
 /// DataFusion's rule that pushes down dynamic filters.
 const LEARN_FILTERS: &str = "FilterPushdown(Post)";
+/// DataFusion's rule that refuses plans which cannot be executed.
+const CHECK_PLAN: &str = "SanityCheckPlan";
 /// DataFusion's rule that reorders inner joins by their keys.
 const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 /// DataFusion's rule that simplifies expressions.

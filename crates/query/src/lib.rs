@@ -90,6 +90,7 @@ mod set_operation;
 pub mod shown;
 mod sketches;
 pub mod snapshot;
+mod sorted_again;
 pub mod syntax;
 pub mod system;
 pub mod tables;
