@@ -12,6 +12,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
@@ -43,10 +44,11 @@ impl PhysicalOptimizerRule for SortAgain {
                 }
                 inputs.push(input);
             }
-            match is_sorted {
-                true => plan.with_new_children(inputs).map(Transformed::yes),
-                false => Ok(Transformed::no(plan)),
+            if !is_sorted {
+                return Ok(Transformed::no(plan));
             }
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            plan.replace_children(inputs, options).map(Transformed::yes)
         })
         .data()
     }
